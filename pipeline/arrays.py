@@ -1,0 +1,78 @@
+"""What users pass as arrays, taken as CPU tensors or refused with a reason."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+
+
+def describe(array: Tensor | np.ndarray) -> str:
+    """Return dtype, shape and (unless CPU) device, for error messages."""
+    device = f" on {array.device}" if isinstance(array, Tensor) and array.device.type != "cpu" else ""
+    return f"{str(array.dtype).removeprefix('torch.')}[{', '.join(map(str, array.shape))}]{device}"
+
+
+def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Tensor:
+    """Return a detached CPU tensor that shares the array's memory where it can; read-only memory maps are not copied.
+
+    Raises
+    ------
+    error
+        If the array is not numeric, or is a tensor on another device. `name` says which argument it was.
+    """
+    if isinstance(array, Tensor):
+        if array.device.type != "cpu":
+            raise error(
+                f"expected {name} in CPU memory, got {describe(array)}; pass {name}.cpu(): "
+                "graphs and features are read from CPU memory in this version"
+            )
+        if array.layout != torch.strided:
+            raise error(f"expected {name} to be a dense tensor, got layout {array.layout}; pass {name}.to_dense()")
+        return array.detach()
+    values = np.asarray(array)
+    if values.size == 0 and values.ndim == 1 and not isinstance(array, np.ndarray):
+        values = values.astype(np.int64)  # NumPy makes float64 of an empty list.
+    with warnings.catch_warnings():
+        # Nothing here writes, so an array that cannot be written to is fine.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        try:
+            return torch.from_numpy(values)
+        except (TypeError, ValueError) as cause:
+            raise error(
+                f"expected {name} to be a numeric tensor or array that torch can hold, "
+                f"got {type(array).__name__} of {describe(values)}; convert it, e.g. numpy.ascontiguousarray(..., 'int64')"
+            ) from cause
+
+
+def as_ids(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Tensor:
+    """Return a 1-D int32 or int64 CPU tensor, possibly strided.
+
+    Raises
+    ------
+    error
+        If the array has another rank or dtype, or is not in CPU memory.
+    """
+    ids = as_cpu_tensor(array, name, error)
+    if ids.ndim != 1 or ids.dtype not in (torch.int32, torch.int64):
+        raise error(f"expected {name} to be int32 or int64 ids in one dimension, got {describe(ids)}; convert it first")
+    return ids
+
+
+def as_rows(array: ArrayLike | Tensor, num_rows: int, name: str, error: type[InputError]) -> Tensor:
+    """Return a contiguous CPU tensor of `num_rows` rows.
+
+    Raises
+    ------
+    error
+        If the array is not numeric, has another number of rows, or is not in CPU memory.
+    """
+    rows = as_cpu_tensor(array, name, error)
+    if rows.ndim == 0 or rows.shape[0] != num_rows:
+        raise error(f"expected {name} to have {num_rows} rows, one for each edge, got {describe(rows)}")
+    return rows.contiguous()

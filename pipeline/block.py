@@ -1,0 +1,136 @@
+"""One sampled hop: a bipartite graph from sources to destinations in local ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.pipeline import interop
+from headrace.pipeline.arrays import describe
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Block:
+    """Messages of one layer: the in-edges of destination i come from sources ``indices[indptr[i]:indptr[i + 1]]``.
+
+    Destinations come first among the sources: source i and destination i are the same node for i < num_dst, so
+    ``x[:num_dst]`` are the destinations' own features.
+
+    Parameters
+    ----------
+    indptr: int64[num_dst + 1]
+    indices: int32[num_edges] or int64[num_edges]
+        Local source ids, in [0, num_src).
+    num_src, num_dst
+        Rows of the layer's input and output.
+    edge_ids: int64[num_edges], optional
+        Each edge's id in the graph's input edge order.
+    weight: float[num_edges], optional
+        Importance weights of the sampled edges; a mean weighted by them is the Hajek estimate of the full mean.
+        None means that all sampled edges of a destination count alike.
+
+    Raises
+    ------
+    InputError
+        If dtypes or lengths do not fit together. Values are not read: blocks may live on any device.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    num_src: int
+    num_dst: int
+    edge_ids: Tensor | None = None
+    weight: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.indptr.dtype != torch.int64 or self.indptr.shape != (self.num_dst + 1,):
+            raise InputError(f"Block: expected indptr of int64[{self.num_dst + 1}], got {describe(self.indptr)}")
+        if self.indices.dtype not in (torch.int32, torch.int64) or self.indices.ndim != 1:
+            raise InputError(f"Block: expected indices of int32 or int64[num_edges], got {describe(self.indices)}")
+        if not 0 <= self.num_dst <= self.num_src:
+            raise InputError(
+                f"Block: expected 0 <= num_dst <= num_src, got num_dst={self.num_dst}, num_src={self.num_src}; "
+                "destinations come first among the sources"
+            )
+        if self.edge_ids is not None and (
+            self.edge_ids.dtype != torch.int64 or self.edge_ids.shape != self.indices.shape
+        ):
+            raise InputError(f"Block: expected edge_ids of int64[{self.num_edges}], got {describe(self.edge_ids)}")
+        if self.weight is not None and self.weight.shape != self.indices.shape:
+            raise InputError(f"Block: expected weight of [{self.num_edges}], got {describe(self.weight)}")
+
+    @property
+    def num_edges(self) -> int:
+        """Return the number of edges."""
+        return self.indices.numel()
+
+    @cached_property
+    def edge_index(self) -> Tensor:
+        """Return the edges as int64[2, num_edges]: local sources in row 0, local destinations in row 1."""
+        destinations = torch.arange(self.num_dst, device=self.indptr.device)
+        dst = torch.repeat_interleave(destinations, self.indptr.diff(), output_size=self.num_edges)
+        return torch.stack([self.indices.to(torch.int64), dst])
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Block:
+        """Return the block on another device."""
+        return Block(
+            indptr=self.indptr.to(device, non_blocking=non_blocking),
+            indices=self.indices.to(device, non_blocking=non_blocking),
+            num_src=self.num_src,
+            num_dst=self.num_dst,
+            edge_ids=None if self.edge_ids is None else self.edge_ids.to(device, non_blocking=non_blocking),
+            weight=None if self.weight is None else self.weight.to(device, non_blocking=non_blocking),
+        )
+
+    def pin_memory(self) -> Block:
+        """Return the block in page-locked memory, from where copies to a GPU can overlap with work."""
+        return Block(
+            indptr=self.indptr.pin_memory(),
+            indices=self.indices.pin_memory(),
+            num_src=self.num_src,
+            num_dst=self.num_dst,
+            edge_ids=None if self.edge_ids is None else self.edge_ids.pin_memory(),
+            weight=None if self.weight is None else self.weight.pin_memory(),
+        )
+
+    def to_pyg(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[int, int]]:
+        """Return ``((x, x[:num_dst]), edge_index, (num_src, num_dst))``, the arguments of a bipartite PyG layer.
+
+        The three fit ``conv(x_pair, edge_index, size=size)`` of any ``MessagePassing`` layer that takes a pair.
+
+        Parameters
+        ----------
+        x: [num_src, ...]
+            The layer's input.
+
+        Raises
+        ------
+        InputError
+            If `x` does not have num_src rows.
+        """
+        if x.shape[0] != self.num_src:
+            raise InputError(
+                f"Block.to_pyg: expected x with a row for each of {self.num_src} sources, got {describe(x)}; "
+                "blocks come input side first: blocks[0] takes batch.x"
+            )
+        return (x, x[: self.num_dst]), self.edge_index, (self.num_src, self.num_dst)
+
+    def to_dgl(self) -> Any:
+        """Return a ``dgl`` message-flow block with ``dgl.EID`` on its edges (node ids are the batch's: `MiniBatch.to_dgl`).
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If DGL is not installed.
+        """
+        return interop.block_to_dgl(self)
+
+    def __repr__(self) -> str:
+        device = "" if self.indptr.device.type == "cpu" else f", {self.indptr.device}"
+        weight = "" if self.weight is None else ", weighted"
+        return f"Block({self.num_src} -> {self.num_dst} nodes, {self.num_edges} edges{weight}{device})"

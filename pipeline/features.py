@@ -1,0 +1,211 @@
+"""Features of nodes and edges, read row by row wherever they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops.errors import FeatureError
+from headrace.ops.gather import gather_rows
+from headrace.pipeline.arrays import as_cpu_tensor
+from headrace.pipeline.digest import sampled_digest
+
+
+@runtime_checkable
+class FeatureSource(Protocol):
+    """Rows addressed by id. Anything with these members can stand in a `FeatureStore`."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows; ids run from 0 to num_rows - 1."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+
+    @property
+    def dtype(self) -> torch_dtype:
+        """Element type of the rows that `read` returns."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of all rows together, num_rows first."""
+
+    def read(self, ids: Tensor, *, num_threads: int = 1) -> Tensor:
+        """Return the rows of `ids` (int64[num_ids] or int32[num_ids]), repeated ids included, as [num_ids, ...]."""
+
+    def content_digest(self) -> str:
+        """Return a string that differs when the rows differ."""
+
+
+class ArraySource:
+    """Rows of a tensor in CPU memory or of a NumPy array, memory-mapped files included.
+
+    Parameters
+    ----------
+    array: [num_rows, ...]
+        Kept by reference, never copied or cast: strided tensors are read in place, memory maps stay on disk until rows
+        are read. Do not change it while a loader runs.
+
+    Raises
+    ------
+    FeatureError
+        If the array has no rows dimension, is not numeric, or is a tensor outside CPU memory.
+    """
+
+    def __init__(self, array: ArrayLike | Tensor, name: str = "feature") -> None:
+        # A tensor view of a memory map shares its pages, so nothing is read here.
+        tensor = as_cpu_tensor(array, name, FeatureError)
+        if tensor.ndim == 0:
+            raise FeatureError(f"expected {name} to have one row per id, got a single number; pass an array")
+        self._tensor = tensor
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self._tensor.shape[0])
+
+    @property
+    def row_bytes(self) -> int:
+        """Return the bytes of one row."""
+        return self._tensor[:1].numel() * self._tensor.element_size() if self.num_rows else 0
+
+    @property
+    def dtype(self) -> torch_dtype:
+        """Return the element type."""
+        return self._tensor.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape, num_rows first."""
+        return tuple(self._tensor.shape)
+
+    def read(self, ids: Tensor, *, num_threads: int = 1) -> Tensor:
+        """Return a copy of the rows of `ids`, as [num_ids, ...] of the same dtype.
+
+        Raises
+        ------
+        FeatureError
+            If an id is negative or not below num_rows.
+        """
+        return gather_rows(self._tensor, ids, num_threads=num_threads)
+
+    def content_digest(self) -> str:
+        """Return a fingerprint of the rows; large arrays are sampled (`headrace.pipeline.digest.sampled_digest`)."""
+        return self._content_digest
+
+    @cached_property
+    def _content_digest(self) -> str:
+        return sampled_digest([("rows", self._tensor)])
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"{str(self.dtype).removeprefix('torch.')}[{shape}]"
+
+
+class FeatureSources(Mapping[str, FeatureSource]):
+    """Named feature sources of one domain ("node" or "edge"); a missing name is an error that lists those that exist."""
+
+    def __init__(self, domain: str, arrays: Mapping[str, ArrayLike | Tensor | FeatureSource]) -> None:
+        self._domain = domain
+        self._sources: dict[str, FeatureSource] = {
+            name: array if isinstance(array, FeatureSource) else ArraySource(array, f"{domain} feature {name!r}")
+            for name, array in arrays.items()
+        }
+
+    def __getitem__(self, name: str) -> FeatureSource:
+        if name not in self._sources:
+            raise FeatureError(
+                f"FeatureStore: there is no {self._domain} feature {name!r}; "
+                f"those that exist are {sorted(self._sources) or 'none'}"
+            )
+        return self._sources[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sources
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __repr__(self) -> str:
+        return repr(self._sources)
+
+
+class FeatureStore:
+    """Hold the features of nodes and edges by name.
+
+    Parameters
+    ----------
+    node
+        Arrays of at least num_nodes rows, row v for node v: tensors, NumPy arrays or memory maps, of any dtype and any
+        number of dimensions, or other `FeatureSource` objects. Labels are a node feature like any other.
+    edge
+        Arrays of at least num_edges rows in *input* edge order (what ``graph.edge_ids`` and ``batch.e_id`` speak of).
+
+    Raises
+    ------
+    FeatureError
+        If an array is not numeric, has no rows dimension, or is a tensor outside CPU memory.
+    """
+
+    def __init__(
+        self,
+        node: Mapping[str, ArrayLike | Tensor | FeatureSource] | None = None,
+        edge: Mapping[str, ArrayLike | Tensor | FeatureSource] | None = None,
+    ) -> None:
+        self.node = FeatureSources("node", node or {})
+        self.edge = FeatureSources("edge", edge or {})
+
+    def check(
+        self,
+        *,
+        node: Sequence[str] = (),
+        edge: Sequence[str] = (),
+        num_nodes: int | None = None,
+        num_edges: int | None = None,
+        stage: str = "fetch_feature",
+    ) -> None:
+        """Check that the named features exist and reach to the end of the graph, before any batch is made.
+
+        Raises
+        ------
+        FeatureError
+            If a name is missing, or a feature has fewer rows than the graph has nodes or edges.
+        """
+        for sources, names, num_ids, what in (
+            (self.node, node, num_nodes, "nodes"),
+            (self.edge, edge, num_edges, "edges"),
+        ):
+            for name in names:
+                num_rows = sources[name].num_rows
+                if num_ids is not None and num_rows < num_ids:
+                    raise FeatureError(
+                        f"{stage}: expected {what[:-1]} feature {name!r} to have a row for each of the graph's "
+                        f"{num_ids} {what}, got {num_rows} rows; pass the whole feature, or the graph it belongs to"
+                    )
+
+    def content_digest(self) -> str:
+        """Return a fingerprint of all names and contents; large arrays are sampled."""
+        return self._content_digest
+
+    @cached_property
+    def _content_digest(self) -> str:
+        names = [
+            f"{domain}/{name}={sources[name].content_digest()}"
+            for domain, sources in (("node", self.node), ("edge", self.edge))
+            for name in sorted(sources)
+        ]
+        text = np.frombuffer("\n".join(names).encode(), dtype=np.uint8)
+        return sampled_digest([("features", text)])
+
+    def __repr__(self) -> str:
+        return f"FeatureStore(node={self.node!r}, edge={self.edge!r})"

@@ -1,0 +1,334 @@
+"""The graph: compressed sparse columns over in-neighbours, with edge attributes in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops.csc import check_csc, coo_to_csc
+from headrace.ops.errors import GraphError
+from headrace.ops.gather import gather_rows
+from headrace.pipeline.arrays import as_ids, as_rows, describe
+from headrace.pipeline.digest import sampled_digest
+from headrace.pipeline.graph_sources import EdgeList, edges_from_dgl, edges_from_pyg, edges_from_scipy
+from headrace.pipeline.type_offsets import TypeName, TypeOffsets, as_type_offsets, check_edge_ends
+
+Types = TypeOffsets | Mapping[TypeName, int] | Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """A directed graph: for each node the nodes that send it messages.
+
+    The in-neighbours of node v are ``indices[indptr[v]:indptr[v + 1]]``. Build one with `from_coo`, `from_csc`,
+    `from_scipy`, `from_pyg` or `from_dgl`, which check every value; this constructor checks dtypes, lengths
+    and devices only. Graphs live in CPU memory in this version: tensors on another device are refused.
+    Arrays that are already right are kept by reference, not copied: do not change them afterwards.
+
+    Parameters
+    ----------
+    indptr: int64[num_nodes + 1]
+    indices: int32[num_edges] or int64[num_edges]
+        int32 when every node id fits.
+    edge_permutation: int32[num_edges] or int64[num_edges], optional
+        For each CSC position the input edge id; None when edges came in CSC order. `edge_ids` is never None.
+    edge_attrs
+        Tensors of num_edges rows, in CSC order: row i belongs to ``indices[i]``.
+    node_types, edge_types
+        Ranges of the node ids, and of the *input* edge ids.
+
+    Raises
+    ------
+    GraphError
+        If an array has the wrong dtype, length or device, or there are no nodes.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    edge_permutation: Tensor | None = None
+    edge_attrs: Mapping[str, Tensor] = field(default_factory=dict)
+    node_types: TypeOffsets | None = None
+    edge_types: TypeOffsets | None = None
+
+    def __post_init__(self) -> None:
+        if self.indptr.dtype != torch.int64 or self.indptr.ndim != 1:
+            raise GraphError(
+                f"Graph: expected indptr of int64[num_nodes + 1], got {describe(self.indptr)}; convert it with .long()"
+            )
+        if self.indptr.numel() < 2:
+            raise GraphError(
+                "Graph: expected at least one node, got an empty graph; a graph may have no edges, but not no nodes"
+            )
+        arrays = {"indices": self.indices, "edge ids": self.edge_permutation}
+        for name, ids in arrays.items():
+            if ids is not None and (ids.dtype not in (torch.int32, torch.int64) or ids.ndim != 1):
+                raise GraphError(f"Graph: expected {name} of int32 or int64[num_edges], got {describe(ids)}")
+        if self.indptr.device.type != "cpu" or self.indices.device.type != "cpu":
+            raise GraphError(
+                f"Graph: expected indptr and indices in CPU memory, got {describe(self.indptr)} and "
+                f"{describe(self.indices)}; pass .cpu() tensors: graphs are sampled from CPU memory in this version"
+            )
+        if self.edge_permutation is not None:
+            as_rows(self.edge_permutation, self.num_edges, "edge_permutation", GraphError)
+        attributes = _as_attributes(self.edge_attrs, self.num_edges)
+        object.__setattr__(self, "edge_attrs", MappingProxyType(attributes))
+        object.__setattr__(self, "node_types", as_type_offsets(self.node_types, self.num_nodes, "node_types"))
+        object.__setattr__(self, "edge_types", as_type_offsets(self.edge_types, self.num_edges, "edge_types"))
+
+    @classmethod
+    def from_coo(
+        cls,
+        src: ArrayLike | Tensor,
+        dst: ArrayLike | Tensor,
+        *,
+        num_nodes: int | None = None,
+        edge_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
+        node_types: Types | None = None,
+        edge_types: Types | None = None,
+        num_threads: int | None = None,
+    ) -> Graph:
+        """Build a graph from a list of edges; messages go from ``src[i]`` to ``dst[i]``.
+
+        Edges keep their input order within each destination; repeated edges and self-loops are kept. Edge attributes are
+        permuted together with the edges, and ``graph.edge_ids`` leads back to the input order.
+
+        Parameters
+        ----------
+        src, dst: int32[num_edges] or int64[num_edges]
+            Tensors or arrays in CPU memory, strided ones too. Other integer dtypes are refused.
+        num_nodes
+            Default: the largest id plus one. Say it, or trailing nodes without edges are missing.
+        edge_attrs
+            Arrays of num_edges rows, of any dtype, in input order.
+        node_types, edge_types
+            Counts per type in order, or `TypeOffsets`. Edge types that are (source, relation, destination)
+            triples are checked against the node types.
+        num_threads
+            Threads for the sort; None uses all cores. The result does not depend on it.
+
+        Raises
+        ------
+        GraphError
+            If ids are negative or >= num_nodes, lengths or dtypes do not match, there are no nodes, tensors are not
+            in CPU memory, or types do not cover the ids.
+        """
+        src, dst = as_ids(src, "src", GraphError), as_ids(dst, "dst", GraphError)
+        if src.shape != dst.shape:
+            raise GraphError(
+                f"Graph.from_coo: expected src and dst of equal length, got {src.numel()} and {dst.numel()} ids"
+            )
+        if num_nodes is None:
+            num_nodes = 1 + max((int(ids.max()) for ids in (src, dst) if ids.numel()), default=-1)
+        if num_nodes < 1:
+            raise GraphError(
+                f"Graph.from_coo: expected at least one node, got num_nodes={num_nodes}; "
+                "a graph may have no edges, but not no nodes: pass num_nodes= when there are no edges"
+            )
+        attributes = _as_attributes(edge_attrs, src.numel())
+        node_types = as_type_offsets(node_types, num_nodes, "node_types")
+        edge_types = as_type_offsets(edge_types, src.numel(), "edge_types")
+        csc = coo_to_csc(src, dst, num_nodes, num_threads=num_threads)
+        check_edge_ends(src, dst, node_types, edge_types)
+        if csc.edge_ids is not None:
+            attributes = {name: gather_rows(tensor, csc.edge_ids) for name, tensor in attributes.items()}
+        return cls(csc.indptr, csc.indices, csc.edge_ids, attributes, node_types, edge_types)
+
+    @classmethod
+    def from_csc(
+        cls,
+        indptr: ArrayLike | Tensor,
+        indices: ArrayLike | Tensor,
+        *,
+        edge_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
+        edge_ids: ArrayLike | Tensor | None = None,
+        node_types: Types | None = None,
+        edge_types: Types | None = None,
+    ) -> Graph:
+        """Take a graph that is in CSC form already: in-neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``.
+
+        int64 indices are narrowed to int32 by copy when all node ids fit; non-contiguous arrays are copied; all others
+        are kept by reference.
+
+        Parameters
+        ----------
+        indptr: int64[num_nodes + 1] or int32[num_nodes + 1]
+        indices: int32[num_edges] or int64[num_edges]
+        edge_attrs
+            Arrays of num_edges rows in CSC order (not in the order that `edge_ids` speaks of).
+        edge_ids: int32[num_edges] or int64[num_edges], optional
+            A permutation: the id of each CSC position's edge in your own edge order. Default: the position.
+
+        Raises
+        ------
+        GraphError
+            If indptr decreases or does not run from 0 to num_edges, indices are out of range, `edge_ids` is not a
+            permutation, lengths or dtypes do not match, there are no nodes, or tensors are not in CPU memory.
+        """
+        indptr = as_ids(indptr, "indptr", GraphError).to(torch.int64).contiguous()
+        indices = as_ids(indices, "indices", GraphError).contiguous()
+        num_nodes = indptr.numel() - 1
+        if num_nodes < 1:
+            raise GraphError(
+                f"Graph.from_csc: expected indptr of num_nodes + 1 >= 2 entries, got {indptr.numel()}; "
+                "a graph may have no edges, but not no nodes"
+            )
+        check_csc(indptr, indices, num_nodes)
+        if indices.dtype == torch.int64 and num_nodes <= torch.iinfo(torch.int32).max:
+            indices = indices.to(torch.int32)
+        permutation = None if edge_ids is None else _as_permutation(edge_ids, indices.numel())
+        return cls(
+            indptr,
+            indices,
+            permutation,
+            _as_attributes(edge_attrs, indices.numel()),
+            as_type_offsets(node_types, num_nodes, "node_types"),
+            as_type_offsets(edge_types, indices.numel(), "edge_types"),
+        )
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, *, num_threads: int | None = None) -> Graph:
+        """Take a square scipy sparse matrix: entry (i, j) is an edge from i to j, its value the edge attribute "weight".
+
+        Stored zeros are edges too. Edge ids count the stored entries in the order of ``matrix.tocoo()``.
+
+        Raises
+        ------
+        GraphError
+            If `matrix` is not a sparse matrix, not square, or empty.
+        """
+        return cls._from_edges(edges_from_scipy(matrix), num_threads)
+
+    @classmethod
+    def from_pyg(cls, data: Any, *, edge_attrs: Sequence[str] | None = None, num_threads: int | None = None) -> Graph:
+        """Take the topology of a torch_geometric ``Data`` or ``HeteroData``.
+
+        The node types of a ``HeteroData`` follow each other in one id space, in its own order, and so do the edges of its
+        edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges.
+
+        Parameters
+        ----------
+        edge_attrs
+            Names of the edge attributes to take. Default: every edge-level tensor (``edge_attr``, ``edge_weight``, …),
+            which all edge types must then have.
+
+        Raises
+        ------
+        GraphError
+            If `data` is neither class, has no ``edge_index``, or lacks an edge attribute, and as `from_coo`.
+        """
+        return cls._from_edges(edges_from_pyg(data, edge_attrs), num_threads)
+
+    @classmethod
+    def from_dgl(cls, graph: Any, *, edge_attrs: Sequence[str] | None = None, num_threads: int | None = None) -> Graph:
+        """Take the topology of a ``dgl.DGLGraph``, homogeneous or heterogeneous; edge ids are DGL's.
+
+        Types as in `from_pyg`, in the order of ``graph.ntypes`` and ``graph.canonical_etypes``.
+
+        Parameters
+        ----------
+        edge_attrs
+            Names of the edge features to take. Default: all in ``graph.edata``, which all edge types must then have.
+
+        Raises
+        ------
+        GraphError
+            If `graph` is not a DGL graph or lacks an edge feature, and as `from_coo`.
+        """
+        return cls._from_edges(edges_from_dgl(graph, edge_attrs), num_threads)
+
+    @classmethod
+    def _from_edges(cls, edges: EdgeList, num_threads: int | None) -> Graph:
+        return cls.from_coo(
+            edges.src,
+            edges.dst,
+            num_nodes=edges.num_nodes,
+            edge_attrs=edges.edge_attrs,
+            node_types=edges.node_types,
+            edge_types=edges.edge_types,
+            num_threads=num_threads,
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        """Return the number of nodes."""
+        return self.indptr.numel() - 1
+
+    @property
+    def num_edges(self) -> int:
+        """Return the number of edges."""
+        return self.indices.numel()
+
+    @property
+    def edge_ids(self) -> Tensor:
+        """Return the input edge id of each CSC position, int[num_edges] (made on each call when it is the identity)."""
+        return torch.arange(self.num_edges) if self.edge_permutation is None else self.edge_permutation
+
+    def in_degrees(self) -> Tensor:
+        """Return the number of in-neighbours of each node, int64[num_nodes]."""
+        return self.indptr.diff()
+
+    def content_digest(self) -> str:
+        """Return a fingerprint of structure, edge ids, attributes and types (computed once).
+
+        Arrays above 4 MiB are sampled (`headrace.pipeline.digest.sampled_digest`), so it tells graphs apart that are
+        different data sets; it does not prove that two files are equal.
+        """
+        return self._content_digest
+
+    @cached_property
+    def _content_digest(self) -> str:
+        arrays = [("indptr", self.indptr), ("indices", self.indices)]
+        if self.edge_permutation is not None:
+            arrays.append(("edge_ids", self.edge_permutation))
+        arrays += [(f"edge_attrs/{name}", self.edge_attrs[name]) for name in sorted(self.edge_attrs)]
+        for what, types in (("node_types", self.node_types), ("edge_types", self.edge_types)):
+            if types is not None:
+                arrays.append((f"{what}/{types.names}", types.offsets))
+        return sampled_digest(arrays)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return self is other or self.content_digest() == other.content_digest()
+
+    def __hash__(self) -> int:
+        return hash((self.num_nodes, self.num_edges))
+
+    def __repr__(self) -> str:
+        parts = [f"num_nodes={self.num_nodes}", f"num_edges={self.num_edges}"]
+        if self.edge_attrs:
+            parts.append(f"edge_attrs={list(self.edge_attrs)}")
+        for what, types in (("node_types", self.node_types), ("edge_types", self.edge_types)):
+            if types is not None:
+                parts.append(f"{what}={list(types.names)}")
+        return f"Graph({', '.join(parts)})"
+
+
+def _as_attributes(edge_attrs: Mapping[str, ArrayLike | Tensor] | None, num_edges: int) -> dict[str, Tensor]:
+    given = edge_attrs or {}
+    return {name: as_rows(given[name], num_edges, f"edge_attrs[{name!r}]", GraphError) for name in given}
+
+
+def _as_permutation(edge_ids: ArrayLike | Tensor, num_edges: int) -> Tensor:
+    ids = as_ids(edge_ids, "edge_ids", GraphError).contiguous()
+    if ids.numel() != num_edges:
+        raise GraphError(f"Graph.from_csc: expected edge_ids for {num_edges} edges, got {ids.numel()}")
+    if num_edges:
+        low, high = (int(value) for value in torch.aminmax(ids))
+        seen = torch.zeros(num_edges, dtype=torch.bool)
+        if low >= 0 and high < num_edges:
+            seen[ids.long()] = True
+        if not bool(seen.all()):
+            raise GraphError(
+                f"Graph.from_csc: expected edge_ids to be a permutation of 0 to {num_edges - 1}, "
+                f"got ids from {low} to {high} with {'repeats' if low >= 0 and high < num_edges else 'some out of range'}; "
+                "keep other edge keys as an edge attribute"
+            )
+    return ids
