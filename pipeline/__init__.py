@@ -1,1 +1,7 @@
-"""."""
+"""Plans: stages that describe, passes that rewrite, a loader that runs.
+
+Read in this order: ``stage`` (what a stage is), ``plan`` (helpers on chains), ``stages/`` (one a file), ``passes/``
+(one a file, in the order of ``passes/__init__``), ``verify`` and ``rewriting`` (passes applied and checked), ``lower``
+(plan to nodes), ``nodes`` and ``prefetch_node`` (what runs), ``loader`` (epochs, resume, stats). ``graph``,
+``features``, ``block`` and ``batch`` are the data.
+"""

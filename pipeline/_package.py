@@ -1,1 +1,63 @@
-"""headrace."""
+"""headrace: composable datapipe dataloading for graph neural networks.
+
+>>> import headrace as hr
+>>> graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3)
+>>> loader = hr.ItemSampler(3, batch_size=2).sample_neighbor(graph, fanouts=[2]).loader()
+>>> [batch.n_id.tolist() for batch in loader]
+[[0, 1, 2], [2, 1]]
+"""
+
+from importlib.metadata import version as _version
+
+from headrace.ops.errors import (
+    FeatureError,
+    GraphError,
+    HeadraceError,
+    InputError,
+    ItemsError,
+    LoaderError,
+    PlanError,
+    StateError,
+)
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.block import Block
+from headrace.pipeline.features import FeatureSource, FeatureStore
+from headrace.pipeline.graph import Graph
+from headrace.pipeline.loader import Loader
+from headrace.pipeline.machine import Machine
+from headrace.pipeline.stage import MacroStage, MapStage, RunSettings, SourceStage, Stage, verb, verbs
+from headrace.pipeline.stages import ItemSampler, NodeSource
+from headrace.pipeline.stats import Stats
+from headrace.pipeline.type_offsets import TypeOffsets
+
+__version__ = _version("headrace")
+
+__all__ = [
+    "Block",
+    "FeatureError",
+    "FeatureSource",
+    "FeatureStore",
+    "Graph",
+    "GraphError",
+    "HeadraceError",
+    "InputError",
+    "ItemSampler",
+    "ItemsError",
+    "Loader",
+    "LoaderError",
+    "Machine",
+    "MacroStage",
+    "MapStage",
+    "MiniBatch",
+    "NodeSource",
+    "PlanError",
+    "RunSettings",
+    "SourceStage",
+    "Stage",
+    "StateError",
+    "Stats",
+    "TypeOffsets",
+    "__version__",
+    "verb",
+    "verbs",
+]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.sample import Hop
 from headrace.pipeline import interop
 from headrace.pipeline.arrays import describe
 from headrace.pipeline.block import Block
@@ -27,8 +28,8 @@ class MiniBatch:
     """Seeds, their sampled neighbourhood and its features.
 
     Frozen: stages make the next batch with ``dataclasses.replace``. Fields that no stage has written yet are empty.
-    Row i of the model's output belongs to destination i of ``blocks[-1]``. Destinations are the *unique* seeds in order of
-    first occurrence, so when seeds repeat, ``out[batch.seed_index]`` are the rows that match ``seeds`` and ``y``.
+    Row i of the model's output belongs to destination i of ``blocks[-1]``. Destinations are the *unique* seeds in order
+    of first occurrence, so when seeds repeat, ``out[batch.seed_index]`` are the rows that match ``seeds`` and ``y``.
 
     Parameters
     ----------
@@ -48,6 +49,8 @@ class MiniBatch:
         Edge features by name, each a tuple with one [num_edges, ...] tensor per block, aligned with `blocks`.
     blocks
         Input side first, as a model applies its layers: ``blocks[0]`` takes `x`, ``blocks[-1]`` ends at the seeds.
+    hop
+        A sampled hop, still in global node ids, on its way from ``sample_hop`` to ``compact``; None outside a plan.
     num_sampled_nodes: num_hops + 1 counts
         Unique seeds, then the nodes first reached by each hop, from the seeds outward.
     num_sampled_edges: num_hops counts
@@ -66,6 +69,7 @@ class MiniBatch:
     node: Mapping[str, Tensor] = field(default_factory=dict)
     edge: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
     blocks: tuple[Block, ...] = ()
+    hop: Hop | None = None
     num_sampled_nodes: tuple[int, ...] = ()
     num_sampled_edges: tuple[int, ...] = ()
     epoch: int = 0
@@ -113,6 +117,10 @@ class MiniBatch:
             raise InputError("MiniBatch.e_id: expected blocks with edge ids, got blocks sampled without them")
         return torch.cat(ids) if ids else _no_ids()
 
+    def replace(self, **changes: Any) -> MiniBatch:
+        """Return a batch with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> MiniBatch:
         """Return the batch with every tensor on `device`."""
         return self._map(
@@ -128,16 +136,16 @@ class MiniBatch:
         """Return one ``torch_geometric.data.Data`` with all hops in one ``edge_index``.
 
         Its attributes are those of PyG's loaders: ``x`` and the other node features (rows of ``n_id``), ``y`` (rows of
-        the seeds), ``edge_index`` in local ids, ``n_id``, ``e_id``, ``batch_size`` (unique seeds, which are the first rows),
-        ``input_id``, ``num_sampled_nodes``, ``num_sampled_edges``, and edge features. Pairs become
+        the seeds), ``edge_index`` in local ids, ``n_id``, ``e_id``, ``batch_size`` (unique seeds, which are the first
+        rows), ``input_id``, ``num_sampled_nodes``, ``num_sampled_edges``, and edge features. Pairs become
         ``edge_label_index`` (and ``edge_label``). When seeds repeat, ``seed_index`` maps them to rows.
 
         Sampled with ``expand="new"``, the edges are the sample, grouped hop by hop. Sampled with ``expand="all"``, hops
         overlap, since every hop samples again for the nodes already there: the result is the *union* of the hops'
         edges, from the seeds outward, without edges that an earlier hop brought, and ``num_sampled_edges`` counts
         what each hop added. Edges lead only from nodes of a hop or nearer to nodes nearer to the seeds, so
-        ``trim_to_layer`` is valid either way; but a model on the union sees up to one fanout per hop for a node near the
-        seeds, not the block of its layer. Use ``blocks`` (or ``expand="new"``) for the exact fanouts.
+        ``trim_to_layer`` is valid either way; but a model on the union sees up to one fanout per hop for a node near
+        the seeds, not the block of its layer. Use ``blocks`` (or ``expand="new"``) for the exact fanouts.
 
         Raises
         ------

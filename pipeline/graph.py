@@ -15,6 +15,7 @@ from torch import Tensor
 from headrace.ops.csc import check_csc, coo_to_csc
 from headrace.ops.errors import GraphError
 from headrace.ops.gather import gather_rows
+from headrace.ops.sample import BlockSampler
 from headrace.pipeline.arrays import as_ids, as_rows, describe
 from headrace.pipeline.digest import sampled_digest
 from headrace.pipeline.graph_sources import EdgeList, edges_from_dgl, edges_from_pyg, edges_from_scipy
@@ -96,8 +97,8 @@ class Graph:
     ) -> Graph:
         """Build a graph from a list of edges; messages go from ``src[i]`` to ``dst[i]``.
 
-        Edges keep their input order within each destination; repeated edges and self-loops are kept. Edge attributes are
-        permuted together with the edges, and ``graph.edge_ids`` leads back to the input order.
+        Edges keep their input order within each destination; repeated edges and self-loops are kept. Edge attributes
+        are permuted together with the edges, and ``graph.edge_ids`` leads back to the input order.
 
         Parameters
         ----------
@@ -194,7 +195,8 @@ class Graph:
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, num_threads: int | None = None) -> Graph:
-        """Take a square scipy sparse matrix: entry (i, j) is an edge from i to j, its value the edge attribute "weight".
+        """Take a square scipy sparse matrix: entry (i, j) is an edge from i to j, its value the edge attribute
+        "weight".
 
         Stored zeros are edges too. Edge ids count the stored entries in the order of ``matrix.tocoo()``.
 
@@ -209,8 +211,8 @@ class Graph:
     def from_pyg(cls, data: Any, *, edge_attrs: Sequence[str] | None = None, num_threads: int | None = None) -> Graph:
         """Take the topology of a torch_geometric ``Data`` or ``HeteroData``.
 
-        The node types of a ``HeteroData`` follow each other in one id space, in its own order, and so do the edges of its
-        edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges.
+        The node types of a ``HeteroData`` follow each other in one id space, in its own order, and so do the edges of
+        its edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges.
 
         Parameters
         ----------
@@ -269,6 +271,20 @@ class Graph:
     def edge_ids(self) -> Tensor:
         """Return the input edge id of each CSC position, int[num_edges] (made on each call when it is the identity)."""
         return torch.arange(self.num_edges) if self.edge_permutation is None else self.edge_permutation
+
+    def original_edge_ids(self, positions: Tensor) -> Tensor:
+        """Return the input edge ids of CSC positions, int64[n] -> int64[n]."""
+        if self.edge_permutation is None:
+            return positions
+        return gather_rows(self.edge_permutation, positions).to(torch.int64)
+
+    def block_sampler(self) -> BlockSampler:
+        """Return the graph's fused sampler, made on first use; loaders share it, and with it its scratch memory."""
+        return self._block_sampler
+
+    @cached_property
+    def _block_sampler(self) -> BlockSampler:
+        return BlockSampler(self.indptr, self.indices, self.edge_permutation)
 
     def in_degrees(self) -> Tensor:
         """Return the number of in-neighbours of each node, int64[num_nodes]."""

@@ -18,7 +18,7 @@ IMPORTANCE_WEIGHT = "importance_weight"
 
 def batch_to_pyg(batch: MiniBatch) -> Any:
     """Return a ``torch_geometric.data.Data``; `MiniBatch.to_pyg` says what it holds."""
-    from torch_geometric.data import Data  # noqa: PLC0415 - optional dependency
+    from torch_geometric.data import Data
 
     hops = list(reversed(batch.blocks))
     kept = _first_occurrences(hops)
@@ -52,7 +52,7 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
 
 def block_to_dgl(block: Block) -> Any:
     """Return a ``dgl`` block with ``dgl.EID`` and importance weights on its edges."""
-    import dgl  # noqa: PLC0415 - optional dependency
+    import dgl
 
     # DGL wants one id dtype; an empty edge-id list means "the position".
     csc = (block.indptr, block.indices.to(torch.int64), block.indptr.new_empty(0))
@@ -66,7 +66,7 @@ def block_to_dgl(block: Block) -> Any:
 
 def batch_to_dgl(batch: MiniBatch) -> list[Any]:
     """Return DGL blocks, input side first; `MiniBatch.to_dgl` says what they hold."""
-    import dgl  # noqa: PLC0415 - optional dependency
+    import dgl
 
     if len(batch.blocks) < len(batch.num_sampled_edges):
         raise InputError(

@@ -1,1 +1,20 @@
-"""."""
+"""The passes, in the one order in which they run.
+
+Each switch of ``plan.loader(...)`` has the name of an optional pass here. To add a pass, write its rules in a file of
+its own and give it a position below with the reason for it.
+"""
+
+from __future__ import annotations
+
+from headrace.pipeline.passes.expand_macros import EXPAND_MACROS
+from headrace.pipeline.passes.fuse_sampling import FUSE_SAMPLING
+from headrace.pipeline.passes.prefetch import PREFETCH
+from headrace.pipeline.passes.rewrite import Pass, Promise, Rule
+
+PASSES: tuple[Pass, ...] = (
+    EXPAND_MACROS,  # first: every other pass is written against hops and compactions, not against samplers
+    FUSE_SAMPLING,  # before prefetch, so that whole fused stages are handed to a worker
+    PREFETCH,  # last: it has to stand behind everything that others insert
+)
+
+__all__ = ["EXPAND_MACROS", "FUSE_SAMPLING", "PASSES", "PREFETCH", "Pass", "Promise", "Rule"]

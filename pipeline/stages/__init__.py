@@ -1,1 +1,27 @@
-"""."""
+"""The stages, one a file. Importing this package registers their verbs on plans."""
+
+from headrace.pipeline.stages.compact import Compact
+from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.stages.fused import SampleFused
+from headrace.pipeline.stages.hop import SampleHop
+from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.stages.labor import SampleLayerNeighbor
+from headrace.pipeline.stages.neighbor import SampleNeighbor
+from headrace.pipeline.stages.node_source import NodeSource
+from headrace.pipeline.stages.prefetch import Prefetch
+from headrace.pipeline.stages.transform import Transform
+
+__all__ = [
+    "Compact",
+    "CopyTo",
+    "FetchFeature",
+    "ItemSampler",
+    "NodeSource",
+    "Prefetch",
+    "SampleFused",
+    "SampleHop",
+    "SampleLayerNeighbor",
+    "SampleNeighbor",
+    "Transform",
+]

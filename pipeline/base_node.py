@@ -1,0 +1,62 @@
+"""The node contract: torchdata's where torchdata has one (>= 0.10), else the same contract from here.
+
+A node is an iterator with a position. Subclasses implement ``reset``, ``next`` and ``get_state``; users call
+``next(node)`` and ``node.state_dict()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class FallbackNode(Iterator[T_co], Generic[T_co]):
+    """What ``torchdata.nodes.BaseNode`` promises, for torchdata versions that do not have it."""
+
+    def __init__(self) -> None:
+        self._is_reset = False
+
+    def reset(self, initial_state: dict[str, Any] | None = None) -> None:
+        """Stand at the beginning, or where ``initial_state`` (from :meth:`state_dict`) says. Subclasses call super."""
+        del initial_state
+        self._is_reset = True
+
+    def next(self) -> T_co:
+        """Return the next value or raise StopIteration."""
+        raise NotImplementedError(type(self))
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what ``reset`` needs to continue after the last value returned."""
+        raise NotImplementedError(type(self))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T_co:
+        self._reset_once()
+        return self.next()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return :meth:`get_state`, after a first reset if there was none."""
+        self._reset_once()
+        return self.get_state()
+
+    def _reset_once(self) -> None:
+        if not self._is_reset:
+            self.reset(None)
+
+
+if TYPE_CHECKING:
+    BaseNode = FallbackNode
+else:
+    try:
+        from torchdata.nodes import BaseNode
+    except ImportError:
+        BaseNode = FallbackNode
+
+__all__ = ["BaseNode", "FallbackNode"]

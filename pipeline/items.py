@@ -1,0 +1,164 @@
+"""Item sets: the ids, ranges, masks, pairs or labelled ids that an epoch goes through."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from headrace.ops.compact import unique_and_inverse
+from headrace.ops.errors import ItemsError
+from headrace.pipeline.arrays import as_cpu_tensor
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.digest import sampled_digest
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ItemSet:
+    """Items in a fixed order, looked up by position. Build one with :meth:`of`.
+
+    Parameters
+    ----------
+    ids
+        ``range``, or integer[num_items] vertex ids, or integer[num_items, 2] pairs of vertex ids.
+    labels
+        Any dtype, [num_items, ...]; None when the items carry no labels.
+    """
+
+    ids: range | torch.Tensor
+    labels: torch.Tensor | None = None
+
+    @staticmethod
+    def of(items: Any, *, allow_empty: bool = False) -> ItemSet:
+        """Make an item set.
+
+        Parameters
+        ----------
+        items
+            An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes] (the ids where
+            it is true), integer pairs [num_items, 2], or a tuple of any of these and labels [num_items, ...]. Arrays
+            may be torch tensors on the CPU, NumPy arrays (memory-mapped ones too) or lists, contiguous or not.
+        allow_empty
+            Whether a set without items is accepted.
+
+        Raises
+        ------
+        ItemsError
+            For no items, negative ids, a dtype that is not integer or bool, a wrong shape, labels of another length, or
+            a tensor on a device.
+        """
+        if isinstance(items, ItemSet):
+            return items
+        labels = None
+        if isinstance(items, tuple):
+            if len(items) != 2:
+                raise ItemsError(f"a tuple of items is (ids, labels); this one has {len(items)} entries")
+            items, labels = items
+            labels = as_cpu_tensor(labels, "labels", ItemsError)
+        ids = _ids(items)
+        if len(ids) == 0 and not allow_empty:
+            raise ItemsError("ItemSampler needs at least one item; an empty set came (is the mask all false?)")
+        if labels is not None and (labels.dim() == 0 or labels.shape[0] != len(ids)):
+            raise ItemsError(
+                f"labels must have one row per item: {len(ids)} items, labels of shape {list(labels.shape)}"
+            )
+        return ItemSet(ids, labels)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def are_pairs(self) -> bool:
+        """Whether an item is a pair of vertices rather than one vertex."""
+        return isinstance(self.ids, torch.Tensor) and self.ids.dim() == 2
+
+    def take(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return the ids (int64) and labels at the given positions, int64[n]."""
+        labels = None if self.labels is None else self.labels[positions]
+        if isinstance(self.ids, range):
+            return positions * self.ids.step + self.ids.start, labels
+        return self.ids[positions].to(torch.int64), labels
+
+    def largest_id(self) -> int:
+        """Return the largest vertex id among the items; one pass over them."""
+        if isinstance(self.ids, range):
+            return max(self.ids[0], self.ids[-1])
+        return int(self.ids.max())
+
+    def content_digest(self) -> str:
+        """Return a fingerprint of ids and labels; large arrays are sampled."""
+        parts = (
+            [("range", torch.tensor([self.ids.start, self.ids.stop, self.ids.step]))]
+            if isinstance(self.ids, range)
+            else []
+        )
+        parts += [] if isinstance(self.ids, range) else [("ids", self.ids)]
+        parts += [] if self.labels is None else [("labels", self.labels)]
+        return sampled_digest(parts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ItemSet):
+            return NotImplemented
+        return self is other or self.content_digest() == other.content_digest()
+
+    def __hash__(self) -> int:
+        return hash(len(self))
+
+    def __str__(self) -> str:
+        kind = "pairs" if self.are_pairs else "items"
+        return f"{len(self):,} {kind}{' with labels' if self.labels is not None else ''}"
+
+
+def seed_batch(
+    items: ItemSet,
+    positions: torch.Tensor,
+    *,
+    first: int = 0,
+    epoch: int,
+    index: int,
+    num_global_seeds: int,
+) -> MiniBatch:
+    """Return the batch, not yet sampled, whose seeds are the items at ``positions``, int64[num_seeds].
+
+    ``first`` is the position of the set's first item in the whole epoch. Seeds may repeat: the vertices of the batch
+    are the distinct ones, in order of first occurrence, and ``seed_index`` leads from each seed to its vertex.
+    """
+    seeds, labels = items.take(positions)
+    unique, inverse = unique_and_inverse(seeds.reshape(-1))
+    return MiniBatch(
+        seeds=seeds,
+        seed_index=inverse.reshape(seeds.shape),
+        item_index=positions + first,
+        y=labels,
+        n_id=unique,
+        num_sampled_nodes=(len(unique),),
+        epoch=epoch,
+        index=index,
+        num_global_seeds=num_global_seeds,
+    )
+
+
+def _ids(items: Any) -> range | torch.Tensor:
+    if isinstance(items, bool) or items is None:
+        raise ItemsError(f"items must be ids, a range, a mask or pairs; {items!r} came")
+    if isinstance(items, int):
+        if items < 0:
+            raise ItemsError(f"an item count must not be negative; {items} came")
+        return range(items)
+    if isinstance(items, range):
+        if len(items) > 0 and min(items[0], items[-1]) < 0:
+            raise ItemsError(f"vertex ids must not be negative; {items!r} came")
+        return items
+    ids = as_cpu_tensor(items, "items", ItemsError)
+    if ids.dtype == torch.bool:
+        if ids.dim() != 1:
+            raise ItemsError(f"a mask of items must have one dimension [num_nodes]; shape {list(ids.shape)} came")
+        return ids.nonzero().reshape(-1)
+    if ids.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        raise ItemsError(f"items must be integer ids or a boolean mask; dtype {ids.dtype} came")
+    if ids.dim() not in (1, 2) or (ids.dim() == 2 and ids.shape[1] != 2):
+        raise ItemsError(f"items must have shape [num_items] or [num_items, 2]; {list(ids.shape)} came")
+    if ids.numel() > 0 and int(ids.min()) < 0:
+        raise ItemsError(f"vertex ids must not be negative; the smallest item is {int(ids.min())}")
+    return ids

@@ -1,0 +1,125 @@
+"""One iteration of a loader over (the rest of) an epoch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.pipeline.base_node import BaseNode
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.errors import LoaderError
+from headrace.pipeline.nodes import Work, close_node
+from headrace.pipeline.stats import Stats
+
+
+@dataclass
+class Position:
+    """Where the next batch is.
+
+    Parameters
+    ----------
+    num_batches
+        Batches in an epoch; None if the source does not know.
+    epoch
+        The epoch.
+    source
+        The source's state in it; None for its beginning.
+    """
+
+    num_batches: int | None
+    epoch: int = 0
+    source: Mapping[str, Any] | None = None
+
+    def move(self, epoch: int, source: Mapping[str, Any] | None = None) -> None:
+        """Go there. The end of an epoch is the beginning of the next one, never an empty rest."""
+        if source is not None and source["batch"] == self.num_batches:
+            epoch, source = epoch + 1, None
+        self.epoch, self.source = epoch, source
+
+
+class Iteration(Iterator[MiniBatch]):
+    """Yields the batches from a position to the end of its epoch and moves the position along.
+
+    Parameters
+    ----------
+    node
+        The running plan.
+    position
+        Where to begin; stands behind the last batch handed out at any time.
+    stats
+        Where to count.
+    progress
+        Whether to show a progress bar.
+    """
+
+    def __init__(self, node: BaseNode[Work], position: Position, stats: Stats, *, progress: bool) -> None:
+        self._node = node
+        self._position = position
+        self._stats = stats
+        self._resumed = position.source is not None
+        self._superseded = False
+        self._finished = False
+        self._bar: Any = None
+        node.reset({"epoch": position.epoch, "source": position.source})
+        if progress:
+            from tqdm.auto import tqdm
+
+            done = 0 if position.source is None else position.source["batch"]
+            self._bar = tqdm(total=position.num_batches, initial=done, desc=f"epoch {position.epoch}", unit="batch")
+
+    def __iter__(self) -> Iteration:
+        return self
+
+    def __next__(self) -> MiniBatch:
+        if self._superseded:
+            raise LoaderError(
+                "this iteration was ended by a later iter(loader), set_epoch, load_state_dict or close; a loader runs "
+                "one iteration at a time: make a second loader from the plan to run two"
+            )
+        if self._finished:
+            raise StopIteration
+        start = time.perf_counter()
+        try:
+            work = self._next_work()
+        except BaseException:
+            self._finish()
+            raise
+        self._stats.waited += time.perf_counter() - start
+        self._stats.add(work.records)
+        self._position.move(work.state["epoch"], work.state["source"])
+        if self._bar is not None:
+            self._bar.update()
+        return work.batch
+
+    def supersede(self) -> None:
+        """End this iteration from outside."""
+        if not self._finished:
+            self._superseded = True
+            self._finish()
+
+    def _next_work(self) -> Work:
+        resumed, self._resumed = self._resumed, False
+        try:
+            return next(self._node)
+        except StopIteration:
+            # Only a source that does not know its length gets here away from the beginning of an epoch.
+            if self._position.source is not None:
+                self._position.move(self._position.epoch + 1)
+            if not resumed:
+                raise
+        # The state was taken behind the last batch of its epoch: the very next batch is the first of the next epoch.
+        self._node.reset({"epoch": self._position.epoch, "source": None})
+        return next(self._node)
+
+    def _finish(self) -> None:
+        self._finished = True
+        close_node(self._node)
+        if self._bar is not None:
+            self._bar.close()
+
+    def __del__(self) -> None:
+        # An iteration abandoned by break: its threads must not outlive it.
+        if not getattr(self, "_finished", True):
+            self._finish()

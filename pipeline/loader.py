@@ -1,0 +1,201 @@
+"""The loader: runs a plan, epoch by epoch, from any batch on."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from headrace.pipeline.base_node import BaseNode
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.checkpoint import check_state, make_state
+from headrace.pipeline.comm import place_of_process
+from headrace.pipeline.errors import LoaderError
+from headrace.pipeline.iteration import Iteration, Position
+from headrace.pipeline.lower import lower
+from headrace.pipeline.machine import Machine
+from headrace.pipeline.nodes import close_node
+from headrace.pipeline.plan import fingerprint, source_of
+from headrace.pipeline.rewriting import rewrite
+from headrace.pipeline.stage import RunSettings, Stage
+from headrace.pipeline.stats import Stats
+from headrace.pipeline.verify import check_data
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Loader:
+    """Iterates over the minibatches of a plan. Made by ``plan.loader(...)``, which documents the parameters.
+
+    Each ``iter(loader)`` runs one epoch: the first one epoch 0, or where :meth:`load_state_dict` or :meth:`set_epoch`
+    point, and every further one the next epoch, also after a ``break``. One iteration can run at a time; a new one ends
+    the old.
+
+    >>> import headrace as hr
+    >>> with hr.ItemSampler(10, batch_size=4).loader() as loader:
+    ...     [batch.seeds.tolist() for batch in loader]
+    [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    """
+
+    def __init__(
+        self,
+        plan: Stage,
+        *,
+        machine: Machine | None = None,
+        num_threads: int | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        progress: bool = False,
+        passes: Mapping[str, bool] | None = None,
+    ) -> None:
+        rank, world_size = place_of_process(rank, world_size)
+        if machine is None:
+            machine = Machine.detect(rank, world_size)
+        self._rewriting = rewrite(plan, machine, passes)
+        check_data(self._rewriting.final)
+        if num_threads is None:
+            num_threads = machine.cores
+        if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
+            raise LoaderError(f"num_threads must be an integer of at least 1; {num_threads!r} came")
+        settings = RunSettings(source_of(plan).seed, num_threads, rank, world_size)
+        self._node, self._source = lower(self._rewriting.final, settings)
+        self._fingerprint: dict[str, str] | None = None
+        self._progress = progress
+        self._stats = Stats()
+        self._position = Position(self._source.num_batches)
+        # Whether batches were handed out since the position was last set by hand.
+        self._started = False
+        self._active: weakref.ref[Iteration] | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch."""
+        return self._position.epoch
+
+    def __len__(self) -> int:
+        """Return the number of batches in a whole epoch.
+
+        Raises
+        ------
+        TypeError
+            If the source is a torchdata node, which does not tell.
+        """
+        if self._source.num_batches is None:
+            raise TypeError("this loader's source does not know its number of batches")
+        return self._source.num_batches
+
+    def __iter__(self) -> Iterator[MiniBatch]:
+        self._end_iteration()
+        if self._left_midway():
+            self._position.move(self._position.epoch + 1)
+        self._started = True
+        iteration = Iteration(self._node, self._position, self._stats, progress=self._progress)
+        self._active = weakref.ref(iteration)
+        return iteration
+
+    def epochs(self, num_epochs: int) -> Iterator[int]:
+        """Yield the epochs that are left of ``num_epochs``, so that a training loop resumes where its state says.
+
+        >>> import headrace as hr
+        >>> loader = hr.ItemSampler(4, batch_size=2, shuffle=True).loader()
+        >>> for epoch in loader.epochs(2):
+        ...     print(epoch, len([batch for batch in loader]))
+        0 2
+        1 2
+        """
+        first = self.epoch + (1 if self._left_midway() else 0)
+        for epoch in range(first, num_epochs):
+            if self.epoch != epoch:
+                self.set_epoch(epoch)
+            yield epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration begin at the start of an epoch.
+
+        Raises
+        ------
+        LoaderError
+            If it is not an integer of at least 0.
+        """
+        if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch < 1 << 32:
+            raise LoaderError(f"an epoch is an integer in [0, 2**32); {epoch!r} came")
+        self._end_iteration()
+        self._position.move(epoch)
+        self._started = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the place behind the last batch handed out: a few integers and a fingerprint of the plan.
+
+        It can be loaded in a new process, with other passes, thread counts and (for ``batch_size``, not
+        ``batch_size_per_rank``) another number of ranks.
+        """
+        return make_state(
+            epoch=self._position.epoch,
+            source=self._position.source,
+            batch_size=self._batch_size(),
+            plan=self._plan_fingerprint(),
+        )
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the next iteration continue with the batch after the one that the state was taken behind.
+
+        Raises
+        ------
+        StateError
+            If the state belongs to another plan; the message says which stage differs. The loader is then unchanged.
+        """
+        check_state(state, batch_size=self._batch_size(), plan=self._plan_fingerprint())
+        self._end_iteration()
+        self._position.move(int(state["epoch"]), state["source"])
+        self._started = False
+
+    def explain(self) -> str:
+        """Return the plan before and after the passes, pass by pass."""
+        return self._rewriting.explain()
+
+    def stats(self) -> Stats:
+        """Return what the stages counted for the batches handed out so far; it prints as a table."""
+        return self._stats.copy()
+
+    def node(self) -> BaseNode[MiniBatch]:
+        """Return a torchdata node that yields this loader's batches, one epoch per ``reset``."""
+        from headrace.pipeline.loader_node import LoaderNode
+
+        return LoaderNode(self)
+
+    def close(self) -> None:
+        """End the running iteration and its background threads. The loader can be iterated again."""
+        self._end_iteration()
+        close_node(self._node)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Loader(\n{self._rewriting.plan!r}\n)"
+
+    def _plan_fingerprint(self) -> dict[str, str]:
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint(self._rewriting.plan)
+        return self._fingerprint
+
+    def _batch_size(self) -> int | None:
+        size: int | None = getattr(self._source, "batch_size", None)
+        return size
+
+    def _left_midway(self) -> bool:
+        """Whether the last iteration was left in the middle of an epoch, which the next one does not go on with."""
+        return self._started and self._position.source is not None
+
+    def _end_iteration(self) -> None:
+        active = None if self._active is None else self._active()
+        if active is not None:
+            active.supersede()
+        self._active = None

@@ -1,0 +1,37 @@
+"""Lowering: from the final plan to running nodes. The only place that knows both."""
+
+from __future__ import annotations
+
+from headrace.pipeline.base_node import BaseNode
+from headrace.pipeline.errors import PlanError
+from headrace.pipeline.nodes import MapNode, SourceNode, Step, Work, step_of
+from headrace.pipeline.plan import source_of, stage_names, stages_of
+from headrace.pipeline.prefetch_node import PrefetchNode
+from headrace.pipeline.stage import BatchSource, MapStage, RunSettings, Stage
+from headrace.pipeline.stages.prefetch import Prefetch
+
+
+def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSource]:
+    """Return the node that yields finished work, and the source at its beginning.
+
+    Stages between two prefetches run one after the other in the same thread, so they become one node.
+
+    Raises
+    ------
+    PlanError
+        If the plan holds a stage that cannot run (a macro that was not expanded).
+    """
+    names = stage_names(plan)
+    source = source_of(plan).source(settings)
+    node: BaseNode[Work] = SourceNode(names[0], source)
+    steps: list[Step] = []
+    for name, stage in zip(names[1:], stages_of(plan)[1:], strict=True):
+        if isinstance(stage, MapStage):
+            steps.append(step_of(name, stage, settings))
+        elif isinstance(stage, Prefetch):
+            if stage.workers > 0:
+                node = PrefetchNode(node, tuple(steps), workers=stage.workers, depth=stage.depth)
+                steps = []
+        else:
+            raise PlanError(f"{stage.verb} cannot run as it is; a pass should have expanded it")
+    return MapNode(node, tuple(steps)), source

@@ -1,0 +1,131 @@
+"""The running counterparts of stages: nodes that pass finished work and its bookkeeping along."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.pipeline.base_node import BaseNode
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.stage import BatchSource, MapStage, RunSettings
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """What one stage did for one batch.
+
+    Parameters
+    ----------
+    stage
+        Its name in the plan.
+    start, seconds
+        When it began, on ``time.perf_counter``'s clock, and how long it took.
+    thread
+        The thread that ran it.
+    counts
+        What it counted.
+    """
+
+    stage: str
+    start: float
+    seconds: float
+    thread: int
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A batch on its way, with the source's position behind it, so that state belongs to the batch handed out."""
+
+    batch: MiniBatch
+    state: dict[str, Any]
+    records: tuple[StageRecord, ...]
+
+
+Step = Callable[[Work], Work]
+
+
+def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
+    """Return the function that runs one stage on a piece of work and records it."""
+    run = stage.runner(settings)
+
+    def step(work: Work) -> Work:
+        start = time.perf_counter()
+        try:
+            batch = run(work.batch)
+        except Exception as error:
+            _note_place(error, name, work.batch)
+            raise
+        seconds = time.perf_counter() - start
+        record = StageRecord(name, start, seconds, threading.get_ident(), stage.counts(work.batch, batch))
+        return Work(batch, work.state, (*work.records, record))
+
+    return step
+
+
+class SourceNode(BaseNode[Work]):
+    """Begins a pipeline: draws batches from a source. Its state is ``{"epoch": ..., "source": ...}``."""
+
+    def __init__(self, name: str, source: BatchSource) -> None:
+        super().__init__()
+        self._name = name
+        self._source = source
+        self._epoch = 0
+
+    def reset(self, initial_state: dict[str, Any] | None = None) -> None:
+        super().reset(initial_state)
+        state = {"epoch": 0, "source": None} if initial_state is None else initial_state
+        self._epoch = state["epoch"]
+        self._source.seek(self._epoch, state["source"])
+
+    def next(self) -> Work:
+        start = time.perf_counter()
+        batch = self._source.draw()
+        seconds = time.perf_counter() - start
+        record = StageRecord(self._name, start, seconds, threading.get_ident(), {"seeds": len(batch.seeds)})
+        return Work(batch, self.get_state(), (record,))
+
+    def get_state(self) -> dict[str, Any]:
+        return {"epoch": self._epoch, "source": self._source.state()}
+
+
+class MapNode(BaseNode[Work]):
+    """Runs steps on every piece of work, in the thread that asks for it."""
+
+    def __init__(self, upstream: BaseNode[Work], steps: tuple[Step, ...]) -> None:
+        super().__init__()
+        self._upstream = upstream
+        self._steps = steps
+
+    def reset(self, initial_state: dict[str, Any] | None = None) -> None:
+        super().reset(initial_state)
+        self._upstream.reset(initial_state)
+
+    def next(self) -> Work:
+        work = next(self._upstream)
+        for step in self._steps:
+            work = step(work)
+        return work
+
+    def get_state(self) -> dict[str, Any]:
+        return self._upstream.state_dict()
+
+    def close(self) -> None:
+        """Stop whatever runs upstream."""
+        close_node(self._upstream)
+
+
+def close_node(node: BaseNode[Work]) -> None:
+    """Close a node that has something to close."""
+    close = getattr(node, "close", None)
+    if close is not None:
+        close()
+
+
+def _note_place(error: Exception, stage: str, batch: MiniBatch) -> None:
+    note = f"headrace: in stage {stage}, batch {batch.index} of epoch {batch.epoch}"
+    if hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(note)

@@ -1,0 +1,139 @@
+"""Background threads that keep the order: the running counterpart of the stage ``prefetch``."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+from headrace.pipeline.base_node import BaseNode
+from headrace.pipeline.nodes import Step, Work, close_node
+
+
+class PrefetchNode(BaseNode[Work]):
+    """Runs steps in worker threads and hands their results out in the order of the upstream.
+
+    A worker takes a place (at most ``depth`` are given out), pulls the next work under a lock that also numbers it,
+    runs the steps, and puts the result under its number. An error takes the place of a result and is raised where the
+    result would have been returned, with the traceback of the worker. No thread polls or sleeps, and none outlives
+    :meth:`close`, a ``reset`` or the node itself.
+    """
+
+    def __init__(self, upstream: BaseNode[Work], steps: tuple[Step, ...], *, workers: int, depth: int) -> None:
+        super().__init__()
+        self._upstream = upstream
+        self._steps = steps
+        self._workers = workers
+        self._depth = depth
+        self._run: _Run | None = None
+        self._stop: weakref.finalize[Any, PrefetchNode] | None = None
+        self._state: dict[str, Any] | None = None
+
+    def reset(self, initial_state: dict[str, Any] | None = None) -> None:
+        super().reset(initial_state)
+        self._end_run()
+        self._upstream.reset(initial_state)
+        self._state = None
+
+    def next(self) -> Work:
+        if self._run is None:
+            self._run = _Run(self._upstream, self._steps, self._workers, self._depth)
+            self._stop = weakref.finalize(self, self._run.stop)
+        work = self._run.take()
+        self._state = work.state
+        return work
+
+    def get_state(self) -> dict[str, Any]:
+        # The upstream has run ahead; the position that counts is the one behind the last work handed out.
+        return self._upstream.state_dict() if self._state is None else self._state
+
+    def close(self) -> None:
+        """End the worker threads, waiting for the batches they have begun."""
+        self._end_run()
+        close_node(self._upstream)
+
+    def _end_run(self) -> None:
+        if self._run is not None:
+            self._run.stop()
+            self._run.join()
+            self._run = None
+            if self._stop is not None:
+                self._stop.detach()
+
+
+class _Run:
+    """One pass over the upstream; it does not refer to the node, which can be collected while threads live."""
+
+    def __init__(self, upstream: BaseNode[Work], steps: tuple[Step, ...], workers: int, depth: int) -> None:
+        self._upstream = upstream
+        self._steps = steps
+        self._places = threading.Semaphore(depth)
+        self._pull = threading.Lock()
+        self._arrived = threading.Condition()
+        self._results: dict[int, Work | BaseException] = {}
+        self._next_in = 0
+        self._next_out = 0
+        self._stopped = False
+        self._threads = [
+            threading.Thread(target=self._work, name=f"headrace-prefetch-{number}", daemon=True)
+            for number in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def take(self) -> Work:
+        """Return the next result in order, or raise what took its place; every later call raises StopIteration."""
+        with self._arrived:
+            while self._next_out not in self._results:
+                self._arrived.wait()
+            result = self._results[self._next_out]
+            if isinstance(result, Work):
+                del self._results[self._next_out]
+                self._next_out += 1
+            else:
+                self._results[self._next_out] = StopIteration()
+        if isinstance(result, Work):
+            self._places.release()
+            return result
+        self.stop()
+        # A StopIteration is made anew, since raising would tie a kept one to this frame.
+        raise StopIteration if isinstance(result, StopIteration) else result
+
+    def stop(self) -> None:
+        """Tell the workers to take no further work."""
+        self._stopped = True
+        for _ in self._threads:
+            self._places.release()
+
+    def join(self) -> None:
+        """Wait until no worker is left."""
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def _work(self) -> None:
+        while True:
+            self._places.acquire()
+            with self._pull:
+                if self._stopped:
+                    return
+                number = self._next_in
+                self._next_in += 1
+                try:
+                    work = next(self._upstream)
+                except BaseException as error:  # noqa: BLE001 - handed to the consumer, StopIteration included
+                    self._stopped = True
+                    self._put(number, error)
+                    return
+            try:
+                for step in self._steps:
+                    work = step(work)
+            except BaseException as error:  # noqa: BLE001 - handed to the consumer
+                self._put(number, error)
+            else:
+                self._put(number, work)
+
+    def _put(self, number: int, result: Work | BaseException) -> None:
+        with self._arrived:
+            self._results[number] = result
+            self._arrived.notify_all()

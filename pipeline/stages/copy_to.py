@@ -1,0 +1,51 @@
+"""Copying a batch to a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from headrace.ops.errors import PlanError
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
+
+
+@verb("copy_to")
+@dataclass(frozen=True, eq=False, repr=False)
+class CopyTo(MapStage):
+    """Copy every tensor of the batch to a device.
+
+    Parameters
+    ----------
+    device
+        Anything ``torch.device`` takes, for example ``"cuda"`` or ``"cuda:1"``.
+
+    Raises
+    ------
+    PlanError
+        When the plan is made into a loader where the device cannot be used, or the name means nothing to torch.
+    """
+
+    changes_batches: ClassVar[bool] = False
+
+    device: str
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "device", str(torch.device(self.device)))
+        except (RuntimeError, TypeError) as error:
+            raise PlanError(f"copy_to: {self.device!r} is not a torch device") from error
+
+    def runner(self, settings: RunSettings) -> Runner:
+        del settings
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            raise PlanError(f"copy_to: the device {self.device!r} cannot be used here: {error}") from error
+
+        def run(batch: MiniBatch) -> MiniBatch:
+            return batch.to(self.device)
+
+        return run

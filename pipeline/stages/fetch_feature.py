@@ -1,0 +1,131 @@
+"""Fetching features: rows of a store for the vertices and edges of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headrace.ops.errors import FeatureError, PlanError
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.features import FeatureStore
+from headrace.pipeline.graph import Graph
+from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
+from headrace.pipeline.stages.item_sampler import ItemSampler
+
+
+@verb("fetch_feature")
+@dataclass(frozen=True, eq=False, repr=False)
+class FetchFeature(MapStage):
+    """Read feature rows for the vertices (``batch.node``, ``batch.x``), edges (``batch.edge``) and seeds (``batch.y``).
+
+    Parameters
+    ----------
+    store
+        Where the features are.
+    node
+        Names of node features to read for every vertex of the batch, in the order of ``batch.n_id``.
+    edge
+        Names of edge features to read for every sampled edge, one tensor per block; rows are in input edge order.
+    labels
+        Name of the node feature to read for the seeds alone, into ``batch.y``.
+
+    Raises
+    ------
+    FeatureError
+        For a name that the store does not have (the message lists those it has), or no name at all.
+    """
+
+    store: FeatureStore
+    node: tuple[str, ...] = field(default=(), kw_only=True)
+    edge: tuple[str, ...] = field(default=(), kw_only=True)
+    labels: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.store, FeatureStore):
+            raise FeatureError(
+                f"fetch_feature: the first argument must be an hr.FeatureStore; {type(self.store).__name__} came"
+            )
+        object.__setattr__(self, "node", _names("node", self.node))
+        object.__setattr__(self, "edge", _names("edge", self.edge))
+        if not self.node and not self.edge and self.labels is None:
+            raise FeatureError("fetch_feature: name at least one feature, for example node=['x'] or labels='y'")
+        for name in (*self.node, *(() if self.labels is None else (self.labels,))):
+            self.store.node[name]
+        for name in self.edge:
+            self.store.edge[name]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        fields = set()
+        if self.node:
+            fields.add("n_id")
+        if self.edge:
+            fields.add("blocks")
+        if self.labels is not None:
+            fields.add("seeds")
+        return frozenset(fields)
+
+    @property
+    def writes(self) -> frozenset[str]:
+        fields = set()
+        if self.node:
+            fields.add("node")
+        if self.edge:
+            fields.add("edge")
+        if self.labels is not None:
+            fields.add("y")
+        return frozenset(fields)
+
+    def check(self, upstream: tuple[Stage, ...]) -> None:
+        if self.edge and any(getattr(stage, "edge_ids", True) is False for stage in upstream):
+            raise PlanError("fetch_feature: edge features need edge ids; pass edge_ids=True to the sampler")
+        labels = () if self.labels is None else (self.labels,)
+        graphs = [stage.graph for stage in upstream if isinstance(getattr(stage, "graph", None), Graph)]
+        for graph in graphs:
+            self.store.check(node=self.node, edge=self.edge, num_nodes=graph.num_nodes, num_edges=graph.num_edges)
+        source = upstream[0]
+        if isinstance(source, ItemSampler):
+            if labels and source.items.are_pairs:
+                raise PlanError(
+                    "fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)"
+                )
+            reached = source.items.largest_id() + 1
+            self.store.check(node=labels if graphs else (*self.node, *labels), num_nodes=reached)
+
+    def runner(self, settings: RunSettings) -> Runner:
+        threads = settings.num_threads
+
+        def run(batch: MiniBatch) -> MiniBatch:
+            node = dict(batch.node)
+            for name in self.node:
+                node[name] = self.store.node[name].read(batch.n_id, num_threads=threads)
+            edge = dict(batch.edge)
+            for name in self.edge:
+                source = self.store.edge[name]
+                ids = [block.edge_ids for block in batch.blocks]
+                edge[name] = tuple(source.read(rows, num_threads=threads) for rows in ids if rows is not None)
+            y = batch.y
+            if self.labels is not None:
+                y = self.store.node[self.labels].read(batch.seeds, num_threads=threads)
+            return batch.replace(node=node, edge=edge, y=y)
+
+        return run
+
+    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        del before
+        read = [after.node[name] for name in self.node]
+        read += [rows for name in self.edge for rows in after.edge[name]]
+        if self.labels is not None and after.y is not None:
+            read.append(after.y)
+        return {
+            "rows": sum(len(rows) for rows in read),
+            "bytes": sum(rows.numel() * rows.element_size() for rows in read),
+        }
+
+
+def _names(kind: str, names: Sequence[str] | str) -> tuple[str, ...]:
+    if isinstance(names, str):
+        return (names,)
+    if not all(isinstance(name, str) for name in names):
+        raise FeatureError(f"fetch_feature: {kind} must be a list of feature names; {names!r} came")
+    return tuple(names)

@@ -1,0 +1,132 @@
+"""The item sampler: which seeds make up which batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+
+from headrace.ops.errors import ItemsError
+from headrace.ops.rng import SHUFFLE, stream_key
+from headrace.ops.shuffle import shuffled_range
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.items import ItemSet, seed_batch
+from headrace.pipeline.stage import BatchSource, RunSettings, SourceStage
+
+DEFAULT_BATCH_SIZE = 1024
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ItemSampler(SourceStage):
+    """Cut the items of every epoch into batches.
+
+    Batch *i* of epoch *e* is found from *i* and *e* alone: a shuffled order is a keyed permutation that is evaluated,
+    not stored, so billions of items cost no memory and any batch can be reached at once.
+
+    Parameters
+    ----------
+    items
+        An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes], integer pairs
+        [num_items, 2], or a tuple of any of these and labels [num_items, ...]. Tensors must be on the CPU;
+        non-contiguous and memory-mapped arrays are read in place.
+    batch_size
+        Items in a batch, counted over all ranks together: one batch is one optimiser step. Default 1024.
+    batch_size_per_rank
+        The other spelling: items in one rank's share of a batch. Give one of the two.
+    shuffle
+        Whether every epoch goes through the items in a new order.
+    drop_last
+        Whether a last batch of fewer than ``batch_size`` items is left out.
+    seed
+        Seed of everything random in the plan: the shuffle and all samplers downstream.
+
+    Raises
+    ------
+    ItemsError
+        For items that are empty, negative or of a wrong dtype or shape, and for a batch size below 1.
+    """
+
+    verb: ClassVar[str] = "item_sampler"
+
+    items: ItemSet
+    batch_size: int | None = field(default=None, kw_only=True)
+    batch_size_per_rank: int | None = field(default=None, kw_only=True)
+    shuffle: bool = field(default=False, kw_only=True)
+    drop_last: bool = field(default=False, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "items", ItemSet.of(self.items))
+        if self.batch_size is not None and self.batch_size_per_rank is not None:
+            raise ItemsError("give batch_size (over all ranks) or batch_size_per_rank, not both")
+        if self.batch_size is None and self.batch_size_per_rank is None:
+            object.__setattr__(self, "batch_size", DEFAULT_BATCH_SIZE)
+        for name in ("batch_size", "batch_size_per_rank"):
+            size = getattr(self, name)
+            if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+                raise ItemsError(f"{name} must be an integer of at least 1; {size!r} came")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 1 << 64:
+            raise ItemsError(f"seed must be an integer in [0, 2**64); {self.seed!r} came")
+
+    @property
+    def writes(self) -> frozenset[str]:
+        labelled = {"y"} if self.items.labels is not None else set()
+        return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes"} | labelled)
+
+    def source(self, settings: RunSettings) -> ItemSource:
+        return ItemSource(self, settings)
+
+
+class ItemSource(BatchSource):
+    """Draws the batches of an :class:`ItemSampler` for one rank.
+
+    A rank takes a contiguous share of every batch, so all ranks see the same number of batches; a share may be empty
+    when the last batch has fewer items than there are ranks.
+    """
+
+    def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
+        self._sampler = sampler
+        self._settings = settings
+        size = sampler.batch_size
+        if size is None:
+            assert sampler.batch_size_per_rank is not None  # one of the two is set, see __post_init__
+            size = sampler.batch_size_per_rank * settings.world_size
+        self.batch_size = size
+        num_items = len(sampler.items)
+        self.num_batches: int = num_items // size if sampler.drop_last else -(-num_items // size)
+        if self.num_batches == 0:
+            raise ItemsError(
+                f"drop_last leaves no batch: {num_items} items are fewer than one batch of {size}; "
+                f"lower batch_size or set drop_last=False"
+            )
+        self._epoch = 0
+        self._next = 0
+
+    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
+        self._epoch = epoch
+        self._next = 0 if state is None else int(state["batch"])
+
+    def state(self) -> dict[str, Any]:
+        return {"batch": self._next}
+
+    def draw(self) -> MiniBatch:
+        if self._next >= self.num_batches:
+            raise StopIteration
+        batch = self.batch_at(self._epoch, self._next)
+        self._next += 1
+        return batch
+
+    def batch_at(self, epoch: int, index: int) -> MiniBatch:
+        """Return this rank's share of batch ``index`` of ``epoch``."""
+        sampler, settings = self._sampler, self._settings
+        num_items = len(sampler.items)
+        first = index * self.batch_size
+        size = min(self.batch_size, num_items - first)
+        start = first + size * settings.rank // settings.world_size
+        stop = first + size * (settings.rank + 1) // settings.world_size
+        if sampler.shuffle:
+            positions = shuffled_range(num_items, start, stop, stream_key(sampler.seed, epoch, 0, 0, SHUFFLE))
+        else:
+            positions = torch.arange(start, stop)
+        return seed_batch(sampler.items, positions, epoch=epoch, index=index, num_global_seeds=size)

@@ -1,0 +1,49 @@
+"""LABOR: layer-neighbour sampling, where vertices share their randomness and so their neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.ops.sample import LaborRule
+from headrace.pipeline.stage import verb
+from headrace.pipeline.stages.hop_sampler import HopSampler
+
+
+@verb("sample_layer_neighbor")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleLayerNeighbor(HopSampler):
+    """Sample in-neighbours with one random number per *source* vertex and hop: LABOR-0 (arXiv 2210.13339).
+
+    Vertices that share a neighbour agree on whether to draw it, so a batch touches fewer vertices than with
+    ``sample_neighbor`` at the same fanouts, while each vertex by itself sees a uniform sample of the same size.
+
+    Parameters
+    ----------
+    graph
+        The graph to sample from; messages flow along its edges, so neighbours are in-neighbours.
+    fanouts
+        In-edges per vertex, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and
+        GraphBolt list them from the input side, so reverse a list that comes from there. -1 takes all in-edges.
+    exact
+        True (default): each vertex gets exactly ``min(fanout, in-degree)`` in-edges, those with the smallest random
+        numbers. False: Poisson sampling as in the paper, where ``fanout`` is the expected number.
+    layer_dependency
+        Whether all hops share the random numbers, so that a vertex keeps its neighbourhood from hop to hop; fewer
+        vertices still, at the price of dependent layers.
+    expand, edge_ids
+        As for ``sample_neighbor``.
+
+    Raises
+    ------
+    InputError
+        For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule.
+    """
+
+    exact: bool = field(default=True, kw_only=True)
+    layer_dependency: bool = field(default=False, kw_only=True)
+
+    def rule(self, fanout: int) -> LaborRule:
+        return LaborRule(fanout, exact=self.exact)
+
+    def key_layer(self, layer: int) -> int:
+        return 0 if self.layer_dependency else layer

@@ -1,0 +1,44 @@
+"""Uniform neighbour sampling, the GraphSAGE sampler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.ops.sample import NeighborRule
+from headrace.pipeline.stage import verb
+from headrace.pipeline.stages.hop_sampler import HopSampler
+
+
+@verb("sample_neighbor")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleNeighbor(HopSampler):
+    """Sample in-neighbours hop by hop, each vertex for itself (GraphSAGE, arXiv 1706.02216).
+
+    Every k-subset of a vertex's in-edges is equally likely, exactly: the integers behind it are free of modulo bias.
+
+    Parameters
+    ----------
+    graph
+        The graph to sample from; messages flow along its edges, so neighbours are in-neighbours.
+    fanouts
+        In-edges to draw per vertex, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and
+        GraphBolt list them from the input side, so reverse a list that comes from there. -1 takes all in-edges.
+    replace
+        Whether to draw with replacement. A fanout of -1 takes every in-edge once either way.
+    expand
+        ``"all"`` (default): each hop samples for every vertex seen so far, which layer-wise blocks need (DGL,
+        GraphBolt). ``"new"``: only for vertices that the previous hop reached first, which gives one block that all
+        layers share (PyG, ``trim_to_layer``).
+    edge_ids
+        Whether blocks carry the original ids of their edges; without them sampling is a little faster.
+
+    Raises
+    ------
+    InputError
+        For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule.
+    """
+
+    replace: bool = field(default=False, kw_only=True)
+
+    def rule(self, fanout: int) -> NeighborRule:
+        return NeighborRule(fanout, replace=self.replace)

@@ -1,0 +1,40 @@
+"""Prefetching: everything upstream runs in background threads, ahead of the training loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headrace.ops.errors import PlanError
+from headrace.pipeline.stage import Stage, verb
+
+
+@verb("prefetch")
+@dataclass(frozen=True, eq=False, repr=False)
+class Prefetch(Stage):
+    """Make batches in background threads while the training loop works; their order stays.
+
+    Parameters
+    ----------
+    workers
+        Background threads, each making whole batches; 0 makes them in the training loop's own thread.
+    depth
+        Most batches held at once, being made or waiting, beyond the one that the training loop has. This bounds the
+        memory.
+
+    Raises
+    ------
+    PlanError
+        For negative workers or a depth below 1.
+    """
+
+    changes_batches: ClassVar[bool] = False
+
+    workers: int = 1
+    depth: int = 2
+
+    def __post_init__(self) -> None:
+        for name, least in (("workers", 0), ("depth", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise PlanError(f"prefetch: {name} must be an integer of at least {least}; {value!r} came")

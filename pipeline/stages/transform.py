@@ -1,0 +1,53 @@
+"""A user's function as a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.ops.errors import PlanError
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
+
+
+@verb("transform")
+@dataclass(frozen=True, eq=False, repr=False)
+class Transform(MapStage):
+    """Pass every batch through a function.
+
+    The function must depend on nothing but the batch (use ``batch.epoch`` and ``batch.index`` to key randomness of its
+    own): it may run in a background thread, ahead of the training loop, and again after a resume. Return
+    ``batch.replace(...)`` rather than changing the batch.
+
+    Parameters
+    ----------
+    function
+        Takes a MiniBatch, returns a MiniBatch.
+
+    Raises
+    ------
+    PlanError
+        If it cannot be called, or, when run, returns something else than a MiniBatch.
+    """
+
+    function: Callable[[MiniBatch], MiniBatch]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise PlanError(
+                f"transform: a function from MiniBatch to MiniBatch is needed; {type(self.function).__name__} came"
+            )
+
+    def runner(self, settings: RunSettings) -> Runner:
+        del settings
+
+        def run(batch: MiniBatch) -> MiniBatch:
+            result = self.function(batch)
+            if not isinstance(result, MiniBatch):
+                raise PlanError(
+                    f"transform: {self.describe()} must return a MiniBatch; it returned {type(result).__name__} "
+                    f"(did it change the batch and return nothing? use batch.replace)"
+                )
+            return result
+
+        return run
