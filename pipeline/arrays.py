@@ -46,7 +46,7 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
         except (TypeError, ValueError) as cause:
             raise error(
                 f"expected {name} to be a numeric tensor or array that torch can hold, "
-                f"got {type(array).__name__} of {describe(values)}; convert it, e.g. numpy.ascontiguousarray(..., 'int64')"
+                f"got {describe(values)}; convert it, e.g. with numpy.ascontiguousarray(array, 'int64')"
             ) from cause
 
 
