@@ -27,7 +27,7 @@ def _no_ids() -> Tensor:
 class MiniBatch:
     """Seeds, their sampled neighbourhood and its features.
 
-    Frozen: stages make the next batch with ``dataclasses.replace``. Fields that no stage has written yet are empty.
+    Frozen: stages make the next batch with `replace`. Fields that no stage has written yet are empty.
     Row i of the model's output belongs to destination i of ``blocks[-1]``. Destinations are the *unique* seeds in order
     of first occurrence, so when seeds repeat, ``out[batch.seed_index]`` are the rows that match ``seeds`` and ``y``.
 
@@ -81,6 +81,10 @@ class MiniBatch:
         object.__setattr__(self, "edge", MappingProxyType({name: tuple(self.edge[name]) for name in self.edge}))
         for name in ("blocks", "num_sampled_nodes", "num_sampled_edges"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    def replace(self, **changes: Any) -> MiniBatch:
+        """Return a copy with some fields changed; the others are shared, not copied."""
+        return dataclasses.replace(self, **changes)
 
     @property
     def num_seeds(self) -> int:
@@ -199,8 +203,7 @@ class MiniBatch:
                     yield f"blocks/{layer}/{name}", tensor
 
     def _map(self, of_tensor: Callable[[Tensor], Tensor], of_block: Callable[[Block], Block]) -> MiniBatch:
-        return dataclasses.replace(
-            self,
+        return self.replace(
             seeds=of_tensor(self.seeds),
             seed_index=of_tensor(self.seed_index),
             item_index=of_tensor(self.item_index),

@@ -121,8 +121,7 @@ class Block:
         return (x, x[: self.num_dst]), self.edge_index, (self.num_src, self.num_dst)
 
     def to_dgl(self) -> Any:
-        """Return a ``dgl`` message-flow block with ``dgl.EID`` on its edges (node ids are the batch's:
-        `MiniBatch.to_dgl`).
+        """Return a ``dgl`` block with ``dgl.EID`` on its edges; `MiniBatch.to_dgl` sets node ids and features too.
 
         Raises
         ------

@@ -110,8 +110,7 @@ class ArraySource:
 
 
 class FeatureSources(Mapping[str, FeatureSource]):
-    """Named feature sources of one domain ("node" or "edge"); a missing name is an error that lists those that
-    exist."""
+    """Named feature sources of one domain, "node" or "edge"; asking for a missing name lists those that exist."""
 
     def __init__(self, domain: str, arrays: Mapping[str, ArrayLike | Tensor | FeatureSource]) -> None:
         self._domain = domain

@@ -195,10 +195,9 @@ class Graph:
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, num_threads: int | None = None) -> Graph:
-        """Take a square scipy sparse matrix: entry (i, j) is an edge from i to j, its value the edge attribute
-        "weight".
+        """Take a square scipy sparse matrix: entry (i, j) is an edge from i to j.
 
-        Stored zeros are edges too. Edge ids count the stored entries in the order of ``matrix.tocoo()``.
+        Its value becomes the edge attribute "weight". Stored zeros are edges too. Edge ids count the stored entries in the order of ``matrix.tocoo()``.
 
         Raises
         ------
@@ -338,13 +337,13 @@ def _as_permutation(edge_ids: ArrayLike | Tensor, num_edges: int) -> Tensor:
         raise GraphError(f"Graph.from_csc: expected edge_ids for {num_edges} edges, got {ids.numel()}")
     if num_edges:
         low, high = (int(value) for value in torch.aminmax(ids))
+        in_range = low >= 0 and high < num_edges
         seen = torch.zeros(num_edges, dtype=torch.bool)
-        if low >= 0 and high < num_edges:
+        if in_range:
             seen[ids.long()] = True
         if not bool(seen.all()):
             raise GraphError(
-                f"Graph.from_csc: expected edge_ids to be a permutation of 0 to {num_edges - 1}, "
-                f"got ids from {low} to {high} with {'repeats' if low >= 0 and high < num_edges else 'some out of range'}; "
-                "keep other edge keys as an edge attribute"
+                f"Graph.from_csc: expected edge_ids to be a permutation of 0 to {num_edges - 1}, got ids from {low} to "
+                f"{high}{' with repeats' if in_range else ''}; keep other keys of your edges as an edge attribute"
             )
     return ids

@@ -70,7 +70,7 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
 
     if len(batch.blocks) < len(batch.num_sampled_edges):
         raise InputError(
-            f"MiniBatch.to_dgl: expected one block for each of {len(batch.num_sampled_edges)} hops, got one shared block; "
+            f"MiniBatch.to_dgl: expected a block for each of {len(batch.num_sampled_edges)} hops, got one shared block; "
             'sample with expand="all", which DGL models need, or use to_pyg()'
         )
     results = []
@@ -99,7 +99,7 @@ def _first_occurrences(hops: list[Block]) -> list[Tensor]:
     for block in hops:
         if block.edge_ids is None:
             raise InputError(
-                "MiniBatch.to_pyg: expected edge ids on every block, by which edges that hops share are known, got none; "
+                "MiniBatch.to_pyg: expected edge ids on every block, to know the edges that hops share, got none; "
                 'sample with edge ids, or with expand="new", or use Block.to_pyg layer by layer'
             )
         if present is None:

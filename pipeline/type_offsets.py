@@ -47,7 +47,7 @@ class TypeOffsets:
         if offsets.dtype != torch.int64 or offsets.shape != (len(self.names) + 1,):
             raise GraphError(
                 f"TypeOffsets: expected offsets of int64[{len(self.names) + 1}] for {len(self.names)} names, "
-                f"got {offsets.dtype} of shape {tuple(offsets.shape)}; pass one offset per type and the total at the end"
+                f"got {offsets.dtype} of shape {tuple(offsets.shape)}; pass one per type and the total at the end"
             )
         if int(offsets[0]) != 0 or bool((offsets.diff() < 0).any()):
             raise GraphError(
