@@ -121,10 +121,6 @@ class MiniBatch:
             raise InputError("MiniBatch.e_id: expected blocks with edge ids, got blocks sampled without them")
         return torch.cat(ids) if ids else _no_ids()
 
-    def replace(self, **changes: Any) -> MiniBatch:
-        """Return a batch with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> MiniBatch:
         """Return the batch with every tensor on `device`."""
         return self._map(

@@ -197,7 +197,8 @@ class Graph:
     def from_scipy(cls, matrix: Any, *, num_threads: int | None = None) -> Graph:
         """Take a square scipy sparse matrix: entry (i, j) is an edge from i to j.
 
-        Its value becomes the edge attribute "weight". Stored zeros are edges too. Edge ids count the stored entries in the order of ``matrix.tocoo()``.
+        Its value becomes the edge attribute "weight". Stored zeros are edges too. Edge ids count the stored entries in
+        the order of ``matrix.tocoo()``.
 
         Raises
         ------
