@@ -70,7 +70,7 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
 
     if len(batch.blocks) < len(batch.num_sampled_edges):
         raise InputError(
-            f"MiniBatch.to_dgl: expected a block per hop, {len(batch.num_sampled_edges)} of them, got one shared block; "
+            f"MiniBatch.to_dgl: expected one block per hop ({len(batch.num_sampled_edges)}), got one shared block; "
             'sample with expand="all", which DGL models need, or use to_pyg()'
         )
     results = []

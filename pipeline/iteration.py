@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.errors import LoaderError
 from headrace.pipeline.nodes import Work, close_node
-from headrace.pipeline.stats import Stats
 
 
 @dataclass
@@ -48,16 +47,23 @@ class Iteration(Iterator[MiniBatch]):
         The running plan.
     position
         Where to begin; stands behind the last batch handed out at any time.
-    stats
-        Where to count.
+    received
+        Called with every piece of work handed out and the seconds that the training loop waited for it.
     progress
         Whether to show a progress bar.
     """
 
-    def __init__(self, node: BaseNode[Work], position: Position, stats: Stats, *, progress: bool) -> None:
+    def __init__(
+        self,
+        node: BaseNode[Work],
+        position: Position,
+        received: Callable[[Work, float], None],
+        *,
+        progress: bool,
+    ) -> None:
         self._node = node
         self._position = position
-        self._stats = stats
+        self._received = received
         self._resumed = position.source is not None
         self._superseded = False
         self._finished = False
@@ -86,8 +92,7 @@ class Iteration(Iterator[MiniBatch]):
         except BaseException:
             self._finish()
             raise
-        self._stats.waited += time.perf_counter() - start
-        self._stats.add(work.records)
+        self._received(work, time.perf_counter() - start)
         self._position.move(work.state["epoch"], work.state["source"])
         if self._bar is not None:
             self._bar.update()

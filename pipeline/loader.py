@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ from headrace.pipeline.errors import LoaderError
 from headrace.pipeline.iteration import Iteration, Position
 from headrace.pipeline.lower import lower
 from headrace.pipeline.machine import Machine
-from headrace.pipeline.nodes import close_node
+from headrace.pipeline.nodes import Work, close_node
 from headrace.pipeline.plan import fingerprint, source_of
 from headrace.pipeline.rewriting import rewrite
 from headrace.pipeline.stage import RunSettings, Stage
 from headrace.pipeline.stats import Stats
+from headrace.pipeline.trace import Trace
 from headrace.pipeline.verify import check_data
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class Loader:
         self._fingerprint: dict[str, str] | None = None
         self._progress = progress
         self._stats = Stats()
+        self._trace = Trace()
         self._position = Position(self._source.num_batches)
         # Whether batches were handed out since the position was last set by hand.
         self._started = False
@@ -91,7 +94,7 @@ class Loader:
         if self._left_midway():
             self._position.move(self._position.epoch + 1)
         self._started = True
-        iteration = Iteration(self._node, self._position, self._stats, progress=self._progress)
+        iteration = Iteration(self._node, self._position, self._received, progress=self._progress)
         self._active = weakref.ref(iteration)
         return iteration
 
@@ -159,6 +162,10 @@ class Loader:
         """Return what the stages counted for the batches handed out so far; it prints as a table."""
         return self._stats.copy()
 
+    def profile(self, path: str | Path) -> None:
+        """Write a timeline of the recent batches by stage and thread, for chrome://tracing or Perfetto."""
+        self._trace.write(path)
+
     def node(self) -> BaseNode[MiniBatch]:
         """Return a torchdata node that yields this loader's batches, one epoch per ``reset``."""
         from headrace.pipeline.loader_node import LoaderNode
@@ -189,6 +196,12 @@ class Loader:
     def _batch_size(self) -> int | None:
         size: int | None = getattr(self._source, "batch_size", None)
         return size
+
+    def _received(self, work: Work, waited: float) -> None:
+        """Count a batch that the training loop received after waiting some seconds for it."""
+        self._stats.waited += waited
+        self._stats.add(work.records)
+        self._trace.add(work)
 
     def _left_midway(self) -> bool:
         """Whether the last iteration was left in the middle of an epoch, which the next one does not go on with."""

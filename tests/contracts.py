@@ -1,0 +1,63 @@
+"""The contracts that every stage set and every pass set must stand.
+
+Run as a script, it continues a named plan from saved states in a fresh process and prints the digests of the batches.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import headrace as hr
+
+from plans import PLANS
+
+NUM_EPOCHS = 2
+
+
+def digests(loader: hr.Loader, num_epochs: int = NUM_EPOCHS) -> list[str]:
+    """The digests of all batches that are left of some epochs."""
+    return [batch.digest() for _ in loader.epochs(num_epochs) for batch in loader]
+
+
+def with_workers(plan: hr.Stage, workers: int | None) -> hr.Stage:
+    """The plan with a prefetch stage behind it; None leaves that to the pass."""
+    return plan if workers is None else plan.prefetch(workers=workers, depth=3)
+
+
+def run_and_save(loader: hr.Loader) -> tuple[list[str], list[dict[str, Any]]]:
+    """Run two epochs; return every batch's digest and the state before each batch and at the end."""
+    seen, states = [], [loader.state_dict()]
+    for _ in loader.epochs(NUM_EPOCHS):
+        for batch in loader:
+            seen.append(batch.digest())
+            states.append(loader.state_dict())
+    return seen, states
+
+
+def continue_in_fresh_process(name: str, states: list[dict[str, Any]], **options: Any) -> list[list[str]]:
+    """Load each state in a new process and return the digests of the batches that follow it."""
+    order = {"plan": name, "states": states, "options": options}
+    result = subprocess.run(
+        [sys.executable, str(Path(__file__))], input=json.dumps(order), capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def _main() -> None:
+    order = json.load(sys.stdin)
+    workers = order["options"].pop("workers", None)
+    tails = []
+    for state in order["states"]:
+        with with_workers(PLANS[order["plan"]](), workers).loader(**order["options"]) as loader:
+            loader.load_state_dict(state)
+            tails.append(digests(loader))
+    json.dump(tails, sys.stdout)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,74 @@
+"""fuse_sampling: fires, refuses, is switched off, gives the same result."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.ops.sample import NeighborRule
+from headrace.pipeline.machine import Machine
+from headrace.pipeline.plan import stages_of
+from headrace.pipeline.rewriting import rewrite
+from headrace.pipeline.stages import Compact, SampleFused, SampleHop
+
+from plans import PLANS, graph, items
+
+SAMPLERS = [
+    "neighbor",
+    "neighbor_new",
+    "neighbor_replace",
+    "full",
+    "labor",
+    "labor_poisson",
+    "labor_dependent",
+    "pairs",
+]
+
+
+def final_stages(plan, **switches):
+    return [type(stage) for stage in stages_of(rewrite(plan, Machine(), switches).final)]
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_fires_on_every_sampler(name):
+    stages = final_stages(PLANS[name]())
+    assert stages.count(SampleFused) == 1
+    assert SampleHop not in stages
+    assert Compact not in stages
+
+
+def test_keeps_what_keys_the_randomness():
+    (fused,) = (
+        stage
+        for stage in stages_of(rewrite(PLANS["labor_dependent"](), Machine()).final)
+        if isinstance(stage, SampleFused)
+    )
+    assert fused.key_layers == (0, 0, 0)
+    assert [rule.fanout for rule in fused.rules] == [5, 3, 2]
+
+
+def test_refuses_pieces_that_disagree():
+    rule = NeighborRule(2)
+    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph(), edge_ids=False)
+    assert SampleFused not in final_stages(plan)
+
+
+def test_partly_fires_when_a_stage_stands_between():
+    rule = NeighborRule(2)
+    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph()).transform(abs)
+    plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1).compact(graph())
+    stages = final_stages(plan)
+    assert stages.count(SampleFused) == 1
+    assert stages.count(SampleHop) == 1
+
+
+def test_is_switched_off():
+    stages = final_stages(PLANS["neighbor"](), fuse_sampling=False)
+    assert SampleFused not in stages
+    assert stages.count(SampleHop) == 2
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_same_result(name):
+    fused, apart = PLANS[name]().loader(), PLANS[name]().loader(fuse_sampling=False)
+    for left, right in zip(fused, apart, strict=True):
+        assert left.digest() == right.digest()

@@ -1,0 +1,268 @@
+"""The loader: epochs, breaks, errors from background threads, threads that end, counters."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+import traceback
+
+import pytest
+import torch
+
+import headrace as hr
+
+from contracts import digests
+from plans import PLANS, graph, items, store
+
+
+def worker_threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("headrace-")]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    yield
+    gc.collect()
+    assert worker_threads() == []
+
+
+def test_an_epoch_has_every_item_once_and_len_tells_the_batches():
+    loader = items().loader()
+    batches = list(loader)
+    assert len(batches) == len(loader) == 6
+    assert sorted(torch.cat([batch.seeds for batch in batches]).tolist()) == list(range(0, 200, 2))
+    assert [batch.index for batch in batches] == list(range(6))
+
+
+def test_epochs_differ_and_set_epoch_seeks():
+    loader = items().loader()
+    first = [batch.digest() for batch in loader]
+    second = [batch.digest() for batch in loader]
+    assert set(first).isdisjoint(second)
+    loader.set_epoch(0)
+    assert [batch.digest() for batch in loader] == first
+    assert loader.epoch == 1
+
+
+def test_an_iteration_after_a_break_is_the_next_epoch():
+    loader = items().loader()
+    for batch in loader:
+        assert batch.epoch == 0
+        break
+    assert {batch.epoch for batch in loader} == {1}
+
+
+def test_epochs_yields_what_is_left():
+    loader = items().loader()
+    seen = []
+    for epoch in loader.epochs(3):
+        for batch in loader:
+            assert batch.epoch == epoch
+            if epoch == 1:
+                break
+        seen.append(epoch)
+    assert seen == [0, 1, 2]
+    assert list(loader.epochs(3)) == []
+
+
+def test_epochs_without_iterating_ends():
+    assert list(items().loader().epochs(3)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_abandoned_at_any_batch(workers):
+    plan = items().sample_neighbor(graph(), [3]).prefetch(workers=workers)
+    loader = plan.loader()
+    for stop in range(len(loader) + 1):
+        for batch in loader:
+            if batch.index == stop:
+                break
+        gc.collect()
+        assert worker_threads() == []
+
+
+def test_a_dropped_loader_leaves_no_thread():
+    iterator = iter(items().sample_neighbor(graph(), [3]).prefetch(workers=2).loader())
+    next(iterator)
+    assert len(worker_threads()) == 2
+    del iterator
+    gc.collect()
+    assert worker_threads() == []
+
+
+def test_with_closes():
+    with items().sample_neighbor(graph(), [3]).prefetch(workers=2).loader() as loader:
+        iterator = iter(loader)
+        next(iterator)
+    assert worker_threads() == []
+    with pytest.raises(hr.LoaderError, match="one iteration at a time"):
+        next(iterator)
+    assert len(list(loader)) == 6
+
+
+def test_two_iterations_at_once_are_refused():
+    loader = items().loader()
+    outer = iter(loader)
+    next(outer)
+    inner = iter(loader)
+    assert next(inner).epoch == 1
+    with pytest.raises(hr.LoaderError, match="second loader"):
+        next(outer)
+    with pytest.raises(hr.LoaderError, match="second loader"):
+        list(zip(loader, loader, strict=True))
+
+
+def test_two_loaders_of_one_plan_run_side_by_side():
+    plan = PLANS["neighbor"]()
+    left, right = plan.loader(), plan.loader()
+    for one, other in zip(left, right, strict=True):
+        assert one.digest() == other.digest()
+
+
+class BrokenError(Exception):
+    pass
+
+
+def fails_at_batch_three(batch):
+    if batch.index == 3:
+        raise BrokenError("the reader's disk is gone")
+    return batch
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_an_error_surfaces_in_order_with_its_traceback(workers):
+    loader = items().transform(fails_at_batch_three).prefetch(workers=workers).loader()
+    seen = []
+    with pytest.raises(BrokenError) as caught:
+        seen.extend(batch.index for batch in loader)
+    assert seen == [0, 1, 2]
+    text = "".join(traceback.format_exception(caught.value))
+    assert "fails_at_batch_three" in text
+    assert "in stage transform, batch 3 of epoch 0" in text
+    # The loader is still good, and its state points at the batch that failed.
+    state = loader.state_dict()
+    assert state["source"] == {"batch": 3}
+    assert next(iter(loader)).epoch == 1
+
+
+def test_after_an_error_the_iteration_is_over():
+    iterator = iter(items().transform(fails_at_batch_three).prefetch(workers=2).loader())
+    with pytest.raises(BrokenError):
+        list(iterator)
+    assert list(iterator) == []
+
+
+def test_prefetch_holds_no_more_than_its_depth():
+    alive = threading.Semaphore(0)
+    made = []
+
+    def remember(batch):
+        made.append(batch.index)
+        alive.release()
+        return batch
+
+    iterator = iter(items(batch_size=5).transform(remember).prefetch(workers=2, depth=3).loader())
+    next(iterator)
+    for _ in range(4):
+        alive.acquire()
+    # One was handed out, so three more may be made or waiting; a fifth would need another request.
+    assert not alive.acquire(timeout=0.2)
+    assert sorted(made) == [0, 1, 2, 3]
+
+
+def test_a_transform_must_return_a_batch():
+    with pytest.raises(hr.PlanError, match="must return a MiniBatch"):
+        list(items().transform(lambda batch: None).loader())
+
+
+def test_stats_count_what_was_handed_out():
+    loader = PLANS["neighbor"]().loader()
+    nodes = edges = 0
+    for batch in loader:
+        nodes += len(batch.n_id)
+        edges += sum(batch.num_sampled_edges)
+        if batch.index == 2:
+            break
+    stats = loader.stats()
+    assert stats["item_sampler"]["seeds"] == 51
+    assert stats["sample_fused"]["edges"] == edges
+    assert stats["fetch_feature"]["rows"] == nodes + 51
+    assert stats["fetch_feature"]["bytes"] == nodes * 8 * 4 + 51 * 8
+    assert stats["fetch_feature"]["batches"] == 3
+    assert "sample_fused" in str(stats)
+
+
+def test_profile_is_a_timeline(tmp_path):
+    loader = PLANS["neighbor"]().loader()
+    batches = len(list(loader))
+    loader.profile(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert len(events) == 3 * batches
+    assert {event["name"] for event in events} == {"item_sampler", "sample_fused", "fetch_feature"}
+    assert all(event["dur"] >= 0 and event["args"]["epoch"] == 0 for event in events)
+
+
+def test_progress_bar_shows_the_epoch(capsys):
+    list(items().loader(progress=True))
+    assert "epoch 0" in capsys.readouterr().err
+
+
+def test_shares_of_ranks_make_up_the_batch():
+    plan = hr.ItemSampler(torch.arange(100), batch_size=32, shuffle=True)
+    whole = list(plan.loader())
+    for world_size in (1, 2, 3, 8, 40):
+        ranks = [list(plan.loader(rank=rank, world_size=world_size)) for rank in range(world_size)]
+        assert {len(batches) for batches in ranks} == {4}
+        for index, batch in enumerate(whole):
+            assert torch.equal(torch.cat([batches[index].seeds for batches in ranks]), batch.seeds)
+            assert all(batches[index].num_global_seeds == len(batch.seeds) for batches in ranks)
+
+
+def test_an_empty_share_is_a_batch_like_any_other():
+    plan = (
+        hr.ItemSampler(3, batch_size=2).sample_neighbor(graph(), [2, 2]).fetch_feature(store(), node=["x"], labels="y")
+    )
+    last = list(plan.loader(rank=0, world_size=2))[-1]
+    assert last.seeds.numel() == 0
+    assert [block.num_dst for block in last.blocks] == [0, 0]
+    assert last.x.shape == (0, 8)
+    assert last.y.shape == (0,)
+
+
+def test_a_rank_samples_what_one_process_samples():
+    plan = PLANS["neighbor"]()
+    whole = next(iter(plan.loader()))
+    edges = set(whole.e_id.tolist())
+    shares = [next(iter(plan.loader(rank=rank, world_size=3))) for rank in range(3)]
+    assert {edge for share in shares for edge in share.blocks[-1].edge_ids.tolist()} == set(
+        whole.blocks[-1].edge_ids.tolist()
+    )
+    assert {edge for share in shares for edge in share.e_id.tolist()} == edges
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"rank": 1}, "together"),
+        ({"rank": 2, "world_size": 2}, "rank must be"),
+        ({"num_threads": 0}, "num_threads"),
+        ({"fuse": False}, "fuse_sampling, prefetch"),
+        ({"expand_macros": False}, "fuse_sampling, prefetch"),
+    ],
+)
+def test_bad_arguments(arguments, match):
+    with pytest.raises(hr.HeadraceError, match=match):
+        items().loader(**arguments)
+
+
+def test_bad_epochs():
+    with pytest.raises(hr.LoaderError, match="-1"):
+        items().loader().set_epoch(-1)
+
+
+def test_many_epochs_do_not_grow():
+    loader = PLANS["neighbor"]().loader()
+    for epoch in range(5):
+        assert loader.epoch == epoch
+        digests(loader, epoch + 1)

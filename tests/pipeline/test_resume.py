@@ -1,0 +1,98 @@
+"""Resume is a seek: every state of two epochs, loaded in a fresh process, continues with the very next batch."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import headrace as hr
+
+from contracts import continue_in_fresh_process, digests, run_and_save
+from plans import PLANS, graph, items
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_continues_in_a_fresh_process(name):
+    with PLANS[name]().loader() as loader:
+        seen, states = run_and_save(loader)
+    assert len(set(seen)) == len(seen), "epochs and batches must differ"
+    tails = continue_in_fresh_process(name, states, num_threads=2)
+    assert tails == [seen[done:] for done in range(len(seen) + 1)]
+
+
+def test_continues_under_other_passes_and_workers():
+    with PLANS["neighbor"]().loader() as loader:
+        seen, states = run_and_save(loader)
+    tails = continue_in_fresh_process("neighbor", states, num_threads=1, fuse_sampling=False, workers=3)
+    assert tails == [seen[done:] for done in range(len(seen) + 1)]
+
+
+def test_state_is_a_few_plain_values():
+    loader = PLANS["neighbor"]().loader()
+    state = loader.state_dict()
+    assert json.loads(json.dumps(state)) == state
+    assert len(json.dumps(state)) < 500
+
+
+def test_state_behind_the_last_batch_is_the_beginning_of_the_next_epoch():
+    loader = items().loader()
+    for _ in loader:
+        state = loader.state_dict()
+    resumed = items().loader()
+    resumed.load_state_dict(state)
+    assert resumed.epoch == 1
+    assert next(iter(resumed)).epoch == 1
+
+
+def test_state_continues_on_another_number_of_ranks():
+    def seeds(world_size, rank, state=None):
+        loader = items().loader(world_size=world_size, rank=rank)
+        if state is not None:
+            loader.load_state_dict(state)
+        return [batch.seeds for batch in loader], loader
+
+    whole, _ = seeds(1, 0)
+    loader = items().loader(world_size=2, rank=1)
+    iterator = iter(loader)
+    next(iterator)
+    next(iterator)
+    state = loader.state_dict()
+    shares = [seeds(3, rank, state)[0] for rank in range(3)]
+    assert [torch.cat(parts).tolist() for parts in zip(*shares, strict=True)] == [ids.tolist() for ids in whole[2:]]
+
+
+@pytest.mark.parametrize(
+    ("other", "stage"),
+    [
+        (lambda: items(seed=12).sample_neighbor(graph(), [5, 3]), "item_sampler"),
+        (lambda: items(batch_size=16).sample_neighbor(graph(), [5, 3]), "item_sampler"),
+        (lambda: items().sample_neighbor(graph(), [5, 4]), "sample_neighbor"),
+        (lambda: items().sample_neighbor(graph(), [5, 3]).transform(lambda batch: batch), "transform"),
+    ],
+)
+def test_a_state_of_another_plan_is_refused_and_changes_nothing(other, stage):
+    state = items().sample_neighbor(graph(), [5, 3]).loader().state_dict()
+    loader = other().loader()
+    expected = digests(other().loader())
+    with pytest.raises(hr.StateError, match=stage):
+        loader.load_state_dict(state)
+    assert digests(loader) == expected
+
+
+def test_nonsense_is_refused():
+    loader = items().loader()
+    with pytest.raises(hr.StateError, match="state_dict"):
+        loader.load_state_dict({"epoch": 1})
+    with pytest.raises(hr.StateError, match="format"):
+        loader.load_state_dict({**loader.state_dict(), "format": 99})
+
+
+def test_batch_size_per_rank_refuses_another_number_of_ranks():
+    def loader(world_size):
+        plan = hr.ItemSampler(100, batch_size_per_rank=5)
+        return plan.loader(rank=0, world_size=world_size)
+
+    with pytest.raises(hr.StateError, match="batches of 10 items"):
+        loader(3).load_state_dict(loader(2).state_dict())

@@ -1,0 +1,78 @@
+"""Named plans over one small random graph: every stage set that must stand the resume and the same-bits contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import torch
+
+import headrace as hr
+
+NUM_NODES, NUM_EDGES = 200, 1500
+SEED = 11
+
+
+@cache
+def graph() -> hr.Graph:
+    """A random directed multigraph with a hub, isolated nodes, self-loops and an edge attribute, edges unsorted."""
+    generator = torch.Generator().manual_seed(0)
+    src = torch.randint(0, NUM_NODES - 10, (NUM_EDGES,), generator=generator)
+    dst = torch.randint(0, NUM_NODES - 10, (NUM_EDGES,), generator=generator)
+    dst[:300] = 7
+    src[300:310] = dst[300:310]
+    src[320:330], dst[320:330] = src[310:320].clone(), dst[310:320].clone()
+    return hr.Graph.from_coo(src, dst, num_nodes=NUM_NODES, edge_attrs={"weight": torch.rand(NUM_EDGES)})
+
+
+@cache
+def store() -> hr.FeatureStore:
+    generator = torch.Generator().manual_seed(1)
+    return hr.FeatureStore(
+        node={"x": torch.randn(NUM_NODES, 8, generator=generator), "y": torch.arange(NUM_NODES) % 5},
+        edge={"e": torch.randn(NUM_EDGES, 3, generator=generator)},
+    )
+
+
+def items(**changes: object) -> hr.Stage:
+    arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, **changes}
+    return hr.ItemSampler(torch.arange(0, NUM_NODES, 2), **arguments)
+
+
+def double(batch: hr.MiniBatch) -> hr.MiniBatch:
+    return batch.replace(node={**batch.node, "twice": batch.x * 2})
+
+
+PLANS: dict[str, Callable[[], hr.Stage]] = {
+    "items": items,
+    "items_in_order": lambda: items(shuffle=False, drop_last=True),
+    "labelled_items": lambda: hr.ItemSampler(
+        (torch.arange(50), torch.arange(50) * 2), batch_size=8, shuffle=True, seed=SEED
+    ),
+    "pairs": lambda: hr.ItemSampler(
+        torch.arange(60).reshape(30, 2) % 37, batch_size=7, shuffle=True, seed=SEED
+    ).sample_neighbor(graph(), [3, 2]),
+    "repeated_seeds": lambda: hr.ItemSampler(torch.arange(90) % 13, batch_size=20, seed=SEED).sample_neighbor(
+        graph(), [4]
+    ),
+    "neighbor": lambda: items().sample_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"], labels="y"),
+    "neighbor_new": lambda: items().sample_neighbor(graph(), [5, 3, 2], expand="new").fetch_feature(store(), node="x"),
+    "neighbor_replace": lambda: items().sample_neighbor(graph(), [5, 3], replace=True),
+    "full": lambda: items().sample_neighbor(graph(), [-1, -1]).fetch_feature(store(), node=["x"], edge=["e"]),
+    "labor": lambda: items().sample_layer_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"], labels="y"),
+    "labor_poisson": lambda: items().sample_layer_neighbor(graph(), [5, 3], exact=False),
+    "labor_dependent": lambda: items().sample_layer_neighbor(graph(), [5, 3, 2], layer_dependency=True),
+    "labor_new": lambda: items().sample_layer_neighbor(graph(), [5, 3], expand="new", edge_ids=False),
+    "by_hand": lambda: (
+        items()
+        .sample_neighbor(graph(), [2])
+        .transform(unchanged)
+        .fetch_feature(store(), node=["x"])
+        .transform(double)
+        .copy_to("cpu")
+    ),
+}
+
+
+def unchanged(batch: hr.MiniBatch) -> hr.MiniBatch:
+    return batch

@@ -1,0 +1,16 @@
+"""The code in the README runs as it stands, top to bottom."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def test_code_blocks_run():
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    assert len(blocks) >= 3
+    names: dict[str, object] = {"__name__": "readme"}
+    for block in blocks:
+        exec(compile(block, str(README), "exec"), names)  # noqa: S102 - our own text
