@@ -1,10 +1,39 @@
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/array.h>
+#include "bindings.hpp"
 
-#include "philox.hpp"
+#include "errors.hpp"
+
+namespace {
 
 namespace nb = nanobind;
 
+// Raise the class of headrace/ops/errors.py that has the name of the C++ class.
+template <class Error>
+void translate(const nb::module_& errors, const char* name) {
+  // The module keeps the class alive for as long as Python runs, hence the bare handle.
+  const nb::object error_class = errors.attr(name);
+  nb::register_exception_translator(
+      [](const std::exception_ptr& failure, void* payload) {
+        try {
+          std::rethrow_exception(failure);
+        } catch (const Error& error) {
+          PyErr_SetString(static_cast<PyObject*>(payload), error.what());
+        }
+      },
+      error_class.inc_ref().ptr());
+}
+
+}  // namespace
+
 NB_MODULE(_native, m) {
-  m.def("philox4x32", &headrace::philox4x32, nb::arg("counter"), nb::arg("key"));
+  m.doc() = "Compiled kernels. Not public: use the functions of headrace.ops.";
+  const nb::module_ errors = nb::module_::import_("headrace.ops.errors");
+  // Tried last first: derived classes come after their base.
+  translate<headrace::InputError>(errors, "InputError");
+  translate<headrace::GraphError>(errors, "GraphError");
+  translate<headrace::ItemsError>(errors, "ItemsError");
+  translate<headrace::FeatureError>(errors, "FeatureError");
+  headrace::bind_random(m);
+  headrace::bind_graph(m);
+  headrace::bind_sample(m);
+  headrace::bind_gather(m);
 }

@@ -1,0 +1,99 @@
+"""Array arguments of the public functions: accepted kinds, and the way into and out of the compiled kernels."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import torch
+
+from headrace.ops.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "torch.Tensor | NDArray[Any]"
+
+_MASK64 = (1 << 64) - 1
+
+
+def as_numpy(
+    value: Array,
+    name: str,
+    *,
+    stage: str,
+    dtypes: Sequence[str] = ("int64",),
+    error: type[InputError] = InputError,
+    contiguous: bool = True,
+) -> NDArray[Any]:
+    """View a one-dimensional CPU tensor or array as NumPy, or refuse it.
+
+    Parameters
+    ----------
+    value
+        The argument. A non-contiguous one is copied when `contiguous` is asked for, else its memory is shared.
+    name, stage
+        What the argument is called, and by which function: both appear in the error.
+    dtypes
+        Accepted dtypes.
+    error
+        Class of the error.
+    contiguous
+        Whether the kernel needs contiguous memory.
+
+    Raises
+    ------
+    InputError
+        (or `error`) for another type, device, number of dimensions or dtype.
+    """
+    expected = f"{stage}: {name} must be a 1-d CPU tensor or NumPy array of {' or '.join(dtypes)}"
+    if isinstance(value, torch.Tensor):
+        if value.device.type != "cpu":
+            message = f"{expected}, got a tensor on {value.device}; pass {name}.cpu()"
+            raise error(message)
+        kind = str(value.dtype).removeprefix("torch.")
+    elif isinstance(value, np.ndarray):
+        kind = value.dtype.name if value.dtype.isnative else f"byte-swapped {value.dtype.name}"
+    else:
+        message = f"{expected}, got {type(value).__name__}; pass torch.as_tensor({name})"
+        raise error(message)
+    if kind not in dtypes:
+        message = f"{expected}, got {kind}{list(value.shape)}; convert it, for example with .to(torch.{dtypes[-1]})"
+        raise error(message)
+    if value.ndim != 1:
+        message = f"{expected}, got {kind}{list(value.shape)}"
+        raise error(message)
+    array: NDArray[Any] = value.detach().numpy() if isinstance(value, torch.Tensor) else value
+    if contiguous:
+        return np.ascontiguousarray(array)
+    # Kernels step by whole elements; records of structured arrays may have other strides.
+    return array if array.strides[0] % array.itemsize == 0 else np.ascontiguousarray(array)
+
+
+def as_key(key: int, *, stage: str) -> int:
+    """Check that a stream key is an integer of 64 bits."""
+    if isinstance(key, bool) or not isinstance(key, (int, np.integer)) or not 0 <= key <= _MASK64:
+        message = f"{stage}: key must be an int in [0, 2**64), as stream_key returns it, got {key!r}"
+        raise InputError(message)
+    return int(key)
+
+
+def as_num_threads(num_threads: int | None, *, stage: str) -> int:
+    """Check a thread count; None stands for the cores this process may run on."""
+    if num_threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if isinstance(num_threads, bool) or not isinstance(num_threads, (int, np.integer)) or num_threads < 1:
+        message = f"{stage}: num_threads must be an int of at least 1, got {num_threads!r}"
+        raise InputError(message)
+    return int(num_threads)
+
+
+def as_count(value: int, name: str, *, stage: str, error: type[InputError] = InputError) -> int:
+    """Check that a number of things is an int of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        message = f"{stage}: {name} must be an int of at least 0, got {value!r}"
+        raise error(message)
+    return int(value)

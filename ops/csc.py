@@ -1,0 +1,101 @@
+"""Edge list to compressed sparse columns: the layout every sampler reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from headrace.ops import _native
+from headrace.ops._arrays import Array, as_count, as_num_threads, as_numpy
+from headrace.ops.errors import GraphError
+
+_ID_DTYPES = ("int32", "int64")
+
+
+@dataclass(frozen=True)
+class Csc:
+    """A graph by destination: column v lists the in-neighbours of v.
+
+    Attributes
+    ----------
+    indptr : torch.Tensor
+        int64[num_nodes + 1], the in-neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``.
+    indices : torch.Tensor
+        int32[num_edges] when every node id is below 2**31, else int64[num_edges].
+    edge_ids : torch.Tensor or None
+        int32[num_edges] or int64[num_edges], place of each edge in the input; None when the input already was in this order.
+    """
+
+    indptr: torch.Tensor
+    indices: torch.Tensor
+    edge_ids: torch.Tensor | None
+
+
+def coo_to_csc(src: Array, dst: Array, num_nodes: int, *, num_threads: int | None = None) -> Csc:
+    """Sort edges by destination with a stable parallel counting sort.
+
+    Edges of one destination keep their input order. The memory used at the peak is below 1.2 times that of the result.
+
+    Parameters
+    ----------
+    src, dst : torch.Tensor or numpy.ndarray
+        int32[num_edges] or int64[num_edges], the edge src[i] -> dst[i] carries a message to dst[i]. Strided arrays are
+        read in place; when the two dtypes differ, the narrower one is copied.
+    num_nodes : int
+        Ids are in [0, num_nodes).
+    num_threads : int, optional
+        Default: the cores this process may use. The result does not depend on it.
+
+    Raises
+    ------
+    GraphError
+        For ids out of range, arrays of different lengths, other dtypes or devices.
+    """
+    stage = "coo_to_csc"
+    num_nodes = as_count(num_nodes, "num_nodes", stage=stage, error=GraphError)
+    sources = as_numpy(src, "src", stage=stage, dtypes=_ID_DTYPES, error=GraphError, contiguous=False)
+    destinations = as_numpy(dst, "dst", stage=stage, dtypes=_ID_DTYPES, error=GraphError, contiguous=False)
+    if sources.shape != destinations.shape:
+        message = f"{stage}: src and dst must have one entry per edge, got {sources.size} and {destinations.size}"
+        raise GraphError(message)
+    common = np.promote_types(sources.dtype, destinations.dtype)
+    sources, destinations = sources.astype(common, copy=False), destinations.astype(common, copy=False)
+    indptr, indices, edge_ids = _native.coo_to_csc(
+        sources, destinations, num_nodes, as_num_threads(num_threads, stage=stage)
+    )
+    return Csc(
+        torch.from_numpy(indptr),
+        torch.from_numpy(indices),
+        None if edge_ids is None else torch.from_numpy(edge_ids),
+    )
+
+
+def check_csc(indptr: Array, indices: Array, num_nodes: int, *, num_threads: int | None = None) -> None:
+    """Check a graph that was not built by coo_to_csc.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor or numpy.ndarray
+        int64[num_nodes + 1].
+    indices : torch.Tensor or numpy.ndarray
+        int32[num_edges] or int64[num_edges].
+    num_nodes : int
+        Ids are in [0, num_nodes).
+    num_threads : int, optional
+        Default: the cores this process may use.
+
+    Raises
+    ------
+    GraphError
+        For other dtypes, lengths or devices, wrong ends of indptr, a decreasing indptr, ids out of range.
+    """
+    stage = "check_csc"
+    num_nodes = as_count(num_nodes, "num_nodes", stage=stage, error=GraphError)
+    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
+    sources = as_numpy(indices, "indices", stage=stage, dtypes=_ID_DTYPES, error=GraphError)
+    if starts.size != num_nodes + 1:
+        message = f"{stage}: indptr must have num_nodes + 1 = {num_nodes + 1} entries, got {starts.size}"
+        raise GraphError(message)
+    _native.check_csc(starts, sources, as_num_threads(num_threads, stage=stage))

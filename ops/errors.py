@@ -1,0 +1,61 @@
+"""Every error headrace raises on purpose.
+
+::
+
+    Exception
+    └── HeadraceError
+        ├── InputError (ValueError)      an argument is not what a function or a stage expects
+        │   ├── GraphError               ... of a graph: ids, indptr, lengths, dtypes, weights
+        │   ├── ItemsError               ... of the training items: seeds, pairs, labels, batch size
+        │   └── FeatureError             ... of a feature store: missing names, rows out of range
+        ├── PlanError (ValueError)       stages that cannot be chained, or a rewrite that broke the plan
+        ├── StateError (ValueError)      a loader state that belongs to another plan
+        └── LoaderError (RuntimeError)   a running loader was used wrongly, or a background thread failed
+
+A message says what was expected, what came, in which function or stage, and what to do.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "FeatureError",
+    "GraphError",
+    "HeadraceError",
+    "InputError",
+    "ItemsError",
+    "LoaderError",
+    "PlanError",
+    "StateError",
+]
+
+
+class HeadraceError(Exception):
+    """The root: catch it to catch everything that headrace raises on purpose."""
+
+
+class InputError(HeadraceError, ValueError):
+    """An argument is not what a function or a stage expects; nothing was changed."""
+
+
+class GraphError(InputError):
+    """A graph, or an array that describes one, is malformed."""
+
+
+class ItemsError(InputError):
+    """Training items (seeds, pairs, labels) are malformed or out of range."""
+
+
+class FeatureError(InputError):
+    """A feature is missing, too short, or was asked for rows it does not have."""
+
+
+class PlanError(HeadraceError, ValueError):
+    """Stages do not fit together, or a pass produced a plan that breaks the rules."""
+
+
+class StateError(HeadraceError, ValueError):
+    """A saved loader state does not belong to this plan."""
+
+
+class LoaderError(HeadraceError, RuntimeError):
+    """A loader was used in a way it cannot honour, or one of its background threads failed."""

@@ -1,0 +1,112 @@
+"""Gather rows of a feature table."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from headrace.ops import _native
+from headrace.ops._arrays import Array, as_num_threads, as_numpy
+from headrace.ops.errors import FeatureError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def gather_rows(source: Array, ids: Array, *, out: torch.Tensor | None = None, num_threads: int = 1) -> torch.Tensor:
+    """Copy the rows of `source` that `ids` names.
+
+    Parameters
+    ----------
+    source : torch.Tensor or numpy.ndarray
+        [num_rows, ...] of any dtype, for example a memory map. Rows may be strided (a slice of columns); a table whose
+        single rows are not contiguous is read through a strided fallback, several times slower.
+    ids : torch.Tensor or numpy.ndarray
+        int32[n] or int64[n]; duplicates are fine.
+    out : torch.Tensor, optional
+        [n, ...] contiguous, of the dtype of `source`, written and returned.
+    num_threads : int
+        The result does not depend on it.
+
+    Returns
+    -------
+    torch.Tensor
+        [n, ...].
+
+    Raises
+    ------
+    FeatureError
+        If an id has no row, or `source`, `ids` or `out` have other devices, dtypes or shapes. Nothing is written then.
+    """
+    stage = "gather_rows"
+    rows = as_numpy(ids, "ids", stage=stage, dtypes=("int32", "int64"), error=FeatureError)
+    shape, row_dtype = _shape_and_dtype(source, stage)
+    out = _output(out, (rows.size, *shape[1:]), row_dtype, stage)
+    item_bytes = out.element_size()
+    if isinstance(source, torch.Tensor):
+        address, strides = source.data_ptr(), [stride * item_bytes for stride in source.stride()]
+    else:
+        address, strides = source.__array_interface__["data"][0], list(source.strides)
+    row_bytes = math.prod(shape[1:]) * item_bytes
+    if not _is_packed(shape[1:], strides[1:], item_bytes):
+        # Range-check through the kernel (rows of no bytes), then let torch walk the strides.
+        _native.gather_rows(0, shape[0], 0, 0, rows, 0, 1)
+        table = source if isinstance(source, torch.Tensor) else torch.from_numpy(source)
+        return torch.index_select(table.detach(), 0, torch.from_numpy(rows), out=out)
+    _native.gather_rows(
+        address, shape[0], strides[0], row_bytes, rows, out.data_ptr(), as_num_threads(num_threads, stage=stage)
+    )
+    return out
+
+
+def _shape_and_dtype(source: Array, stage: str) -> tuple[tuple[int, ...], torch.dtype]:
+    if isinstance(source, torch.Tensor):
+        if source.device.type != "cpu" or source.layout != torch.strided:
+            message = (
+                f"{stage}: source must be a dense CPU tensor, got {source.layout} on {source.device}; "
+                "move it with .cpu() or .to_dense()"
+            )
+            raise FeatureError(message)
+        dtype = source.dtype
+    elif isinstance(source, np.ndarray):
+        dtype = _torch_dtype(source, stage)
+    else:
+        message = f"{stage}: source must be a CPU tensor or a NumPy array, got {type(source).__name__}"
+        raise FeatureError(message)
+    if source.ndim == 0:
+        message = f"{stage}: source must have a dimension of rows, got a scalar"
+        raise FeatureError(message)
+    return tuple(source.shape), dtype
+
+
+def _torch_dtype(source: NDArray[Any], stage: str) -> torch.dtype:
+    try:
+        return torch.from_numpy(np.empty(0, source.dtype)).dtype
+    except (TypeError, ValueError) as error:
+        message = f"{stage}: source has dtype {source.dtype}, which torch does not have; convert it with .astype"
+        raise FeatureError(message) from error
+
+
+def _output(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.dtype, stage: str) -> torch.Tensor:
+    if out is None:
+        return torch.empty(shape, dtype=dtype)
+    if tuple(out.shape) != shape or out.dtype != dtype or out.device.type != "cpu" or not out.is_contiguous():
+        message = (
+            f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, "
+            f"got {out.dtype}{list(out.shape)} on {out.device}, contiguous: {out.is_contiguous()}"
+        )
+        raise FeatureError(message)
+    return out
+
+
+def _is_packed(shape: tuple[int, ...], strides: list[int], item_bytes: int) -> bool:
+    """Whether one row is contiguous memory in C order."""
+    expected = item_bytes
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size not in (0, 1) and stride != expected:
+            return False
+        expected *= max(size, 1)
+    return True

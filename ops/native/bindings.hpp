@@ -1,0 +1,40 @@
+// What the binding files share: array types and the hand-over of a Buffer to NumPy. Bindings only check types, release
+// the GIL and call a kernel; the Python modules beside ops/native are the public face.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+
+#include "buffer.hpp"
+#include "graph.hpp"
+
+namespace headrace {
+
+namespace nb = nanobind;
+
+template <class T>
+using InArray = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using StridedArray = nb::ndarray<const T, nb::ndim<1>, nb::device::cpu>;
+template <class T>
+using OutArray = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+template <class T>
+OutArray<T> to_numpy(Buffer<T>&& buffer) {
+  const std::size_t size = buffer.size();
+  buffer.ensure_spare(1);  // so that an empty array has an address too
+  T* const data = buffer.release();
+  const nb::capsule owner(data, [](void* memory) noexcept { std::free(memory); });
+  return OutArray<T>(data, {size}, owner);
+}
+
+void bind_random(nb::module_& m);
+void bind_graph(nb::module_& m);
+void bind_sample(nb::module_& m);
+void bind_gather(nb::module_& m);
+
+}  // namespace headrace

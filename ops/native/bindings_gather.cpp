@@ -1,0 +1,31 @@
+#include "bindings.hpp"
+#include "gather.hpp"
+
+namespace headrace {
+namespace {
+
+using nb::literals::operator""_a;
+
+// Rows cross as addresses: a row may have any dtype, also those that NumPy lacks (bfloat16).
+template <class Id>
+void gather(std::uintptr_t source, std::size_t num_rows, std::ptrdiff_t row_stride, std::size_t row_bytes,
+            const InArray<Id>& ids, std::uintptr_t out, int num_threads) {
+  const nb::gil_scoped_release release;
+  const RowSource rows{reinterpret_cast<const char*>(source), num_rows, row_stride, row_bytes};
+  gather_rows(rows, ids.data(), ids.shape(0), reinterpret_cast<char*>(out), num_threads);
+}
+
+template <class Id>
+void bind_ids(nb::module_& m) {
+  m.def("gather_rows", &gather<Id>, "source"_a, "num_rows"_a, "row_stride"_a, "row_bytes"_a, "ids"_a.noconvert(),
+        "out"_a, "num_threads"_a);
+}
+
+}  // namespace
+
+void bind_gather(nb::module_& m) {
+  bind_ids<std::int32_t>(m);
+  bind_ids<std::int64_t>(m);
+}
+
+}  // namespace headrace

@@ -1,0 +1,47 @@
+#include <nanobind/stl/array.h>
+
+#include "bindings.hpp"
+#include "bounded.hpp"
+#include "feistel.hpp"
+#include "philox.hpp"
+#include "stream.hpp"
+
+namespace headrace {
+
+void bind_random(nb::module_& m) {
+  using nb::literals::operator""_a;
+  m.def("philox4x32", &philox4x32, "counter"_a, "key"_a);
+  m.def("stream_key", &stream_key, "seed"_a, "epoch"_a, "batch"_a, "layer"_a, "purpose"_a);
+  m.def(
+      "stream_words",
+      [](std::uint64_t key, std::uint64_t id, std::size_t num_words) {
+        Buffer<std::uint32_t> words(num_words);
+        WordStream stream(key, id);
+        for (std::size_t i = 0; i < num_words; ++i) words[i] = stream.next();
+        return to_numpy(std::move(words));
+      },
+      "key"_a, "id"_a, "num_words"_a);
+  m.def(
+      "bounded_integers",
+      [](std::uint64_t key, std::uint64_t id, std::uint64_t bound, std::size_t count) {
+        Buffer<std::uint64_t> values(count);
+        WordStream stream(key, id);
+        for (std::size_t i = 0; i < count; ++i) values[i] = bounded(stream, bound);
+        return to_numpy(std::move(values));
+      },
+      "key"_a, "id"_a, "bound"_a, "count"_a);
+  m.def(
+      "shuffled_range",
+      [](std::uint64_t num_items, std::uint64_t start, std::uint64_t stop, std::uint64_t key) {
+        Buffer<std::int64_t> items;
+        {
+          const nb::gil_scoped_release release;
+          items.resize(static_cast<std::size_t>(stop - start));
+          shuffled_range(num_items, start, stop, key, items.data());
+        }
+        return to_numpy(std::move(items));
+      },
+      "num_items"_a, "start"_a, "stop"_a, "key"_a);
+}
+
+}  // namespace headrace

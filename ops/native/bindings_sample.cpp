@@ -1,0 +1,119 @@
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "bindings.hpp"
+#include "fused.hpp"
+#include "hop.hpp"
+
+namespace headrace {
+namespace {
+
+using nb::literals::operator""_a;
+
+using AnyIds = std::variant<std::monostate, InArray<std::int32_t>, InArray<std::int64_t>>;
+
+AnyIds any_ids(nb::handle array) {
+  if (array.is_none()) return {};
+  if (InArray<std::int32_t> narrow; nb::try_cast(array, narrow, false)) return narrow;
+  return nb::cast<InArray<std::int64_t>>(array, false);
+}
+
+EdgeIds view(const AnyIds& ids) {
+  EdgeIds view;
+  if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&ids)) view.narrow = narrow->data();
+  if (const auto* wide = std::get_if<InArray<std::int64_t>>(&ids)) view.wide = wide->data();
+  return view;
+}
+
+template <class Index>
+CscView<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& indices) {
+  return {indptr.data(), indptr.shape(0) - 1, indices.data(), indices.shape(0)};
+}
+
+template <class Index>
+nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
+              Rule::Kind kind, std::int64_t fanout, std::uint64_t key, int num_threads) {
+  Hop<Index> hop;
+  {
+    const nb::gil_scoped_release release;
+    const CscView<Index> graph = view(indptr, indices);
+    check_frontier(frontier.data(), frontier.shape(0), graph.num_nodes, "frontier");
+    hop = sample_hop(graph, {}, frontier.data(), frontier.shape(0), {kind, fanout}, key, num_threads);
+  }
+  return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
+                        to_numpy(std::move(hop.edges)));
+}
+
+// Owns references to the graph's arrays, so that the kernels may borrow them.
+class BoundSampler {
+ public:
+  BoundSampler(InArray<std::int64_t> indptr, nb::handle indices, nb::handle edge_ids, std::uint32_t first_epoch)
+      : indptr_(std::move(indptr)), indices_(any_ids(indices)), edge_ids_(any_ids(edge_ids)) {
+    if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&indices_)) {
+      sampler_ = std::make_unique<FusedSampler<std::int32_t>>(view(indptr_, *narrow), view(edge_ids_), first_epoch);
+    } else {
+      sampler_ = std::make_unique<FusedSampler<std::int64_t>>(view(indptr_, std::get<InArray<std::int64_t>>(indices_)),
+                                                              view(edge_ids_), first_epoch);
+    }
+  }
+
+  nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<Rule::Kind>& kinds,
+                   const std::vector<std::int64_t>& fanouts, const std::vector<std::uint64_t>& keys, bool expand_new,
+                   bool want_edge_ids, int num_threads) {
+    std::vector<HopSpec> hops;
+    for (std::size_t i = 0; i < kinds.size(); ++i) hops.push_back({{kinds[i], fanouts.at(i)}, keys.at(i)});
+    const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
+    return std::visit(
+        [&](auto& sampler) {
+          auto sampled = [&] {
+            const nb::gil_scoped_release release;
+            return sampler->sample(seeds.data(), seeds.shape(0), hops, expand, num_threads);
+          }();
+          nb::list blocks;
+          for (auto& block : sampled.blocks) {
+            nb::object edge_ids = nb::none();
+            if (want_edge_ids) edge_ids = nb::cast(to_numpy(std::move(block.edge_ids)));
+            blocks.append(nb::make_tuple(to_numpy(std::move(block.indptr)), to_numpy(std::move(block.indices)),
+                                         edge_ids, block.num_src));
+          }
+          return nb::make_tuple(to_numpy(std::move(sampled.n_id)), blocks, nb::cast(sampled.num_nodes),
+                                nb::cast(sampled.num_edges));
+        },
+        sampler_);
+  }
+
+ private:
+  InArray<std::int64_t> indptr_;
+  AnyIds indices_;
+  AnyIds edge_ids_;
+  std::variant<std::unique_ptr<FusedSampler<std::int32_t>>, std::unique_ptr<FusedSampler<std::int64_t>>> sampler_;
+};
+
+template <class Index>
+void bind_hop(nb::module_& m) {
+  m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "kind"_a,
+        "fanout"_a, "key"_a, "num_threads"_a);
+}
+
+}  // namespace
+
+void bind_sample(nb::module_& m) {
+  nb::enum_<Rule::Kind>(m, "RuleKind")
+      .value("UNIFORM", Rule::Kind::kUniform)
+      .value("UNIFORM_REPLACEMENT", Rule::Kind::kUniformReplacement)
+      .value("LABOR_EXACT", Rule::Kind::kLaborExact)
+      .value("LABOR_POISSON", Rule::Kind::kLaborPoisson);
+  bind_hop<std::int32_t>(m);
+  bind_hop<std::int64_t>(m);
+  nb::class_<BoundSampler>(m, "FusedSampler")
+      .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, std::uint32_t>(), "indptr"_a.noconvert(),
+           "indices"_a, "edge_ids"_a.none(), "first_epoch"_a = 0)
+      .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "kinds"_a, "fanouts"_a, "keys"_a, "expand_new"_a,
+           "want_edge_ids"_a, "num_threads"_a);
+}
+
+}  // namespace headrace

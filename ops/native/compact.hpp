@@ -1,0 +1,17 @@
+// Renumber ids by first occurrence when nothing but the ids is known.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "buffer.hpp"
+
+namespace headrace {
+
+// ids = `seen` followed by the ids of `values` that are not in it, by first occurrence; local[i] = place of values[i]
+// in ids. Throws InputError when `seen` holds an id twice, and when a local id does not fit `Index`.
+template <class Index>
+Buffer<std::int64_t> compact(const std::int64_t* seen, std::size_t num_seen, const Index* values,
+                             std::size_t num_values, Index* local);
+
+}  // namespace headrace

@@ -1,0 +1,134 @@
+#include "fused.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "hop.hpp"
+
+namespace headrace {
+namespace {
+
+template <class Index>
+constexpr std::size_t max_local_ids() {
+  return std::min<std::size_t>(std::numeric_limits<Index>::max(), std::numeric_limits<std::uint32_t>::max());
+}
+
+void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, VertexMap& map, Buffer<std::int64_t>& n_id) {
+  n_id.ensure_spare(num_seeds);
+  for (std::size_t i = 0; i < num_seeds; ++i) {
+    if (i + kPrefetchDistance < num_seeds) map.prefetch(static_cast<std::size_t>(seeds[i + kPrefetchDistance]));
+    const auto fresh = static_cast<std::uint32_t>(i);
+    if (const std::uint32_t local = map.find_or_insert(static_cast<std::size_t>(seeds[i]), fresh); local != fresh) {
+      throw ItemsError("seeds[" + std::to_string(local) + "] and seeds[" + std::to_string(i) + "] are both " +
+                       std::to_string(seeds[i]) + ": expected unique seeds; pass them through unique_and_inverse");
+    }
+    n_id.push_back(seeds[i]);
+  }
+}
+
+// Turn global source ids into local ones in place; new vertices go behind n_id in order of first occurrence.
+template <class Index>
+void renumber(Buffer<Index>& neighbors, std::size_t num_nodes, VertexMap& map, Buffer<std::int64_t>& n_id) {
+  using Unsigned = std::make_unsigned_t<Index>;
+  const std::size_t num_edges = neighbors.size();
+  Unsigned largest = 0;
+  for (std::size_t e = 0; e < num_edges; ++e) largest = std::max(largest, static_cast<Unsigned>(neighbors[e]));
+  if (num_edges != 0 && largest >= num_nodes) {
+    throw GraphError("indices hold " + std::to_string(static_cast<Index>(largest)) +
+                     ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes) +
+                     "; run check_csc on the graph");
+  }
+  for (std::size_t e = 0; e < num_edges; ++e) {
+    if (e + kPrefetchDistance < num_edges) map.prefetch(static_cast<std::size_t>(neighbors[e + kPrefetchDistance]));
+    const auto vertex = static_cast<std::size_t>(neighbors[e]);
+    const std::size_t fresh = n_id.size();
+    const std::uint32_t local = map.find_or_insert(vertex, static_cast<std::uint32_t>(fresh));
+    neighbors[e] = static_cast<Index>(local);
+    if (local != fresh) continue;
+    if (fresh >= max_local_ids<Index>()) {
+      throw InputError("one minibatch reaches more than " + std::to_string(max_local_ids<Index>()) +
+                       " vertices, more than a local id can number; use smaller batches or fanouts");
+    }
+    n_id.push_back(static_cast<std::int64_t>(vertex));
+  }
+}
+
+// Put `hop` behind the rows and edges of `block`.
+template <class Index>
+void append(SampledBlock<Index>& block, Hop<Index>&& hop) {
+  if (block.indptr.size() == 0) {
+    block.indptr = std::move(hop.indptr);
+    block.indices = std::move(hop.neighbors);
+    block.edge_ids = std::move(hop.edges);
+    return;
+  }
+  const std::size_t num_rows = hop.indptr.size() - 1;
+  const std::size_t num_edges = hop.edges.size();
+  const std::int64_t start = block.indptr[block.indptr.size() - 1];
+  block.indptr.ensure_spare(num_rows);
+  for (std::size_t i = 1; i <= num_rows; ++i) block.indptr.push_back(start + hop.indptr[i]);
+  if (num_edges == 0) return;
+  block.indices.resize(static_cast<std::size_t>(start) + num_edges);
+  block.edge_ids.resize(static_cast<std::size_t>(start) + num_edges);
+  std::memcpy(block.indices.data() + start, hop.neighbors.data(), num_edges * sizeof(Index));
+  std::memcpy(block.edge_ids.data() + start, hop.edges.data(), num_edges * sizeof(std::int64_t));
+}
+
+}  // namespace
+
+template <class Index>
+FusedSampler<Index>::FusedSampler(const CscView<Index>& graph, EdgeIds edge_ids, std::uint32_t first_epoch)
+    : graph_(graph), edge_ids_(edge_ids), first_epoch_(first_epoch) {}
+
+template <class Index>
+Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_t num_seeds,
+                                           const std::vector<HopSpec>& hops, Expand expand, int num_threads) {
+  check_frontier(seeds, num_seeds, graph_.num_nodes, "seeds");
+  std::unique_ptr<VertexMap> map = take_map();  // a call that throws drops its map; the next one gets a new one
+  map->clear();
+  Sampled<Index> sampled;
+  append_seeds(seeds, num_seeds, *map, sampled.n_id);
+  sampled.num_nodes.push_back(static_cast<std::int64_t>(num_seeds));
+  std::size_t first_dst = 0;
+  for (const HopSpec& spec : hops) {
+    const std::size_t num_seen = sampled.n_id.size();
+    Hop<Index> hop = sample_hop(graph_, edge_ids_, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule,
+                                spec.key, num_threads);
+    renumber(hop.neighbors, graph_.num_nodes, *map, sampled.n_id);
+    sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
+    sampled.num_edges.push_back(static_cast<std::int64_t>(hop.edges.size()));
+    if (expand == Expand::kAll || sampled.blocks.empty()) sampled.blocks.emplace_back();
+    append(sampled.blocks.back(), std::move(hop));
+    sampled.blocks.back().num_src = sampled.n_id.size();
+    if (expand == Expand::kNew) first_dst = num_seen;
+  }
+  give_back(std::move(map));
+  return sampled;
+}
+
+template <class Index>
+std::unique_ptr<VertexMap> FusedSampler<Index>::take_map() {
+  {
+    const std::lock_guard<std::mutex> lock(pool_mutex_);
+    if (!pool_.empty()) {
+      std::unique_ptr<VertexMap> map = std::move(pool_.back());
+      pool_.pop_back();
+      return map;
+    }
+  }
+  return std::make_unique<VertexMap>(graph_.num_nodes, first_epoch_);
+}
+
+template <class Index>
+void FusedSampler<Index>::give_back(std::unique_ptr<VertexMap> map) {
+  const std::lock_guard<std::mutex> lock(pool_mutex_);
+  pool_.push_back(std::move(map));
+}
+
+template class FusedSampler<std::int32_t>;
+template class FusedSampler<std::int64_t>;
+
+}  // namespace headrace

@@ -1,0 +1,65 @@
+// The fused sampler of FastSample (arXiv 2311.17847): hop, renumber, hop, renumber in one call, CSC in and CSC out, no
+// edge list and no sort. Unlike the paper's listing the seeds come first in n_id, as layers with a self term need it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "buffer.hpp"
+#include "graph.hpp"
+#include "rule.hpp"
+#include "vertex_map.hpp"
+
+namespace headrace {
+
+struct HopSpec {
+  Rule rule;
+  std::uint64_t key;
+};
+
+enum class Expand {
+  kAll,  // each hop samples for every vertex seen so far
+  kNew,  // each hop samples for the vertices that the hop before discovered; the hops share one CSC
+};
+
+template <class Index>
+struct SampledBlock {
+  Buffer<std::int64_t> indptr;    // [num_dst + 1]
+  Buffer<Index> indices;          // [num_edges] local source ids
+  Buffer<std::int64_t> edge_ids;  // [num_edges]
+  std::size_t num_src = 0;
+};
+
+template <class Index>
+struct Sampled {
+  Buffer<std::int64_t> n_id;                // [num_src] global ids, seeds first, then by discovery
+  std::vector<SampledBlock<Index>> blocks;  // next to the seeds first; one block when Expand::kNew
+  std::vector<std::int64_t> num_nodes;      // [num_hops + 1] vertices discovered by each hop, seeds first
+  std::vector<std::int64_t> num_edges;      // [num_hops] edges picked by each hop
+};
+
+// Samples from one graph, which it borrows. May be called from several threads at once: each call takes a vertex map
+// from a pool, and the pool grows to the number of calls that ever ran together.
+template <class Index>
+class FusedSampler {
+ public:
+  FusedSampler(const CscView<Index>& graph, EdgeIds edge_ids, std::uint32_t first_epoch);
+
+  Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
+                        Expand expand, int num_threads);
+
+ private:
+  std::unique_ptr<VertexMap> take_map();
+  void give_back(std::unique_ptr<VertexMap> map);
+
+  CscView<Index> graph_;
+  EdgeIds edge_ids_;
+  std::uint32_t first_epoch_;
+  std::mutex pool_mutex_;
+  std::vector<std::unique_ptr<VertexMap>> pool_;
+};
+
+}  // namespace headrace

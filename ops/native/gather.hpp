@@ -1,0 +1,20 @@
+// Copy the rows that a list of ids names.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headrace {
+
+struct RowSource {
+  const char* data;
+  std::size_t num_rows;
+  std::ptrdiff_t row_stride;  // bytes from one row to the next; negative and zero strides are fine
+  std::size_t row_bytes;
+};
+
+// out[i] = source[ids[i]], rows packed. Throws FeatureError before anything is written when an id has no row.
+template <class Id>
+void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, char* out, int num_threads);
+
+}  // namespace headrace

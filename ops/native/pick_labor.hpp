@@ -1,0 +1,93 @@
+// LABOR-0, layer-neighbour sampling (arXiv 2210.13339): one variate r_t per *source* vertex, shared by all destinations
+// of the hop, so that destinations prefer the same neighbours and a batch touches fewer vertices.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "bounded.hpp"
+#include "buffer.hpp"
+#include "graph.hpp"
+#include "pick_uniform.hpp"
+#include "stream.hpp"
+
+namespace headrace {
+
+// Exactly min(fanout, degree) picks: the smallest r_t, ties (edges of one source) by position. Ascending positions.
+template <class Index>
+class LaborExactPicker {
+ public:
+  static constexpr bool kScansRow = true;
+
+  LaborExactPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
+      : indices_(indices), key_(key), fanout_(fanout) {}
+
+  std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
+
+  std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions) {
+    if (row.degree <= fanout_) return take_all(row, positions);
+    if (fanout_ == 0) return 0;
+    const auto count = static_cast<std::size_t>(fanout_);
+    const auto degree = static_cast<std::size_t>(row.degree);
+    variates_.resize(degree);
+    ordered_.resize(degree);
+    for (std::size_t i = 0; i < degree; ++i) {
+      variates_[i] =
+          labor_variate(key_, static_cast<std::uint64_t>(indices_[row.start + static_cast<std::int64_t>(i)]));
+    }
+    std::copy(variates_.data(), variates_.data() + degree, ordered_.data());
+    std::nth_element(ordered_.data(), ordered_.data() + count - 1, ordered_.data() + degree);
+    const std::uint64_t threshold = ordered_[count - 1];
+    std::size_t ties = count - static_cast<std::size_t>(std::count_if(ordered_.data(), ordered_.data() + count,
+                                                                      [=](std::uint64_t r) { return r < threshold; }));
+    std::size_t picked = 0;
+    for (std::size_t i = 0; i < degree; ++i) {
+      if (variates_[i] > threshold) continue;
+      if (variates_[i] == threshold) {
+        if (ties == 0) continue;
+        --ties;
+      }
+      positions[picked++] = row.start + static_cast<std::int64_t>(i);
+    }
+    return picked;
+  }
+
+ private:
+  const Index* indices_;
+  std::uint64_t key_;
+  std::uint64_t fanout_;
+  Buffer<std::uint64_t> variates_;
+  Buffer<std::uint64_t> ordered_;
+};
+
+// Each edge on its own with probability min(1, fanout / degree): kept iff floor(r_t * degree / 2^64) < fanout.
+template <class Index>
+class LaborPoissonPicker {
+ public:
+  static constexpr bool kScansRow = true;
+
+  LaborPoissonPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
+      : indices_(indices), key_(key), fanout_(fanout) {}
+
+  std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
+
+  std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions) {
+    if (row.degree <= fanout_) return take_all(row, positions);
+    std::size_t picked = 0;
+    for (std::uint64_t i = 0; i < row.degree; ++i) {
+      const std::int64_t position = row.start + static_cast<std::int64_t>(i);
+      const std::uint64_t variate = labor_variate(key_, static_cast<std::uint64_t>(indices_[position]));
+      positions[picked] = position;
+      picked += mulhi64(variate, row.degree) < fanout_ ? 1 : 0;
+    }
+    return picked;
+  }
+
+ private:
+  const Index* indices_;
+  std::uint64_t key_;
+  std::uint64_t fanout_;
+};
+
+}  // namespace headrace

@@ -1,0 +1,57 @@
+"""Random numbers as functions: the published contract of every draw that headrace makes.
+
+There is no generator state. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) maps a
+128-bit counter and a 64-bit key to four 32-bit words, and a draw is addressed by what it is for:
+
+1. The *stream key* of (seed, epoch, batch, layer, purpose) is words 0 (low) and 1 (high) of
+   ``philox(counter=(epoch, batch_low, batch_high, layer | purpose << 16), key=(seed_low, seed_high))``.
+2. Word ``j`` of the stream of a 64-bit id (a *global* vertex id, never a local one) is lane ``j % 4`` of
+   ``philox(counter=(id_low, id_high, j // 4, 0), key=stream key)``.
+
+Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of 1 takes
+no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The LABOR variate
+of source vertex ``t`` is ``word 0 << 32 | word 1`` of its stream.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.ops import _native
+from headrace.ops.errors import InputError
+
+
+# Purposes: streams of different purposes are independent.
+SHUFFLE: Final = 0
+NEIGHBOR: Final = 1  # picks of in-edges, uniform and LABOR
+
+_WIDTHS = {"seed": 64, "epoch": 32, "batch": 64, "layer": 16, "purpose": 16}
+
+
+def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> int:
+    """Return the 64-bit key of the random stream of one purpose in one layer of one batch.
+
+    Parameters
+    ----------
+    seed : int
+        In [0, 2**64).
+    epoch : int
+        In [0, 2**32).
+    batch : int
+        Batch index within the epoch, in [0, 2**64).
+    layer : int
+        Hop, 0 next to the seeds, in [0, 2**16).
+    purpose : int
+        What the stream is for, SHUFFLE or NEIGHBOR, in [0, 2**16).
+
+    Raises
+    ------
+    InputError
+        If a coordinate does not fit its width.
+    """
+    coordinates = {"seed": seed, "epoch": epoch, "batch": batch, "layer": layer, "purpose": purpose}
+    for name, value in coordinates.items():
+        if not 0 <= value < 1 << _WIDTHS[name]:
+            message = f"stream_key: {name} must be in [0, 2**{_WIDTHS[name]}), got {value!r}"
+            raise InputError(message)
+    return _native.stream_key(int(seed), int(epoch), int(batch), int(layer), int(purpose))
