@@ -47,7 +47,7 @@ class Rewriting:
             elif not record.fired:
                 lines.append(f"{heading}: nothing to do")
             else:
-                lines.append(f"{heading}: {', '.join(_counted(record.fired))}")
+                lines.append(f"{heading}: {'; '.join(_counted(record.fired))}")
                 lines.append(render(record.plan, "  "))
         lines.append("runs on " + str(self.machine))
         return "\n".join(lines)

@@ -107,7 +107,7 @@ class Stage(ABC):
                 continue
             text = _show(value)
             shown.append(f"{field.name}={text}" if field.kw_only else text)
-        return f"{self.verb}({', '.join(shown)})"
+        return f"{self.verb}({', '.join(shown)})" if shown else self.verb
 
     def pipe(self, function: Callable[Concatenate[Stage, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``function(plan, ...)``, so that stages from elsewhere keep the left-to-right reading order."""

@@ -6,6 +6,7 @@ Run as a script, it continues a named plan from saved states in a fresh process 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +43,12 @@ def continue_in_fresh_process(name: str, states: list[dict[str, Any]], **options
     """Load each state in a new process and return the digests of the batches that follow it."""
     order = {"plan": name, "states": states, "options": options}
     result = subprocess.run(
-        [sys.executable, str(Path(__file__))], input=json.dumps(order), capture_output=True, text=True, check=False
+        [sys.executable, __file__],
+        input=json.dumps(order),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
     )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)

@@ -22,7 +22,9 @@ def graph() -> hr.Graph:
     dst[:300] = 7
     src[300:310] = dst[300:310]
     src[320:330], dst[320:330] = src[310:320].clone(), dst[310:320].clone()
-    return hr.Graph.from_coo(src, dst, num_nodes=NUM_NODES, edge_attrs={"weight": torch.rand(NUM_EDGES)})
+    return hr.Graph.from_coo(
+        src, dst, num_nodes=NUM_NODES, edge_attrs={"weight": torch.rand(NUM_EDGES, generator=generator)}
+    )
 
 
 @cache

@@ -13,4 +13,4 @@ def test_code_blocks_run():
     assert len(blocks) >= 3
     names: dict[str, object] = {"__name__": "readme"}
     for block in blocks:
-        exec(compile(block, str(README), "exec"), names)  # noqa: S102 - our own text
+        exec(compile(block, str(README), "exec", dont_inherit=True), names)  # noqa: S102 - our own text

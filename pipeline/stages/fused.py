@@ -69,7 +69,6 @@ class SampleFused(MapStage):
                     num_src=hop.num_src,
                     num_dst=hop.num_dst,
                     edge_ids=hop.edge_ids,
-                    weight=hop.weights,
                 )
                 for hop in reversed(sampled.hops)
             )

@@ -1,0 +1,63 @@
+"""explain() is the face of the passes: its texts are kept here, for machines that nobody has to own."""
+
+from __future__ import annotations
+
+import headrace as hr
+from plans import graph, items, store
+
+GRAPH, STORE = str(graph()), str(store())
+
+
+def explain(plan: hr.Stage, machine: hr.Machine, **switches: bool) -> str:
+    text = plan.loader(machine=machine, **switches).explain()
+    return text.replace(GRAPH, "G").replace(STORE, "F")
+
+
+def test_sampling_and_features_on_two_cores():
+    plan = items().sample_neighbor(graph(), [10, 5]).fetch_feature(store(), node=["x"], labels="y").copy_to("cpu")
+    assert (
+        explain(plan, hr.Machine(cores=2))
+        == """\
+plan
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  sample_neighbor(G, [10, 5])
+  fetch_feature(F, node=['x'], labels='y')
+  copy_to('cpu')
+pass expand_macros (same batches): macro -> its parts
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  sample_hop(G, NeighborRule(fanout=10, replace=False), layer=0, key_layer=0)
+  compact(G)
+  sample_hop(G, NeighborRule(fanout=5, replace=False), layer=1, key_layer=1)
+  compact(G)
+  fetch_feature(F, node=['x'], labels='y')
+  copy_to('cpu')
+pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_fused, sample_hop, compact -> sample_fused
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
+  fetch_feature(F, node=['x'], labels='y')
+  copy_to('cpu')
+pass prefetch (same batches): prefetch before copy_to
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
+  fetch_feature(F, node=['x'], labels='y')
+  prefetch
+  copy_to('cpu')
+runs on Machine(cores=2, gpus=0, rank=0, world_size=1)"""
+    )
+
+
+def test_switched_off_and_nothing_to_do():
+    assert (
+        explain(items().sample_layer_neighbor(graph(), [3], exact=False), hr.Machine(cores=1), fuse_sampling=False)
+        == """\
+plan
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  sample_layer_neighbor(G, [3], exact=False)
+pass expand_macros (same batches): macro -> its parts
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  sample_hop(G, LaborRule(fanout=3, exact=False), layer=0, key_layer=0)
+  compact(G)
+pass fuse_sampling (same batches): off
+pass prefetch (same batches): nothing to do
+runs on Machine(cores=1, gpus=0, rank=0, world_size=1)"""
+    )
