@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import headrace as hr
+
+scipy_sparse = pytest.importorskip("scipy.sparse")
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc", "lil"])
+def test_from_scipy_rows_send_to_columns(layout):
+    dense = np.array([[0, 2.0, 0], [0, 0, 3.0], [4.0, 5.0, 0]])
+    graph = hr.Graph.from_scipy(scipy_sparse.coo_array(dense).asformat(layout))
+    for dst in range(3):
+        column = slice(int(graph.indptr[dst]), int(graph.indptr[dst + 1]))
+        got = dict(zip(graph.indices[column].tolist(), graph.edge_attrs["weight"][column].tolist(), strict=True))
+        assert got == {src: dense[src, dst] for src in range(3) if dense[src, dst]}
+    assert graph.edge_attrs["weight"].dtype == torch.float64
+
+
+def test_from_scipy_edge_ids_are_positions_in_data():
+    matrix = scipy_sparse.csr_matrix(([1.0, 2.0, 3.0], [1, 0, 1], [0, 1, 3]), shape=(2, 2))
+    graph = hr.Graph.from_scipy(matrix)
+    assert graph.edge_attrs["weight"].tolist() == matrix.data[graph.edge_ids.numpy()].tolist()
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (scipy_sparse.csr_matrix((2, 3)), "square matrix, got 2 x 3"),
+        (np.eye(2), "scipy sparse matrix or array, got ndarray"),
+        (scipy_sparse.csr_matrix((0, 0)), "at least one node"),
+    ],
+)
+def test_from_scipy_refuses(matrix, message):
+    with pytest.raises(hr.GraphError, match=message):
+        hr.Graph.from_scipy(matrix)
+
+
+class TestPyg:
+    @pytest.fixture(autouse=True)
+    def torch_geometric(self):
+        return pytest.importorskip("torch_geometric")
+
+    def test_homogeneous(self):
+        from torch_geometric.data import Data
+
+        data = Data(
+            x=torch.zeros(4, 2),
+            edge_index=torch.tensor([[0, 1, 2], [2, 0, 0]]),
+            edge_attr=torch.tensor([[1.0], [2.0], [3.0]]),
+            edge_weight=torch.tensor([1, 2, 3], dtype=torch.int16),
+        )
+        graph = hr.Graph.from_pyg(data)
+        assert graph.num_nodes == 4
+        assert graph.indptr.tolist() == [0, 2, 2, 3, 3]
+        assert graph.indices.tolist() == [1, 2, 0]
+        assert graph.edge_ids.tolist() == [1, 2, 0]
+        assert graph.edge_attrs["edge_attr"].tolist() == [[2.0], [3.0], [1.0]]
+        assert graph.edge_attrs["edge_weight"].dtype == torch.int16
+        assert list(hr.Graph.from_pyg(data, edge_attrs=["edge_weight"]).edge_attrs) == ["edge_weight"]
+        assert not hr.Graph.from_pyg(data, edge_attrs=[]).edge_attrs
+
+    def hetero(self):
+        from torch_geometric.data import HeteroData
+
+        data = HeteroData()
+        data["movie"].num_nodes = 3
+        data["actor"].num_nodes = 2
+        data["movie", "to", "actor"].edge_index = torch.tensor([[0, 2, 1], [1, 0, 1]])
+        data["actor", "to", "movie"].edge_index = torch.tensor([[0, 1], [2, 0]])
+        return data
+
+    def test_heterogeneous_types_share_one_id_space(self):
+        data = self.hetero()
+        data["movie", "to", "actor"].edge_weight = torch.tensor([1.0, 2.0, 3.0])
+        data["actor", "to", "movie"].edge_weight = torch.tensor([4.0, 5.0])
+        graph = hr.Graph.from_pyg(data)
+        assert graph.node_types == hr.TypeOffsets.from_counts({"movie": 3, "actor": 2})
+        assert graph.edge_types.names == (("movie", "to", "actor"), ("actor", "to", "movie"))
+        edges = set()
+        dst = torch.repeat_interleave(torch.arange(5), graph.in_degrees())
+        for edge in zip(
+            graph.indices.tolist(),
+            dst.tolist(),
+            graph.edge_ids.tolist(),
+            graph.edge_attrs["edge_weight"].tolist(),
+            strict=True,
+        ):
+            edges.add(edge)
+        assert edges == {(0, 4, 0, 1.0), (2, 3, 1, 2.0), (1, 4, 2, 3.0), (3, 2, 3, 4.0), (4, 0, 4, 5.0)}
+
+    def test_partial_edge_attributes_are_refused_until_chosen(self):
+        data = self.hetero()
+        data["movie", "to", "actor"].edge_weight = torch.tensor([1.0, 2.0, 3.0])
+        with pytest.raises(
+            hr.GraphError, match=r"'edge_weight' on every edge type, got none on \[\('actor', 'to', 'movie'\)\]"
+        ):
+            hr.Graph.from_pyg(data)
+        assert hr.Graph.from_pyg(data, edge_attrs=[]).num_edges == 5
+        data["actor", "to", "movie"].edge_weight = torch.tensor([4, 5])
+        with pytest.raises(hr.GraphError, match="one dtype and one row shape"):
+            hr.Graph.from_pyg(data)
+
+    def test_refuses(self):
+        from torch_geometric.data import Data
+
+        with pytest.raises(hr.GraphError, match="expected a torch_geometric Data or HeteroData, got dict"):
+            hr.Graph.from_pyg({})
+        with pytest.raises(hr.GraphError, match=r"expected data\.edge_index"):
+            hr.Graph.from_pyg(Data(x=torch.zeros(2, 1)))
+        with pytest.raises(hr.GraphError, match=r"no edge attributes \['time'\]; those that exist are \['edge_attr'\]"):
+            hr.Graph.from_pyg(
+                Data(edge_index=torch.tensor([[0], [0]]), edge_attr=torch.ones(1), num_nodes=1), edge_attrs=["time"]
+            )
+        data = self.hetero()
+        data["movie", "likes", "movie"].weight = torch.ones(1)
+        with pytest.raises(hr.GraphError, match="edge_index on edge type"):
+            hr.Graph.from_pyg(data)
+
+
+def test_from_dgl_refuses_other_objects():
+    with pytest.raises(hr.GraphError, match=r"expected a dgl\.DGLGraph, got list"):
+        hr.Graph.from_dgl([])
