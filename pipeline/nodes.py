@@ -77,9 +77,8 @@ class SourceNode(BaseNode[Work]):
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         super().reset(initial_state)
-        state = {"epoch": 0, "source": None} if initial_state is None else initial_state
-        self._epoch = state["epoch"]
-        self._source.seek(self._epoch, state["source"])
+        self._epoch = 0 if initial_state is None else initial_state["epoch"]
+        self._source.seek(self._epoch, None if initial_state is None else initial_state["source"])
 
     def next(self) -> Work:
         start = time.perf_counter()

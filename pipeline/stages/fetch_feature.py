@@ -80,7 +80,8 @@ class FetchFeature(MapStage):
         if self.edge and any(getattr(stage, "edge_ids", True) is False for stage in upstream):
             raise PlanError("fetch_feature: edge features need edge ids; pass edge_ids=True to the sampler")
         labels = () if self.labels is None else (self.labels,)
-        graphs = [stage.graph for stage in upstream if isinstance(getattr(stage, "graph", None), Graph)]
+        subjects = [getattr(stage, "graph", None) for stage in upstream]
+        graphs = [subject for subject in subjects if isinstance(subject, Graph)]
         for graph in graphs:
             self.store.check(node=self.node, edge=self.edge, num_nodes=graph.num_nodes, num_edges=graph.num_edges)
         source = upstream[0]
