@@ -1,0 +1,132 @@
+# Every target makes what it needs: environments in .venv*, brought up to date when the files they depend on change.
+# `make help` lists the targets: the text after ## is the list.
+
+# A top-level cuda/ on sys.path hides NVIDIA's `cuda` package: Python must not put the working directory there.
+export PYTHONSAFEPATH := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export DGLBACKEND := pytorch
+
+PYTHON ?= python3
+DATA ?=
+ARGS ?=
+# Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down.
+JOBS ?= 2
+
+NATIVE := CMakeLists.txt $(wildcard ops/native/*)
+PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name py.typed -o -name '*.cu*')
+CLANG_FORMATTED := $(shell find ops cuda tests -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
+
+.PHONY: help demo test lint lint-python lint-native lint-types sanitize dgl-test bench peers peers-graphbolt \
+	peers-torch-sparse wheel sdist sdist-test clean
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Builds share build/, whatever -j says.
+.NOTPARALLEL:
+
+help: ## list the targets
+	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1@/p' Makefile | awk -F@ '{ printf "  %-20s %s\n", $$1, $$2 }'
+
+demo: .venv/.installed ## train on a generated graph, or on DATA=file.npz; ARGS="--sampler labor" and more
+	.venv/bin/python examples/node_classification.py $(if $(DATA),--data "$(DATA)") $(ARGS)
+
+test: .venv/.installed ## run the tests that need no DGL; ARGS="-k name" and more go to pytest
+	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl $(ARGS)
+
+lint: lint-python lint-native lint-types ## check style, format and types (compiler warnings are errors in every build)
+
+lint-python: .venv/.installed
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+
+lint-native: .venv/.installed
+	.venv/bin/clang-format --dry-run -Werror $(CLANG_FORMATTED)
+
+# Types are checked on what users install: there the package has its own name, which it has not in this tree.
+lint-types: .venv-wheel/.installed
+	.venv/bin/mypy --python-executable .venv-wheel/bin/python --strict --package headrace
+	MYPYPATH=tests:bench .venv/bin/mypy --python-executable .venv-wheel/bin/python --explicit-package-bases \
+		--check-untyped-defs tests examples bench
+
+# The runtimes come first in the process, and libstdc++ before torch brings it, so that its exceptions are intercepted.
+# CPython keeps memory until exit on purpose: no leak check.
+sanitize: .venv-sanitize/.installed ## run the tests of ops/ on a build with AddressSanitizer and UBSan
+	LD_PRELOAD="$$(for library in asan ubsan stdc++; do g++ -print-file-name=lib$$library.so; done | tr '\n' ' ')" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		.venv-sanitize/bin/python -m pytest -n $(JOBS) tests/ops $(ARGS)
+
+dgl-test: .venv-dgl/.installed ## run the tests of ops/ and of DGL interoperation on the same wheel under torch 2.2.1
+	.venv-dgl/bin/pytest tests/ops tests/dgl $(ARGS)
+
+bench: .venv/.installed ## time sampling and gathering; ARGS="--shape products --json result.json" and more
+	.venv/bin/python bench/sampling.py $(ARGS)
+
+peers: peers-graphbolt peers-torch-sparse ## build the environments of the libraries that bench compares with
+
+peers-graphbolt: .venv-dgl/.dependencies ## ... GraphBolt alone (DGL 2.1 on torch 2.2.1)
+
+peers-torch-sparse: .venv-torch-sparse/.installed ## ... torch-sparse alone, compiled from source (about 15 minutes)
+
+wheel: dist/.wheel ## build dist/*.whl
+
+sdist: dist/.sdist ## build dist/*.tar.gz
+
+sdist-test: dist/.sdist ## build headrace from the source archive, as a user would, and import it
+	$(call environment_over_main,.venv-sdist)
+	.venv/bin/pip --python .venv-sdist/bin/python install --quiet --no-deps dist/headrace-*.tar.gz
+	.venv-sdist/bin/python -c "import headrace.ops._native; print('imported', headrace.__file__)"
+
+clean: ## remove everything that the other targets made
+	rm -rf .venv .venv-* build dist bench/cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# The development environment: every library, every tool and an editable install.
+.venv/.installed: constraints.txt pyproject.toml $(NATIVE) pipeline/_package.py pipeline/py.typed
+	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
+	.venv/bin/pip install --quiet --constraint constraints.txt nanobind scikit-build-core
+	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev,partition,plot,pyg]'
+	touch $@
+
+# One wheel for every environment.
+dist/.wheel: .venv/.installed $(PACKAGE)
+	rm -f dist/*.whl
+	.venv/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	touch $@
+
+dist/.sdist: .venv/.installed $(PACKAGE)
+	rm -f dist/*.tar.gz
+	.venv/bin/python -m build --no-isolation --sdist --outdir dist . > /dev/null
+	touch $@
+
+# An environment with a headrace of its own that borrows the libraries of .venv: what a .pth entry names is importable,
+# while the .pth files in there, the editable install's among them, are not read.
+define environment_over_main
+	$(PYTHON) -m venv --clear --without-pip $(1)
+	.venv/bin/python -c "import site; print(*site.getsitepackages())" > $$(echo $(1)/lib/python*/site-packages)/main.pth
+endef
+
+.venv-wheel/.installed: dist/.wheel
+	$(call environment_over_main,.venv-wheel)
+	.venv/bin/pip --python .venv-wheel/bin/python install --quiet --no-deps dist/headrace-*.whl
+	touch $@
+
+.venv-sanitize/.installed: .venv/.installed $(PACKAGE)
+	$(call environment_over_main,.venv-sanitize)
+	.venv/bin/pip --python .venv-sanitize/bin/python install --quiet --no-deps --no-build-isolation \
+		--config-settings build-dir=build/sanitize --config-settings install.strip=false \
+		--config-settings cmake.define.HEADRACE_SANITIZE=ON .
+	touch $@
+
+.venv-dgl/.dependencies: constraints-dgl.txt
+	$(PYTHON) -m venv --clear .venv-dgl
+	.venv-dgl/bin/pip install --quiet --no-deps --requirement constraints-dgl.txt
+	touch $@
+
+.venv-dgl/.installed: .venv-dgl/.dependencies dist/.wheel
+	.venv-dgl/bin/pip install --quiet --no-deps --force-reinstall dist/headrace-*.whl
+	touch $@
+
+.venv-torch-sparse/.installed: constraints.txt pyproject.toml | .venv/.installed
+	$(call environment_over_main,.venv-torch-sparse)
+	MAX_JOBS=$(JOBS) .venv/bin/pip --python .venv-torch-sparse/bin/python install --quiet --constraint constraints.txt \
+		--no-deps --no-build-isolation torch-scatter torch-sparse
+	.venv-torch-sparse/bin/python -c "import torch_sparse"
+	touch $@

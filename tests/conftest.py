@@ -1,0 +1,43 @@
+"""What every test stands on: a clean sys.path, hypothesis settings, the shared graphs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED_DATA = ROOT.parent / "shared" / "data"
+
+# Machines that run tests are shared, so a slow example says nothing; its seed, printed, does.
+hypothesis.settings.register_profile("headrace", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("headrace")
+
+HAZARD = f"""the repository root is on sys.path: {ROOT}
+Its cuda/ folder then hides NVIDIA's `cuda` package, and `import cupy` and everything on top of it breaks.
+Run the tests with the `pytest` command (`make test`), not with `python -m pytest`, or set PYTHONSAFEPATH=1;
+PYTHONPATH must not name the repository root either."""
+
+
+def pytest_configure():
+    """Refuse to run where a pass would say nothing about an installed headrace."""
+    # An empty entry is the working directory.
+    if any(Path(entry or ".").resolve() == ROOT for entry in sys.path):
+        raise pytest.UsageError(HAZARD)
+
+
+def pytest_report_header():
+    """Say at the top which tests will not run."""
+    if not SHARED_DATA.is_dir():
+        return f"shared data: not found at {SHARED_DATA}; every test that uses `shared_data` is skipped"
+    return f"shared data: {SHARED_DATA}"
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """Return the folder of real graphs (cora.npz, amazon_computers.npz, ...), or skip."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"real graphs are not at {SHARED_DATA}")
+    return SHARED_DATA
