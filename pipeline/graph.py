@@ -15,7 +15,7 @@ from torch import Tensor
 from headrace.ops.csc import check_csc, coo_to_csc
 from headrace.ops.errors import GraphError
 from headrace.ops.gather import gather_rows
-from headrace.ops.sample import BlockSampler
+from headrace.ops.sample import BlockSampler, check_weights
 from headrace.pipeline.arrays import as_ids, as_rows, describe
 from headrace.pipeline.digest import sampled_digest
 from headrace.pipeline.graph_sources import EdgeList, edges_from_dgl, edges_from_pyg, edges_from_scipy
@@ -278,13 +278,44 @@ class Graph:
             return positions
         return gather_rows(self.edge_permutation, positions).to(torch.int64)
 
-    def block_sampler(self) -> BlockSampler:
-        """Return the graph's fused sampler, made on first use; loaders share it, and with it its scratch memory."""
-        return self._block_sampler
+    def block_sampler(self, weight: str | None = None) -> BlockSampler:
+        """Return the graph's fused sampler, made on first use; loaders share it, and with it its scratch memory.
+
+        Parameters
+        ----------
+        weight
+            Edge attribute to sample by; None for uniform sampling.
+
+        Raises
+        ------
+        GraphError
+            If there is no such edge attribute, or it holds values that are negative, infinite or not numbers.
+        """
+        if weight not in self._block_samplers:
+            weights = None if weight is None else self.edge_weights(weight)
+            self._block_samplers[weight] = BlockSampler(self.indptr, self.indices, self.edge_permutation, weights)
+        return self._block_samplers[weight]
 
     @cached_property
-    def _block_sampler(self) -> BlockSampler:
-        return BlockSampler(self.indptr, self.indices, self.edge_permutation)
+    def _block_samplers(self) -> dict[str | None, BlockSampler]:
+        return {}
+
+    def edge_weights(self, name: str) -> Tensor:
+        """Return an edge attribute that can be sampled by: float32[num_edges] or float64[num_edges], in CSC order.
+
+        Raises
+        ------
+        GraphError
+            If there is no such edge attribute, it is not one number per edge, or it holds values that are negative,
+            infinite or not numbers.
+        """
+        if name not in self.edge_attrs:
+            raise GraphError(
+                f"Graph: there is no edge attribute {name!r} to sample by; those that exist are "
+                f"{sorted(self.edge_attrs) or 'none'}: pass edge_attrs={{{name!r}: ...}} when building the graph"
+            )
+        check_weights(self.indptr, self.edge_attrs[name])
+        return self.edge_attrs[name]
 
     def in_degrees(self) -> Tensor:
         """Return the number of in-neighbours of each node, int64[num_nodes]."""

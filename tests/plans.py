@@ -65,6 +65,12 @@ PLANS: dict[str, Callable[[], hr.Stage]] = {
     "labor_poisson": lambda: items().sample_layer_neighbor(graph(), [5, 3], exact=False),
     "labor_dependent": lambda: items().sample_layer_neighbor(graph(), [5, 3, 2], layer_dependency=True),
     "labor_new": lambda: items().sample_layer_neighbor(graph(), [5, 3], expand="new", edge_ids=False),
+    "weighted": lambda: items().sample_neighbor(graph(), [5, 3], weight="weight"),
+    "weighted_replace": lambda: items().sample_neighbor(graph(), [5, 3], weight="weight", replace=True),
+    "weighted_labor": lambda: items().sample_layer_neighbor(graph(), [5, 3], weight="weight"),
+    "weighted_labor_poisson": lambda: items().sample_layer_neighbor(
+        graph(), [5, 3], weight="weight", exact=False, expand="new"
+    ),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

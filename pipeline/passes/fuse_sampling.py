@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
 from headrace.pipeline.stages.compact import Compact
@@ -15,7 +17,12 @@ def _fuse_hop(window: Window, machine: Machine) -> Window | None:
     if not (isinstance(hop, SampleHop) and isinstance(compact, Compact) and hop.layer == 0 and _agree(hop, compact)):
         return None
     fused = SampleFused(
-        hop.graph, (hop.rule,), key_layers=(hop.key_layer,), expand=hop.expand, edge_ids=compact.edge_ids
+        hop.graph,
+        (hop.rule,),
+        key_layers=(hop.key_layer,),
+        weight=hop.weight,
+        expand=hop.expand,
+        edge_ids=hop.edge_ids,
     )
     return (fused,)
 
@@ -25,16 +32,11 @@ def _extend_fused(window: Window, machine: Machine) -> Window | None:
     fused, hop, compact = window
     if not (isinstance(fused, SampleFused) and isinstance(hop, SampleHop) and isinstance(compact, Compact)):
         return None
-    if not (_agree(hop, compact) and hop.layer == len(fused.rules) and _agree(fused, compact)):
+    follows = hop.layer == len(fused.rules) and hop.weight == fused.weight
+    if not (follows and _agree(hop, compact) and _agree(fused, compact)):
         return None
-    longer = SampleFused(
-        fused.graph,
-        (*fused.rules, hop.rule),
-        key_layers=(*fused.key_layers, hop.key_layer),
-        expand=fused.expand,
-        edge_ids=fused.edge_ids,
-    )
-    return (longer,)
+    rules, key_layers = (*fused.rules, hop.rule), (*fused.key_layers, hop.key_layer)
+    return (replace(fused, rules=rules, key_layers=key_layers, upstream=None),)
 
 
 def _agree(first: SampleHop | SampleFused, second: Compact) -> bool:

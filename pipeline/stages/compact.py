@@ -56,6 +56,7 @@ class Compact(MapStage):
                 num_src=len(compacted.ids),
                 num_dst=len(batch.hop.indptr) - 1,
                 edge_ids=edge_ids,
+                weight=batch.hop.weights,
             )
             if self.expand == "all":
                 blocks = (block, *batch.blocks)

@@ -29,13 +29,14 @@ class SampleFused(MapStage):
         One rule per hop, the hop next to the seeds first.
     key_layers
         The layer that keys the randomness of each hop.
-    expand, edge_ids
+    weight, expand, edge_ids
         As for :class:`~headrace.pipeline.stages.hop.SampleHop`.
     """
 
     graph: Graph
     rules: tuple[NeighborRule | LaborRule, ...]
     key_layers: tuple[int, ...] = field(kw_only=True)
+    weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 
@@ -51,7 +52,7 @@ class SampleFused(MapStage):
         check_items_fit(self, self.graph, upstream)
 
     def runner(self, settings: RunSettings) -> Runner:
-        sampler = self.graph.block_sampler()
+        sampler = self.graph.block_sampler(self.weight)
 
         def run(batch: MiniBatch) -> MiniBatch:
             sampled = sampler.sample(
@@ -69,6 +70,7 @@ class SampleFused(MapStage):
                     num_src=hop.num_src,
                     num_dst=hop.num_dst,
                     edge_ids=hop.edge_ids,
+                    weight=hop.weights,
                 )
                 for hop in reversed(sampled.hops)
             )

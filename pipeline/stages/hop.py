@@ -32,14 +32,17 @@ class SampleHop(MapStage):
         The layer that keys the randomness; equal for all hops when they depend on each other (LABOR).
     expand
         ``"all"``: the frontier is every vertex seen so far. ``"new"``: only those that the previous hop reached first.
+    weight
+        Edge attribute to sample by; None for uniform sampling.
     edge_ids
-        Whether to look up the original ids of the sampled edges.
+        Whether blocks carry the original ids of the sampled edges.
     """
 
     graph: Graph
     rule: NeighborRule | LaborRule
     layer: int = field(kw_only=True)
     key_layer: int = field(kw_only=True)
+    weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 
@@ -55,6 +58,8 @@ class SampleHop(MapStage):
         check_items_fit(self, self.graph, upstream)
 
     def runner(self, settings: RunSettings) -> Runner:
+        weights = None if self.weight is None else self.graph.edge_weights(self.weight)
+
         def run(batch: MiniBatch) -> MiniBatch:
             frontier = (
                 batch.n_id if self.expand == "all" else batch.n_id[len(batch.n_id) - batch.num_sampled_nodes[-1] :]
@@ -65,6 +70,7 @@ class SampleHop(MapStage):
                 frontier,
                 self.rule,
                 stream_key(settings.seed, batch.epoch, batch.index, self.key_layer, NEIGHBOR),
+                weights=weights,
                 num_threads=settings.num_threads,
             )
             return batch.replace(hop=hop)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import GraphError, InputError
 from headrace.ops.sample import LaborRule, NeighborRule
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MacroStage, Stage
@@ -20,6 +20,7 @@ class HopSampler(MacroStage):
 
     graph: Graph
     fanouts: tuple[int, ...]
+    weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 
@@ -36,6 +37,11 @@ class HopSampler(MacroStage):
             raise InputError(f"{self.verb}: the first argument must be an hr.Graph; {type(self.graph).__name__} came")
         if self.expand not in ("all", "new"):
             raise InputError(f"{self.verb}: expand must be 'all' or 'new'; {self.expand!r} came")
+        if self.weight is not None:
+            try:
+                self.graph.edge_weights(self.weight)
+            except GraphError as error:
+                raise GraphError(f"{self.verb}: {error}") from error
         object.__setattr__(self, "fanouts", _checked_fanouts(self.verb, self.fanouts))
 
     @property
@@ -54,6 +60,7 @@ class HopSampler(MacroStage):
                 self.rule(fanout),
                 layer=layer,
                 key_layer=self.key_layer(layer),
+                weight=self.weight,
                 expand=self.expand,
                 edge_ids=self.edge_ids,
             )

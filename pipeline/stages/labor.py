@@ -30,11 +30,17 @@ class SampleLayerNeighbor(HopSampler):
     layer_dependency
         Whether all hops share the random numbers, so that a vertex keeps its neighbourhood from hop to hop; fewer
         vertices still, at the price of dependent layers.
+    weight
+        Name of the edge attribute A to sample by, one number of at least 0 per edge: edge t -> s is wanted with
+        probability min(1, fanout * A_ts / sum of A over the in-edges of s), and ``Block.weight`` makes a plain mean the
+        Hajek estimate of the mean weighted by A. Edges of weight 0 are never drawn. None (default) samples uniformly.
     expand, edge_ids
         As for ``sample_neighbor``.
 
     Raises
     ------
+    GraphError
+        If there is no such edge attribute, or it holds negative, infinite or undefined values.
     InputError
         For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule.
     """

@@ -25,6 +25,10 @@ class SampleNeighbor(HopSampler):
         GraphBolt list them from the input side, so reverse a list that comes from there. -1 takes all in-edges.
     replace
         Whether to draw with replacement. A fanout of -1 takes every in-edge once either way.
+    weight
+        Name of the edge attribute to sample by, one number of at least 0 per edge: without replacement edges are drawn
+        one after the other with probabilities proportional to it, with replacement each draw is. Edges of weight 0 are
+        never drawn. None (default) samples uniformly.
     expand
         ``"all"`` (default): each hop samples for every vertex seen so far, which layer-wise blocks need (DGL,
         GraphBolt). ``"new"``: only for vertices that the previous hop reached first, which gives one block that all
@@ -34,6 +38,8 @@ class SampleNeighbor(HopSampler):
 
     Raises
     ------
+    GraphError
+        If there is no such edge attribute, or it holds negative, infinite or undefined values.
     InputError
         For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import headrace as hr
+
 from plans import graph, items, store
 
 GRAPH, STORE = str(graph()), str(store())
@@ -42,7 +43,7 @@ pass prefetch (same batches): prefetch before copy_to
   fetch_feature(F, node=['x'], labels='y')
   prefetch
   copy_to('cpu')
-runs on Machine(cores=2, gpus=0, rank=0, world_size=1)"""
+runs on Machine(cores=2, gpus=0, rank=0, world_size=1)"""  # noqa: E501 - a line as it is printed
     )
 
 

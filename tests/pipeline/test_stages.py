@@ -108,6 +108,21 @@ def test_bad_hop_rule():
         items().sample_neighbor(graph(), [2], expand="old")
 
 
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_bad_weights_are_refused_before_work_starts(value):
+    weights = torch.ones(3)
+    weights[1] = value
+    bad = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], edge_attrs={"w": weights})
+    for verb in ("sample_neighbor", "sample_layer_neighbor"):
+        with pytest.raises(hr.GraphError, match=verb):
+            getattr(hr.ItemSampler(3), verb)(bad, [2], weight="w")
+
+
+def test_missing_weights_list_those_that_exist():
+    with pytest.raises(hr.GraphError, match=r"'w'.*\['weight'\]"):
+        items().sample_neighbor(graph(), [2], weight="w")
+
+
 def test_missing_features_list_those_that_exist():
     with pytest.raises(hr.FeatureError, match=r"'z'.*\['x', 'y'\]"):
         items().fetch_feature(store(), node=["z"])
