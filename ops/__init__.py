@@ -6,7 +6,7 @@ exception. A draw is addressed by a 64-bit stream key and a global vertex id (se
 come out for any number of threads, in any order of calls, in any process.
 
 ====================  ==============================================================================================
-Build a graph         `coo_to_csc` sorts an edge list by destination; `check_csc` vets a graph from elsewhere
+Build a graph         `coo_to_csc` sorts an edge list by destination; `check_csc` and `check_weights` vet what comes from elsewhere
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose)
 Order items           `shuffled_range` gives any stretch of a shuffled range without holding the rest
 Pick edges            `sample_hop` applies a `NeighborRule` or a `LaborRule` to a frontier
@@ -32,22 +32,38 @@ from __future__ import annotations
 
 from headrace.ops.compact import Compacted, compact, unique_and_inverse
 from headrace.ops.csc import Csc, check_csc, coo_to_csc
+from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
 from headrace.ops.gather import gather_rows
 from headrace.ops.rng import stream_key
-from headrace.ops.sample import BlockSampler, Hop, LaborRule, NeighborRule, Rule, Sampled, SampledHop, sample_hop
+from headrace.ops.sample import (
+    BlockSampler,
+    Hop,
+    LaborRule,
+    NeighborRule,
+    Rule,
+    Sampled,
+    SampledHop,
+    check_weights,
+    sample_hop,
+)
 from headrace.ops.shuffle import shuffled_range
 
 __all__ = [
     "BlockSampler",
     "Compacted",
     "Csc",
+    "FeatureError",
+    "GraphError",
     "Hop",
+    "InputError",
+    "ItemsError",
     "LaborRule",
     "NeighborRule",
     "Rule",
     "Sampled",
     "SampledHop",
     "check_csc",
+    "check_weights",
     "compact",
     "coo_to_csc",
     "gather_rows",

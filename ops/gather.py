@@ -52,10 +52,12 @@ def gather_rows(source: Array, ids: Array, *, out: torch.Tensor | None = None, n
         address, strides = source.__array_interface__["data"][0], list(source.strides)
     row_bytes = math.prod(shape[1:]) * item_bytes
     if not _is_packed(shape[1:], strides[1:], item_bytes):
-        # Range-check through the kernel (rows of no bytes), then let torch walk the strides.
+        # Check the ids with the kernel (rows of no bytes), then let the array's own library walk the strides.
         _native.gather_rows(0, shape[0], 0, 0, rows, 0, 1)
-        table = source if isinstance(source, torch.Tensor) else torch.from_numpy(source)
-        return torch.index_select(table.detach(), 0, torch.from_numpy(rows), out=out)
+        if isinstance(source, torch.Tensor):
+            return torch.index_select(source.detach(), 0, torch.from_numpy(rows), out=out)
+        np.take(source, rows, axis=0, out=out.numpy(), mode="clip")
+        return out
     _native.gather_rows(
         address, shape[0], strides[0], row_bytes, rows, out.data_ptr(), as_num_threads(num_threads, stage=stage)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
 
@@ -13,6 +13,8 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 _ID_DTYPES = ("int32", "int64")
 _MAX_FANOUT = 1 << 62
@@ -26,7 +28,10 @@ def _check_fanout(rule: str, fanout: int) -> None:
 
 @dataclass(frozen=True)
 class NeighborRule:
-    """Pick in-edges of each destination uniformly, destination by destination.
+    """Pick in-edges destination by destination, uniformly or by edge weight.
+
+    With weights, picks without replacement follow successive draws by weight (an exponential race), picks with
+    replacement are independent draws by weight. Edges of weight 0 are never picked.
 
     Attributes
     ----------
@@ -45,7 +50,7 @@ class NeighborRule:
 
     @property
     def _kind(self) -> _native.RuleKind:
-        return _native.RuleKind.UNIFORM_REPLACEMENT if self.replace else _native.RuleKind.UNIFORM
+        return _native.RuleKind.NEIGHBOR_REPLACEMENT if self.replace else _native.RuleKind.NEIGHBOR
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,10 @@ class LaborRule:
 
     The number of edges per destination and the variance of a mean over them are those of `NeighborRule`, but
     destinations agree on which sources to pick, so a batch touches fewer vertices.
+
+    With weights ``A_ts`` edge t -> s is wanted with probability ``min(1, fanout * A_ts / sum of the row)``, and picked edges
+    carry importance weights: a plain mean of messages times these weights is the Hajek estimate of the weighted mean over
+    all in-edges. Edges of weight 0 are never picked; where no more than `fanout` others are left, all of those are.
 
     Attributes
     ----------
@@ -91,11 +100,15 @@ class Hop:
         [num_edges] of the graph's index dtype, global ids of the sources.
     positions : torch.Tensor
         int64[num_edges], where the edges are in the graph's CSC arrays.
+    weights : torch.Tensor or None
+        float32[num_edges], importance weights that average to 1 per destination; None where all would be 1 (no edge
+        weights) or a plain mean is what the rule is for (`NeighborRule`).
     """
 
     indptr: torch.Tensor
     neighbors: torch.Tensor
     positions: torch.Tensor
+    weights: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +125,8 @@ class SampledHop:
         int64[num_edges], input edge ids; None when they were not asked for.
     num_dst, num_src : int
         Numbers of destinations and of sources.
+    weights : torch.Tensor or None
+        float32[num_edges], see `Hop`; None for a shared block of rules of which some give no weights.
     """
 
     indptr: torch.Tensor
@@ -119,6 +134,7 @@ class SampledHop:
     edge_ids: torch.Tensor | None
     num_dst: int
     num_src: int
+    weights: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -144,13 +160,20 @@ class Sampled:
 
 
 def sample_hop(
-    indptr: Array, indices: Array, frontier: Array, rule: Rule, key: int, *, num_threads: int = 1
+    indptr: Array,
+    indices: Array,
+    frontier: Array,
+    rule: Rule,
+    key: int,
+    *,
+    weights: Array | None = None,
+    num_threads: int = 1,
 ) -> Hop:
     """Pick in-edges of every frontier vertex.
 
     Uniform picks use the random stream of the *destination's* global id: all edges in CSC order where the in-degree does
     not exceed the fan-out, else Robert Floyd's algorithm in the order of its draws. LABOR picks use the variates of the
-    *sources* and come in ascending CSC order.
+    *sources*. They, and picks by weight without replacement, come in ascending CSC order.
 
     Parameters
     ----------
@@ -164,6 +187,9 @@ def sample_hop(
         How to pick.
     key : int
         Stream key of the hop.
+    weights : torch.Tensor or numpy.ndarray, optional
+        float32[num_graph_edges] or float64[num_graph_edges] in CSC order. Vet them once with `check_weights`: values
+        are not looked at again here.
     num_threads : int
         The result does not depend on it.
 
@@ -176,16 +202,48 @@ def sample_hop(
     """
     stage = "sample_hop"
     starts, sources = _graph_arrays(indptr, indices, stage)
-    arrays = _native.sample_hop(
+    indptr_out, neighbors, positions, importance = _native.sample_hop(
         starts,
         sources,
         as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
         rule._kind,
         rule.fanout,
         as_key(key, stage=stage),
+        None if weights is None else _weight_array(weights, sources.size, stage),
         as_num_threads(num_threads, stage=stage),
     )
-    return Hop(*map(torch.from_numpy, arrays))
+    return Hop(
+        torch.from_numpy(indptr_out),
+        torch.from_numpy(neighbors),
+        torch.from_numpy(positions),
+        _optional(importance),
+    )
+
+
+def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = None) -> None:
+    """Check edge weights before they decide anything.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor or numpy.ndarray
+        int64[num_nodes + 1] of the graph.
+    weights : torch.Tensor or numpy.ndarray
+        float32[num_edges] or float64[num_edges] in CSC order.
+    num_threads : int, optional
+        Default: the cores this process may use.
+
+    Raises
+    ------
+    GraphError
+        For weights that are negative, infinite or not a number, rows whose sum overflows, another length or dtype.
+    """
+    stage = "check_weights"
+    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
+    if starts.size == 0:
+        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
+        raise GraphError(message)
+    values = _weight_array(weights, int(starts[-1]), stage)
+    _native.check_weights(starts, values, as_num_threads(num_threads, stage=stage))
 
 
 class BlockSampler:
@@ -203,14 +261,18 @@ class BlockSampler:
         int32[num_edges] or int64[num_edges].
     edge_ids : torch.Tensor or numpy.ndarray, optional
         int32[num_edges] or int64[num_edges], reported for the picked edges; without it their CSC positions are.
+    weights : torch.Tensor or numpy.ndarray, optional
+        float32[num_edges] or float64[num_edges] in CSC order: pick by weight. Checked here, once.
 
     Raises
     ------
     GraphError
-        If the arrays have other dtypes, lengths or devices.
+        If the arrays have other dtypes, lengths or devices, or if weights are negative, infinite or not a number.
     """
 
-    def __init__(self, indptr: Array, indices: Array, edge_ids: Array | None = None) -> None:
+    def __init__(
+        self, indptr: Array, indices: Array, edge_ids: Array | None = None, weights: Array | None = None
+    ) -> None:
         stage = "BlockSampler"
         starts, sources = _graph_arrays(indptr, indices, stage)
         ids = None
@@ -219,7 +281,11 @@ class BlockSampler:
             if ids.size != sources.size:
                 message = f"{stage}: edge_ids must have one entry per edge ({sources.size}), got {ids.size}"
                 raise GraphError(message)
-        self._native = _native.FusedSampler(starts, sources, ids)
+        values = None
+        if weights is not None:
+            check_weights(starts, weights)
+            values = _weight_array(weights, sources.size, stage)
+        self._native = _native.FusedSampler(starts, sources, ids, values)
 
     def sample(
         self,
@@ -278,11 +344,12 @@ class BlockSampler:
             SampledHop(
                 torch.from_numpy(starts),
                 torch.from_numpy(indices),
-                None if ids is None else torch.from_numpy(ids),
+                _optional(ids),
                 starts.size - 1,
                 num_src,
+                _optional(importance),
             )
-            for starts, indices, ids, num_src in blocks
+            for starts, indices, ids, importance, num_src in blocks
         ]
         return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges)
 
@@ -300,3 +367,15 @@ def _graph_arrays(indptr: Array, indices: Array, stage: str) -> tuple[_native.In
         )
         raise GraphError(message)
     return starts, sources
+
+
+def _weight_array(weights: Array, num_edges: int, stage: str) -> _native.WeightArray:
+    values = as_numpy(weights, "weights", stage=stage, dtypes=("float32", "float64"), error=GraphError)
+    if values.size != num_edges:
+        message = f"{stage}: weights must have one entry per edge ({num_edges}), got {values.size}"
+        raise GraphError(message)
+    return values
+
+
+def _optional(array: NDArray[Any] | None) -> torch.Tensor | None:
+    return None if array is None else torch.from_numpy(array)

@@ -1,7 +1,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <memory>
-#include <optional>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -22,6 +22,21 @@ AnyIds any_ids(nb::handle array) {
   return nb::cast<InArray<std::int64_t>>(array, false);
 }
 
+using AnyWeights = std::variant<std::monostate, InArray<float>, InArray<double>>;
+
+AnyWeights any_weights(nb::handle array) {
+  if (array.is_none()) return {};
+  if (InArray<float> narrow; nb::try_cast(array, narrow, false)) return narrow;
+  return nb::cast<InArray<double>>(array, false);
+}
+
+EdgeWeights view(const AnyWeights& weights) {
+  EdgeWeights view;
+  if (const auto* narrow = std::get_if<InArray<float>>(&weights)) view.narrow = narrow->data();
+  if (const auto* wide = std::get_if<InArray<double>>(&weights)) view.wide = wide->data();
+  return view;
+}
+
 EdgeIds view(const AnyIds& ids) {
   EdgeIds view;
   if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&ids)) view.narrow = narrow->data();
@@ -30,34 +45,47 @@ EdgeIds view(const AnyIds& ids) {
 }
 
 template <class Index>
-CscView<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& indices) {
-  return {indptr.data(), indptr.shape(0) - 1, indices.data(), indices.shape(0)};
+HopGraph<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const AnyIds& edge_ids,
+                     const AnyWeights& weights) {
+  return {{indptr.data(), indptr.shape(0) - 1, indices.data(), indices.shape(0)}, view(edge_ids), view(weights)};
+}
+
+nb::object optional(Buffer<float>&& weights, bool present) {
+  return present ? nb::cast(to_numpy(std::move(weights))) : nb::none();
 }
 
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
-              Rule::Kind kind, std::int64_t fanout, std::uint64_t key, int num_threads) {
+              Rule::Kind kind, std::int64_t fanout, std::uint64_t key, nb::handle weights, int num_threads) {
+  const AnyWeights edge_weights = any_weights(weights);
   Hop<Index> hop;
   {
     const nb::gil_scoped_release release;
-    const CscView<Index> graph = view(indptr, indices);
-    check_frontier(frontier.data(), frontier.shape(0), graph.num_nodes, "frontier");
-    hop = sample_hop(graph, {}, frontier.data(), frontier.shape(0), {kind, fanout}, key, num_threads);
+    const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
+    check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
+    hop = sample_hop(graph, frontier.data(), frontier.shape(0), {kind, fanout}, key, num_threads);
   }
   return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
-                        to_numpy(std::move(hop.edges)));
+                        to_numpy(std::move(hop.edges)), optional(std::move(hop.weights), hop.has_weights));
 }
 
 // Owns references to the graph's arrays, so that the kernels may borrow them.
 class BoundSampler {
  public:
-  BoundSampler(InArray<std::int64_t> indptr, nb::handle indices, nb::handle edge_ids, std::uint32_t first_epoch)
-      : indptr_(std::move(indptr)), indices_(any_ids(indices)), edge_ids_(any_ids(edge_ids)) {
+  BoundSampler(InArray<std::int64_t> indptr, nb::handle indices, nb::handle edge_ids, nb::handle weights,
+               std::uint32_t last_epoch)
+      : indptr_(std::move(indptr)),
+        indices_(any_ids(indices)),
+        edge_ids_(any_ids(edge_ids)),
+        weights_(any_weights(weights)) {
+    const auto make = [&](const auto& sources) {
+      using Index = std::remove_const_t<typename std::decay_t<decltype(sources)>::Scalar>;
+      sampler_ = std::make_unique<FusedSampler<Index>>(view(indptr_, sources, edge_ids_, weights_), last_epoch);
+    };
     if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&indices_)) {
-      sampler_ = std::make_unique<FusedSampler<std::int32_t>>(view(indptr_, *narrow), view(edge_ids_), first_epoch);
+      make(*narrow);
     } else {
-      sampler_ = std::make_unique<FusedSampler<std::int64_t>>(view(indptr_, std::get<InArray<std::int64_t>>(indices_)),
-                                                              view(edge_ids_), first_epoch);
+      make(std::get<InArray<std::int64_t>>(indices_));
     }
   }
 
@@ -78,7 +106,8 @@ class BoundSampler {
             nb::object edge_ids = nb::none();
             if (want_edge_ids) edge_ids = nb::cast(to_numpy(std::move(block.edge_ids)));
             blocks.append(nb::make_tuple(to_numpy(std::move(block.indptr)), to_numpy(std::move(block.indices)),
-                                         edge_ids, block.num_src));
+                                         edge_ids, optional(std::move(block.weights), block.has_weights),
+                                         block.num_src));
           }
           return nb::make_tuple(to_numpy(std::move(sampled.n_id)), blocks, nb::cast(sampled.num_nodes),
                                 nb::cast(sampled.num_edges));
@@ -90,28 +119,45 @@ class BoundSampler {
   InArray<std::int64_t> indptr_;
   AnyIds indices_;
   AnyIds edge_ids_;
+  AnyWeights weights_;
   std::variant<std::unique_ptr<FusedSampler<std::int32_t>>, std::unique_ptr<FusedSampler<std::int64_t>>> sampler_;
 };
 
 template <class Index>
 void bind_hop(nb::module_& m) {
   m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "kind"_a,
-        "fanout"_a, "key"_a, "num_threads"_a);
+        "fanout"_a, "key"_a, "weights"_a.none(), "num_threads"_a);
 }
 
 }  // namespace
 
 void bind_sample(nb::module_& m) {
+  m.def(
+      "check_weights",
+      [](const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {
+        const AnyWeights edge_weights = any_weights(weights);
+        const auto num_edges = std::visit(
+            [](const auto& array) -> std::size_t {
+              if constexpr (std::is_same_v<std::decay_t<decltype(array)>, std::monostate>)
+                return 0;
+              else
+                return array.shape(0);
+            },
+            edge_weights);
+        const nb::gil_scoped_release release;
+        check_weights(indptr.data(), indptr.shape(0) - 1, num_edges, view(edge_weights), num_threads);
+      },
+      "indptr"_a.noconvert(), "weights"_a, "num_threads"_a);
   nb::enum_<Rule::Kind>(m, "RuleKind")
-      .value("UNIFORM", Rule::Kind::kUniform)
-      .value("UNIFORM_REPLACEMENT", Rule::Kind::kUniformReplacement)
+      .value("NEIGHBOR", Rule::Kind::kNeighbor)
+      .value("NEIGHBOR_REPLACEMENT", Rule::Kind::kNeighborReplacement)
       .value("LABOR_EXACT", Rule::Kind::kLaborExact)
       .value("LABOR_POISSON", Rule::Kind::kLaborPoisson);
   bind_hop<std::int32_t>(m);
   bind_hop<std::int64_t>(m);
   nb::class_<BoundSampler>(m, "FusedSampler")
-      .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, std::uint32_t>(), "indptr"_a.noconvert(),
-           "indices"_a, "edge_ids"_a.none(), "first_epoch"_a = 0)
+      .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, std::uint32_t>(), "indptr"_a.noconvert(),
+           "indices"_a, "edge_ids"_a.none(), "weights"_a.none(), "last_epoch"_a = 0)
       .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "kinds"_a, "fanouts"_a, "keys"_a, "expand_new"_a,
            "want_edge_ids"_a, "num_threads"_a);
 }

@@ -34,8 +34,8 @@ bool count_rows(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, s
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
     const std::size_t begin = part_bound(num_edges, num_parts, part);
     const std::size_t end = part_bound(num_edges, num_parts, part + 1);
-    check_ids(src, begin, end, num_nodes, "src");
-    check_ids(dst, begin, end, num_nodes, "dst");
+    check_ids(src, begin, end, num_nodes, "coo_to_csc: src");
+    check_ids(dst, begin, end, num_nodes, "coo_to_csc: dst");
     bool sorted = true;
     for (std::size_t i = std::max<std::size_t>(begin, 1); i < end; ++i) sorted &= dst[i - 1] <= dst[i];
     part_sorted[part] = sorted ? 1 : 0;
@@ -110,7 +110,7 @@ void place_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, 
 template <class Index>
 void check_csc(const CscView<Index>& graph, int num_threads) {
   if (graph.indptr[0] != 0 || graph.indptr[graph.num_nodes] != static_cast<std::int64_t>(graph.num_edges)) {
-    throw GraphError("indptr runs from " + std::to_string(graph.indptr[0]) + " to " +
+    throw GraphError("check_csc: indptr runs from " + std::to_string(graph.indptr[0]) + " to " +
                      std::to_string(graph.indptr[graph.num_nodes]) +
                      ": expected from 0 to len(indices) = " + std::to_string(graph.num_edges));
   }
@@ -119,14 +119,14 @@ void check_csc(const CscView<Index>& graph, int num_threads) {
     const std::size_t end = part_bound(graph.num_nodes, num_parts, part + 1);
     for (std::size_t v = part_bound(graph.num_nodes, num_parts, part); v < end; ++v) {
       if (graph.indptr[v] <= graph.indptr[v + 1]) continue;
-      throw GraphError("indptr decreases: indptr[" + std::to_string(v) + "] = " + std::to_string(graph.indptr[v]) +
-                       ", indptr[" + std::to_string(v + 1) + "] = " + std::to_string(graph.indptr[v + 1]) +
-                       "; expected the running sum of in-degrees");
+      throw GraphError("check_csc: indptr decreases: indptr[" + std::to_string(v) +
+                       "] = " + std::to_string(graph.indptr[v]) + ", indptr[" + std::to_string(v + 1) +
+                       "] = " + std::to_string(graph.indptr[v + 1]) + "; expected the running sum of in-degrees");
     }
   });
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
     check_ids(StridedIds<Index>{graph.indices, 1}, part_bound(graph.num_edges, num_parts, part),
-              part_bound(graph.num_edges, num_parts, part + 1), graph.num_nodes, "indices");
+              part_bound(graph.num_edges, num_parts, part + 1), graph.num_nodes, "check_csc: indices");
   });
 }
 

@@ -4,9 +4,8 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
-
-#include "hop.hpp"
 
 namespace headrace {
 namespace {
@@ -22,8 +21,9 @@ void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, VertexMap& m
     if (i + kPrefetchDistance < num_seeds) map.prefetch(static_cast<std::size_t>(seeds[i + kPrefetchDistance]));
     const auto fresh = static_cast<std::uint32_t>(i);
     if (const std::uint32_t local = map.find_or_insert(static_cast<std::size_t>(seeds[i]), fresh); local != fresh) {
-      throw ItemsError("seeds[" + std::to_string(local) + "] and seeds[" + std::to_string(i) + "] are both " +
-                       std::to_string(seeds[i]) + ": expected unique seeds; pass them through unique_and_inverse");
+      throw ItemsError("BlockSampler.sample: seeds[" + std::to_string(local) + "] and seeds[" + std::to_string(i) +
+                       "] are both " + std::to_string(seeds[i]) +
+                       ": expected unique seeds; pass them through unique_and_inverse");
     }
     n_id.push_back(seeds[i]);
   }
@@ -37,7 +37,7 @@ void renumber(Buffer<Index>& neighbors, std::size_t num_nodes, VertexMap& map, B
   Unsigned largest = 0;
   for (std::size_t e = 0; e < num_edges; ++e) largest = std::max(largest, static_cast<Unsigned>(neighbors[e]));
   if (num_edges != 0 && largest >= num_nodes) {
-    throw GraphError("indices hold " + std::to_string(static_cast<Index>(largest)) +
+    throw GraphError("BlockSampler.sample: indices hold " + std::to_string(static_cast<Index>(largest)) +
                      ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes) +
                      "; run check_csc on the graph");
   }
@@ -49,11 +49,20 @@ void renumber(Buffer<Index>& neighbors, std::size_t num_nodes, VertexMap& map, B
     neighbors[e] = static_cast<Index>(local);
     if (local != fresh) continue;
     if (fresh >= max_local_ids<Index>()) {
-      throw InputError("one minibatch reaches more than " + std::to_string(max_local_ids<Index>()) +
+      throw InputError("BlockSampler.sample: one minibatch reaches more than " +
+                       std::to_string(max_local_ids<Index>()) +
                        " vertices, more than a local id can number; use smaller batches or fanouts");
     }
     n_id.push_back(static_cast<std::int64_t>(vertex));
   }
+}
+
+template <class T>
+void extend(Buffer<T>& buffer, const Buffer<T>& tail) {
+  if (tail.size() == 0) return;
+  buffer.ensure_spare(tail.size());
+  std::memcpy(buffer.data() + buffer.size(), tail.data(), tail.size() * sizeof(T));
+  buffer.resize(buffer.size() + tail.size());
 }
 
 // Put `hop` behind the rows and edges of `block`.
@@ -63,30 +72,31 @@ void append(SampledBlock<Index>& block, Hop<Index>&& hop) {
     block.indptr = std::move(hop.indptr);
     block.indices = std::move(hop.neighbors);
     block.edge_ids = std::move(hop.edges);
+    block.weights = std::move(hop.weights);
+    block.has_weights = hop.has_weights;
     return;
   }
   const std::size_t num_rows = hop.indptr.size() - 1;
-  const std::size_t num_edges = hop.edges.size();
   const std::int64_t start = block.indptr[block.indptr.size() - 1];
   block.indptr.ensure_spare(num_rows);
   for (std::size_t i = 1; i <= num_rows; ++i) block.indptr.push_back(start + hop.indptr[i]);
-  if (num_edges == 0) return;
-  block.indices.resize(static_cast<std::size_t>(start) + num_edges);
-  block.edge_ids.resize(static_cast<std::size_t>(start) + num_edges);
-  std::memcpy(block.indices.data() + start, hop.neighbors.data(), num_edges * sizeof(Index));
-  std::memcpy(block.edge_ids.data() + start, hop.edges.data(), num_edges * sizeof(std::int64_t));
+  // Hops of rules that give no weights say nothing about the others' edges: then the shared block has none either.
+  block.has_weights &= hop.has_weights;
+  extend(block.indices, hop.neighbors);
+  extend(block.edge_ids, hop.edges);
+  if (block.has_weights) extend(block.weights, hop.weights);
 }
 
 }  // namespace
 
 template <class Index>
-FusedSampler<Index>::FusedSampler(const CscView<Index>& graph, EdgeIds edge_ids, std::uint32_t first_epoch)
-    : graph_(graph), edge_ids_(edge_ids), first_epoch_(first_epoch) {}
+FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t last_epoch)
+    : graph_(graph), last_epoch_(last_epoch) {}
 
 template <class Index>
 Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_t num_seeds,
                                            const std::vector<HopSpec>& hops, Expand expand, int num_threads) {
-  check_frontier(seeds, num_seeds, graph_.num_nodes, "seeds");
+  check_frontier(seeds, num_seeds, graph_.csc.num_nodes, "BlockSampler.sample: seeds");
   std::unique_ptr<VertexMap> map = take_map();  // a call that throws drops its map; the next one gets a new one
   map->clear();
   Sampled<Index> sampled;
@@ -95,9 +105,9 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
   std::size_t first_dst = 0;
   for (const HopSpec& spec : hops) {
     const std::size_t num_seen = sampled.n_id.size();
-    Hop<Index> hop = sample_hop(graph_, edge_ids_, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule,
-                                spec.key, num_threads);
-    renumber(hop.neighbors, graph_.num_nodes, *map, sampled.n_id);
+    Hop<Index> hop =
+        sample_hop(graph_, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule, spec.key, num_threads);
+    renumber(hop.neighbors, graph_.csc.num_nodes, *map, sampled.n_id);
     sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
     sampled.num_edges.push_back(static_cast<std::int64_t>(hop.edges.size()));
     if (expand == Expand::kAll || sampled.blocks.empty()) sampled.blocks.emplace_back();
@@ -119,7 +129,7 @@ std::unique_ptr<VertexMap> FusedSampler<Index>::take_map() {
       return map;
     }
   }
-  return std::make_unique<VertexMap>(graph_.num_nodes, first_epoch_);
+  return std::make_unique<VertexMap>(graph_.csc.num_nodes, last_epoch_);
 }
 
 template <class Index>

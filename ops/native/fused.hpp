@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "buffer.hpp"
-#include "graph.hpp"
+#include "hop.hpp"
 #include "rule.hpp"
 #include "vertex_map.hpp"
 
@@ -30,6 +30,8 @@ struct SampledBlock {
   Buffer<std::int64_t> indptr;    // [num_dst + 1]
   Buffer<Index> indices;          // [num_edges] local source ids
   Buffer<std::int64_t> edge_ids;  // [num_edges]
+  Buffer<float> weights;          // [num_edges] importance weights, or nothing
+  bool has_weights = true;
   std::size_t num_src = 0;
 };
 
@@ -46,7 +48,7 @@ struct Sampled {
 template <class Index>
 class FusedSampler {
  public:
-  FusedSampler(const CscView<Index>& graph, EdgeIds edge_ids, std::uint32_t first_epoch);
+  FusedSampler(const HopGraph<Index>& graph, std::uint32_t last_epoch);
 
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
                         Expand expand, int num_threads);
@@ -55,9 +57,8 @@ class FusedSampler {
   std::unique_ptr<VertexMap> take_map();
   void give_back(std::unique_ptr<VertexMap> map);
 
-  CscView<Index> graph_;
-  EdgeIds edge_ids_;
-  std::uint32_t first_epoch_;
+  HopGraph<Index> graph_;
+  std::uint32_t last_epoch_;  // of a new vertex map
   std::mutex pool_mutex_;
   std::vector<std::unique_ptr<VertexMap>> pool_;
 };

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "parallel.hpp"
 #include "pick_labor.hpp"
+#include "pick_labor_weighted.hpp"
 #include "pick_uniform.hpp"
+#include "pick_weighted.hpp"
 #include "prefetch.hpp"
 
 namespace headrace {
@@ -22,11 +25,14 @@ template <class Index>
 struct Piece {
   Buffer<Index> neighbors;
   Buffer<std::int64_t> edges;
+  Buffer<float> weights;
 };
 
 template <class Index, class Picker>
-void sample_rows(const CscView<Index>& graph, EdgeIds edge_ids, const std::int64_t* frontier, std::size_t begin,
-                 std::size_t end, Picker picker, std::int64_t* counts, Piece<Index>& piece) {
+void sample_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t begin, std::size_t end,
+                 Picker picker, std::int64_t* counts, Piece<Index>& piece) {
+  const CscView<Index>& csc = graph.csc;
+  const EdgeIds edge_ids = graph.edge_ids;
   Buffer<std::int64_t>& positions = piece.edges;
   std::size_t resolved = 0;
   // Neighbours are read well after their lines were asked for; positions turn into edge ids in place.
@@ -34,24 +40,28 @@ void sample_rows(const CscView<Index>& graph, EdgeIds edge_ids, const std::int64
     piece.neighbors.ensure_spare(stop - piece.neighbors.size());
     piece.neighbors.resize(stop);
     for (; resolved < stop; ++resolved) {
-      piece.neighbors[resolved] = graph.indices[positions[resolved]];
+      piece.neighbors[resolved] = csc.indices[positions[resolved]];
       if (!edge_ids.is_position()) positions[resolved] = edge_ids[positions[resolved]];
     }
   };
   for (std::size_t i = begin; i < end; ++i) {
-    if (i + kPrefetchDistance < end) prefetch_read(graph.indptr + frontier[i + kPrefetchDistance]);
+    if (i + kPrefetchDistance < end) prefetch_read(csc.indptr + frontier[i + kPrefetchDistance]);
     if (Picker::kScansRow && i + kPrefetchDistance / 2 < end) {
-      const std::int64_t* start = graph.indptr + frontier[i + kPrefetchDistance / 2];
-      prefetch_read(graph.indices + *start);
+      const std::int64_t start = csc.indptr[frontier[i + kPrefetchDistance / 2]];
+      prefetch_read(csc.indices + start);
+      if (!graph.weights.none()) prefetch_read(graph.weights.address(start));
     }
-    const Row row = graph.row(frontier[i]);
+    const Row row = csc.row(frontier[i]);
     const std::size_t size = positions.size();
-    positions.ensure_spare(picker.max_picks(row.degree));
-    const std::size_t count = picker(frontier[i], row, positions.data() + size);
+    const std::size_t max_picks = picker.max_picks(row.degree);
+    positions.ensure_spare(max_picks);
+    if (Picker::kReturnsWeights) piece.weights.ensure_spare(max_picks);
+    const std::size_t count = picker(frontier[i], row, positions.data() + size, piece.weights.data() + size);
+    if (Picker::kReturnsWeights) piece.weights.resize(size + count);
     positions.resize(size + count);
     counts[i] = static_cast<std::int64_t>(count);
     for (std::size_t e = size; e < size + count; ++e) {
-      prefetch_read(graph.indices + positions[e]);
+      prefetch_read(csc.indices + positions[e]);
       if (!edge_ids.is_position()) prefetch_read(edge_ids.address(positions[e]));
     }
     if (positions.size() > resolved + kEdgesInFlight) resolve(positions.size() - kEdgesInFlight);
@@ -59,33 +69,38 @@ void sample_rows(const CscView<Index>& graph, EdgeIds edge_ids, const std::int64
   resolve(positions.size());
 }
 
-template <class Index, class Picker>
-Hop<Index> sample_with(const CscView<Index>& graph, EdgeIds edge_ids, const std::int64_t* frontier, std::size_t num_dst,
-                       const Picker& make_picker, int num_threads) {
+template <class Index, class MakePicker>
+Hop<Index> sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
+                       const MakePicker& make_picker, int num_threads) {
   Hop<Index> hop;
+  hop.has_weights = std::decay_t<decltype(make_picker())>::kReturnsWeights;
   hop.indptr.resize(num_dst + 1);
   std::int64_t* const counts = hop.indptr.data() + 1;
   const std::size_t num_tasks = num_threads <= 1 ? 1 : std::max<std::size_t>(1, num_dst / kRowsPerTask);
   std::vector<Piece<Index>> pieces(num_tasks);
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
-    sample_rows(graph, edge_ids, frontier, part_bound(num_dst, num_tasks, task),
-                part_bound(num_dst, num_tasks, task + 1), make_picker(), counts, pieces[task]);
+    sample_rows(graph, frontier, part_bound(num_dst, num_tasks, task), part_bound(num_dst, num_tasks, task + 1),
+                make_picker(), counts, pieces[task]);
   });
   hop.indptr[0] = 0;
   for (std::size_t i = 0; i < num_dst; ++i) hop.indptr[i + 1] += hop.indptr[i];
   if (num_tasks == 1) {
     hop.neighbors = std::move(pieces[0].neighbors);
     hop.edges = std::move(pieces[0].edges);
+    hop.weights = std::move(pieces[0].weights);
     return hop;
   }
   hop.neighbors.resize(static_cast<std::size_t>(hop.indptr[num_dst]));
   hop.edges.resize(static_cast<std::size_t>(hop.indptr[num_dst]));
+  if (hop.has_weights) hop.weights.resize(static_cast<std::size_t>(hop.indptr[num_dst]));
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
     const Piece<Index>& piece = pieces[task];
     if (piece.edges.size() == 0) return;
     const std::int64_t start = hop.indptr[part_bound(num_dst, num_tasks, task)];
     std::memcpy(hop.neighbors.data() + start, piece.neighbors.data(), piece.neighbors.size() * sizeof(Index));
     std::memcpy(hop.edges.data() + start, piece.edges.data(), piece.edges.size() * sizeof(std::int64_t));
+    if (!hop.has_weights) return;
+    std::memcpy(hop.weights.data() + start, piece.weights.data(), piece.weights.size() * sizeof(float));
   });
   return hop;
 }
@@ -93,24 +108,35 @@ Hop<Index> sample_with(const CscView<Index>& graph, EdgeIds edge_ids, const std:
 }  // namespace
 
 template <class Index>
-Hop<Index> sample_hop(const CscView<Index>& graph, EdgeIds edge_ids, const std::int64_t* frontier, std::size_t num_dst,
-                      Rule rule, std::uint64_t key, int num_threads) {
+Hop<Index> sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
+                      std::uint64_t key, int num_threads) {
   const auto run = [&](const auto& make_picker) {
-    return sample_with(graph, edge_ids, frontier, num_dst, make_picker, num_threads);
+    return sample_with(graph, frontier, num_dst, make_picker, num_threads);
   };
-  if (rule.takes_all()) return run([] { return AllPicker(); });
-  const auto fanout = static_cast<std::uint64_t>(rule.fanout);
-  switch (rule.kind) {
-    case Rule::Kind::kUniformReplacement:
-      return run([=] { return UniformReplacementPicker(key, fanout); });
-    case Rule::Kind::kLaborExact:
-      return run([=, &graph] { return LaborExactPicker<Index>(graph.indices, key, fanout); });
-    case Rule::Kind::kLaborPoisson:
-      return run([=, &graph] { return LaborPoissonPicker<Index>(graph.indices, key, fanout); });
-    case Rule::Kind::kUniform:
-      break;
+  const Index* const indices = graph.csc.indices;
+  const EdgeWeights weights = graph.weights;
+  const std::uint64_t fanout = rule.limit();
+  if (weights.none()) {
+    if (rule.takes_all()) return run([] { return AllPicker(); });
+    switch (rule.kind) {
+      case Rule::Kind::kNeighbor:
+        return run([=] { return UniformPicker(key, fanout); });
+      case Rule::Kind::kNeighborReplacement:
+        return run([=] { return UniformReplacementPicker(key, fanout); });
+      case Rule::Kind::kLaborExact:
+        return run([=] { return LaborExactPicker<Index>(indices, key, fanout); });
+      case Rule::Kind::kLaborPoisson:
+        return run([=] { return LaborPoissonPicker<Index>(indices, key, fanout); });
+    }
   }
-  return run([=] { return UniformPicker(key, fanout); });
+  if (rule.kind == Rule::Kind::kLaborExact || rule.kind == Rule::Kind::kLaborPoisson) {
+    const bool exact = rule.kind == Rule::Kind::kLaborExact;
+    return run([=] { return LaborWeightedPicker<Index>(indices, weights, key, fanout, exact); });
+  }
+  if (rule.kind == Rule::Kind::kNeighborReplacement && !rule.takes_all()) {
+    return run([=] { return WeightedReplacementPicker(weights, key, fanout); });
+  }
+  return run([=] { return WeightedPicker(weights, key, fanout); });
 }
 
 void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size_t num_nodes, const char* name) {
@@ -123,9 +149,9 @@ void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size
                    " is not a node of the graph: expected 0 <= id < num_nodes = " + std::to_string(num_nodes));
 }
 
-template Hop<std::int32_t> sample_hop<std::int32_t>(const CscView<std::int32_t>&, EdgeIds, const std::int64_t*,
-                                                    std::size_t, Rule, std::uint64_t, int);
-template Hop<std::int64_t> sample_hop<std::int64_t>(const CscView<std::int64_t>&, EdgeIds, const std::int64_t*,
-                                                    std::size_t, Rule, std::uint64_t, int);
+template Hop<std::int32_t> sample_hop<std::int32_t>(const HopGraph<std::int32_t>&, const std::int64_t*, std::size_t,
+                                                    Rule, std::uint64_t, int);
+template Hop<std::int64_t> sample_hop<std::int64_t>(const HopGraph<std::int64_t>&, const std::int64_t*, std::size_t,
+                                                    Rule, std::uint64_t, int);
 
 }  // namespace headrace

@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "bounded.hpp"
-#include "buffer.hpp"
 #include "graph.hpp"
 #include "pick_uniform.hpp"
+#include "select_smallest.hpp"
 #include "stream.hpp"
 
 namespace headrace {
@@ -19,37 +19,23 @@ template <class Index>
 class LaborExactPicker {
  public:
   static constexpr bool kScansRow = true;
+  static constexpr bool kReturnsWeights = false;
 
   LaborExactPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
       : indices_(indices), key_(key), fanout_(fanout) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
-  std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions) {
+  std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     if (fanout_ == 0) return 0;
-    const auto count = static_cast<std::size_t>(fanout_);
     const auto degree = static_cast<std::size_t>(row.degree);
-    variates_.resize(degree);
-    ordered_.resize(degree);
-    for (std::size_t i = 0; i < degree; ++i) {
-      variates_[i] =
-          labor_variate(key_, static_cast<std::uint64_t>(indices_[row.start + static_cast<std::int64_t>(i)]));
-    }
-    std::copy(variates_.data(), variates_.data() + degree, ordered_.data());
-    std::nth_element(ordered_.data(), ordered_.data() + count - 1, ordered_.data() + degree);
-    const std::uint64_t threshold = ordered_[count - 1];
-    std::size_t ties = count - static_cast<std::size_t>(std::count_if(ordered_.data(), ordered_.data() + count,
-                                                                      [=](std::uint64_t r) { return r < threshold; }));
+    std::uint64_t* const variates = selector_.keys(degree);
+    const Index* const sources = indices_ + row.start;
+    for (std::size_t i = 0; i < degree; ++i) variates[i] = labor_variate(key_, static_cast<std::uint64_t>(sources[i]));
     std::size_t picked = 0;
-    for (std::size_t i = 0; i < degree; ++i) {
-      if (variates_[i] > threshold) continue;
-      if (variates_[i] == threshold) {
-        if (ties == 0) continue;
-        --ties;
-      }
-      positions[picked++] = row.start + static_cast<std::int64_t>(i);
-    }
+    selector_.select(static_cast<std::size_t>(fanout_),
+                     [&](std::size_t i) { positions[picked++] = row.start + static_cast<std::int64_t>(i); });
     return picked;
   }
 
@@ -57,8 +43,7 @@ class LaborExactPicker {
   const Index* indices_;
   std::uint64_t key_;
   std::uint64_t fanout_;
-  Buffer<std::uint64_t> variates_;
-  Buffer<std::uint64_t> ordered_;
+  SmallestSelector selector_;
 };
 
 // Each edge on its own with probability min(1, fanout / degree): kept iff floor(r_t * degree / 2^64) < fanout.
@@ -66,13 +51,14 @@ template <class Index>
 class LaborPoissonPicker {
  public:
   static constexpr bool kScansRow = true;
+  static constexpr bool kReturnsWeights = false;
 
   LaborPoissonPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
       : indices_(indices), key_(key), fanout_(fanout) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
 
-  std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions) {
+  std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     std::size_t picked = 0;
     for (std::uint64_t i = 0; i < row.degree; ++i) {

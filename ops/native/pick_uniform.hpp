@@ -1,7 +1,9 @@
 // Uniform picks of in-edges. A picker writes CSC positions of one row and returns how many; its randomness is the word
-// stream of the destination's global id, so neither threads nor other rows can change the outcome.
+// stream of the destination's global id, so neither threads nor other rows can change the outcome. A picker says
+// whether it reads the row from end to end (kScansRow) and whether it fills in importance weights (kReturnsWeights).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,9 +21,12 @@ inline std::size_t take_all(Row row, std::int64_t* positions) {
 class AllPicker {
  public:
   static constexpr bool kScansRow = false;
+  static constexpr bool kReturnsWeights = false;
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
-  std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions) { return take_all(row, positions); }
+  std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions, float* /*weights*/) {
+    return take_all(row, positions);
+  }
 };
 
 // Robert Floyd's algorithm (Bentley and Floyd, CACM 30(9), 1987): k draws give k distinct offsets, every k-subset
@@ -29,12 +34,13 @@ class AllPicker {
 class UniformPicker {
  public:
   static constexpr bool kScansRow = false;
+  static constexpr bool kReturnsWeights = false;
 
   UniformPicker(std::uint64_t key, std::uint64_t fanout) : key_(key), fanout_(fanout) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
-  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions) {
+  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     const auto count = static_cast<std::size_t>(fanout_);
     const bool short_list = count <= kLinearCheck;
@@ -91,12 +97,13 @@ class UniformPicker {
 class UniformReplacementPicker {
  public:
   static constexpr bool kScansRow = false;
+  static constexpr bool kReturnsWeights = false;
 
   UniformReplacementPicker(std::uint64_t key, std::uint64_t fanout) : key_(key), fanout_(fanout) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return degree == 0 ? 0 : static_cast<std::size_t>(fanout_); }
 
-  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions) {
+  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
     const std::size_t count = max_picks(row.degree);
     WordStream stream(key_, static_cast<std::uint64_t>(vertex));
     for (std::size_t i = 0; i < count; ++i) {

@@ -9,10 +9,10 @@ namespace headrace {
 
 struct Rule {
   enum class Kind {
-    kUniform,             // fanout distinct edges, all equally likely
-    kUniformReplacement,  // fanout independent draws
-    kLaborExact,          // the fanout edges with the smallest r_t
-    kLaborPoisson,        // each edge with r_t <= fanout / degree
+    kNeighbor,             // fanout distinct edges
+    kNeighborReplacement,  // fanout independent draws
+    kLaborExact,           // the fanout edges with the smallest variates of their sources
+    kLaborPoisson,         // each edge whose source's variate is below the wanted probability
   };
 
   static constexpr std::int64_t kAll = -1;

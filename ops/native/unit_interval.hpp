@@ -1,0 +1,49 @@
+// Real variates and their logarithm, the same bits on every machine: IEEE double precision in a fixed order, no libm
+// (whose last bit differs between systems) and no fused multiply-add (the build sets -ffp-contract=off).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace headrace {
+
+// The upper 52 bits of a variate as an odd multiple of 2^-53, so that neither 0 nor 1 comes out and -u and 1 - u are
+// exact.
+inline double unit_interval(std::uint64_t variate) {
+  return static_cast<double>(static_cast<std::int64_t>(variate >> 12) * 2 + 1) * 0x1p-53;
+}
+
+// -ln(u) for u of unit_interval, to within 3 units in the last place. u = m * 2^e with m in [sqrt(1/2), sqrt(2)),
+// s = (m - 1) / (m + 1), z = s * s, ln(m) = 2s + 2s * z * (1/3 + z/5 + ... + z^10/23).
+inline double negative_log(double u) {
+  std::uint64_t bits;
+  std::memcpy(&bits, &u, sizeof bits);
+  int exponent = static_cast<int>(bits >> 52) - 1022;
+  bits = (bits & 0x000FFFFFFFFFFFFFU) | 0x3FE0000000000000U;  // the same mantissa, in [1/2, 1)
+  double m;
+  std::memcpy(&m, &bits, sizeof m);
+  if (m < 0x1.6a09e667f3bcdp-1) {
+    m = m + m;
+    --exponent;
+  }
+  const double s = (m - 1.0) / (m + 1.0);
+  const double z = s * s;
+  double series = 1.0 / 23.0;
+  series = series * z + 1.0 / 21.0;
+  series = series * z + 1.0 / 19.0;
+  series = series * z + 1.0 / 17.0;
+  series = series * z + 1.0 / 15.0;
+  series = series * z + 1.0 / 13.0;
+  series = series * z + 1.0 / 11.0;
+  series = series * z + 1.0 / 9.0;
+  series = series * z + 1.0 / 7.0;
+  series = series * z + 1.0 / 5.0;
+  series = series * z + 1.0 / 3.0;
+  const double twice = s + s;
+  const double log_m = twice + twice * (z * series);
+  // ln(2) in two parts: the first has trailing zeros, so that its product with e is exact.
+  const double e = exponent;
+  return -(e * 6.93147180369123816490e-01 + (log_m + e * 1.90821492927058770002e-10));
+}
+
+}  // namespace headrace

@@ -1,0 +1,38 @@
+#include "weights.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "parallel.hpp"
+
+namespace headrace {
+
+void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
+                   int num_threads) {
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
+  const CscView<std::int32_t> rows{indptr, num_nodes, nullptr, num_edges};
+  parallel_for(num_threads, num_parts, [&](std::size_t part) {
+    const std::size_t end = part_bound(num_nodes, num_parts, part + 1);
+    for (std::size_t v = part_bound(num_nodes, num_parts, part); v < end; ++v) {
+      const Row row = rows.row(static_cast<std::int64_t>(v));
+      const std::int64_t stop = row.start + static_cast<std::int64_t>(row.degree);
+      double sum = 0.0;
+      for (std::int64_t e = row.start; e < stop; ++e) {
+        const double weight = weights[e];
+        if (!(weight >= 0.0 && weight <= kLargest)) {  // false for NaN too
+          throw GraphError("check_weights: weights[" + std::to_string(e) + "] = " + std::to_string(weight) +
+                           ", in the row of node " + std::to_string(v) + ": expected finite weights of at least 0");
+        }
+        sum += weight;
+      }
+      if (sum > kLargest) {
+        throw GraphError("check_weights: the weights of the in-edges of node " + std::to_string(v) +
+                         " sum to infinity; scale them down");
+      }
+    }
+  });
+}
+
+}  // namespace headrace

@@ -1,0 +1,349 @@
+"""Slow, obvious NumPy versions of every function of headrace.ops: the oracles of the tests.
+
+Nothing here is fast or shares code with the kernels. Arrays are NumPy arrays, ids are int64, loops are Python loops, and each
+function is the sentence that defines its counterpart. Bits agree with the kernels, floating point included: all of it is
+IEEE double precision in the written order, with no library call whose rounding is not specified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.ops.sample import LaborRule, NeighborRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    IntArray = NDArray[np.int64]
+
+_MASK32 = (1 << 32) - 1
+_MASK64 = (1 << 64) - 1
+
+
+# --- random numbers ---------------------------------------------------------------------------------------------------
+
+
+def philox4x32(counter: Sequence[int], key: Sequence[int]) -> tuple[int, int, int, int]:
+    """Philox4x32-10 of a counter of four and a key of two 32-bit words."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        product0, product1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = (product1 >> 32) ^ c1 ^ k0, product1 & _MASK32, (product0 >> 32) ^ c3 ^ k1, product0 & _MASK32
+        k0, k1 = (k0 + 0x9E3779B9) & _MASK32, (k1 + 0xBB67AE85) & _MASK32
+    return c0, c1, c2, c3
+
+
+def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> int:
+    """Step 1 of the contract in headrace.ops.rng."""
+    counter = (epoch, batch & _MASK32, batch >> 32, layer | purpose << 16)
+    words = philox4x32(counter, (seed & _MASK32, seed >> 32))
+    return words[0] | words[1] << 32
+
+
+def stream_words(key: int, identifier: int) -> Iterator[int]:
+    """Step 2 of the contract: the 32-bit words of one id's stream, without end."""
+    block = 0
+    while True:
+        yield from philox4x32((identifier & _MASK32, identifier >> 32, block, 0), (key & _MASK32, key >> 32))
+        block += 1
+
+
+def bounded(words: Iterator[int], bound: int) -> int:
+    """Uniform integer below `bound` by Lemire's multiply-shift with rejection."""
+    if bound == 1:
+        return 0
+    bits = 32 if bound < 1 << 32 else 64
+    while True:
+        value = next(words) if bits == 32 else next(words) | next(words) << 32
+        product = value * bound
+        if product % (1 << bits) >= (1 << bits) % bound:
+            return product >> bits
+
+
+def labor_variate(key: int, vertex: int) -> int:
+    """r_t of LABOR as a 64-bit integer."""
+    words = stream_words(key, vertex)
+    return next(words) << 32 | next(words)
+
+
+def unit_interval(variate: int) -> float:
+    """Map 64 bits to the open unit interval: the odd multiple of 2**-53 that the upper 52 bits name."""
+    return (2 * (variate >> 12) + 1) * 2.0**-53
+
+
+def negative_log(u: float) -> float:
+    """-ln(u) for u in (0, 1), by a fixed sequence of double precision operations.
+
+    u = m * 2**e with m in [sqrt(1/2), sqrt(2)), s = (m - 1) / (m + 1), z = s * s,
+    ln(m) = 2s + 2s * z * (1/3 + z/5 + z**2/7 + ... + z**10/23).
+    """
+    mantissa, exponent = np.frexp(np.float64(u))  # mantissa in [1/2, 1)
+    m, e = float(mantissa), int(exponent)
+    if m < 0.7071067811865476:
+        m, e = m + m, e - 1
+    s = (m - 1.0) / (m + 1.0)
+    z = s * s
+    series = 1.0 / 23.0
+    for denominator in range(21, 1, -2):
+        series = series * z + 1.0 / denominator
+    twice = s + s
+    log_m = twice + twice * (z * series)
+    # ln(2) in two parts: the first has trailing zeros, so that its product with e is exact.
+    return -(e * 6.93147180369123816490e-01 + (log_m + e * 1.90821492927058770002e-10))
+
+
+# --- items ------------------------------------------------------------------------------------------------------------
+
+
+def shuffled_range(num_items: int, start: int, stop: int, key: int) -> IntArray:
+    """Feistel network of ten rounds with cycle walking."""
+    bits = max(2, (num_items - 1).bit_length())
+    half = bits // 2
+
+    def permute(value: int) -> int:
+        left, right = value >> half, value & ((1 << half) - 1)
+        left_bits, right_bits = bits - half, half
+        for round_number in range(10):
+            counter = (right & _MASK32, right >> 32, round_number, 0)
+            word = philox4x32(counter, (key & _MASK32, key >> 32))[0]
+            left, right = right, (left ^ word) & ((1 << left_bits) - 1)
+            left_bits, right_bits = right_bits, left_bits
+        return left << right_bits | right
+
+    def walk(position: int) -> int:
+        item = permute(position)
+        while item >= num_items:
+            item = permute(item)
+        return item
+
+    return np.array([walk(position) for position in range(start, stop)], dtype=np.int64)
+
+
+# --- graphs and ids ---------------------------------------------------------------------------------------------------
+
+
+def coo_to_csc(src: IntArray, dst: IntArray, num_nodes: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return (indptr, indices, edge_ids): edges sorted by destination, stable."""
+    edge_ids = np.argsort(dst, kind="stable").astype(np.int64)
+    indptr = np.zeros(num_nodes + 1, np.int64)
+    np.cumsum(np.bincount(dst, minlength=num_nodes), out=indptr[1:])
+    return indptr, np.asarray(src)[edge_ids].astype(np.int64), edge_ids
+
+
+def compact(seen: IntArray, neighbors: IntArray) -> tuple[IntArray, IntArray]:
+    """Return (ids, indices): `seen`, then new ids by first occurrence, and each neighbour's place among them."""
+    place = {int(vertex): i for i, vertex in enumerate(seen)}
+    local = [place.setdefault(int(vertex), len(place)) for vertex in neighbors]
+    return np.array(list(place), np.int64), np.array(local, np.int64)
+
+
+def unique_and_inverse(ids: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct ids by first occurrence, and where each id is among them."""
+    return compact(np.empty(0, np.int64), ids)
+
+
+def gather_rows(source: NDArray[Any], ids: IntArray) -> NDArray[Any]:
+    """Copy rows."""
+    return source[ids]
+
+
+# --- sampling ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hop:
+    """As headrace.ops.Hop, in NumPy."""
+
+    indptr: IntArray
+    neighbors: IntArray
+    positions: IntArray
+    weights: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True)
+class SampledHop:
+    """As headrace.ops.SampledHop, in NumPy."""
+
+    indptr: IntArray
+    indices: IntArray
+    edge_ids: IntArray
+    num_dst: int
+    num_src: int
+    weights: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """As headrace.ops.Sampled, in NumPy."""
+
+    n_id: IntArray
+    hops: list[SampledHop]
+    num_sampled_nodes: list[int]
+    num_sampled_edges: list[int]
+
+
+def pick_uniform(vertex: int, degree: int, fanout: int, key: int, *, replace: bool) -> list[int]:
+    """Offsets within the row of `vertex` that a NeighborRule picks."""
+    if fanout == -1 or (degree <= fanout and not replace):
+        return list(range(degree))
+    if degree == 0:
+        return []
+    words = stream_words(key, vertex)
+    if replace:
+        return [bounded(words, degree) for _ in range(fanout)]
+    picks: list[int] = []
+    for last in range(degree - fanout, degree):  # Robert Floyd
+        drawn = bounded(words, last + 1)
+        picks.append(last if drawn in picks else drawn)
+    return picks
+
+
+def pick_labor(sources: IntArray, fanout: int, key: int, *, exact: bool) -> list[int]:
+    """Offsets within the row of in-neighbours `sources` that a LaborRule picks."""
+    degree = len(sources)
+    if fanout == -1 or degree <= fanout:
+        return list(range(degree))
+    variates = [labor_variate(key, int(source)) for source in sources]
+    if exact:
+        return sorted(sorted(range(degree), key=lambda i: (variates[i], i))[:fanout])
+    return [i for i in range(degree) if (variates[i] * degree) >> 64 < fanout]
+
+
+def pick_weighted(vertex: int, row: NDArray[np.float64], fanout: int, key: int, *, replace: bool) -> list[int]:
+    """Offsets that a NeighborRule picks by the weights of a row.
+
+    Without replacement: the smallest -ln(u) / weight, u of words 2i and 2i + 1 of the destination's stream. With
+    replacement: the first edge whose running sum of weights exceeds u * total.
+    """
+    positive = [i for i in range(len(row)) if row[i] > 0]
+    if fanout == -1 or (len(positive) <= fanout and not replace):
+        return positive
+    if not positive:
+        return []
+    words = stream_words(key, vertex)
+    if replace:
+        sums = _running_sums(row)
+        targets = [unit_interval(next(words) << 32 | next(words)) * sums[-1] for _ in range(fanout)]
+        return [next(i for i in range(len(row)) if sums[i] > target) for target in targets]
+    variates = [unit_interval(next(words) << 32 | next(words)) for _ in row]
+    race = {i: negative_log(variates[i]) / float(row[i]) for i in positive}
+    return sorted(sorted(positive, key=lambda i: (race[i], i))[:fanout])
+
+
+def pick_labor_weighted(
+    sources: IntArray, row: NDArray[np.float64], fanout: int, key: int, *, exact: bool
+) -> tuple[list[int], list[np.float32]]:
+    """Offsets that a LaborRule picks by the weights of a row, and the Hajek weights of the picked edges."""
+    positive = [i for i in range(len(row)) if row[i] > 0]
+    total = _running_sums(row)[-1] if len(row) else 0.0
+    variates = {i: unit_interval(labor_variate(key, int(sources[i]))) for i in positive}
+    take_all = fanout == -1 or len(positive) <= fanout
+    if take_all:
+        picks = positive
+    elif exact:
+        picks = sorted(sorted(positive, key=lambda i: (variates[i] / float(row[i]), i))[:fanout])
+    else:
+        picks = [i for i in positive if variates[i] <= fanout * float(row[i]) / total]
+    # weight / probability, where probability = min(1, fanout * weight / total)
+    inverse = [float(row[i]) if take_all else max(float(row[i]), total / max(fanout, 1)) for i in picks]
+    kept = 0.0
+    for value in inverse:
+        kept += value
+    return picks, [np.float32(value * len(picks) / kept) for value in inverse]
+
+
+def _running_sums(row: NDArray[np.float64]) -> list[float]:
+    sums, total = [], 0.0
+    for weight in row:
+        total += float(weight)
+        sums.append(total)
+    return sums
+
+
+def sample_hop(
+    indptr: IntArray,
+    indices: IntArray,
+    frontier: IntArray,
+    rule: NeighborRule | LaborRule,
+    key: int,
+    *,
+    weights: NDArray[Any] | None = None,
+) -> Hop:
+    """Pick in-edges of every frontier vertex."""
+    starts, positions = [0], []
+    edge_weights: list[np.float32] = []
+    for vertex in map(int, frontier):
+        start, stop = int(indptr[vertex]), int(indptr[vertex + 1])
+        sources = np.asarray(indices[start:stop], np.int64)
+        row = None if weights is None else np.asarray(weights[start:stop], np.float64)
+        if isinstance(rule, NeighborRule):
+            if row is None:
+                picks = pick_uniform(vertex, stop - start, rule.fanout, key, replace=rule.replace)
+            else:
+                picks = pick_weighted(vertex, row, rule.fanout, key, replace=rule.replace)
+        elif row is None:
+            picks = pick_labor(sources, rule.fanout, key, exact=rule.exact)
+        else:
+            picks, values = pick_labor_weighted(sources, row, rule.fanout, key, exact=rule.exact)
+            edge_weights += values
+        positions += [start + i for i in picks]
+        starts.append(len(positions))
+    chosen = np.array(positions, np.int64)
+    has_weights = weights is not None and isinstance(rule, LaborRule)
+    return Hop(
+        np.array(starts, np.int64),
+        np.asarray(indices, np.int64)[chosen],
+        chosen,
+        np.array(edge_weights, np.float32) if has_weights else None,
+    )
+
+
+def sample_blocks(
+    indptr: IntArray,
+    indices: IntArray,
+    seeds: IntArray,
+    rules: Sequence[NeighborRule | LaborRule],
+    keys: Sequence[int],
+    *,
+    expand: str = "all",
+    edge_ids: IntArray | None = None,
+    weights: NDArray[Any] | None = None,
+) -> Sampled:
+    """Hop, compact, hop, compact: what headrace.ops.BlockSampler returns."""
+    n_id = np.asarray(seeds, np.int64)
+    first = 0
+    hops: list[SampledHop] = []
+    num_nodes, num_edges = [len(n_id)], []
+    for rule, key in zip(rules, keys, strict=True):
+        hop = sample_hop(indptr, indices, n_id[first:], rule, key, weights=weights)
+        seen = len(n_id)
+        n_id, local = compact(n_id, hop.neighbors)
+        ids = hop.positions if edge_ids is None else np.asarray(edge_ids, np.int64)[hop.positions]
+        num_nodes.append(len(n_id) - seen)
+        num_edges.append(len(local))
+        hops.append(SampledHop(hop.indptr, local, ids, seen - first, len(n_id), hop.weights))
+        if expand == "new":
+            first = seen
+    if expand == "new":
+        hops = [_merge(hops)]
+    return Sampled(n_id, hops, num_nodes, num_edges)
+
+
+def _merge(hops: list[SampledHop]) -> SampledHop:
+    """Put the rows of all hops, which are about different destinations, behind each other."""
+    degrees = np.concatenate([np.diff(hop.indptr) for hop in hops])
+    parts = [hop.weights for hop in hops if hop.weights is not None]
+    return SampledHop(
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)]),
+        np.concatenate([hop.indices for hop in hops]),
+        np.concatenate([hop.edge_ids for hop in hops]),
+        len(degrees),
+        hops[-1].num_src,
+        np.concatenate(parts) if len(parts) == len(hops) else None,
+    )

@@ -1,0 +1,132 @@
+"""gather_rows against plain indexing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.ops import FeatureError, gather_rows
+
+from strategies import thread_counts
+
+DTYPES = ["bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64"]
+
+
+@given(
+    st.integers(1, 40),
+    st.lists(st.integers(0, 9), max_size=2),
+    st.sampled_from(DTYPES),
+    st.sampled_from([torch.int32, torch.int64]),
+    thread_counts,
+    st.data(),
+)
+def test_equals_indexing(num_rows, shape, dtype, id_dtype, num_threads, data):
+    source = torch.randint(0, 100, (num_rows, *shape)).to(getattr(torch, dtype))
+    ids = torch.tensor(data.draw(st.lists(st.integers(0, num_rows - 1), max_size=60)), dtype=id_dtype)
+    result = gather_rows(source, ids, num_threads=num_threads)
+    assert result.dtype == source.dtype
+    assert torch.equal(result, source[ids.long()])
+
+
+@pytest.mark.parametrize("width", [1, 3, 16, 100, 5000])
+def test_widths_around_cache_lines_and_pages(width):
+    source = torch.arange(50 * width, dtype=torch.float32).reshape(50, width)
+    ids = torch.randint(0, 50, (10_000 if width < 1000 else 100,))
+    for num_threads in (1, 3):
+        assert torch.equal(gather_rows(source, ids, num_threads=num_threads), source[ids])
+
+
+SOURCES = {
+    "columns": lambda table: table[:, 2:5],
+    "every other row": lambda table: table[::2],
+    "transposed": lambda table: table.t(),
+    "expanded": lambda table: table[:1].expand(6, -1),
+    "every other column": lambda table: table[:, ::2],
+    "one column": lambda table: table[:, 3],
+    "needs grad": lambda table: table.clone().requires_grad_(),
+}
+
+
+@pytest.mark.parametrize("view", SOURCES.values(), ids=SOURCES)
+def test_views(view):
+    source = view(torch.arange(80.0).reshape(10, 8))
+    ids = torch.tensor([3, 0, 4, 3])
+    result = gather_rows(source, ids)
+    assert torch.equal(result, source.detach()[ids])
+    assert not result.requires_grad
+    with pytest.raises(FeatureError, match=r"ids\[0\] = -1 has no row"):
+        gather_rows(source, torch.tensor([-1]))
+
+
+def test_negative_strides_of_numpy():
+    source = np.arange(24).reshape(6, 4)[::-1]
+    assert gather_rows(source, np.array([0, 5])).tolist() == source[[0, 5]].tolist()
+    flipped = source[:, ::-1]
+    assert gather_rows(flipped, np.array([0, 5])).tolist() == flipped[[0, 5]].tolist()
+
+
+def test_read_only_memory_map(tmp_path):
+    table = np.random.default_rng(0).random((30, 7), dtype=np.float32)
+    np.save(tmp_path / "x.npy", table)
+    source = np.load(tmp_path / "x.npy", mmap_mode="r")
+    ids = torch.tensor([29, 0, 29])
+    assert gather_rows(source, ids).numpy().tolist() == table[ids.numpy()].tolist()
+    columns = source[:, ::2]
+    assert gather_rows(columns, ids).numpy().tolist() == table[ids.numpy(), ::2].tolist()
+
+
+def test_writes_into_out():
+    source, ids = torch.rand(10, 4), torch.tensor([1, 9])
+    out = torch.empty(2, 4)
+    assert gather_rows(source, ids, out=out) is out
+    assert torch.equal(out, source[ids])
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        torch.empty(3, 4),
+        torch.empty(2, 4, dtype=torch.float64),
+        torch.empty(4, 2).t(),
+        torch.empty(2, 4, device="meta"),
+    ],
+    ids=["shape", "dtype", "strides", "device"],
+)
+def test_refuses_an_out_that_does_not_fit(out):
+    with pytest.raises(FeatureError, match=r"out must be a contiguous CPU tensor torch.float32\[2, 4\]"):
+        gather_rows(torch.rand(10, 4), torch.tensor([1, 9]), out=out)
+
+
+@pytest.mark.parametrize("num_threads", [1, 4])
+@pytest.mark.parametrize("bad", [-1, 10, 2**31 - 1])
+def test_refuses_ids_without_a_row_and_writes_nothing(bad, num_threads):
+    out = torch.full((3, 4), 7.0)
+    with pytest.raises(FeatureError, match=rf"ids\[2\] = {bad} has no row: expected 0 <= id < num_rows = 10"):
+        gather_rows(torch.rand(10, 4), torch.tensor([0, 1, bad]), out=out, num_threads=num_threads)
+    assert (out == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("source", "ids", "message"),
+    [
+        (torch.tensor(1.0), torch.tensor([0]), "dimension of rows"),
+        (torch.empty(3, device="meta"), torch.tensor([0]), "dense CPU tensor"),
+        (torch.eye(3).to_sparse(), torch.tensor([0]), "dense CPU tensor, got torch.sparse_coo"),
+        (np.array(["a"]), torch.tensor([0]), "dtype <U1, which torch does not have"),
+        ([1.0], torch.tensor([0]), "got list"),
+        (torch.rand(3), torch.tensor([0.0]), "ids must be .* got float32"),
+        (torch.rand(3), torch.tensor([True]), "ids must be .* got bool"),
+    ],
+)
+def test_refuses_bad_arguments(source, ids, message):
+    with pytest.raises(FeatureError, match=message):
+        gather_rows(source, ids)
+
+
+def test_no_rows():
+    assert gather_rows(torch.empty(0, 3), torch.empty(0, dtype=torch.int64)).shape == (0, 3)
+    with pytest.raises(FeatureError, match="num_rows = 0"):
+        gather_rows(torch.empty(0, 3), torch.tensor([0]))

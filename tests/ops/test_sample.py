@@ -1,0 +1,368 @@
+"""One hop, and the fused sampler of several, against the reference: bit for bit, whatever the threads."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.ops import (
+    BlockSampler,
+    GraphError,
+    InputError,
+    ItemsError,
+    LaborRule,
+    NeighborRule,
+    _native,
+    check_weights,
+    compact,
+    reference,
+    sample_hop,
+)
+
+from strategies import csc_graphs, edge_weights, expands, keys, nodes_of, rules, thread_counts
+
+BIG_RULES = [
+    NeighborRule(10),
+    NeighborRule(10, replace=True),
+    NeighborRule(100),
+    NeighborRule(-1),
+    LaborRule(10),
+    LaborRule(100),
+    LaborRule(10, exact=False),
+]
+
+
+def numpy_of(tensor):
+    return None if tensor is None else tensor.numpy()
+
+
+def assert_same(got, expected):
+    assert (got is None) == (expected is None)
+    if expected is not None:
+        assert np.array_equal(got.numpy(), expected)
+
+
+def assert_same_sample(got, expected):
+    assert_same(got.n_id, expected.n_id)
+    assert got.num_sampled_nodes == expected.num_sampled_nodes
+    assert got.num_sampled_edges == expected.num_sampled_edges
+    assert len(got.hops) == len(expected.hops)
+    for hop, oracle in zip(got.hops, expected.hops, strict=True):
+        for field in ("indptr", "indices", "edge_ids", "weights"):
+            assert_same(getattr(hop, field), getattr(oracle, field))
+        assert (hop.num_dst, hop.num_src) == (oracle.num_dst, oracle.num_src)
+
+
+@pytest.fixture(scope="module")
+def skewed():
+    """5,000 nodes, 100,000 edges, in-degrees up to some thousands, int32 indices."""
+    random = np.random.default_rng(1)
+    src = random.integers(0, 5_000, 100_000)
+    dst = (5_000 * random.random(100_000) ** 6).astype(np.int64)
+    indptr, indices, edge_ids = reference.coo_to_csc(src, dst, 5_000)
+    return torch.from_numpy(indptr), torch.from_numpy(indices).int(), torch.from_numpy(edge_ids)
+
+
+# --- equality ---------------------------------------------------------------------------------------------------------
+
+
+@given(csc_graphs(), rules(), keys, thread_counts, st.booleans(), st.data())
+def test_hop_equals_reference(graph, rule, key, num_threads, weighted, data):
+    frontier = data.draw(nodes_of(graph, unique=False))
+    weights = data.draw(edge_weights(graph)) if weighted else None
+    hop = sample_hop(graph.indptr, graph.indices, frontier, rule, key, weights=weights, num_threads=num_threads)
+    oracle = reference.sample_hop(
+        graph.indptr.numpy(), graph.indices.numpy(), frontier.numpy(), rule, key, weights=numpy_of(weights)
+    )
+    assert hop.neighbors.dtype == graph.indices.dtype
+    for field in ("indptr", "neighbors", "positions", "weights"):
+        assert_same(getattr(hop, field), getattr(oracle, field))
+
+
+@given(csc_graphs(), st.lists(st.tuples(rules(), keys), min_size=1, max_size=3), expands, thread_counts, st.data())
+def test_fused_equals_reference(graph, hops, expand, num_threads, data):
+    seeds = data.draw(nodes_of(graph))
+    weights = data.draw(st.one_of(st.none(), edge_weights(graph)))
+    hop_rules, hop_keys = zip(*hops, strict=True)
+    sampler = BlockSampler(graph.indptr, graph.indices, graph.edge_ids, weights)
+    oracle = reference.sample_blocks(
+        graph.indptr.numpy(),
+        graph.indices.numpy(),
+        seeds.numpy(),
+        hop_rules,
+        hop_keys,
+        expand=expand,
+        edge_ids=numpy_of(graph.edge_ids),
+        weights=numpy_of(weights),
+    )
+    for _ in range(2):  # the second call finds the vertex map used
+        sampled = sampler.sample(seeds, hop_rules, hop_keys, expand=expand, num_threads=num_threads)
+        assert_same_sample(sampled, oracle)
+    assert sampled.hops[0].indices.dtype == graph.indices.dtype
+    assert sampled.hops[0].edge_ids.dtype == torch.int64
+
+
+@pytest.mark.parametrize("rule", BIG_RULES, ids=str)
+@pytest.mark.parametrize("expand", ["all", "new"])
+def test_fused_equals_hop_and_compact(skewed, rule, expand):
+    """On a graph large enough for several tasks per thread and for hubs; 2 hops in steps against 2 hops at once."""
+    indptr, indices, edge_ids = skewed
+    n_id, first, parts = torch.arange(0, 5_000, 10), 0, []
+    for key in (3, 4):
+        hop = sample_hop(indptr, indices, n_id[first:], rule, key, num_threads=2)
+        compacted = compact(n_id, hop.neighbors)
+        parts.append((hop.indptr, compacted.indices, edge_ids[hop.positions]))
+        first = len(n_id) if expand == "new" else 0
+        n_id = compacted.ids
+    sampled = BlockSampler(indptr, indices, edge_ids).sample(
+        torch.arange(0, 5_000, 10), [rule, rule], [3, 4], expand=expand
+    )
+    assert torch.equal(sampled.n_id, n_id)
+    if expand == "all":
+        got = [(hop.indptr, hop.indices, hop.edge_ids) for hop in sampled.hops]
+    else:
+        (shared,) = sampled.hops
+        got = [(shared.indptr, shared.indices, shared.edge_ids)]
+        degrees = torch.cat([part[0].diff() for part in parts])
+        starts = torch.cat([torch.zeros(1, dtype=torch.int64), degrees.cumsum(0)])
+        parts = [(starts, torch.cat([part[1] for part in parts]), torch.cat([part[2] for part in parts]))]
+    for one, other in zip(got, parts, strict=True):
+        assert all(map(torch.equal, one, other))
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
+@pytest.mark.parametrize("rule", BIG_RULES, ids=str)
+def test_threads_do_not_change_a_bit(skewed, rule, weighted):
+    """Frontier of 5,000 vertices: four tasks at any thread count above one, one task at one."""
+    indptr, indices, edge_ids = skewed
+    weights = torch.rand(len(indices), generator=torch.Generator().manual_seed(0)) if weighted else None
+    sampler = BlockSampler(indptr, indices, edge_ids, weights)
+    one, *others = [sampler.sample(torch.arange(5_000), [rule, rule], [1, 2], num_threads=n) for n in (1, 2, 4)]
+    for other in others:
+        assert torch.equal(one.n_id, other.n_id)
+        for a, b in zip(one.hops, other.hops, strict=True):
+            assert torch.equal(a.indptr, b.indptr)
+            assert torch.equal(a.indices, b.indices)
+            assert torch.equal(a.edge_ids, b.edge_ids)
+            assert (a.weights is None) == (b.weights is None)
+            assert a.weights is None or torch.equal(a.weights, b.weights)
+
+
+def test_concurrent_calls_do_not_disturb_each_other(skewed):
+    sampler = BlockSampler(*skewed)
+
+    def sample(seed):
+        seeds = torch.arange(seed, 5_000, 50)
+        return sampler.sample(seeds, [NeighborRule(10), LaborRule(10)], [seed, seed + 1], num_threads=1 + seed % 2)
+
+    expected = [sample(seed) for seed in range(12)]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            for one, other in zip(expected, pool.map(sample, range(12)), strict=True):
+                assert torch.equal(one.n_id, other.n_id)
+                assert torch.equal(one.hops[1].indices, other.hops[1].indices)
+
+
+def test_the_epoch_of_the_vertex_map_wraps():
+    """After 2**32 - 1 minibatches the map starts over, and must not take an old stamp for a new one."""
+    indptr, indices = np.array([0, 2, 4, 6]), np.array([1, 2, 0, 2, 0, 1])
+    fresh = _native.FusedSampler(indptr, indices, None, None)
+    old = _native.FusedSampler(indptr, indices, None, None, 2**32 - 3)
+    for seed in (0, 1, 2, 0, 1, 2):
+        arguments = (np.array([seed]), [_native.RuleKind.NEIGHBOR], [-1], [0], False, True, 1)
+        one, other = fresh.sample(*arguments), old.sample(*arguments)
+        assert one[0].tolist() == other[0].tolist()
+        assert one[1][0][1].tolist() == other[1][0][1].tolist()
+
+
+# --- what a rule promises ---------------------------------------------------------------------------------------------
+
+
+@given(csc_graphs(), keys, st.integers(0, 70), st.data())
+def test_without_replacement_edges_are_distinct(graph, key, fanout, data):
+    frontier = data.draw(nodes_of(graph))
+    degrees = graph.indptr.diff()[frontier]
+    for rule in (NeighborRule(fanout), LaborRule(fanout)):
+        hop = sample_hop(graph.indptr, graph.indices, frontier, rule, key)
+        assert torch.equal(hop.indptr.diff(), degrees.clamp(max=fanout))
+        assert hop.positions.unique().numel() == hop.positions.numel()
+
+
+@pytest.mark.parametrize("fanout", [32, 33, 64, 100, 999])
+def test_large_fanouts_use_another_duplicate_check(fanout):
+    """Around the switch from a scan of the picks to a hash table, on a row of 1,000 edges."""
+    indptr, indices = torch.tensor([0, 1_000]), torch.zeros(1_000, dtype=torch.int64)
+    hop = sample_hop(indptr, indices, torch.tensor([0]), NeighborRule(fanout), 5)
+    assert hop.positions.tolist() == reference.pick_uniform(0, 1_000, fanout, 5, replace=False)
+
+
+def test_a_destination_listed_twice_repeats_its_picks(skewed):
+    indptr, indices, _ = skewed
+    hop = sample_hop(indptr, indices, torch.tensor([1, 0, 1]), NeighborRule(5), 8)
+    assert hop.positions[:5].tolist() == hop.positions[10:].tolist()
+
+
+@given(csc_graphs(min_nodes=2), keys, st.integers(1, 6), st.booleans())
+def test_labor_variates_are_shared(graph, key, fanout, exact):
+    """Of two destinations the one with more in-edges keeps, of their shared sources, a subset.
+
+    Holds for Poisson picks always (a smaller threshold), for exact picks when all variates of the smaller neighbourhood are
+    among those of the larger one; so one destination is given the other's in-neighbours and more.
+    """
+    small, large = graph.indices[: graph.num_edges // 2], graph.indices
+    indptr = torch.tensor([0, len(small), len(small) + len(large)])
+    num_nodes = max(2, graph.num_nodes)
+    padded = torch.cat([indptr, indptr[-1:].expand(num_nodes - 2)])
+    hop = sample_hop(padded, torch.cat([small, large]), torch.tensor([0, 1]), LaborRule(fanout, exact), key)
+    of_small = set(hop.neighbors[: hop.indptr[1]].tolist())
+    of_large = set(hop.neighbors[hop.indptr[1] :].tolist())
+    assert of_large & set(small.tolist()) <= of_small
+
+
+@given(csc_graphs(min_nodes=2), keys, st.integers(1, 6), st.booleans())
+def test_labor_picks_of_equal_neighbourhoods_agree(graph, key, fanout, exact):
+    degree = graph.num_edges
+    indptr = torch.tensor([0, degree, 2 * degree] + [2 * degree] * (graph.num_nodes - 2))
+    hop = sample_hop(indptr, graph.indices.repeat(2), torch.tensor([0, 1]), LaborRule(fanout, exact), key)
+    first, second = hop.positions.split(hop.indptr.diff().tolist())
+    assert torch.equal(first, second - degree)
+
+
+def test_labor_touches_fewer_vertices(skewed):
+    indptr, indices, _ = skewed
+    sampler, seeds = BlockSampler(indptr, indices), torch.arange(2_000)
+    counts = [len(sampler.sample(seeds, [rule], [1]).n_id) for rule in (LaborRule(5), NeighborRule(5))]
+    assert counts[0] < 0.9 * counts[1]
+
+
+def test_ids_beyond_32_bits_take_part_in_the_variate():
+    """A frontier and sources above 2**32 would need a graph of 32 GB; the variate itself is checked instead."""
+    for vertex in (2**32, 2**32 + 1, 2**40 + 3):
+        words = _native.stream_words(9, vertex, 2)
+        assert int(words[0]) << 32 | int(words[1]) == reference.labor_variate(9, vertex)
+        assert words.tolist() != _native.stream_words(9, vertex % 2**32, 2).tolist()
+
+
+def test_without_edge_ids(skewed):
+    sampled = BlockSampler(*skewed).sample(torch.tensor([3]), [NeighborRule(5)], [1], edge_ids=False)
+    assert sampled.hops[0].edge_ids is None
+
+
+def test_results_outlive_the_sampler(skewed):
+    sampled = BlockSampler(*(part.clone() for part in skewed)).sample(torch.tensor([3]), [NeighborRule(5)], [1])
+    sampled.n_id.add_(0)
+    assert sampled.hops[0].indptr.tolist() == [0, 5]
+
+
+def test_expand_new_without_common_weights_has_none():
+    indptr, indices, weights = torch.tensor([0, 1, 2]), torch.tensor([1, 0]), torch.ones(2)
+    sampler = BlockSampler(indptr, indices, weights=weights)
+    mixed = sampler.sample(torch.tensor([0]), [LaborRule(1), NeighborRule(1)], [1, 2], expand="new")
+    assert mixed.hops[0].weights is None
+    blocks = sampler.sample(torch.tensor([0]), [LaborRule(1), NeighborRule(1)], [1, 2])
+    assert blocks.hops[0].weights.tolist() == [1.0]
+    assert blocks.hops[1].weights is None
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+INDPTR, INDICES = torch.tensor([0, 1, 2]), torch.tensor([1, 0])
+
+
+@pytest.mark.parametrize(
+    ("frontier", "message"),
+    [
+        (
+            torch.tensor([0, 2]),
+            r"sample_hop: frontier\[1\] = 2 is not a node of the graph: expected 0 <= id < num_nodes = 2",
+        ),
+        (torch.tensor([-1]), r"frontier\[0\] = -1"),
+        (torch.tensor([0], dtype=torch.int32), "frontier must be .* int64, got int32"),
+        (torch.tensor([[0]]), r"got int64\[1, 1\]"),
+    ],
+)
+def test_refuses_a_bad_frontier(frontier, message):
+    with pytest.raises(ItemsError, match=message):
+        sample_hop(INDPTR, INDICES, frontier, NeighborRule(1), 0)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"),
+    [
+        (torch.tensor([0, 1, 0]), r"seeds\[0\] and seeds\[2\] are both 0: expected unique seeds"),
+        (torch.tensor([5]), r"BlockSampler.sample: seeds\[0\] = 5 is not a node"),
+        (torch.tensor([0.0]), "seeds must be .* got float32"),
+    ],
+)
+def test_refuses_bad_seeds_and_goes_on(seeds, message):
+    sampler = BlockSampler(INDPTR, INDICES)
+    with pytest.raises(ItemsError, match=message):
+        sampler.sample(seeds, [NeighborRule(1)], [0])
+    assert sampler.sample(torch.tensor([0]), [NeighborRule(1)], [0]).n_id.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices", "message"),
+    [
+        ([0, 2, 1, 2], [0, 0], r"indptr\[1\] = 2 and indptr\[2\] = 1 do not bound a row"),
+        ([0, 9, 2, 2], [0, 0], r"indptr\[0\] = 0 and indptr\[1\] = 9 do not bound a row"),
+        ([0, -9, 2, 2], [0, 0], "do not bound a row"),
+        ([0, 1, 2, 2], [7, 0], "indices hold 7, which is not a node id"),
+        ([0, 1, 2, 2], [-7, 0], "indices hold -7, which is not a node id"),
+        ([0, 1], [0, 0], "indptr must run from 0 to len.indices. = 2, got 0 to 1"),
+        ([], [], "indptr must have num_nodes"),
+    ],
+)
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_damaged_graphs_never_read_foreign_memory(indptr, indices, message, num_threads):
+    with pytest.raises(GraphError, match=message):
+        BlockSampler(torch.tensor(indptr, dtype=torch.int64), torch.tensor(indices, dtype=torch.int32)).sample(
+            torch.tensor([0, 1]), [NeighborRule(-1)], [0], num_threads=num_threads
+        )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: NeighborRule(-2), "NeighborRule: fanout must be an int of at least 0, or -1"),
+        (lambda: LaborRule(2.0), "LaborRule: fanout must be an int"),
+        (lambda: NeighborRule(fanout=True), "fanout must be an int"),
+        (lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [], []), "at least one rule and one key per rule"),
+        (lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [NeighborRule(1)], [1, 2]), "got 1 and 2"),
+        (lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [NeighborRule(1)], [-1]), "key must be an int in"),
+        (lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [NeighborRule(1)], [1], expand="some"), "got 'some'"),
+        (lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [NeighborRule(1)], [1], num_threads=0), "num_threads"),
+        (lambda: BlockSampler(INDPTR, INDICES, INDPTR), "edge_ids must have one entry per edge"),
+    ],
+)
+def test_refuses_bad_arguments(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (torch.tensor([1.0, float("nan")]), r"weights\[1\] = (-)?nan, in the row of node 1: expected finite weights"),
+        (torch.tensor([-1.0, 1.0]), r"weights\[0\] = -1.0+, in the row of node 0"),
+        (torch.tensor([1.0, float("inf")]), r"weights\[1\] = inf"),
+        (torch.tensor([1.0]), r"weights must have one entry per edge \(2\), got 1"),
+        (torch.tensor([1, 2]), "weights must be .* float32 or float64, got int64"),
+    ],
+)
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_refuses_bad_weights(weights, message, num_threads):
+    with pytest.raises(GraphError, match=message):
+        check_weights(INDPTR, weights, num_threads=num_threads)
+    with pytest.raises(GraphError, match=message):
+        BlockSampler(INDPTR, INDICES, weights=weights)
+
+
+def test_refuses_weights_whose_sum_overflows():
+    with pytest.raises(GraphError, match="in-edges of node 0 sum to infinity"):
+        check_weights(torch.tensor([0, 2]), torch.tensor([1e308, 1e308], dtype=torch.float64))
