@@ -1,12 +1,13 @@
 """Array functions on graphs and features: what the stages of headrace.pipeline run.
 
-Everything here takes and returns CPU tensors (NumPy arrays and memory maps are accepted wherever an input is only read),
-knows nothing of stages or plans, and is a *function*: the result depends on the arguments alone. Random choices are no
-exception. A draw is addressed by a 64-bit stream key and a global vertex id (see `headrace.ops.rng`), so that the same bits
-come out for any number of threads, in any order of calls, in any process.
+Everything here takes and returns CPU tensors (NumPy arrays and memory maps are accepted wherever an input is only
+read), knows nothing of stages or plans, and is a *function*: the result depends on the arguments alone. Random choices
+are no exception. A draw is addressed by a 64-bit stream key and a global vertex id (see `headrace.ops.rng`), so that
+the same bits come out for any number of threads, in any order of calls, in any process.
 
 ====================  ==============================================================================================
-Build a graph         `coo_to_csc` sorts an edge list by destination; `check_csc` and `check_weights` vet what comes from elsewhere
+Build a graph         `coo_to_csc` sorts an edge list by destination
+Vet a graph           `check_csc` and `check_weights`, for what was not built here
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose)
 Order items           `shuffled_range` gives any stretch of a shuffled range without holding the rest
 Pick edges            `sample_hop` applies a `NeighborRule` or a `LaborRule` to a frontier
@@ -15,8 +16,8 @@ All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one 
 Fetch features        `gather_rows`
 ====================  ==============================================================================================
 
-A graph is CSC over in-neighbours: ``indices[indptr[v]:indptr[v + 1]]`` are the sources of the edges into ``v``. Two hops of ten
-neighbours look like this::
+A graph is CSC over in-neighbours: ``indices[indptr[v]:indptr[v + 1]]`` are the sources of the edges into ``v``. Two
+hops of ten neighbours look like this::
 
     csc = ops.coo_to_csc(src, dst, num_nodes)
     sampler = ops.BlockSampler(csc.indptr, csc.indices, csc.edge_ids)
@@ -24,8 +25,9 @@ neighbours look like this::
     sampled = sampler.sample(seeds, [ops.NeighborRule(10), ops.NeighborRule(10)], keys)
     x = ops.gather_rows(features, sampled.n_id)
 
-Compiled kernels live in ``ops/native``: plain C++17 that never sees Python. They release the GIL. `headrace.ops.reference` holds
-a slow, obvious NumPy version of each function, and the tests hold the two to the same bits.
+Compiled kernels live in ``ops/native``: plain C++17 that never sees Python. They release the GIL.
+`headrace.ops.reference` holds a slow, obvious NumPy version of each function, and the tests hold the two to the same
+bits.
 """
 
 from __future__ import annotations

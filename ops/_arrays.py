@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import GraphError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from headrace.ops import _native
+
 Array: TypeAlias = "torch.Tensor | NDArray[Any]"
 
+ID_DTYPES = ("int32", "int64")
 _MASK64 = (1 << 64) - 1
 
 
@@ -97,3 +100,28 @@ def as_count(value: int, name: str, *, stage: str, error: type[InputError] = Inp
         message = f"{stage}: {name} must be an int of at least 0, got {value!r}"
         raise error(message)
     return int(value)
+
+
+def graph_arrays(indptr: Array, indices: Array, stage: str) -> tuple[_native.Int64Array, _native.IdArray]:
+    """Check the dtypes, lengths and ends of a CSC graph, in O(1): rows and ids are checked where they are read."""
+    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
+    sources = as_numpy(indices, "indices", stage=stage, dtypes=ID_DTYPES, error=GraphError)
+    if starts.size == 0:
+        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
+        raise GraphError(message)
+    if starts[0] != 0 or starts[-1] != sources.size:
+        message = (
+            f"{stage}: indptr must run from 0 to len(indices) = {sources.size}, "
+            f"got {starts[0]} to {starts[-1]}; run check_csc on the graph"
+        )
+        raise GraphError(message)
+    return starts, sources
+
+
+def weight_array(weights: Array, num_edges: int, stage: str) -> _native.WeightArray:
+    """Check dtype and length of edge weights."""
+    values = as_numpy(weights, "weights", stage=stage, dtypes=("float32", "float64"), error=GraphError)
+    if values.size != num_edges:
+        message = f"{stage}: weights must have one entry per edge ({num_edges}), got {values.size}"
+        raise GraphError(message)
+    return values

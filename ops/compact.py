@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import Array, as_numpy
+from headrace.ops._arrays import ID_DTYPES, Array, as_numpy
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Compacted:
 
 
 def compact(seen: Array, neighbors: Array) -> Compacted:
-    """Number `neighbors` by their place in `seen`; unknown ids are put behind it by first occurrence.
+    """Renumber `neighbors` by their place in `seen`, behind which unknown ids are put by first occurrence.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def compact(seen: Array, neighbors: Array) -> Compacted:
     """
     ids, indices = _native.compact(
         as_numpy(seen, "seen", stage="compact"),
-        as_numpy(neighbors, "neighbors", stage="compact", dtypes=("int32", "int64")),
+        as_numpy(neighbors, "neighbors", stage="compact", dtypes=ID_DTYPES),
     )
     return Compacted(torch.from_numpy(ids), torch.from_numpy(indices))
 

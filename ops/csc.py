@@ -8,10 +8,8 @@ import numpy as np
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import Array, as_count, as_num_threads, as_numpy
+from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_num_threads, as_numpy
 from headrace.ops.errors import GraphError
-
-_ID_DTYPES = ("int32", "int64")
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,8 @@ class Csc:
     indices : torch.Tensor
         int32[num_edges] when every node id is below 2**31, else int64[num_edges].
     edge_ids : torch.Tensor or None
-        int32[num_edges] or int64[num_edges], place of each edge in the input; None when the input already was in this order.
+        int32[num_edges] or int64[num_edges], place of each edge in the input; None when the input already was in this
+        order.
     """
 
     indptr: torch.Tensor
@@ -55,8 +54,8 @@ def coo_to_csc(src: Array, dst: Array, num_nodes: int, *, num_threads: int | Non
     """
     stage = "coo_to_csc"
     num_nodes = as_count(num_nodes, "num_nodes", stage=stage, error=GraphError)
-    sources = as_numpy(src, "src", stage=stage, dtypes=_ID_DTYPES, error=GraphError, contiguous=False)
-    destinations = as_numpy(dst, "dst", stage=stage, dtypes=_ID_DTYPES, error=GraphError, contiguous=False)
+    sources = as_numpy(src, "src", stage=stage, dtypes=ID_DTYPES, error=GraphError, contiguous=False)
+    destinations = as_numpy(dst, "dst", stage=stage, dtypes=ID_DTYPES, error=GraphError, contiguous=False)
     if sources.shape != destinations.shape:
         message = f"{stage}: src and dst must have one entry per edge, got {sources.size} and {destinations.size}"
         raise GraphError(message)
@@ -94,7 +93,7 @@ def check_csc(indptr: Array, indices: Array, num_nodes: int, *, num_threads: int
     stage = "check_csc"
     num_nodes = as_count(num_nodes, "num_nodes", stage=stage, error=GraphError)
     starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
-    sources = as_numpy(indices, "indices", stage=stage, dtypes=_ID_DTYPES, error=GraphError)
+    sources = as_numpy(indices, "indices", stage=stage, dtypes=ID_DTYPES, error=GraphError)
     if starts.size != num_nodes + 1:
         message = f"{stage}: indptr must have num_nodes + 1 = {num_nodes + 1} entries, got {starts.size}"
         raise GraphError(message)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import Array, as_num_threads, as_numpy
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
 from headrace.ops.errors import FeatureError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def gather_rows(source: Array, ids: Array, *, out: torch.Tensor | None = None, n
         If an id has no row, or `source`, `ids` or `out` have other devices, dtypes or shapes. Nothing is written then.
     """
     stage = "gather_rows"
-    rows = as_numpy(ids, "ids", stage=stage, dtypes=("int32", "int64"), error=FeatureError)
+    rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
     shape, row_dtype = _shape_and_dtype(source, stage)
     out = _output(out, (rows.size, *shape[1:]), row_dtype, stage)
     item_bytes = out.element_size()

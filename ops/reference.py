@@ -1,8 +1,8 @@
 """Slow, obvious NumPy versions of every function of headrace.ops: the oracles of the tests.
 
-Nothing here is fast or shares code with the kernels. Arrays are NumPy arrays, ids are int64, loops are Python loops, and each
-function is the sentence that defines its counterpart. Bits agree with the kernels, floating point included: all of it is
-IEEE double precision in the written order, with no library call whose rounding is not specified.
+Nothing here is fast or shares code with the kernels. Arrays are NumPy arrays, ids are int64, loops are Python loops,
+and each function is the sentence that defines its counterpart. Bits agree with the kernels, floating point included:
+all of it is IEEE double precision in the written order, with no library call whose rounding is not specified.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
 """Random numbers as functions: the published contract of every draw that headrace makes.
 
-There is no generator state. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) maps a
-128-bit counter and a 64-bit key to four 32-bit words, and a draw is addressed by what it is for:
+There is no generator state. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) maps
+a 128-bit counter and a 64-bit key to four 32-bit words, and a draw is addressed by what it is for:
 
 1. The *stream key* of (seed, epoch, batch, layer, purpose) is words 0 (low) and 1 (high) of
    ``philox(counter=(epoch, batch_low, batch_high, layer | purpose << 16), key=(seed_low, seed_high))``.
 2. Word ``j`` of the stream of a 64-bit id (a *global* vertex id, never a local one) is lane ``j % 4`` of
    ``philox(counter=(id_low, id_high, j // 4, 0), key=stream key)``.
 
-Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of 1 takes
-no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The LABOR variate
-of source vertex ``t`` is ``word 0 << 32 | word 1`` of its stream.
+Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of
+1 takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
+LABOR variate of source vertex ``t`` is ``word 0 << 32 | word 1`` of its stream. A real variate in (0, 1) is the odd
+multiple of 2**-53 that the upper 52 of 64 such bits name; edge ``i`` of a row picks by weight with words ``2i`` and
+``2i + 1`` of its destination's stream.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ from typing import Final
 
 from headrace.ops import _native
 from headrace.ops.errors import InputError
-
 
 # Purposes: streams of different purposes are independent.
 SHUFFLE: Final = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import Array, as_key, as_num_threads, as_numpy
+from headrace.ops._arrays import ID_DTYPES, Array, as_key, as_num_threads, as_numpy, graph_arrays, weight_array
 from headrace.ops.errors import GraphError, InputError, ItemsError
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_ID_DTYPES = ("int32", "int64")
 _MAX_FANOUT = 1 << 62
 
 
@@ -48,10 +47,6 @@ class NeighborRule:
         """Check the fan-out."""
         _check_fanout("NeighborRule", self.fanout)
 
-    @property
-    def _kind(self) -> _native.RuleKind:
-        return _native.RuleKind.NEIGHBOR_REPLACEMENT if self.replace else _native.RuleKind.NEIGHBOR
-
 
 @dataclass(frozen=True)
 class LaborRule:
@@ -60,9 +55,10 @@ class LaborRule:
     The number of edges per destination and the variance of a mean over them are those of `NeighborRule`, but
     destinations agree on which sources to pick, so a batch touches fewer vertices.
 
-    With weights ``A_ts`` edge t -> s is wanted with probability ``min(1, fanout * A_ts / sum of the row)``, and picked edges
-    carry importance weights: a plain mean of messages times these weights is the Hajek estimate of the weighted mean over
-    all in-edges. Edges of weight 0 are never picked; where no more than `fanout` others are left, all of those are.
+    With weights ``A_ts`` edge t -> s is wanted with probability ``min(1, fanout * A_ts / sum of the row)``, and picked
+    edges carry importance weights: a plain mean of messages times these weights is the Hajek estimate of the weighted
+    mean over all in-edges. Edges of weight 0 are never picked; where no more than `fanout` others are left, all of
+    those are.
 
     Attributes
     ----------
@@ -79,10 +75,6 @@ class LaborRule:
     def __post_init__(self) -> None:
         """Check the fan-out."""
         _check_fanout("LaborRule", self.fanout)
-
-    @property
-    def _kind(self) -> _native.RuleKind:
-        return _native.RuleKind.LABOR_EXACT if self.exact else _native.RuleKind.LABOR_POISSON
 
 
 Rule: TypeAlias = NeighborRule | LaborRule
@@ -171,9 +163,9 @@ def sample_hop(
 ) -> Hop:
     """Pick in-edges of every frontier vertex.
 
-    Uniform picks use the random stream of the *destination's* global id: all edges in CSC order where the in-degree does
-    not exceed the fan-out, else Robert Floyd's algorithm in the order of its draws. LABOR picks use the variates of the
-    *sources*. They, and picks by weight without replacement, come in ascending CSC order.
+    Uniform picks use the random stream of the *destination's* global id: all edges in CSC order where the in-degree
+    does not exceed the fan-out, else Robert Floyd's algorithm in the order of its draws. LABOR picks use the variates
+    of the *sources*. They, and picks by weight without replacement, come in ascending CSC order.
 
     Parameters
     ----------
@@ -201,15 +193,15 @@ def sample_hop(
         If the frontier holds ids that are no nodes.
     """
     stage = "sample_hop"
-    starts, sources = _graph_arrays(indptr, indices, stage)
+    starts, sources = graph_arrays(indptr, indices, stage)
     indptr_out, neighbors, positions, importance = _native.sample_hop(
         starts,
         sources,
         as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
-        rule._kind,
+        _kind(rule, stage),
         rule.fanout,
         as_key(key, stage=stage),
-        None if weights is None else _weight_array(weights, sources.size, stage),
+        None if weights is None else weight_array(weights, sources.size, stage),
         as_num_threads(num_threads, stage=stage),
     )
     return Hop(
@@ -242,7 +234,7 @@ def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = No
     if starts.size == 0:
         message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
         raise GraphError(message)
-    values = _weight_array(weights, int(starts[-1]), stage)
+    values = weight_array(weights, int(starts[-1]), stage)
     _native.check_weights(starts, values, as_num_threads(num_threads, stage=stage))
 
 
@@ -250,8 +242,8 @@ class BlockSampler:
     """Sample several hops in one call, without edge lists or sorting in between (FastSample, arXiv 2311.17847).
 
     The result is bit for bit what `sample_hop` followed by `compact`, hop by hop, would give. The sampler keeps scratch
-    memory of 8 bytes per vertex between calls, once per call that runs at the same time; calling it from several threads
-    at once is safe.
+    memory of 8 bytes per vertex between calls, once per call that runs at the same time; calling it from several
+    threads at once is safe.
 
     Parameters
     ----------
@@ -274,17 +266,17 @@ class BlockSampler:
         self, indptr: Array, indices: Array, edge_ids: Array | None = None, weights: Array | None = None
     ) -> None:
         stage = "BlockSampler"
-        starts, sources = _graph_arrays(indptr, indices, stage)
+        starts, sources = graph_arrays(indptr, indices, stage)
         ids = None
         if edge_ids is not None:
-            ids = as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=_ID_DTYPES, error=GraphError)
+            ids = as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES, error=GraphError)
             if ids.size != sources.size:
                 message = f"{stage}: edge_ids must have one entry per edge ({sources.size}), got {ids.size}"
                 raise GraphError(message)
         values = None
         if weights is not None:
             check_weights(starts, weights)
-            values = _weight_array(weights, sources.size, stage)
+            values = weight_array(weights, sources.size, stage)
         self._native = _native.FusedSampler(starts, sources, ids, values)
 
     def sample(
@@ -333,7 +325,7 @@ class BlockSampler:
             raise InputError(message)
         n_id, blocks, num_nodes, num_edges = self._native.sample(
             as_numpy(seeds, "seeds", stage=stage, error=ItemsError),
-            [rule._kind for rule in rules],
+            [_kind(rule, stage) for rule in rules],
             [rule.fanout for rule in rules],
             [as_key(key, stage=stage) for key in keys],
             expand == "new",
@@ -354,27 +346,15 @@ class BlockSampler:
         return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges)
 
 
-def _graph_arrays(indptr: Array, indices: Array, stage: str) -> tuple[_native.Int64Array, _native.IdArray]:
-    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
-    sources = as_numpy(indices, "indices", stage=stage, dtypes=_ID_DTYPES, error=GraphError)
-    if starts.size == 0:
-        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
-        raise GraphError(message)
-    if starts[0] != 0 or starts[-1] != sources.size:
-        message = (
-            f"{stage}: indptr must run from 0 to len(indices) = {sources.size}, "
-            f"got {starts[0]} to {starts[-1]}; run check_csc on the graph"
-        )
-        raise GraphError(message)
-    return starts, sources
-
-
-def _weight_array(weights: Array, num_edges: int, stage: str) -> _native.WeightArray:
-    values = as_numpy(weights, "weights", stage=stage, dtypes=("float32", "float64"), error=GraphError)
-    if values.size != num_edges:
-        message = f"{stage}: weights must have one entry per edge ({num_edges}), got {values.size}"
-        raise GraphError(message)
-    return values
+def _kind(rule: Rule, stage: str) -> _native.RuleKind:
+    match rule:
+        case NeighborRule():
+            return _native.RuleKind.NEIGHBOR_REPLACEMENT if rule.replace else _native.RuleKind.NEIGHBOR
+        case LaborRule():
+            return _native.RuleKind.LABOR_EXACT if rule.exact else _native.RuleKind.LABOR_POISSON
+        case _:
+            message = f"{stage}: a rule must be a NeighborRule or a LaborRule, got {rule!r}"
+            raise InputError(message)
 
 
 def _optional(array: NDArray[Any] | None) -> torch.Tensor | None:

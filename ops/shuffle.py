@@ -14,10 +14,10 @@ MAX_ITEMS = 1 << 62
 def shuffled_range(num_items: int, start: int, stop: int, key: int) -> torch.Tensor:
     """Return the items at positions start, ..., stop - 1 of the permutation of range(num_items) that `key` names.
 
-    A Feistel network (Luby and Rackoff, 1988) over the smallest power of two that holds all items, with Philox4x32-10 as
-    round function, is a permutation of that power of two; walking along its cycles past values that are no items
-    restricts it to the items (Black and Rogaway, CT-RSA 2002). Memory is O(1) beyond the result, and the cost of an item
-    does not depend on `num_items`.
+    A Feistel network (Luby and Rackoff, 1988) over the smallest power of two that holds all items, with Philox4x32-10
+    as round function, is a permutation of that power of two; walking along its cycles past values that are no items
+    restricts it to the items (Black and Rogaway, CT-RSA 2002). Memory is O(1) beyond the result, and the cost of an
+    item does not depend on `num_items`.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """Hypothesis strategies for graphs of every nasty kind, shared by all tests.
 
-Graphs are small (up to about 40 nodes and 300 edges) and come in shapes that break samplers: no nodes, no edges, isolated
-nodes, self-loops, repeated edges, hubs on either side, sorted and unsorted lists, int32 and int64, strided arrays.
+Graphs are small (up to about 40 nodes and 300 edges) and come in shapes that break samplers: no nodes, no edges,
+isolated nodes, self-loops, repeated edges, hubs on either side, sorted and unsorted lists, int32 and int64, strided
+arrays.
 """
 
 from __future__ import annotations

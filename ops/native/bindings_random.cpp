@@ -20,7 +20,7 @@ void bind_random(nb::module_& m) {
         for (std::size_t i = 0; i < num_words; ++i) words[i] = stream.next();
         return to_numpy(std::move(words));
       },
-      "key"_a, "id"_a, "num_words"_a);
+      "key"_a, "identifier"_a, "num_words"_a);
   m.def(
       "bounded_integers",
       [](std::uint64_t key, std::uint64_t id, std::uint64_t bound, std::size_t count) {
@@ -29,7 +29,7 @@ void bind_random(nb::module_& m) {
         for (std::size_t i = 0; i < count; ++i) values[i] = bounded(stream, bound);
         return to_numpy(std::move(values));
       },
-      "key"_a, "id"_a, "bound"_a, "count"_a);
+      "key"_a, "identifier"_a, "bound"_a, "count"_a);
   m.def(
       "shuffled_range",
       [](std::uint64_t num_items, std::uint64_t start, std::uint64_t stop, std::uint64_t key) {

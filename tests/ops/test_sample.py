@@ -211,8 +211,8 @@ def test_a_destination_listed_twice_repeats_its_picks(skewed):
 def test_labor_variates_are_shared(graph, key, fanout, exact):
     """Of two destinations the one with more in-edges keeps, of their shared sources, a subset.
 
-    Holds for Poisson picks always (a smaller threshold), for exact picks when all variates of the smaller neighbourhood are
-    among those of the larger one; so one destination is given the other's in-neighbours and more.
+    Holds for Poisson picks always (a smaller threshold), for exact picks when all variates of the smaller neighbourhood
+    are among those of the larger one; so one destination is given the other's in-neighbours and more.
     """
     small, large = graph.indices[: graph.num_edges // 2], graph.indices
     indptr = torch.tensor([0, len(small), len(small) + len(large)])

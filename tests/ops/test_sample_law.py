@@ -48,7 +48,7 @@ def test_every_subset_is_equally_likely(rule, shared):
 
 @pytest.mark.parametrize("fanout", [5, 40], ids=["scan", "hash table"])
 def test_every_neighbour_is_equally_likely(fanout):
-    """Inclusion counts of 50 neighbours: each within 5 sigma of draws * fanout / 50, and 1.5 sigma in the mean square."""
+    """Inclusion counts of 50 neighbours are within 5 sigma of draws * fanout / 50 each, and within 1.5 on average."""
     counts = np.bincount(np.concatenate(draws(NeighborRule(fanout), 50)), minlength=50)
     probability = fanout / 50
     z = (counts - DRAWS * probability) / np.sqrt(DRAWS * probability * (1 - probability))
@@ -75,8 +75,8 @@ def test_poisson_counts_have_mean_and_variance_of_the_law():
 def test_labor_expected_number_of_vertices():
     """A vertex is reached with probability max over destinations of min(1, k / degree): algorithms in closed form.
 
-    One source shared by destinations of in-degree 4 and 8 under Poisson picks with k = 2 is reached with probability 1/2, where
-    independent picks would give 1 - (1/2) * (3/4) = 0.625: 5 sigma of 20,000 draws is 0.018.
+    One source shared by destinations of in-degree 4 and 8 under Poisson picks with k = 2 is reached with probability
+    1/2, where independent picks would give 1 - (1/2) * (3/4) = 0.625: 5 sigma of 20,000 draws is 0.018.
     """
     indptr = torch.tensor([0, 4, 12] + [12] * 9)
     indices = torch.tensor([10, 0, 1, 2, 10, 3, 4, 5, 6, 7, 8, 9])
@@ -143,8 +143,8 @@ def test_weighted_labor_exact_picks_the_smallest_quotients():
 def test_importance_weights_estimate_the_weighted_mean(exact):
     """The mean of weight * message over the picks estimates the A-weighted mean of the messages.
 
-    5,000 draws of 8 of 30; a plain mean of the picked messages is off by more than 0.1. The Hajek estimate has a ratio bias of
-    order 1 / 8 of the variance; 0.03 covers it and five standard errors.
+    5,000 draws of 8 of 30; a plain mean of the picked messages is off by more than 0.1. The Hajek estimate has a ratio
+    bias of order 1 / 8 of the variance; 0.03 covers it and five standard errors.
     """
     random = np.random.default_rng(0)
     weights = random.random(30) + 0.1

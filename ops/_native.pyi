@@ -1,0 +1,64 @@
+# What headrace.ops uses of the compiled module (ops/native/bindings*.cpp).
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64Array: TypeAlias = NDArray[np.int64]
+IdArray: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+WeightArray: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
+Block: TypeAlias = tuple[Int64Array, IdArray, Int64Array | None, NDArray[np.float32] | None, int]
+
+class RuleKind(Enum):
+    NEIGHBOR = 0
+    NEIGHBOR_REPLACEMENT = 1
+    LABOR_EXACT = 2
+    LABOR_POISSON = 3
+
+class FusedSampler:
+    def __init__(
+        self,
+        indptr: Int64Array,
+        indices: IdArray,
+        edge_ids: IdArray | None,
+        weights: WeightArray | None,
+        last_epoch: int = 0,
+    ) -> None: ...
+    def sample(
+        self,
+        seeds: Int64Array,
+        kinds: Sequence[RuleKind],
+        fanouts: Sequence[int],
+        keys: Sequence[int],
+        expand_new: bool,
+        want_edge_ids: bool,
+        num_threads: int,
+    ) -> tuple[Int64Array, list[Block], list[int], list[int]]: ...
+
+def philox4x32(counter: Sequence[int], key: Sequence[int]) -> list[int]: ...
+def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> int: ...
+def stream_words(key: int, identifier: int, num_words: int) -> NDArray[np.uint32]: ...
+def bounded_integers(key: int, identifier: int, bound: int, count: int) -> NDArray[np.uint64]: ...
+def shuffled_range(num_items: int, start: int, stop: int, key: int) -> Int64Array: ...
+def coo_to_csc(
+    src: NDArray[Any], dst: NDArray[Any], num_nodes: int, num_threads: int
+) -> tuple[Int64Array, IdArray, IdArray | None]: ...
+def check_csc(indptr: Int64Array, indices: IdArray, num_threads: int) -> None: ...
+def check_weights(indptr: Int64Array, weights: WeightArray, num_threads: int) -> None: ...
+def compact(seen: Int64Array, neighbors: IdArray) -> tuple[Int64Array, IdArray]: ...
+def sample_hop(
+    indptr: Int64Array,
+    indices: IdArray,
+    frontier: Int64Array,
+    kind: RuleKind,
+    fanout: int,
+    key: int,
+    weights: WeightArray | None,
+    num_threads: int,
+) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
+def gather_rows(
+    source: int, num_rows: int, row_stride: int, row_bytes: int, ids: IdArray, out: int, num_threads: int
+) -> None: ...
