@@ -92,7 +92,7 @@ WEIGHTS = [1.0, 0.0, 2.0, 0.5, 4.0]
 
 def successive_draw_law(weights, fanout):
     """Probability of each subset when edges are drawn one after the other by weight, without replacement."""
-    law = {}
+    law: dict[tuple[int, ...], float] = {}
     for order in permutations([i for i, weight in enumerate(weights) if weight > 0], fanout):
         probability, left = 1.0, sum(weights)
         for i in order:
@@ -156,6 +156,7 @@ def test_importance_weights_estimate_the_weighted_mean(exact):
         hop = sample_hop(
             indptr, indices, torch.tensor([0]), LaborRule(8, exact), key, weights=torch.from_numpy(weights)
         )
+        assert hop.weights is not None
         if hop.weights.numel() == 0:
             continue  # Poisson picks may be none, about once in 3,000 draws
         assert abs(hop.weights.mean().item() - 1) < 1e-6
@@ -167,6 +168,7 @@ def test_constant_messages_are_estimated_exactly():
     hop = sample_hop(
         torch.tensor([0] + [20] * 20), torch.arange(20), torch.tensor([0]), LaborRule(4), 3, weights=torch.rand(20)
     )
+    assert hop.weights is not None
     assert hop.weights.sum().item() == pytest.approx(4, abs=1e-6)
 
 
