@@ -1,0 +1,182 @@
+"""Which layer may import what, read from the source: the table of layers, as a test."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = sorted(
+    path.relative_to(ROOT) for folder in ("pipeline", "ops", "cuda") for path in (ROOT / folder).rglob("*.py")
+)
+OPTIONAL = ("torch_geometric", "dgl", "scipy", "cupy", "ogb", "pymetis", "matplotlib", "tqdm")
+
+
+class Import(NamedTuple):
+    name: str
+    line: int
+    at_import_time: bool
+
+
+def package_of(module: Path) -> str:
+    """Return the package that relative imports in `module` start from."""
+    return ".".join(("headrace", *module.parent.parts))
+
+
+def imports_in(source: str, package: str) -> list[Import]:
+    """Return every import and every use of torch.distributed in `source`, with full names.
+
+    ``from a import b`` counts as ``a.b``: it may be the module of that name.
+    """
+    found: list[Import] = []
+
+    def visit(node: ast.AST, at_import_time: bool) -> None:
+        if isinstance(node, ast.Import):
+            found.extend(Import(alias.name, node.lineno, at_import_time) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join(
+                    [*package.split(".")[: len(package.split(".")) - node.level + 1], *([base] if base else [])]
+                )
+            found.extend(Import(f"{base}.{alias.name}", node.lineno, at_import_time) for alias in node.names)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.distributed":
+            found.append(Import("torch.distributed", node.lineno, at_import_time))
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for child in node.body:
+                visit(child, False)
+            for child in node.orelse:
+                visit(child, at_import_time)
+            return
+        inside = at_import_time and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for child in ast.iter_child_nodes(node):
+            visit(child, inside)
+
+    visit(ast.parse(source), True)
+    return found
+
+
+def within(name: str, *modules: str) -> bool:
+    """Whether `name` is one of `modules` or inside one."""
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
+
+
+def imports_of(module: Path) -> list[Import]:
+    return imports_in((ROOT / module).read_text(), package_of(module))
+
+
+def assert_none(module: Path, offending: list[Import], rule: str) -> None:
+    assert not offending, rule + "".join(f"\n  {module}:{entry.line} imports {entry.name}" for entry in offending)
+
+
+def test_the_reader_sees_every_form():
+    source = """
+import torch.distributed as dist
+from . import sibling
+from ..ops import csc
+from headrace import ops
+if TYPE_CHECKING:
+    import dgl
+def f():
+    import cupy
+class A:
+    import scipy
+torch.distributed.get_rank()
+"""
+    assert [(entry.name, entry.at_import_time) for entry in imports_in(source, "headrace.pipeline")] == [
+        ("torch.distributed", True),
+        ("headrace.pipeline.sibling", True),
+        ("headrace.ops.csc", True),
+        ("headrace.ops", True),
+        ("dgl", False),
+        ("cupy", False),
+        ("scipy", True),
+        ("torch.distributed", True),
+    ]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_layers(module):
+    imports = imports_of(module)
+    top = module.parts[0]
+    if top == "ops":
+        assert_none(
+            module,
+            [
+                entry
+                for entry in imports
+                if within(entry.name, "headrace") and not within(entry.name, "headrace.ops", "headrace.cuda")
+            ],
+            "ops knows no stages",
+        )
+        assert_none(
+            module,
+            [entry for entry in imports if within(entry.name, "headrace.cuda") and entry.at_import_time],
+            "ops reaches cuda when a function is called, not when it is imported",
+        )
+    elif top == "cuda":
+        assert_none(
+            module,
+            [entry for entry in imports if within(entry.name, "headrace") and not within(entry.name, "headrace.cuda")],
+            "cuda knows only cupy and torch",
+        )
+    else:
+        assert_none(
+            module,
+            [entry for entry in imports if within(entry.name, "headrace.cuda")],
+            "pipeline reaches cuda through ops",
+        )
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.is_relative_to("pipeline/passes")], ids=str)
+def test_passes_see_the_plan_and_a_machine_value_only(module):
+    offending = [
+        entry for entry in imports_of(module) if within(entry.name, "headrace.ops", "headrace.cuda", "torch", "cupy")
+    ]
+    assert_none(
+        module, offending, "a pass is a function from plan to plan: testable for machines that nobody here owns"
+    )
+
+
+def test_one_module_of_ops_reaches_cuda():
+    reaching = [
+        module
+        for module in MODULES
+        if module.parts[0] == "ops" and any(within(entry.name, "headrace.cuda") for entry in imports_of(module))
+    ]
+    assert len(reaching) <= 1, f"one dispatch module imports headrace.cuda for all of ops; these do: {reaching}"
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module != Path("pipeline/comm.py")], ids=str)
+def test_torch_distributed_is_imported_in_one_module(module):
+    offending = [entry for entry in imports_of(module) if within(entry.name, "torch.distributed")]
+    assert_none(module, offending, "torch.distributed is used through pipeline/comm.py, which has an in-process twin")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_optional_libraries_are_imported_where_they_are_used(module):
+    offending = [entry for entry in imports_of(module) if entry.at_import_time and within(entry.name, *OPTIONAL)]
+    assert_none(module, offending, "headrace imports without its optional libraries")
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module != Path("pipeline/base_node.py")], ids=str)
+def test_torchdata_is_imported_in_one_module(module):
+    offending = [entry for entry in imports_of(module) if entry.at_import_time and within(entry.name, "torchdata")]
+    assert_none(module, offending, "pipeline/base_node.py hides which torchdata versions have nodes")
+
+
+def test_kernels_never_see_python():
+    """Kernels include the standard library and each other; only the bindings include nanobind."""
+    kernels = [path for path in (ROOT / "ops/native").glob("*.[ch]pp") if not path.name.startswith("bindings")]
+    assert kernels
+    own = {path.name for path in kernels}
+    for path in kernels:
+        for quoted, header in re.findall(r'^#include ([<"])([^>"]+)', path.read_text(), flags=re.MULTILINE):
+            standard = quoted == "<" and "." not in header and "/" not in header
+            assert standard or header in own or header in {"emmintrin.h", "immintrin.h"}, (
+                f"{path.name} includes {header}"
+            )

@@ -1,0 +1,111 @@
+"""What `import headrace` gives, and what it must not do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+import headrace.ops
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A name enters or leaves this list on purpose, with a line in CHANGELOG.md.
+PUBLIC = [
+    "Block",
+    "FeatureError",
+    "FeatureSource",
+    "FeatureStore",
+    "Graph",
+    "GraphError",
+    "HeadraceError",
+    "InputError",
+    "ItemSampler",
+    "ItemsError",
+    "Loader",
+    "LoaderError",
+    "Machine",
+    "MacroStage",
+    "MapStage",
+    "MiniBatch",
+    "NodeSource",
+    "PlanError",
+    "RunSettings",
+    "SourceStage",
+    "Stage",
+    "StateError",
+    "Stats",
+    "TypeOffsets",
+    "__version__",
+    "verb",
+    "verbs",
+]
+
+NOT_LOADED = ["torch_geometric", "dgl", "cupy", "scipy", "matplotlib", "tqdm", "pymetis", "ogb"]
+
+
+def test_the_installed_root_is_current():
+    """The public root is copied when headrace is installed, in editable installs too."""
+    installed, source = Path(hr.__file__).read_text(), (ROOT / "pipeline/_package.py").read_text()
+    assert installed == source, (
+        "pipeline/_package.py has changed since headrace was installed: run `make .venv/.installed`"
+    )
+
+
+def test_public_names():
+    assert hr.__all__ == PUBLIC
+
+
+@pytest.mark.parametrize("module", [hr, headrace.ops], ids=lambda module: module.__name__)
+def test_all_is_sorted_and_is_the_namespace(module):
+    assert module.__all__ == sorted(module.__all__)
+    missing = [name for name in module.__all__ if not hasattr(module, name)]
+    assert not missing
+    unlisted = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and name not in module.__all__ and isinstance(value, type | type(pytest.skip))
+    ]
+    assert not unlisted, "public by name, but not in __all__"
+
+
+def test_errors_form_one_tree():
+    errors = [
+        value for name in hr.__all__ if isinstance(value := getattr(hr, name), type) and issubclass(value, Exception)
+    ]
+    assert all(issubclass(error, hr.HeadraceError) for error in errors)
+
+
+def test_import_loads_and_starts_nothing():
+    """A fresh process: what this one has loaded says nothing."""
+    program = f"""
+import json, sys, threading
+import torch
+before = set(sys.modules)
+threads, generator = torch.get_num_threads(), torch.random.get_rng_state()
+import headrace
+import torch.distributed
+print(json.dumps({{
+    "loaded": [name for name in {NOT_LOADED} if name in set(sys.modules) - before],
+    "process group": torch.distributed.is_available() and torch.distributed.is_initialized(),
+    "cuda": torch.cuda.is_initialized(),
+    "threads": threading.active_count() - 1,
+    "torch threads": torch.get_num_threads() - threads,
+    "generator moved": not torch.equal(generator, torch.random.get_rng_state()),
+}}))
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    expected = {
+        "loaded": [],
+        "process group": False,
+        "cuda": False,
+        "threads": 0,
+        "torch threads": 0,
+        "generator moved": False,
+    }
+    assert json.loads(result.stdout) == expected
+    assert result.stderr == ""
