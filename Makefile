@@ -52,7 +52,7 @@ lint-types: .venv-wheel/.installed
 sanitize: .venv-sanitize/.installed ## run the tests of ops/ on a build with AddressSanitizer and UBSan
 	LD_PRELOAD="$$(for library in asan ubsan stdc++; do g++ -print-file-name=lib$$library.so; done | tr '\n' ' ')" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-		.venv-sanitize/bin/python -m pytest -n $(JOBS) tests/ops $(ARGS)
+		.venv-sanitize/bin/python -m pytest -n $(JOBS) -m "not uninstrumented" tests/ops $(ARGS)
 
 dgl-test: .venv-dgl/.installed ## run the tests of ops/ and of DGL interoperation on the same wheel under torch 2.2.1
 	.venv-dgl/bin/pytest tests/ops tests/dgl $(ARGS)

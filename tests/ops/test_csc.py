@@ -94,6 +94,7 @@ print(peak / output)
 """
 
 
+@pytest.mark.uninstrumented
 @pytest.mark.parametrize("num_threads", [1, 4])
 def test_peak_memory_is_within_a_fifth_of_the_output(num_threads):
     """Peak resident memory of a fresh process over an edge list of 12 million edges (an output of 98 MB)."""
