@@ -28,6 +28,7 @@ void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, ch
                        "; the feature may be shorter than the graph");
   }
   if (source.row_bytes == 0) return;  // nothing to copy, and the arrays may have no memory at all
+  if (source.row_bytes == 0) return;
   const auto row = [&](std::size_t i) { return source.data + static_cast<std::ptrdiff_t>(ids[i]) * source.row_stride; };
   const std::size_t prefetch_bytes = std::min(source.row_bytes, kMaxPrefetchBytes);
   const auto prefetch = [&](std::size_t i) {

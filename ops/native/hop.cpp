@@ -55,8 +55,12 @@ void sample_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std
     const std::size_t size = positions.size();
     const std::size_t max_picks = picker.max_picks(row.degree);
     positions.ensure_spare(max_picks);
-    if (Picker::kReturnsWeights) piece.weights.ensure_spare(max_picks);
-    const std::size_t count = picker(frontier[i], row, positions.data() + size, piece.weights.data() + size);
+    float* weights = nullptr;
+    if (Picker::kReturnsWeights) {
+      piece.weights.ensure_spare(max_picks);
+      weights = piece.weights.data() + size;
+    }
+    const std::size_t count = picker(frontier[i], row, positions.data() + size, weights);
     if (Picker::kReturnsWeights) piece.weights.resize(size + count);
     positions.resize(size + count);
     counts[i] = static_cast<std::int64_t>(count);
