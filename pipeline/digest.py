@@ -62,4 +62,4 @@ def _bytes_of(array: Tensor | np.ndarray) -> memoryview:
         # Through uint8, because numpy knows neither bfloat16 nor the 8-bit floats.
         flat = array.detach().cpu().contiguous().reshape(-1)
         array = flat.view(torch.uint8).numpy()
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

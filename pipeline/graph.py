@@ -19,9 +19,9 @@ from headrace.ops.sample import BlockSampler, check_weights
 from headrace.pipeline.arrays import as_ids, as_rows, describe
 from headrace.pipeline.digest import sampled_digest
 from headrace.pipeline.graph_sources import EdgeList, edges_from_dgl, edges_from_pyg, edges_from_scipy
-from headrace.pipeline.type_offsets import TypeName, TypeOffsets, as_type_offsets, check_edge_ends
+from headrace.pipeline.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
-Types = TypeOffsets | Mapping[TypeName, int] | Mapping[str, int]
+Types = TypeOffsets | TypeCounts
 
 
 @dataclass(frozen=True, eq=False, repr=False)

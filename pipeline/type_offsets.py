@@ -11,6 +11,8 @@ from torch import Tensor
 from headrace.ops.errors import GraphError
 
 TypeName = str | tuple[str, str, str]
+# The keys of a Mapping are invariant: one spelling for node types, edge types and a mixture.
+TypeCounts = Mapping[str, int] | Mapping[tuple[str, str, str], int] | Mapping[TypeName, int]
 """A node type is a string; an edge type is a (source type, relation, destination type) triple, or a string."""
 
 
@@ -57,7 +59,7 @@ class TypeOffsets:
         object.__setattr__(self, "offsets", offsets.detach().cpu())
 
     @classmethod
-    def from_counts(cls, counts: Mapping[TypeName, int] | Mapping[str, int]) -> TypeOffsets:
+    def from_counts(cls, counts: TypeCounts) -> TypeOffsets:
         """Build the offsets from the number of ids of each type, in the order of the mapping.
 
         Raises
@@ -124,9 +126,7 @@ class TypeOffsets:
         return "TypeOffsets(" + ", ".join(f"{name!r}: {count}" for name, count in counts) + ")"
 
 
-def as_type_offsets(
-    types: TypeOffsets | Mapping[TypeName, int] | Mapping[str, int] | None, num_ids: int, what: str
-) -> TypeOffsets | None:
+def as_type_offsets(types: TypeOffsets | TypeCounts | None, num_ids: int, what: str) -> TypeOffsets | None:
     """Accept offsets, counts or nothing, and check that they cover an id space of `num_ids` exactly.
 
     Raises
