@@ -26,7 +26,7 @@ using OutArray = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 template <class T>
 OutArray<T> to_numpy(Buffer<T>&& buffer) {
   const std::size_t size = buffer.size();
-  buffer.ensure_spare(1);  // so that an empty array has an address too
+  if (size == 0) buffer.ensure_spare(1);  // so that an empty array has an address too
   T* const data = buffer.release();
   const nb::capsule owner(data, [](void* memory) noexcept { std::free(memory); });
   return OutArray<T>(data, {size}, owner);

@@ -21,8 +21,8 @@ nb::tuple place(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, s
   Buffer<EdgeId> edge_ids;
   {
     const nb::gil_scoped_release release;
-    indices.resize(num_edges);
-    if (!sorted) edge_ids.resize(num_edges);
+    indices = Buffer<Index>::long_lived(num_edges);
+    if (!sorted) edge_ids = Buffer<EdgeId>::long_lived(num_edges);
     place_edges(src, dst, num_edges, num_nodes, indptr.data(), indices.data(), edge_ids.data(), num_threads);
   }
   nb::object ids = nb::none();
@@ -40,7 +40,7 @@ nb::tuple coo_to_csc(const StridedArray<Id>& src_array, const StridedArray<Id>& 
   bool sorted = false;
   {
     const nb::gil_scoped_release release;
-    indptr.resize(num_nodes + 1);
+    indptr = Buffer<std::int64_t>::long_lived(num_nodes + 1);
     sorted = count_rows(src, dst, num_edges, num_nodes, indptr.data(), num_threads);
   }
   const auto finish = [&](auto placer) {

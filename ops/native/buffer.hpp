@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "huge_pages.hpp"
+
 namespace headrace {
 
 template <class T>
@@ -18,6 +20,15 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(std::size_t size) { resize(size); }
+  // A buffer that will be read at random for long, see huge_pages.hpp.
+  static Buffer long_lived(std::size_t size) {
+    if (size > max_size()) throw std::bad_alloc();
+    Buffer buffer;
+    buffer.data_ = static_cast<T*>(allocate_huge(std::max<std::size_t>(size, 1) * sizeof(T)));
+    buffer.size_ = size;
+    buffer.capacity_ = std::max<std::size_t>(size, 1);
+    return buffer;
+  }
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),

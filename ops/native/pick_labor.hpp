@@ -7,10 +7,11 @@
 #include <cstdint>
 
 #include "bounded.hpp"
+#include "buffer.hpp"
 #include "graph.hpp"
+#include "labor_variates.hpp"
 #include "pick_uniform.hpp"
 #include "select_smallest.hpp"
-#include "stream.hpp"
 
 namespace headrace {
 
@@ -31,8 +32,7 @@ class LaborExactPicker {
     if (fanout_ == 0) return 0;
     const auto degree = static_cast<std::size_t>(row.degree);
     std::uint64_t* const variates = selector_.keys(degree);
-    const Index* const sources = indices_ + row.start;
-    for (std::size_t i = 0; i < degree; ++i) variates[i] = labor_variate(key_, static_cast<std::uint64_t>(sources[i]));
+    labor_variates(key_, indices_ + row.start, degree, variates);
     std::size_t picked = 0;
     selector_.select(static_cast<std::size_t>(fanout_),
                      [&](std::size_t i) { positions[picked++] = row.start + static_cast<std::int64_t>(i); });
@@ -60,12 +60,16 @@ class LaborPoissonPicker {
 
   std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
+    if (fanout_ == 0) return 0;
+    const auto degree = static_cast<std::size_t>(row.degree);
+    variates_.resize(degree);
+    labor_variates(key_, indices_ + row.start, degree, variates_.data());
+    // floor(r * degree / 2^64) < fanout, with one division per row in place of one product per edge
+    const auto largest = static_cast<std::uint64_t>(((static_cast<uint128>(fanout_) << 64) - 1) / row.degree);
     std::size_t picked = 0;
-    for (std::uint64_t i = 0; i < row.degree; ++i) {
-      const std::int64_t position = row.start + static_cast<std::int64_t>(i);
-      const std::uint64_t variate = labor_variate(key_, static_cast<std::uint64_t>(indices_[position]));
-      positions[picked] = position;
-      picked += mulhi64(variate, row.degree) < fanout_ ? 1 : 0;
+    for (std::size_t i = 0; i < degree; ++i) {
+      positions[picked] = row.start + static_cast<std::int64_t>(i);
+      picked += variates_[i] <= largest ? 1 : 0;
     }
     return picked;
   }
@@ -74,6 +78,7 @@ class LaborPoissonPicker {
   const Index* indices_;
   std::uint64_t key_;
   std::uint64_t fanout_;
+  Buffer<std::uint64_t> variates_;
 };
 
 }  // namespace headrace

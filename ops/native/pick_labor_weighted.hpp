@@ -7,10 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "buffer.hpp"
 #include "graph.hpp"
+#include "labor_variates.hpp"
 #include "pick_weighted.hpp"
 #include "select_smallest.hpp"
-#include "stream.hpp"
 #include "unit_interval.hpp"
 #include "weights.hpp"
 
@@ -40,6 +41,12 @@ class LaborWeightedPicker {
     if (fanout_ == 0) return 0;
     double total = 0.0;
     for (std::size_t i = 0; i < count; ++i) total += weights_[positions[i]];
+    const auto degree = static_cast<std::size_t>(row.degree);
+    variates_.resize(degree);
+    labor_variates(key_, indices_ + row.start, degree, variates_.data());
+    const auto variate = [&](std::int64_t position) {
+      return unit_interval(variates_[static_cast<std::size_t>(position - row.start)]);
+    };
     const auto fanout = static_cast<double>(fanout_);
     std::size_t picked = 0;
     if (exact_) {
@@ -58,10 +65,6 @@ class LaborWeightedPicker {
   }
 
  private:
-  double variate(std::int64_t position) const {
-    return unit_interval(labor_variate(key_, static_cast<std::uint64_t>(indices_[position])));
-  }
-
   // A / pi = max(A, A_*s / fanout); `smallest` is 0 where every pi is 1.
   void scale(const std::int64_t* positions, std::size_t count, double smallest, float* weights) const {
     double sum = 0.0;
@@ -76,6 +79,7 @@ class LaborWeightedPicker {
   std::uint64_t key_;
   std::uint64_t fanout_;
   bool exact_;
+  Buffer<std::uint64_t> variates_;
   SmallestSelector selector_;
 };
 

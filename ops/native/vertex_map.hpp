@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <new>
 
+#include "huge_pages.hpp"
 #include "prefetch.hpp"
 
 namespace headrace {
@@ -20,9 +20,8 @@ class VertexMap {
   explicit VertexMap(std::size_t num_vertices, std::uint32_t last_epoch = 0)
       : num_vertices_(num_vertices),
         epoch_(last_epoch),
-        // calloc: the system hands out zero pages lazily, so vertices never sampled cost no memory.
-        slots_(static_cast<std::uint64_t*>(std::calloc(num_vertices == 0 ? 1 : num_vertices, sizeof(std::uint64_t)))) {
-    if (slots_ == nullptr) throw std::bad_alloc();
+        slots_(static_cast<std::uint64_t*>(allocate_huge(num_vertices * sizeof(std::uint64_t)))) {
+    std::memset(slots_.get(), 0, num_vertices * sizeof(std::uint64_t));
   }
 
   // Forget every vertex.
