@@ -8,6 +8,7 @@ export DGLBACKEND := pytorch
 
 PYTHON ?= python3
 DATA ?=
+BENCH ?= sampling
 ARGS ?=
 # Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down.
 JOBS ?= 2
@@ -24,10 +25,11 @@ CLANG_FORMATTED := $(shell find ops cuda tests -name '*.[ch]pp' -o -name '*.cu' 
 .NOTPARALLEL:
 
 help: ## list the targets
-	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1@/p' Makefile | awk -F@ '{ printf "  %-20s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1@/p' Makefile | awk -F@ '{ printf "  %-20s %s\n", $$1, $$2 }' | sed 's/\$$(BENCH)/$(BENCH)/'
 
+# Examples and benchmarks import the files beside them: here the folder of the script belongs on the path.
 demo: .venv/.installed ## train on a generated graph, or on DATA=file.npz; ARGS="--sampler labor" and more
-	.venv/bin/python examples/node_classification.py $(if $(DATA),--data "$(DATA)") $(ARGS)
+	env -u PYTHONSAFEPATH .venv/bin/python examples/node_classification.py $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 test: .venv/.installed ## run the tests that need no DGL; ARGS="-k name" and more go to pytest
 	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl $(ARGS)
@@ -44,7 +46,7 @@ lint-native: .venv/.installed
 # Types are checked on what users install: there the package has its own name, which it has not in this tree.
 lint-types: .venv-wheel/.installed
 	.venv/bin/mypy --python-executable .venv-wheel/bin/python --strict --package headrace
-	MYPYPATH=tests:bench .venv/bin/mypy --python-executable .venv-wheel/bin/python --explicit-package-bases \
+	MYPYPATH=tests:bench:examples .venv/bin/mypy --python-executable .venv-wheel/bin/python --explicit-package-bases \
 		--check-untyped-defs tests examples bench
 
 # The runtimes come first in the process, and libstdc++ before torch brings it, so that its exceptions are intercepted.
@@ -57,8 +59,8 @@ sanitize: .venv-sanitize/.installed ## run the tests of ops/ on a build with Add
 dgl-test: .venv-dgl/.installed ## run the tests of ops/ and of DGL interoperation on the same wheel under torch 2.2.1
 	.venv-dgl/bin/pytest tests/ops tests/dgl $(ARGS)
 
-bench: .venv/.installed ## time sampling and gathering; ARGS="--shape products --json result.json" and more
-	.venv/bin/python bench/sampling.py $(ARGS)
+bench: .venv/.installed ## run bench/$(BENCH).py; ARGS="--shape products --json result.json" and more
+	env -u PYTHONSAFEPATH .venv/bin/python bench/$(BENCH).py $(ARGS)
 
 peers: peers-graphbolt peers-torch-sparse ## build the environments of the libraries that bench compares with
 

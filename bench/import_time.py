@@ -1,0 +1,38 @@
+"""`import headrace` beyond `import torch`: the median over fresh processes, against a budget of 50 ms."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from harness import arguments, describe_machine, interleave, print_table, write_json
+
+BUDGET_MS = 50.0
+PROGRAM = """
+import time
+import torch
+started = time.perf_counter()
+import headrace
+print(time.perf_counter() - started)
+"""
+
+
+def import_headrace(_: int) -> Mapping[str, float]:
+    result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    return {"time": float(result.stdout) * 1e3}
+
+
+def main() -> int:
+    options = arguments(__doc__ or "").parse_args()
+    print(describe_machine(["headrace", "torch"]))
+    records = interleave("import", "after torch", {"headrace": import_headrace}, rounds=options.rounds, threads=1)
+    print_table(records)
+    write_json(options.json, records)
+    median = records[0].median
+    print(f"\n{'within' if median < BUDGET_MS else 'OVER'} the budget of {BUDGET_MS:.0f} ms")
+    return int(median >= BUDGET_MS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
