@@ -149,7 +149,8 @@ def from_ogb(name: str) -> Dataset:
     graph, labels = data[0]
     split = data.get_idx_split()
     num_nodes = int(graph["num_nodes"])
-    src, dst = undirected(*torch.from_numpy(graph["edge_index"]), num_nodes)
+    one, two = torch.from_numpy(graph["edge_index"])
+    src, dst = undirected(one, two, num_nodes)
     return Dataset(
         name,
         src,

@@ -94,12 +94,14 @@ class GcnLayer(nn.Module):
 
 
 class Network(nn.Module):
-    """Layers of one kind. GraphSAGE starts with a linear map, so that messages are as narrow as the hidden layers."""
+    """Layers of one kind. GraphSAGE starts with a linear map, so that messages are as narrow as its hidden layers."""
 
     def __init__(self, kind: str, num_in: int, num_hidden: int, num_out: int, num_layers: int, dropout: float) -> None:
         super().__init__()
         layer = GcnLayer if kind == "gcn" else SageLayer if SAGEConv is None else PygSageLayer
-        self.first = nn.Identity() if kind == "gcn" else nn.Linear(num_in, num_hidden)
+        self.first = (
+            nn.Identity() if kind == "gcn" else nn.Sequential(nn.LayerNorm(num_in), nn.Linear(num_in, num_hidden))
+        )
         widths = [num_in if kind == "gcn" else num_hidden, *[num_hidden] * (num_layers - 1), num_out]
         self.layers = nn.ModuleList(layer(*pair) for pair in itertools.pairwise(widths))
         self.dropout = nn.Dropout(dropout)

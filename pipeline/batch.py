@@ -28,8 +28,8 @@ class MiniBatch:
     """Seeds, their sampled neighbourhood and its features.
 
     Frozen: stages make the next batch with `replace`. Fields that no stage has written yet are empty.
-    Row i of the model's output belongs to destination i of ``blocks[-1]``. Destinations are the *unique* seeds in order
-    of first occurrence, so when seeds repeat, ``out[batch.seed_index]`` are the rows that match ``seeds`` and ``y``.
+    The destinations of ``blocks[-1]``, and so the rows of a model's output, begin with the *unique* seeds in order of
+    first occurrence: ``out[batch.seed_index]`` are the rows that match ``seeds`` and ``y``, also when seeds repeat.
 
     Parameters
     ----------
@@ -129,7 +129,13 @@ class MiniBatch:
         )
 
     def pin_memory(self) -> MiniBatch:
-        """Return the batch in page-locked memory, from where ``to(device, non_blocking=True)`` overlaps with work."""
+        """Return the batch in page-locked memory, from where ``to(device, non_blocking=True)`` overlaps with work.
+
+        Raises
+        ------
+        RuntimeError
+            If there is no accelerator to pin memory for.
+        """
         return self._map(Tensor.pin_memory, Block.pin_memory)
 
     def to_pyg(self) -> Any:
@@ -143,9 +149,10 @@ class MiniBatch:
         Sampled with ``expand="new"``, the edges are the sample, grouped hop by hop. Sampled with ``expand="all"``, hops
         overlap, since every hop samples again for the nodes already there: the result is the *union* of the hops'
         edges, from the seeds outward, without edges that an earlier hop brought, and ``num_sampled_edges`` counts
-        what each hop added. Edges lead only from nodes of a hop or nearer to nodes nearer to the seeds, so
-        ``trim_to_layer`` is valid either way; but a model on the union sees up to one fanout per hop for a node near
-        the seeds, not the block of its layer. Use ``blocks`` (or ``expand="new"``) for the exact fanouts.
+        what each hop added. ``trim_to_layer`` is valid either way. On the union it matters, though, unless all fanouts
+        are -1: a node that several hops sampled for has up to that many fanouts of edges, and trimmed layers see
+        those of the hops up to their own (the last layer exactly its block), untrimmed ones all. Use ``blocks`` or
+        ``expand="new"`` for exact fanouts.
 
         Raises
         ------

@@ -88,7 +88,13 @@ class Block:
         )
 
     def pin_memory(self) -> Block:
-        """Return the block in page-locked memory, from where copies to a GPU can overlap with work."""
+        """Return the block in page-locked memory, from where copies to a GPU can overlap with work.
+
+        Raises
+        ------
+        RuntimeError
+            If there is no accelerator to pin memory for.
+        """
         return Block(
             indptr=self.indptr.pin_memory(),
             indices=self.indices.pin_memory(),

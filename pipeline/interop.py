@@ -27,7 +27,8 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     data.n_id = batch.n_id
     if hops and all(block.edge_ids is not None for block in hops):
         data.e_id = _join([block.edge_ids for block in hops if block.edge_ids is not None], kept)
-    data.batch_size = hops[0].num_dst if hops else batch.num_seeds
+    # The shared block of expand="new" has more destinations than seeds.
+    data.batch_size = batch.num_sampled_nodes[0] if batch.num_sampled_nodes else batch.num_seeds
     data.input_id = batch.item_index
     data.num_sampled_nodes = list(batch.num_sampled_nodes)
     data.num_sampled_edges = (

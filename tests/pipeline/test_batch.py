@@ -97,7 +97,7 @@ def variations():
 
 
 def test_digest_sees_every_field():
-    digests = {}
+    digests: dict[str, str] = {}
     for name, changed in variations():
         assert changed.digest() not in digests, f"{name} equals {digests.get(changed.digest())}"
         digests[changed.digest()] = name
@@ -126,3 +126,11 @@ def test_repr_shows_shapes_not_values():
         "  blocks[0]=Block(4 -> 3 nodes, 2 edges),\n"
         "  blocks[1]=Block(3 -> 1 nodes, 2 edges))"
     )
+
+
+def test_pin_memory():
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match=r"accelerator|CUDA"):
+            batch().pin_memory()
+        return
+    assert all(tensor.is_pinned() for _, tensor in batch().pin_memory()._named_tensors())
