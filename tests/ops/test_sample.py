@@ -377,3 +377,8 @@ def test_refuses_bad_weights(weights, message, num_threads):
 def test_refuses_weights_whose_sum_overflows():
     with pytest.raises(GraphError, match="in-edges of node 0 sum to infinity"):
         check_weights(torch.tensor([0, 2]), torch.tensor([1e308, 1e308], dtype=torch.float64))
+
+
+def test_more_picks_than_memory_can_hold_is_an_error_not_a_crash():
+    with pytest.raises(MemoryError):
+        sample_hop(INDPTR, INDICES, torch.tensor([0]), NeighborRule(2**62, replace=True), 0)
