@@ -47,5 +47,5 @@ def test_nothing_is_missing():
 
 def test_rule_kinds():
     (kinds,) = (node for node in STUB.body if isinstance(node, ast.ClassDef) and node.name == "RuleKind")
-    names = [line.targets[0].id for line in kinds.body if isinstance(line, ast.Assign)]
+    names = [ast.unparse(line.targets[0]) for line in kinds.body if isinstance(line, ast.Assign)]
     assert names == [kind.name for kind in _native.RuleKind]
