@@ -230,14 +230,16 @@ def train(options: argparse.Namespace, data: datasets.Dataset, *, quiet: bool = 
         start = time.perf_counter()
         model.train()
         for batch in loader:
-            out = model(batch)[batch.seed_index]
-            loss = F.cross_entropy(out, batch.y, reduction="sum")
+            assert batch.y is not None  # the plan fetches labels
+            out, y = model(batch)[batch.seed_index], batch.y
+            assert y is not None  # Because the loader fetches labels.
+            loss = F.cross_entropy(out, y, reduction="sum")
             optimiser.zero_grad()
             (loss / batch.num_global_seeds).backward()
             optimiser.step()
 
             progress.loss += loss.item()
-            progress.correct += int((out.argmax(dim=1) == batch.y).sum())
+            progress.correct += int((out.argmax(dim=1) == y).sum())
             progress.seen += batch.num_seeds
             if options.log_batches:
                 with options.log_batches.open("a") as log:

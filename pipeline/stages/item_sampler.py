@@ -49,7 +49,7 @@ class ItemSampler(SourceStage):
 
     verb: ClassVar[str] = "item_sampler"
 
-    items: ItemSet
+    items: Any  # every spelling that ItemSet.of takes; an ItemSet once constructed
     batch_size: int | None = field(default=None, kw_only=True)
     batch_size_per_rank: int | None = field(default=None, kw_only=True)
     shuffle: bool = field(default=False, kw_only=True)
