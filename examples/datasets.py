@@ -62,8 +62,8 @@ def block_model(
     num_classes: int = 16,
     num_features: int = 64,
     mean_degree: float = 16,
-    mixing: float = 0.35,
-    noise: float = 3.0,
+    mixing: float = 0.5,
+    noise: float = 4.0,
     seed: int = 0,
 ) -> Dataset:
     """Draw a degree-corrected stochastic block model (arXiv:1008.3926) with informative features.

@@ -48,6 +48,8 @@ def test_heterogeneous():
     source.edges["follows"].data["w"] = torch.tensor([1.0, 2.0])
     source.edges["plays"].data["w"] = torch.tensor([3.0, 4.0, 5.0])
     graph = hr.Graph.from_dgl(source)
+    assert graph.node_types is not None
+    assert graph.edge_types is not None
     assert graph.node_types == hr.TypeOffsets.from_counts({name: source.num_nodes(name) for name in source.ntypes})
     assert graph.edge_types.names == tuple(source.canonical_etypes)
     expected = set()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -118,13 +120,15 @@ def test_types_split_one_id_space():
         node_types={"user": 2, "item": 2},
         edge_types={("user", "buys", "item"): 2, ("item", "bought", "user"): 2},
     )
+    assert graph.node_types is not None
+    assert graph.edge_types is not None
     assert graph.node_types.id_range("item") == range(2, 4)
     assert graph.edge_types.id_range(("item", "bought", "user")) == range(2, 4)
     assert "node_types=['user', 'item']" in repr(graph)
 
 
 def test_frozen_and_attributes_read_only():
-    graph = hr.Graph.from_coo([0], [0], edge_attrs={"w": [1.0]})
+    graph: Any = hr.Graph.from_coo([0], [0], edge_attrs={"w": [1.0]})
     with pytest.raises(AttributeError):
         graph.indptr = torch.zeros(2)
     with pytest.raises(TypeError):
@@ -221,13 +225,14 @@ def test_from_csc_refuses(arguments, message):
 def test_the_plain_constructor_checks_dtypes_and_lengths():
     indptr, indices = torch.tensor([0, 1]), torch.tensor([0], dtype=torch.int32)
     assert hr.Graph(indptr, indices).num_edges == 1
-    for arguments, message in [
+    refused: list[tuple[Any, str]] = [
         ((indptr.int(), indices), "indptr of int64"),
         ((torch.tensor([0]), indices), "empty graph"),
         ((indptr, indices.float()), "indices of int32 or int64"),
         ((indptr, indices, torch.tensor([0, 1])), "edge_permutation to have 1 rows"),
         ((indptr.to("meta"), indices), "CPU memory"),
-    ]:
+    ]
+    for arguments, message in refused:
         with pytest.raises(hr.GraphError, match=message):
             hr.Graph(*arguments)
 

@@ -79,6 +79,7 @@ class TestPyg:
         data["actor", "to", "movie"].edge_weight = torch.tensor([4.0, 5.0])
         graph = hr.Graph.from_pyg(data)
         assert graph.node_types == hr.TypeOffsets.from_counts({"movie": 3, "actor": 2})
+        assert graph.edge_types is not None
         assert graph.edge_types.names == (("movie", "to", "actor"), ("actor", "to", "movie"))
         edges = set()
         dst = torch.repeat_interleave(torch.arange(5), graph.in_degrees())
