@@ -23,6 +23,10 @@ def _no_ids() -> Tensor:
     return torch.empty(0, dtype=torch.int64)
 
 
+def _make_batch(values: dict[str, Any]) -> MiniBatch:
+    return MiniBatch(**values)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class MiniBatch:
     """Seeds, their sampled neighbourhood and its features.
@@ -216,6 +220,11 @@ class MiniBatch:
             edge={name: tuple(map(of_tensor, tensors)) for name, tensors in self.edge.items()},
             blocks=tuple(map(of_block, self.blocks)),
         )
+
+    def __reduce__(self) -> tuple[Callable[..., MiniBatch], tuple[Any, ...]]:
+        # Read-only views of mappings cannot be pickled; the constructor makes them again.
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        return _make_batch, ({**values, "node": dict(self.node), "edge": dict(self.edge)},)
 
     def __repr__(self) -> str:
         lines = [f"MiniBatch(epoch={self.epoch}, index={self.index}, seeds={describe(self.seeds)}"]

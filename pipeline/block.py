@@ -136,6 +136,10 @@ class Block:
         """
         return interop.block_to_dgl(self)
 
+    def __reduce__(self) -> tuple[type[Block], tuple[Any, ...]]:
+        # Without `edge_index`, which is made anew from the others.
+        return type(self), (self.indptr, self.indices, self.num_src, self.num_dst, self.edge_ids, self.weight)
+
     def __repr__(self) -> str:
         device = "" if self.indptr.device.type == "cpu" else f", {self.indptr.device}"
         weight = "" if self.weight is None else ", weighted"

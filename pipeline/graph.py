@@ -348,6 +348,17 @@ class Graph:
     def __hash__(self) -> int:
         return hash((self.num_nodes, self.num_edges))
 
+    def __reduce__(self) -> tuple[type[Graph], tuple[Any, ...]]:
+        # Neither read-only views of mappings nor the sampler kept with the graph can be pickled, nor need they be.
+        return type(self), (
+            self.indptr,
+            self.indices,
+            self.edge_permutation,
+            dict(self.edge_attrs),
+            self.node_types,
+            self.edge_types,
+        )
+
     def __repr__(self) -> str:
         parts = [f"num_nodes={self.num_nodes}", f"num_edges={self.num_edges}"]
         if self.edge_attrs:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 
 import pytest
 import torch
@@ -134,3 +136,10 @@ def test_pin_memory():
             batch().pin_memory()
         return
     assert all(tensor.is_pinned() for _, tensor in batch().pin_memory()._named_tensors())
+
+
+def test_pickle_and_copy():
+    assert batch().blocks[0].edge_index.shape == (2, 2)
+    for again in (pickle.loads(pickle.dumps(batch())), copy.deepcopy(batch())):  # noqa: S301 - our own bytes
+        assert again.digest() == batch().digest()
+        assert repr(again) == repr(batch())

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -246,3 +248,13 @@ def test_bad_input_changes_nothing(edges):
         hr.Graph.from_coo(np.append(src, num_nodes).astype(src.dtype), np.append(dst, 0), num_nodes=num_nodes)
     np.testing.assert_array_equal(before[0], src)
     np.testing.assert_array_equal(before[1], dst)
+
+
+def test_pickle_and_copy():
+    graph = hr.Graph.from_coo(
+        [0, 1], [1, 0], edge_attrs={"w": [1.0, 2.0]}, node_types={"a": 1, "b": 1}, edge_types={"e": 1, "f": 1}
+    )
+    graph.block_sampler()
+    for again in (pickle.loads(pickle.dumps(graph)), copy.deepcopy(graph)):  # noqa: S301 - our own bytes
+        assert again == graph
+        assert again.edge_types == graph.edge_types

@@ -92,6 +92,18 @@ def test_six_cycle_in_breadth_first_order():
         assert data.e_id.tolist() == [2, 8, 3, 9, 1, 7, 4, 10]
 
 
+def test_counts_of_a_tree_made_by_hand():
+    # 2 seeds, 2 + 3 + 4 nodes behind them, and three nodes that nothing leads to.
+    src = [2, 3, 4, 5, 5, 6, 7, 8, 9, 10]
+    dst = [0, 1, 2, 2, 3, 3, 4, 5, 5, 6]
+    graph = hr.Graph.from_coo(src, dst, num_nodes=14)
+    for expand in ("all", "new"):
+        data = first_batch(hr.ItemSampler([0, 1]).sample_neighbor(graph, fanouts=[1, 2, 4], expand=expand)).to_pyg()
+        assert data.num_sampled_nodes == [2, 2, 3, 4]
+        assert data.num_sampled_edges == [2, 4, 4]
+        assert data.n_id.tolist() == list(range(11))
+
+
 def test_graph_without_edges_returns_only_seeds():
     graph = hr.Graph.from_coo([], [], num_nodes=4)
     data = first_batch(hr.ItemSampler([3, 1]).sample_neighbor(graph, fanouts=[2, 2])).to_pyg()
