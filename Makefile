@@ -14,7 +14,7 @@ ARGS ?=
 JOBS ?= 2
 
 NATIVE := CMakeLists.txt $(wildcard ops/native/*)
-PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name py.typed -o -name '*.cu*')
+PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
 CLANG_FORMATTED := $(shell find ops cuda tests -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help demo test lint lint-python lint-native lint-types sanitize dgl-test bench peers peers-graphbolt \
@@ -127,7 +127,8 @@ endef
 	.venv-dgl/bin/pip install --quiet --no-deps --force-reinstall dist/headrace-*.whl
 	touch $@
 
-.venv-torch-sparse/.installed: constraints.txt pyproject.toml | .venv/.installed
+# Compiling takes too long to repeat for every change of an environment: remove .venv-torch-sparse after one of torch.
+.venv-torch-sparse/.installed: | .venv/.installed
 	$(call environment_over_main,.venv-torch-sparse)
 	MAX_JOBS=$(JOBS) .venv/bin/pip --python .venv-torch-sparse/bin/python install --quiet --constraint constraints.txt \
 		--no-deps --no-build-isolation torch-scatter torch-sparse
