@@ -8,6 +8,7 @@
 """
 
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from headrace.ops.errors import (
     FeatureError,
@@ -19,16 +20,20 @@ from headrace.ops.errors import (
     PlanError,
     StateError,
 )
+from headrace.ops.sample import LaborRule, NeighborRule
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
 from headrace.pipeline.features import FeatureSource, FeatureStore
 from headrace.pipeline.graph import Graph
-from headrace.pipeline.loader import Loader
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.stage import MacroStage, MapStage, RunSettings, SourceStage, Stage, verb, verbs
 from headrace.pipeline.stages import ItemSampler, NodeSource
+from headrace.pipeline.stages.hop_sampler import HopSampler
 from headrace.pipeline.stats import Stats
 from headrace.pipeline.type_offsets import TypeOffsets
+
+if _TYPE_CHECKING:
+    from headrace.pipeline.loader import Loader
 
 __version__ = _version("headrace")
 
@@ -40,15 +45,18 @@ __all__ = [
     "Graph",
     "GraphError",
     "HeadraceError",
+    "HopSampler",
     "InputError",
     "ItemSampler",
     "ItemsError",
+    "LaborRule",
     "Loader",
     "LoaderError",
     "Machine",
     "MacroStage",
     "MapStage",
     "MiniBatch",
+    "NeighborRule",
     "NodeSource",
     "PlanError",
     "RunSettings",
@@ -61,3 +69,12 @@ __all__ = [
     "verb",
     "verbs",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # The loader and what runs plans are loaded when a plan is run for the first time: importing headrace stays cheap.
+    if name == "Loader":
+        from headrace.pipeline.loader import Loader
+
+        return Loader
+    raise AttributeError(f"module 'headrace' has no attribute {name!r}")

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import HeadraceError, InputError
 
 
 def describe(array: Tensor | np.ndarray) -> str:
     """Return dtype, shape and (unless CPU) device, for error messages."""
     device = f" on {array.device}" if isinstance(array, Tensor) and array.device.type != "cpu" else ""
     return f"{str(array.dtype).removeprefix('torch.')}[{', '.join(map(str, array.shape))}]{device}"
+
+
+def whole_number(value: Any, name: str, least: int, error: type[HeadraceError], most: int | None = None) -> int:
+    """Return a Python int for any kind of integer but bool.
+
+    Raises
+    ------
+    error
+        If it is not an integer, or below `least`, or above `most`. `name` says what it is.
+    """
+    limits = f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < least or (most is not None and number > most):
+        raise error(f"{name} must be {limits}; {value!r} came")
+    return number
 
 
 def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Tensor:
@@ -46,7 +66,8 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
         except (TypeError, ValueError) as cause:
             raise error(
                 f"expected {name} to be a numeric tensor or array that torch can hold, "
-                f"got {describe(values)}; convert it, e.g. with numpy.ascontiguousarray(array, 'int64')"
+                f"got {describe(values)}; "
+                "pass a copy in native byte order with positive strides: array.astype(array.dtype.newbyteorder('='))"
             ) from cause
 
 

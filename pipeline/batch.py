@@ -96,6 +96,11 @@ class MiniBatch:
         return int(self.seeds.shape[0])
 
     @property
+    def num_bytes(self) -> int:
+        """Return the bytes of all tensors of the batch."""
+        return sum(tensor.numel() * tensor.element_size() for _, tensor in self._named_tensors())
+
+    @property
     def x(self) -> Tensor:
         """Return ``node["x"]``.
 

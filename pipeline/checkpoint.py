@@ -9,6 +9,9 @@ from headrace.pipeline.errors import StateError
 
 FORMAT = 1
 
+#: Epochs are 32-bit words of the random streams' counters.
+LAST_EPOCH = (1 << 32) - 1
+
 
 def make_state(
     *, epoch: int, source: Mapping[str, Any] | None, batch_size: int | None, plan: dict[str, str]
@@ -17,23 +20,24 @@ def make_state(
     return {"format": FORMAT, "epoch": epoch, "source": source, "batch_size": batch_size, "plan": dict(plan)}
 
 
-def check_state(state: Mapping[str, Any], *, batch_size: int | None, plan: dict[str, str]) -> None:
-    """Refuse a state that another plan made.
+def check_state(
+    state: Mapping[str, Any], *, num_batches: int | None, batch_size: int | None, plan: dict[str, str]
+) -> None:
+    """Refuse a state that another plan made, or that no loader made.
 
     Raises
     ------
     StateError
-        Naming the first stage that differs.
+        Naming the first stage that differs, or the value that cannot be.
     """
     if not isinstance(state, Mapping) or not {"format", "epoch", "source", "batch_size", "plan"} <= set(state):
         raise StateError("this is not the state of a headrace loader: pass what loader.state_dict() returned")
     if state["format"] != FORMAT:
         raise StateError(f"the state has format {state['format']}; this version reads format {FORMAT}")
     theirs = state["plan"]
-    if list(theirs) != list(plan):
-        raise StateError(
-            f"the state is of another plan: its stages are {', '.join(theirs)}; this plan has {', '.join(plan)}"
-        )
+    if not isinstance(theirs, Mapping) or list(theirs) != list(plan):
+        names = ", ".join(map(str, theirs)) if isinstance(theirs, Mapping) else repr(theirs)
+        raise StateError(f"the state is of another plan: its stages are {names}; this plan has {', '.join(plan)}")
     for stage, digest in plan.items():
         if theirs[stage] != digest:
             raise StateError(
@@ -45,3 +49,15 @@ def check_state(state: Mapping[str, Any], *, batch_size: int | None, plan: dict[
             f"the state counts batches of {state['batch_size']} items over all ranks, this loader makes batches of "
             f"{batch_size}; set batch_size (not batch_size_per_rank) to resume with another number of ranks"
         )
+    _check_whole("epoch", state["epoch"], LAST_EPOCH)
+    source = state["source"]
+    if source is not None:
+        if not isinstance(source, Mapping) or "batch" not in source:
+            raise StateError(f"the state's source must be None or hold a batch; {source!r} came")
+        _check_whole("batch", source["batch"], num_batches)
+
+
+def _check_whole(name: str, value: object, largest: int | None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0 or (largest is not None and value > largest):
+        limit = "" if largest is None else f" and at most {largest}"
+        raise StateError(f"the state's {name} must be an integer of at least 0{limit}; {value!r} came")

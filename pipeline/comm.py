@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch.distributed
 
 from headrace.ops.errors import PlanError
+from headrace.pipeline.arrays import whole_number
 
 
 def place_of_process(rank: int | None, world_size: int | None) -> tuple[int, int]:
@@ -21,6 +22,5 @@ def place_of_process(rank: int | None, world_size: int | None) -> tuple[int, int
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
         return 0, 1
-    if not 0 <= rank < world_size:
-        raise PlanError(f"rank must be in [0, world_size); rank={rank}, world_size={world_size} came")
-    return rank, world_size
+    world_size = whole_number(world_size, "world_size", 1, PlanError)
+    return whole_number(rank, "rank", 0, PlanError, world_size - 1), world_size

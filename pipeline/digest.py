@@ -19,6 +19,13 @@ SAMPLED_ABOVE_BYTES = 4 << 20
 SAMPLE_ROWS = 4096
 
 
+def equal(left: Tensor | None, right: Tensor | None) -> bool:
+    """Whether two tensors (or absences) are equal in dtype, shape and every value."""
+    if left is None or right is None:
+        return left is right
+    return left is right or (left.dtype == right.dtype and torch.equal(left, right))
+
+
 def exact_digest(arrays: Iterable[tuple[str, Tensor]]) -> str:
     """Hash names, dtypes, shapes and every byte of the tensors (any device); 32 hexadecimal digits of SHA-256."""
     state = hashlib.sha256()

@@ -14,12 +14,15 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError
 from headrace.ops.gather import gather_rows
 from headrace.pipeline.arrays import as_cpu_tensor
-from headrace.pipeline.digest import sampled_digest
+from headrace.pipeline.digest import equal, sampled_digest
 
 
 @runtime_checkable
 class FeatureSource(Protocol):
-    """Rows addressed by id. Anything with these members can stand in a `FeatureStore`."""
+    """Rows addressed by id. Anything with these members can stand in a `FeatureStore`.
+
+    Prefetching calls `read` from several threads at once.
+    """
 
     @property
     def num_rows(self) -> int:
@@ -103,6 +106,14 @@ class ArraySource:
     @cached_property
     def _content_digest(self) -> str:
         return sampled_digest([("rows", self._tensor)])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ArraySource):
+            return NotImplemented
+        return equal(self._tensor, other._tensor)
+
+    def __hash__(self) -> int:
+        return hash(self.shape)
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
@@ -206,6 +217,14 @@ class FeatureStore:
         ]
         text = np.frombuffer("\n".join(names).encode(), dtype=np.uint8)
         return sampled_digest([("features", text)])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FeatureStore):
+            return NotImplemented
+        return self is other or (self.node == other.node and self.edge == other.edge)
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.node), tuple(self.edge)))
 
     def __repr__(self) -> str:
         return f"FeatureStore(node={self.node!r}, edge={self.edge!r})"

@@ -17,7 +17,7 @@ from headrace.ops.errors import GraphError
 from headrace.ops.gather import gather_rows
 from headrace.ops.sample import BlockSampler, check_weights
 from headrace.pipeline.arrays import as_ids, as_rows, describe
-from headrace.pipeline.digest import sampled_digest
+from headrace.pipeline.digest import equal, sampled_digest
 from headrace.pipeline.graph_sources import EdgeList, edges_from_dgl, edges_from_pyg, edges_from_scipy
 from headrace.pipeline.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
@@ -29,9 +29,8 @@ class Graph:
     """A directed graph: for each node the nodes that send it messages.
 
     The in-neighbours of node v are ``indices[indptr[v]:indptr[v + 1]]``. Build one with `from_coo`, `from_csc`,
-    `from_scipy`, `from_pyg` or `from_dgl`, which check every value; this constructor checks dtypes, lengths
-    and devices only. Graphs live in CPU memory in this version: tensors on another device are refused.
-    Arrays that are already right are kept by reference, not copied: do not change them afterwards.
+    `from_scipy`, `from_pyg` or `from_dgl`. Graphs live in CPU memory in this version: tensors on another device are
+    refused. Arrays that are already right are kept by reference, not copied: do not change them afterwards.
 
     Parameters
     ----------
@@ -78,6 +77,7 @@ class Graph:
             )
         if self.edge_permutation is not None:
             as_rows(self.edge_permutation, self.num_edges, "edge_permutation", GraphError)
+        check_csc(self.indptr, self.indices, self.num_nodes)
         attributes = _as_attributes(self.edge_attrs, self.num_edges)
         object.__setattr__(self, "edge_attrs", MappingProxyType(attributes))
         object.__setattr__(self, "node_types", as_type_offsets(self.node_types, self.num_nodes, "node_types"))
@@ -343,7 +343,15 @@ class Graph:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Graph):
             return NotImplemented
-        return self is other or self.content_digest() == other.content_digest()
+        return self is other or (
+            equal(self.indptr, other.indptr)
+            and equal(self.indices, other.indices)
+            and equal(self.edge_permutation, other.edge_permutation)
+            and self.edge_attrs.keys() == other.edge_attrs.keys()
+            and all(equal(self.edge_attrs[name], other.edge_attrs[name]) for name in self.edge_attrs)
+            and self.node_types == other.node_types
+            and self.edge_types == other.edge_types
+        )
 
     def __hash__(self) -> int:
         return hash((self.num_nodes, self.num_edges))

@@ -82,7 +82,7 @@ def edges_from_pyg(data: Any, edge_attrs: Sequence[str] | None = None) -> EdgeLi
             "Graph.from_pyg: expected data.edge_index, got data without one; "
             "if the graph is in data.adj_t, convert it: data.edge_index = torch.stack(data.adj_t.coo()[1::-1])"
         )
-    available = {name: data[name] for name in data.edge_attrs() if name != "edge_index"}
+    available = _edge_level(data, data.edge_index.shape[1], edge_attrs)
     return EdgeList(
         src=data.edge_index[0],
         dst=data.edge_index[1],
@@ -135,10 +135,29 @@ def _edges_from_hetero_data(data: Any, edge_attrs: Sequence[str] | None) -> Edge
             raise GraphError(
                 f"Graph.from_pyg: expected edge_index on edge type {name}, got none; convert its adj_t first"
             )
-        available = {key: storage[key] for key in storage.edge_attrs() if key != "edge_index"}
+        available = _edge_level(storage, storage.edge_index.shape[1], edge_attrs)
         relations.append(_Relation(tuple(name), storage.edge_index[0], storage.edge_index[1], available))
-    node_counts = {name: int(data[name].num_nodes) for name in data.node_types}
+    named = {name: None for relation in relations for name in (relation.name[0], relation.name[2])}
+    node_counts = {}
+    for name in dict.fromkeys((*data.node_types, *named)):
+        count = data[name].num_nodes
+        if count is None:
+            raise GraphError(
+                f"Graph.from_pyg: node type {name!r} does not say how many nodes it has; "
+                f"set data[{name!r}].num_nodes or give it a feature tensor"
+            )
+        node_counts[name] = int(count)
     return _join(node_counts, relations, edge_attrs, "Graph.from_pyg")
+
+
+def _edge_level(storage: Any, num_edges: int, wanted: Sequence[str] | None) -> dict[str, Any]:
+    """Return the edge-level tensors but ``edge_index``, and labels of other edges only where they are asked for."""
+    found = {name: storage[name] for name in storage.edge_attrs() if name != "edge_index"}
+    return {
+        name: value
+        for name, value in found.items()
+        if wanted is not None or not (name.startswith("edge_label") or len(value) != num_edges)
+    }
 
 
 def _join(

@@ -11,7 +11,7 @@ from headrace.ops.compact import unique_and_inverse
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.arrays import as_cpu_tensor
 from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.digest import sampled_digest
+from headrace.pipeline.digest import equal, exact_digest, sampled_digest
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -87,20 +87,20 @@ class ItemSet:
         return int(self.ids.max())
 
     def content_digest(self) -> str:
-        """Return a fingerprint of ids and labels; large arrays are sampled."""
-        parts = (
-            [("range", torch.tensor([self.ids.start, self.ids.stop, self.ids.step]))]
-            if isinstance(self.ids, range)
-            else []
-        )
-        parts += [] if isinstance(self.ids, range) else [("ids", self.ids)]
-        parts += [] if self.labels is None else [("labels", self.labels)]
-        return sampled_digest(parts)
+        """Return a fingerprint of every id (a second for each GB) and of the labels, sampled when they are many."""
+        digest = exact_digest([("ids", self._ids_tensor())])
+        return digest if self.labels is None else digest + sampled_digest([("labels", self.labels)])
+
+    def _ids_tensor(self) -> torch.Tensor:
+        if isinstance(self.ids, range):
+            return torch.tensor([self.ids.start, self.ids.stop, self.ids.step])
+        return self.ids
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ItemSet):
             return NotImplemented
-        return self is other or self.content_digest() == other.content_digest()
+        same_kind = isinstance(self.ids, range) == isinstance(other.ids, range)
+        return same_kind and torch.equal(self._ids_tensor(), other._ids_tensor()) and equal(self.labels, other.labels)
 
     def __hash__(self) -> int:
         return hash(len(self))
@@ -143,8 +143,8 @@ def _ids(items: Any) -> range | torch.Tensor:
     if isinstance(items, bool) or items is None:
         raise ItemsError(f"items must be ids, a range, a mask or pairs; {items!r} came")
     if isinstance(items, int):
-        if items < 0:
-            raise ItemsError(f"an item count must not be negative; {items} came")
+        if not 0 <= items < 1 << 63:
+            raise ItemsError(f"ItemSampler: an item count must be in [0, 2**63) and not negative; {items} came")
         return range(items)
     if isinstance(items, range):
         if len(items) > 0 and min(items[0], items[-1]) < 0:
@@ -155,8 +155,9 @@ def _ids(items: Any) -> range | torch.Tensor:
         if ids.dim() != 1:
             raise ItemsError(f"a mask of items must have one dimension [num_nodes]; shape {list(ids.shape)} came")
         return ids.nonzero().reshape(-1)
-    if ids.dtype not in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
-        raise ItemsError(f"items must be integer ids or a boolean mask; dtype {ids.dtype} came")
+    if ids.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
+        hint = "; a mask of uint8 must be made one of bool, mask.bool()" if ids.dtype == torch.uint8 else ""
+        raise ItemsError(f"ItemSampler: items must be integer ids or a boolean mask; dtype {ids.dtype} came{hint}")
     if ids.dim() not in (1, 2) or (ids.dim() == 2 and ids.shape[1] != 2):
         raise ItemsError(f"items must have shape [num_items] or [num_items, 2]; {list(ids.shape)} came")
     if ids.numel() > 0 and int(ids.min()) < 0:

@@ -10,7 +10,7 @@ from typing import Any
 from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.errors import LoaderError
-from headrace.pipeline.nodes import Work, close_node
+from headrace.pipeline.nodes import Work, close_node, stop_node
 
 
 @dataclass
@@ -125,6 +125,9 @@ class Iteration(Iterator[MiniBatch]):
             self._bar.close()
 
     def __del__(self) -> None:
-        # An iteration abandoned by break: its threads must not outlive it.
+        # An iteration abandoned by break: its threads end, but this may be one of them, so nobody waits here.
         if not getattr(self, "_finished", True):
-            self._finish()
+            self._finished = True
+            stop_node(self._node)
+            if self._bar is not None:
+                self._bar.close()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.checkpoint import check_state, make_state
+from headrace.pipeline.checkpoint import LAST_EPOCH, check_state, make_state
 from headrace.pipeline.comm import place_of_process
 from headrace.pipeline.errors import LoaderError
 from headrace.pipeline.iteration import Iteration, Position
@@ -52,15 +54,15 @@ class Loader:
         progress: bool = False,
         passes: Mapping[str, bool] | None = None,
     ) -> None:
+        if machine is not None and rank is None and world_size is None and machine.world_size > 1:
+            rank, world_size = machine.rank, machine.world_size
         rank, world_size = place_of_process(rank, world_size)
-        if machine is None:
-            machine = Machine.detect(rank, world_size)
+        machine = replace(Machine.detect() if machine is None else machine, rank=rank, world_size=world_size)
         self._rewriting = rewrite(plan, machine, passes)
         check_data(self._rewriting.final)
         if num_threads is None:
             num_threads = machine.cores
-        if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
-            raise LoaderError(f"num_threads must be an integer of at least 1; {num_threads!r} came")
+        num_threads = whole_number(num_threads, "num_threads", 1, LoaderError)
         settings = RunSettings(source_of(plan).seed, num_threads, rank, world_size)
         self._node, self._source = lower(self._rewriting.final, settings)
         self._fingerprint: dict[str, str] | None = None
@@ -68,7 +70,7 @@ class Loader:
         self._stats = Stats()
         self._trace = Trace()
         self._position = Position(self._source.num_batches)
-        # Whether batches were handed out since the position was last set by hand.
+        # Whether batches were handed out since the position was set by something else than handing out batches.
         self._started = False
         self._active: weakref.ref[Iteration] | None = None
 
@@ -93,7 +95,7 @@ class Loader:
         self._end_iteration()
         if self._left_midway():
             self._position.move(self._position.epoch + 1)
-        self._started = True
+        self._started = False
         iteration = Iteration(self._node, self._position, self._received, progress=self._progress)
         self._active = weakref.ref(iteration)
         return iteration
@@ -122,8 +124,7 @@ class Loader:
         LoaderError
             If it is not an integer of at least 0.
         """
-        if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch < 1 << 32:
-            raise LoaderError(f"an epoch is an integer in [0, 2**32); {epoch!r} came")
+        epoch = whole_number(epoch, "set_epoch: the epoch", 0, LoaderError, LAST_EPOCH)
         self._end_iteration()
         self._position.move(epoch)
         self._started = False
@@ -149,7 +150,12 @@ class Loader:
         StateError
             If the state belongs to another plan; the message says which stage differs. The loader is then unchanged.
         """
-        check_state(state, batch_size=self._batch_size(), plan=self._plan_fingerprint())
+        check_state(
+            state,
+            num_batches=self._source.num_batches,
+            batch_size=self._batch_size(),
+            plan=self._plan_fingerprint(),
+        )
         self._end_iteration()
         self._position.move(int(state["epoch"]), state["source"])
         self._started = False
@@ -199,6 +205,7 @@ class Loader:
 
     def _received(self, work: Work, waited: float) -> None:
         """Count a batch that the training loop received after waiting some seconds for it."""
+        self._started = True
         self._stats.waited += waited
         self._stats.add(work.records)
         self._trace.add(work)

@@ -24,7 +24,10 @@ class LoaderNode(BaseNode[MiniBatch]):
         super().reset(initial_state)
         if initial_state is not None:
             self._loader.load_state_dict(initial_state)
-        self._epoch = None
+            self._epoch = None
+        elif self._epoch is not None:
+            # Begun here, not at the next batch, so that a state taken in between already points into the new epoch.
+            self._epoch = iter(self._loader)
 
     def next(self) -> MiniBatch:
         if self._epoch is None:

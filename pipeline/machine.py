@@ -28,8 +28,8 @@ class Machine:
     world_size: int = 1
 
     @staticmethod
-    def detect(rank: int = 0, world_size: int = 1) -> Machine:
+    def detect() -> Machine:
         """Return the machine at hand. Nothing is initialised on any device."""
         affinity = getattr(os, "sched_getaffinity", None)  # absent on macOS and Windows
         cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-        return Machine(cores=cores, gpus=torch.cuda.device_count(), rank=rank, world_size=world_size)
+        return Machine(cores=cores, gpus=torch.cuda.device_count())

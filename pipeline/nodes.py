@@ -56,8 +56,11 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
         start = time.perf_counter()
         try:
             batch = run(work.batch)
+        except StopIteration as error:
+            # Passed on, it would end the epoch here as if there were no more batches.
+            raise RuntimeError(f"stage {name} raised StopIteration at {_place(work.batch)}") from error
         except Exception as error:
-            _note_place(error, name, work.batch)
+            _add_note(error, f"headrace: in stage {name}, {_place(work.batch)}")
             raise
         seconds = time.perf_counter() - start
         record = StageRecord(name, start, seconds, threading.get_ident(), stage.counts(work.batch, batch))
@@ -113,8 +116,12 @@ class MapNode(BaseNode[Work]):
         return self._upstream.state_dict()
 
     def close(self) -> None:
-        """Stop whatever runs upstream."""
+        """Stop whatever runs upstream, and wait for it."""
         close_node(self._upstream)
+
+    def stop(self) -> None:
+        """Stop whatever runs upstream, without waiting."""
+        stop_node(self._upstream)
 
 
 def close_node(node: BaseNode[Work]) -> None:
@@ -124,7 +131,19 @@ def close_node(node: BaseNode[Work]) -> None:
         close()
 
 
-def _note_place(error: Exception, stage: str, batch: MiniBatch) -> None:
-    note = f"headrace: in stage {stage}, batch {batch.index} of epoch {batch.epoch}"
-    if hasattr(error, "add_note"):  # Python 3.11
+def stop_node(node: BaseNode[Work]) -> None:
+    """Tell a node to stop without waiting for it."""
+    stop = getattr(node, "stop", None)
+    if stop is not None:
+        stop()
+
+
+def _place(batch: MiniBatch) -> str:
+    return f"batch {batch.index} of epoch {batch.epoch}"
+
+
+def _add_note(error: Exception, note: str) -> None:
+    if hasattr(error, "add_note"):
         error.add_note(note)
+    else:  # Python 3.10 keeps the note with the error but does not print it
+        error.__notes__ = [*getattr(error, "__notes__", []), note]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 import weakref
+from queue import SimpleQueue
 from typing import Any
 
 from headrace.pipeline.base_node import BaseNode
-from headrace.pipeline.nodes import Step, Work, close_node
+from headrace.pipeline.errors import LoaderError
+from headrace.pipeline.nodes import Step, Work, close_node, stop_node
 
 
 class PrefetchNode(BaseNode[Work]):
@@ -52,6 +56,12 @@ class PrefetchNode(BaseNode[Work]):
         self._end_run()
         close_node(self._upstream)
 
+    def stop(self) -> None:
+        """Tell the worker threads to end and return at once; safe in a destructor."""
+        if self._run is not None:
+            self._run.stop()
+        stop_node(self._upstream)
+
     def _end_run(self) -> None:
         if self._run is not None:
             self._run.stop()
@@ -67,7 +77,12 @@ class _Run:
     def __init__(self, upstream: BaseNode[Work], steps: tuple[Step, ...], workers: int, depth: int) -> None:
         self._upstream = upstream
         self._steps = steps
-        self._places = threading.Semaphore(depth)
+        self._process = os.getpid()
+        # Places to take, and _STOP behind the last one. A SimpleQueue may be put to inside a destructor, which a
+        # semaphore may not: the collector can run while this very thread is inside the semaphore.
+        self._places: SimpleQueue[object] = SimpleQueue()
+        for _ in range(depth):
+            self._places.put(None)
         self._pull = threading.Lock()
         self._arrived = threading.Condition()
         self._results: dict[int, Work | BaseException] = {}
@@ -78,11 +93,17 @@ class _Run:
             threading.Thread(target=self._work, name=f"headrace-prefetch-{number}", daemon=True)
             for number in range(workers)
         ]
+        _RUNS.add(self)
         for thread in self._threads:
             thread.start()
 
     def take(self) -> Work:
         """Return the next result in order, or raise what took its place; every later call raises StopIteration."""
+        if self._process != os.getpid():
+            raise LoaderError(
+                "this iteration was begun before a fork, which takes no background threads along; begin a new one in "
+                "the child process with iter(loader), or use prefetch=False"
+            )
         with self._arrived:
             while self._next_out not in self._results:
                 self._arrived.wait()
@@ -93,36 +114,34 @@ class _Run:
             else:
                 self._results[self._next_out] = StopIteration()
         if isinstance(result, Work):
-            self._places.release()
+            self._places.put(None)
             return result
         self.stop()
         # A StopIteration is made anew, since raising would tie a kept one to this frame.
         raise StopIteration if isinstance(result, StopIteration) else result
 
     def stop(self) -> None:
-        """Tell the workers to take no further work."""
+        """Tell the workers to take no further work; safe in a destructor."""
         self._stopped = True
-        for _ in self._threads:
-            self._places.release()
+        self._places.put(_STOP)
 
-    def join(self) -> None:
-        """Wait until no worker is left."""
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until no worker is left, or for some seconds for each."""
         for thread in self._threads:
             if thread is not threading.current_thread():
-                thread.join()
+                thread.join(timeout)
 
     def _work(self) -> None:
-        while True:
-            self._places.acquire()
+        while self._places.get() is not _STOP:
             with self._pull:
                 if self._stopped:
-                    return
+                    break
                 number = self._next_in
                 self._next_in += 1
                 try:
                     work = next(self._upstream)
                 except BaseException as error:  # noqa: BLE001 - handed to the consumer, StopIteration included
-                    self._stopped = True
+                    self.stop()
                     self._put(number, error)
                     return
             try:
@@ -132,8 +151,23 @@ class _Run:
                 self._put(number, error)
             else:
                 self._put(number, work)
+        self._places.put(_STOP)  # for the next worker
 
     def _put(self, number: int, result: Work | BaseException) -> None:
         with self._arrived:
             self._results[number] = result
             self._arrived.notify_all()
+
+
+_STOP = object()
+_RUNS: weakref.WeakSet[_Run] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all_runs() -> None:
+    """End all workers while Python is whole: one that came back from a kernel later would bring the process down."""
+    runs = list(_RUNS)
+    for run in runs:
+        run.stop()
+    for run in runs:
+        run.join(timeout=10.0)  # a user's function that never returns must not keep the process

@@ -34,6 +34,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", bound="type[Stage]")
 
+#: Seeds are 64-bit keys of the random streams.
+LARGEST_SEED = (1 << 64) - 1
+
 Runner = Callable[["MiniBatch"], "MiniBatch"]
 
 
@@ -75,6 +78,9 @@ class Stage(ABC):
     changes_batches: ClassVar[bool] = True
     """Whether the stage has a say in what the minibatches hold; if not, a checkpoint does not depend on it."""
 
+    on_host: ClassVar[bool] = False
+    """Whether the stage works in CPU memory, so that no copy to a device may stand before it."""
+
     @property
     def reads(self) -> frozenset[str]:
         """Names of the minibatch fields that this stage reads."""
@@ -97,6 +103,10 @@ class Stage(ABC):
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of this stage by name, without its upstream."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "upstream"}
+
+    def decisive(self) -> dict[str, Any]:
+        """Return what decides the stage's part in the minibatches, by name; a checkpoint is valid for equal values."""
+        return self.parameters()
 
     def describe(self) -> str:
         """Return one line, ``verb(parameters)``, leaving out parameters that have their default value."""

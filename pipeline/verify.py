@@ -5,7 +5,11 @@ from __future__ import annotations
 from headrace.pipeline.errors import PlanError
 from headrace.pipeline.plan import render, stages_of
 from headrace.pipeline.stage import MacroStage, SourceStage, Stage
+from headrace.pipeline.stages.compact import Compact
+from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.fused import SampleFused
 from headrace.pipeline.stages.hop import SampleHop
+from headrace.pipeline.stages.hop_sampler import HopSampler
 
 
 def verify(plan: Stage, *, expanded: bool = False) -> None:
@@ -26,18 +30,7 @@ def verify(plan: Stage, *, expanded: bool = False) -> None:
     stages = stages_of(plan)
     written: set[str] = set()
     for position, stage in enumerate(stages):
-        problem = None
-        if (position == 0) != isinstance(stage, SourceStage):
-            problem = "a plan begins with a source such as ItemSampler, and has no second one"
-        elif expanded and isinstance(stage, MacroStage):
-            problem = "macro stages must be expanded before this point"
-        elif "hop" in written and "hop" not in stage.reads:
-            problem = "a sampled hop must be compacted by the very next stage"
-        elif isinstance(stage, SampleHop) and stage.layer != _hops_before(stages[:position]):
-            problem = f"hops must be numbered from the seeds outwards; this is hop {_hops_before(stages[:position])}"
-        elif stage.reads - written:
-            missing = ", ".join(sorted(stage.reads - written))
-            problem = f"it reads {missing}, which no stage before it writes"
+        problem = _problem(stage, stages[:position], written, expanded=expanded)
         if problem is not None:
             raise PlanError(f"{stage.verb} cannot stand here: {problem}. The plan is\n{render(plan, '  ')}")
         written |= stage.writes
@@ -47,6 +40,36 @@ def verify(plan: Stage, *, expanded: bool = False) -> None:
         raise PlanError(
             f"{stages[-1].verb} cannot end a plan: its hop is not compacted. The plan is\n{render(plan, '  ')}"
         )
+
+
+def _problem(stage: Stage, before: tuple[Stage, ...], written: set[str], *, expanded: bool) -> str | None:
+    """Return what is wrong with a stage at its place, or None."""
+    if (not before) != isinstance(stage, SourceStage):
+        return "a plan begins with a source such as ItemSampler, and has no second one"
+    if expanded and isinstance(stage, MacroStage):
+        return "macro stages must be expanded before this point"
+    if "hop" in written and "hop" not in stage.reads:
+        return "a sampled hop must be compacted by the very next stage"
+    if stage.reads - written:
+        return f"it reads {', '.join(sorted(stage.reads - written))}, which no stage before it writes"
+    # Features are rows of the nodes and edges that the batch had when they were read.
+    for fields, feature in (({"n_id"}, "node"), ({"blocks"}, "edge")):
+        if fields <= stage.writes and feature in written:
+            return (
+                f"it changes {', '.join(fields)}, for which {feature} features were fetched before: fetch them behind"
+            )
+    if stage.on_host and any(isinstance(one, CopyTo) and one.leaves_host for one in before):
+        return "it works in CPU memory, but the batch was copied to a device before: copy it behind this stage"
+    hops = _hops_before(before)
+    if isinstance(stage, HopSampler) and hops > 0:
+        return "a plan has one sampler: give that one more fanouts instead"
+    if isinstance(stage, SampleHop) and stage.layer != hops:
+        return f"hops must be numbered from the seeds outwards; this is hop {hops}"
+    if isinstance(stage, Compact) and isinstance(before[-1], SampleHop):
+        hop = before[-1]
+        if not (hop.graph is stage.graph and hop.expand == stage.expand and hop.edge_ids == stage.edge_ids):
+            return "its graph, expand and edge_ids must be those of the hop before it"
+    return None
 
 
 def check_data(plan: Stage) -> None:
@@ -66,5 +89,10 @@ def check_data(plan: Stage) -> None:
 def _hops_before(stages: tuple[Stage, ...]) -> int:
     count = 0
     for stage in stages:
-        count += 1 if isinstance(stage, SampleHop) else len(getattr(stage, "rules", ()))
+        if isinstance(stage, HopSampler):
+            count += len(stage.fanouts)
+        elif isinstance(stage, SampleFused):
+            count += len(stage.rules)
+        elif isinstance(stage, SampleHop):
+            count += 1
     return count

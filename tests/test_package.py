@@ -23,15 +23,18 @@ PUBLIC = [
     "Graph",
     "GraphError",
     "HeadraceError",
+    "HopSampler",
     "InputError",
     "ItemSampler",
     "ItemsError",
+    "LaborRule",
     "Loader",
     "LoaderError",
     "Machine",
     "MacroStage",
     "MapStage",
     "MiniBatch",
+    "NeighborRule",
     "NodeSource",
     "PlanError",
     "RunSettings",
@@ -45,7 +48,7 @@ PUBLIC = [
     "verbs",
 ]
 
-NOT_LOADED = ["torch_geometric", "dgl", "cupy", "scipy", "matplotlib", "tqdm", "pymetis", "ogb"]
+NOT_LOADED = ["torchdata", "torch_geometric", "dgl", "cupy", "scipy", "matplotlib", "tqdm", "pymetis", "ogb"]
 
 
 def test_the_installed_root_is_current():

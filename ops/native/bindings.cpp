@@ -25,6 +25,8 @@ void translate(const nb::module_& errors, const char* name) {
 }  // namespace
 
 NB_MODULE(_native, m) {
+  // Python does not promise to destroy what is alive when it ends; that is no leak of ours to complain about.
+  nb::set_leak_warnings(false);
   m.doc() = "Compiled kernels. Not public: use the functions of headrace.ops.";
   const nb::module_ errors = nb::module_::import_("headrace.ops.errors");
   // Tried last first: derived classes come after their base.

@@ -29,7 +29,6 @@ void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, ch
                        "; the feature may be shorter than the graph");
   }
   if (source.row_bytes == 0) return;  // nothing to copy, and the arrays may have no memory at all
-  if (source.row_bytes == 0) return;
   // A fresh output has no pages yet; to get them 4 KiB at a time takes about as long as the copy.
   prefer_huge_pages(out, num_ids * source.row_bytes);
   const auto row = [&](std::size_t i) { return source.data + static_cast<std::ptrdiff_t>(ids[i]) * source.row_stride; };

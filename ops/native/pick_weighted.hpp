@@ -95,9 +95,12 @@ class WeightedReplacementPicker {
     WordStream stream(key_, static_cast<std::uint64_t>(vertex));
     for (std::size_t i = 0; i < count; ++i) {
       const double target = unit_interval(next_variate(stream)) * total;
-      const double* const found = std::upper_bound(sums_.data(), sums_.data() + degree, target);
-      positions[i] =
-          row.start + std::min<std::ptrdiff_t>(found - sums_.data(), static_cast<std::ptrdiff_t>(degree) - 1);
+      const double* const sums = sums_.data();
+      const double* const end = sums + degree;
+      const double* found = std::upper_bound(sums, end, target);
+      // Among the smallest doubles the product rounds up to the total: then it is the last edge of positive weight.
+      if (found == end) found = std::lower_bound(sums, end, total);
+      positions[i] = row.start + (found - sums);
     }
     return count;
   }

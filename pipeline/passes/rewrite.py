@@ -15,8 +15,8 @@ from headrace.pipeline.machine import Machine
 from headrace.pipeline.plan import chain, render, stages_of
 from headrace.pipeline.stage import Stage
 
-#: A pass that rewrites more often than this on one plan is taken to be in a circle.
-MOST_REWRITES = 1_000
+#: A pass that rewrites more often than this for each stage of the plan it was given is taken to be in a circle.
+MOST_REWRITES_PER_STAGE = 100
 
 Window = tuple[Stage, ...]
 
@@ -37,17 +37,14 @@ class Rule:
     name
         What the rule does, for explain and error messages.
     pattern
-        The types of the consecutive stages it looks at.
+        The types of the consecutive stages it looks at; empty for the whole plan.
     rewrite
         Takes these stages and the machine; returns their replacement, or None if the rule does not apply.
-    at_end
-        Whether the pattern must end where the plan ends.
     """
 
     name: str
     pattern: tuple[type[Stage], ...]
     rewrite: Callable[[Window, Machine], Window | None]
-    at_end: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,13 +77,14 @@ class Pass:
             If the rules go in a circle.
         """
         fired: list[str] = []
+        most = MOST_REWRITES_PER_STAGE * len(stages_of(plan))
         while True:
             step = self._step(plan, machine)
             if step is None:
                 return plan, tuple(fired)
             plan, rule = step
             fired.append(rule)
-            if len(fired) > MOST_REWRITES:
+            if len(fired) > most:
                 raise PlanError(
                     f"pass {self.name}: rule {rule!r} is in a circle; the plan is now\n{render(plan, '  ')}"
                 )
@@ -94,11 +92,10 @@ class Pass:
     def _step(self, plan: Stage, machine: Machine) -> tuple[Stage, str] | None:
         stages = stages_of(plan)
         for rule in self.rules:
-            length = len(rule.pattern)
-            first = max(0, len(stages) - length) if rule.at_end else 0
-            for start in range(first, len(stages) - length + 1):
+            length = len(rule.pattern) or len(stages)
+            for start in range(len(stages) - length + 1):
                 window = stages[start : start + length]
-                if all(map(isinstance, window, rule.pattern)):
+                if all(map(isinstance, window, rule.pattern)):  # of a whole plan every stage will do
                     replacement = rule.rewrite(window, machine)
                     if replacement is not None:
                         return chain((*stages[:start], *replacement, *stages[start + length :])), rule.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 
@@ -11,7 +12,7 @@ from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
-from headrace.pipeline.stages.hop import Expand
+from headrace.pipeline.stages.hop import Expand, check_graph_and_rule
 
 
 @verb("compact")
@@ -30,9 +31,14 @@ class Compact(MapStage):
         Whether blocks carry the original ids of their edges.
     """
 
+    on_host: ClassVar[bool] = True
+
     graph: Graph
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_graph_and_rule("compact", self.graph, self.expand)
 
     @property
     def reads(self) -> frozenset[str]:

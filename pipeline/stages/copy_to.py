@@ -38,14 +38,24 @@ class CopyTo(MapStage):
         except (RuntimeError, TypeError) as error:
             raise PlanError(f"copy_to: {self.device!r} is not a torch device") from error
 
+    @property
+    def leaves_host(self) -> bool:
+        """Whether the batch leaves CPU memory."""
+        return torch.device(self.device).type != "cpu"
+
     def runner(self, settings: RunSettings) -> Runner:
         del settings
         try:
-            torch.empty(0, device=self.device)
+            # With its index: a worker thread may have another current device.
+            device = torch.empty(0, device=self.device).device
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise PlanError(f"copy_to: the device {self.device!r} cannot be used here: {error}") from error
 
         def run(batch: MiniBatch) -> MiniBatch:
-            return batch.to(self.device)
+            return batch.to(device)
 
         return run
+
+    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        del before
+        return {"bytes": after.num_bytes}

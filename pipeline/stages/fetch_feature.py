@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from headrace.ops.errors import FeatureError, PlanError
 from headrace.pipeline.batch import MiniBatch
@@ -34,6 +35,8 @@ class FetchFeature(MapStage):
     FeatureError
         For a name that the store does not have (the message lists those it has), or no name at all.
     """
+
+    on_host: ClassVar[bool] = True
 
     store: FeatureStore
     node: tuple[str, ...] = field(default=(), kw_only=True)
@@ -75,6 +78,14 @@ class FetchFeature(MapStage):
         if self.labels is not None:
             fields.add("y")
         return frozenset(fields)
+
+    def decisive(self) -> dict[str, Any]:
+        # The features that are read, whatever else the store holds.
+        return {
+            "node": {name: self.store.node[name] for name in self.node},
+            "edge": {name: self.store.edge[name] for name in self.edge},
+            "labels": None if self.labels is None else (self.labels, self.store.node[self.labels]),
+        }
 
     def check(self, upstream: tuple[Stage, ...]) -> None:
         if self.edge and any(getattr(stage, "edge_ids", True) is False for stage in upstream):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from headrace.ops.rng import NEIGHBOR, stream_key
 from headrace.ops.sample import LaborRule, NeighborRule
@@ -32,6 +33,8 @@ class SampleFused(MapStage):
     weight, expand, edge_ids
         As for :class:`~headrace.pipeline.stages.hop.SampleHop`.
     """
+
+    on_host: ClassVar[bool] = True
 
     graph: Graph
     rules: tuple[NeighborRule | LaborRule, ...]

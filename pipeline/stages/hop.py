@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from headrace.ops.errors import InputError
 from headrace.ops.rng import NEIGHBOR, stream_key
@@ -38,6 +38,8 @@ class SampleHop(MapStage):
         Whether blocks carry the original ids of the sampled edges.
     """
 
+    on_host: ClassVar[bool] = True
+
     graph: Graph
     rule: NeighborRule | LaborRule
     layer: int = field(kw_only=True)
@@ -45,6 +47,9 @@ class SampleHop(MapStage):
     weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_graph_and_rule("sample_hop", self.graph, self.expand)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -81,6 +86,20 @@ class SampleHop(MapStage):
         del before
         assert after.hop is not None
         return {"edges": len(after.hop.neighbors)}
+
+
+def check_graph_and_rule(verb: str, graph: Graph, expand: str) -> None:
+    """Refuse a subject that is not a graph and a hop rule that does not exist.
+
+    Raises
+    ------
+    InputError
+        Naming the stage.
+    """
+    if not isinstance(graph, Graph):
+        raise InputError(f"{verb}: the first argument must be an hr.Graph; {type(graph).__name__} came")
+    if expand not in ("all", "new"):
+        raise InputError(f"{verb}: expand must be 'all' or 'new'; {expand!r} came")
 
 
 def check_items_fit(stage: Stage, graph: Graph, upstream: tuple[Stage, ...]) -> None:

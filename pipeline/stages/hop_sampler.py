@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.ops.sample import LaborRule, NeighborRule
+from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MacroStage, Stage
 from headrace.pipeline.stages.compact import Compact
-from headrace.pipeline.stages.hop import Expand, SampleHop
+from headrace.pipeline.stages.hop import Expand, SampleHop, check_graph_and_rule
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HopSampler(MacroStage):
     """Base of the hop-by-hop samplers; a new one has only to name the rule of a hop."""
+
+    on_host: ClassVar[bool] = True
 
     graph: Graph
     fanouts: tuple[int, ...]
@@ -33,10 +37,7 @@ class HopSampler(MacroStage):
         return layer
 
     def __post_init__(self) -> None:
-        if not isinstance(self.graph, Graph):
-            raise InputError(f"{self.verb}: the first argument must be an hr.Graph; {type(self.graph).__name__} came")
-        if self.expand not in ("all", "new"):
-            raise InputError(f"{self.verb}: expand must be 'all' or 'new'; {self.expand!r} came")
+        check_graph_and_rule(self.verb, self.graph, self.expand)
         if self.weight is not None:
             try:
                 self.graph.edge_weights(self.weight)
@@ -68,14 +69,12 @@ class HopSampler(MacroStage):
         return tuple(pieces)
 
 
-def _checked_fanouts(stage: str, fanouts: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(fanouts, Sequence) or isinstance(fanouts, str) or len(fanouts) == 0:
+def _checked_fanouts(verb: str, fanouts: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(fanouts, str) or not isinstance(fanouts, Iterable):
         raise InputError(
-            f"{stage}: fanouts must list one number per hop, the hop next to the seeds first; {fanouts!r} came"
+            f"{verb}: fanouts must list one number per hop, the hop next to the seeds first; {fanouts!r} came"
         )
-    for fanout in fanouts:
-        if isinstance(fanout, bool) or not isinstance(fanout, int) or fanout < -1:
-            raise InputError(
-                f"{stage}: a fanout is an integer of at least -1 (-1 takes all); {fanout!r} came in {list(fanouts)}"
-            )
-    return tuple(fanouts)
+    listed = list(fanouts)
+    if not listed:
+        raise InputError(f"{verb}: fanouts must list one number per hop, the hop next to the seeds first; none came")
+    return tuple(whole_number(fanout, f"{verb}: a fanout (-1 takes all)", -1, InputError) for fanout in listed)

@@ -10,9 +10,10 @@ import torch
 from headrace.ops.errors import ItemsError
 from headrace.ops.rng import SHUFFLE, stream_key
 from headrace.ops.shuffle import shuffled_range
+from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.items import ItemSet, seed_batch
-from headrace.pipeline.stage import BatchSource, RunSettings, SourceStage
+from headrace.pipeline.stage import LARGEST_SEED, BatchSource, RunSettings, SourceStage
 
 DEFAULT_BATCH_SIZE = 1024
 
@@ -63,11 +64,12 @@ class ItemSampler(SourceStage):
         if self.batch_size is None and self.batch_size_per_rank is None:
             object.__setattr__(self, "batch_size", DEFAULT_BATCH_SIZE)
         for name in ("batch_size", "batch_size_per_rank"):
-            size = getattr(self, name)
-            if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-                raise ItemsError(f"{name} must be an integer of at least 1; {size!r} came")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 1 << 64:
-            raise ItemsError(f"seed must be an integer in [0, 2**64); {self.seed!r} came")
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole_number(getattr(self, name), f"ItemSampler: {name}", 1, ItemsError))
+        for name in ("shuffle", "drop_last"):
+            if not isinstance(getattr(self, name), bool):
+                raise ItemsError(f"ItemSampler: {name} must be True or False; {getattr(self, name)!r} came")
+        object.__setattr__(self, "seed", whole_number(self.seed, "ItemSampler: seed", 0, ItemsError, LARGEST_SEED))
 
     @property
     def writes(self) -> frozenset[str]:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import torch
 
 from headrace.ops.errors import ItemsError
+from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.items import ItemSet, seed_batch
-from headrace.pipeline.stage import BatchSource, RunSettings, SourceStage
+from headrace.pipeline.stage import LARGEST_SEED, BatchSource, RunSettings, SourceStage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,13 +46,17 @@ class NodeSource(SourceStage):
             raise ItemsError(
                 f"node_source: a torchdata node is needed; {type(self.node).__name__} has no {', '.join(missing)}"
             )
+        object.__setattr__(self, "seed", whole_number(self.seed, "NodeSource: seed", 0, ItemsError, LARGEST_SEED))
+
+    def describe(self) -> str:
+        return f"{self.verb}({type(self.node).__name__}, seed={self.seed})"
 
     @property
     def writes(self) -> frozenset[str]:
         # Whether the node yields labels shows only when it runs.
         return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes", "y"})
 
-    def parameters(self) -> dict[str, Any]:
+    def decisive(self) -> dict[str, Any]:
         return {"node": type(self.node), "seed": self.seed}
 
     def source(self, settings: RunSettings) -> NodeDrawer:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.ops.errors import PlanError
+from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.stage import Stage, verb
 
 
@@ -35,6 +36,5 @@ class Prefetch(Stage):
 
     def __post_init__(self) -> None:
         for name, least in (("workers", 0), ("depth", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise PlanError(f"prefetch: {name} must be an integer of at least {least}; {value!r} came")
+            value = whole_number(getattr(self, name), f"prefetch: {name}", least, PlanError)
+            object.__setattr__(self, name, value)

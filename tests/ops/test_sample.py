@@ -382,3 +382,14 @@ def test_refuses_weights_whose_sum_overflows():
 def test_more_picks_than_memory_can_hold_is_an_error_not_a_crash():
     with pytest.raises(MemoryError):
         sample_hop(INDPTR, INDICES, torch.tensor([0]), NeighborRule(2**62, replace=True), 0)
+
+
+def test_edges_of_weight_zero_are_not_drawn_among_the_smallest_doubles():
+    """There the product of a variate and the total rounds up to the total."""
+    indptr, indices = torch.tensor([0, 3, 3, 3]), torch.tensor([0, 1, 2])
+    weights = torch.tensor([0.0, 5e-324, 0.0], dtype=torch.float64)
+    for key in range(50):
+        hop = sample_hop(
+            indptr, indices, torch.tensor([0]), NeighborRule(4, replace=True), key, weights=weights, num_threads=1
+        )
+        assert hop.neighbors.tolist() == [1, 1, 1, 1]

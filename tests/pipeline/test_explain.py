@@ -37,7 +37,7 @@ pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_f
   sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
   fetch_feature(F, node=['x'], labels='y')
   copy_to('cpu')
-pass prefetch (same batches): prefetch before copy_to
+pass prefetch (same batches): prefetch before the first copy, or at the end
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
   sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
   fetch_feature(F, node=['x'], labels='y')

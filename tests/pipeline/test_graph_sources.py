@@ -93,6 +93,25 @@ class TestPyg:
             edges.add(edge)
         assert edges == {(0, 4, 0, 1.0), (2, 3, 1, 2.0), (1, 4, 2, 3.0), (3, 2, 3, 4.0), (4, 0, 4, 5.0)}
 
+    def test_labels_of_other_edges_are_left_out_unless_asked_for(self):
+        from torch_geometric.data import Data
+
+        data = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3, edge_attr=torch.ones(3))
+        data.edge_label_index = torch.tensor([[0], [2]])
+        data.edge_label = torch.tensor([1.0])
+        assert set(hr.Graph.from_pyg(data).edge_attrs) == {"edge_attr"}
+        with pytest.raises(hr.GraphError, match="edge_label"):
+            hr.Graph.from_pyg(data, edge_attrs=["edge_label"])
+
+    def test_a_node_type_of_unknown_size_is_named(self):
+        from torch_geometric.data import HeteroData
+
+        data = HeteroData()
+        data["b"].num_nodes = 2
+        data["a", "to", "b"].edge_index = torch.tensor([[0], [1]])
+        with pytest.raises(hr.GraphError, match="node type 'a' does not say"):
+            hr.Graph.from_pyg(data)
+
     def test_partial_edge_attributes_are_refused_until_chosen(self):
         data = self.hetero()
         data["movie", "to", "actor"].edge_weight = torch.tensor([1.0, 2.0, 3.0])

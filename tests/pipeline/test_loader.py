@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import subprocess
+import sys
+import textwrap
 import threading
 import traceback
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,11 +25,18 @@ def worker_threads():
     return [thread for thread in threading.enumerate() if thread.name.startswith("headrace-")]
 
 
+def wait_for_workers_to_end():
+    # An iteration that is collected tells its workers to end and does not wait for them.
+    gc.collect()
+    for thread in worker_threads():
+        thread.join(timeout=60)
+    assert worker_threads() == []
+
+
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
     yield
-    gc.collect()
-    assert worker_threads() == []
+    wait_for_workers_to_end()
 
 
 def test_an_epoch_has_every_item_once_and_len_tells_the_batches():
@@ -78,8 +90,7 @@ def test_abandoned_at_any_batch(workers):
         for batch in loader:
             if batch.index == stop:
                 break
-        gc.collect()
-        assert worker_threads() == []
+        wait_for_workers_to_end()
 
 
 def test_a_dropped_loader_leaves_no_thread():
@@ -87,8 +98,7 @@ def test_a_dropped_loader_leaves_no_thread():
     next(iterator)
     assert len(worker_threads()) == 2
     del iterator
-    gc.collect()
-    assert worker_threads() == []
+    wait_for_workers_to_end()
 
 
 def test_with_closes():
@@ -151,6 +161,109 @@ def test_after_an_error_the_iteration_is_over():
     with pytest.raises(BrokenError):
         list(iterator)
     assert list(iterator) == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stop_iteration_of_the_user_does_not_end_the_epoch(workers):
+    def stops(batch):
+        return next(iter([])) if batch.index == 3 else batch
+
+    seen = []
+    with pytest.raises(RuntimeError, match="transform raised StopIteration at batch 3 of epoch 0"):
+        seen.extend(batch.index for batch in items().transform(stops).prefetch(workers=workers).loader())
+    assert seen in ([], [0, 1, 2])
+
+
+def test_an_iteration_that_yields_nothing_loses_no_place():
+    loader = items().loader()
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    iter(loader)
+    batch = next(iter(loader))
+    assert (batch.epoch, batch.index) == (0, 1)
+
+
+def run_script(body):
+    """Run a script in a fresh process; return its exit code and output."""
+    script = "import gc, os, sys, torch, headrace as hr\nfrom plans import items, graph\n" + textwrap.dedent(body)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    result = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=environment,
+    )
+    return result.returncode, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_python_ends_in_peace_while_workers_sample(attempt):
+    code, output = run_script(
+        """
+        src, dst = torch.randint(0, 50_000, (2, 500_000))
+        big = hr.Graph.from_coo(src, dst, num_nodes=50_000)
+        plan = hr.ItemSampler(50_000, batch_size=20_000).sample_neighbor(big, [10, 10])
+        iterator = iter(plan.prefetch(workers=2, depth=4).loader())
+        next(iterator)
+        """
+    )
+    assert code == 0, output
+
+
+def test_collecting_an_iteration_inside_its_own_worker_does_not_hang():
+    code, output = run_script(
+        """
+        class Holder:
+            pass
+
+        def collect(batch):
+            gc.collect()
+            return batch
+
+        for _ in range(30):
+            holder = Holder()
+            holder.me = holder
+            holder.iterator = iter(items(batch_size=2).transform(collect).prefetch(workers=3, depth=6).loader())
+            next(holder.iterator)
+            del holder
+        gc.collect()
+        for thread in __import__("threading").enumerate():
+            if thread.name.startswith("headrace-"):
+                thread.join()
+        print("done")
+        """
+    )
+    assert code == 0, output
+    assert "done" in output
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_an_iteration_taken_through_a_fork_is_refused():
+    code, output = run_script(
+        """
+        import warnings
+        warnings.simplefilter("ignore")
+        loader = items().sample_neighbor(graph(), [2]).prefetch(workers=1).loader()
+        iterator = iter(loader)
+        next(iterator)
+        child = os.fork()
+        if child == 0:
+            try:
+                next(iterator)
+            except hr.LoaderError as error:
+                print("refused:", error, flush=True)
+            print(len(list(loader)), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        """
+    )
+    assert code == 0, output
+    assert "begun before a fork" in output
+    assert "6" in output.split()
 
 
 def test_prefetch_holds_no_more_than_its_depth():

@@ -89,6 +89,27 @@ def test_nonsense_is_refused():
         loader.load_state_dict({**loader.state_dict(), "format": 99})
 
 
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"epoch": -1}, "epoch"),
+        ({"epoch": 1 << 32}, "epoch"),
+        ({"epoch": "1"}, "epoch"),
+        ({"source": {"batch": 99}}, "at most 6"),
+        ({"source": {"batch": -1}}, "batch"),
+        ({"source": {}}, "source"),
+        ({"source": 3}, "source"),
+        ({"plan": None}, "another plan"),
+    ],
+)
+def test_impossible_values_are_refused_and_change_nothing(change, match):
+    loader = items().loader()
+    state = loader.state_dict()
+    with pytest.raises(hr.StateError, match=match):
+        loader.load_state_dict({**state, **change})
+    assert loader.state_dict() == state
+
+
 def test_batch_size_per_rank_refuses_another_number_of_ranks():
     def loader(world_size):
         plan = hr.ItemSampler(100, batch_size_per_rank=5)

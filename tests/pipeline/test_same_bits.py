@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +45,36 @@ def test_same_bits(name, data):
                 break
         loader.load_state_dict(state)
     assert tuple(digests(loader)) == expected(name)[start:]
+
+
+@cache
+def big_graph() -> tuple[hr.Graph, hr.FeatureStore]:
+    """Large enough that every kernel gives work to several threads."""
+    generator = torch.Generator().manual_seed(3)
+    src, dst = torch.randint(0, 20_000, (2, 300_000), generator=generator)
+    weight = torch.rand(300_000, generator=generator)
+    graph = hr.Graph.from_coo(src, dst, num_nodes=20_000, edge_attrs={"w": weight})
+    return graph, hr.FeatureStore(node={"x": torch.randn(20_000, 16, generator=generator)})
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize(
+    ("sampler", "options"),
+    [
+        ("sample_neighbor", {}),
+        ("sample_neighbor", {"replace": True}),
+        ("sample_neighbor", {"weight": "w"}),
+        ("sample_layer_neighbor", {}),
+        ("sample_layer_neighbor", {"exact": False}),
+        ("sample_layer_neighbor", {"weight": "w"}),
+    ],
+)
+def test_same_bits_where_threads_share_the_work(sampler, options, fused):
+    graph, store = big_graph()
+    plan = hr.ItemSampler(graph.num_nodes, batch_size=6_000, shuffle=True, seed=2)
+    plan = getattr(plan, sampler)(graph, [6, 4], **options).fetch_feature(store, node=["x"])
+    found = [digests(plan.loader(num_threads=threads, fuse_sampling=fused), 1) for threads in (1, 2, 4)]
+    assert found[0] == found[1] == found[2]
 
 
 MACHINES = [hr.Machine(cores=1), hr.Machine(cores=2), hr.Machine(cores=64, gpus=8)]

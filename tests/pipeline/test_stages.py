@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
+import numpy as np
 import pytest
 import torch
 
@@ -35,6 +37,60 @@ def test_different_when_anything_differs():
     plans += [items(seed=1), items(batch_size=3), items(drop_last=True), items().prefetch(), items().prefetch(2)]
     for number, plan in enumerate(plans):
         assert all(plan != other for other in plans[:number])
+
+
+def keep(batch, k=1, *, extra=()):
+    return batch
+
+
+def digest_of(stage):
+    return list(fingerprint(stage).values())[-1]
+
+
+def test_fingerprints_tell_functions_apart():
+    limit = 3
+    functions = [
+        keep,
+        functools.partial(keep, k=1),
+        functools.partial(keep, k=2),
+        functools.partial(abs),
+        lambda batch: batch,
+        lambda batch: batch.replace(y=None),
+        lambda batch: batch if limit else None,
+    ]
+    digests = [digest_of(items().transform(function)) for function in functions]
+    assert len(set(digests)) == len(digests)
+
+
+def test_fingerprints_frame_their_values():
+    digests = {digest_of(items().sample_neighbor(graph(), fanouts)) for fanouts in ([1, 11], [11, 1], [111], [1, 1, 1])}
+    assert len(digests) == 4
+
+
+def test_fingerprints_see_only_the_features_that_are_read():
+    more = hr.FeatureStore(node={**store().node, "z": torch.zeros(3)})
+    plans = [items().fetch_feature(one, node=["x"]) for one in (store(), more)]
+    assert fingerprint(plans[0]) == fingerprint(plans[1])
+
+
+def test_equality_is_exact_at_any_size():
+    ids = torch.arange(2_000_000)
+    changed = ids.clone()
+    changed[1_234_567] = 0
+    assert hr.ItemSampler(ids) != hr.ItemSampler(changed)
+    assert fingerprint(hr.ItemSampler(ids)) != fingerprint(hr.ItemSampler(changed))
+    sources = torch.zeros(3_000_000, dtype=torch.int32)
+    indptr = torch.tensor([0, 3_000_000, 3_000_000])
+    other = sources.clone()
+    other[1_234_567] = 1
+    assert hr.Graph.from_csc(indptr, sources) == hr.Graph.from_csc(indptr, sources.clone())
+    assert hr.Graph.from_csc(indptr, sources) != hr.Graph.from_csc(indptr, other)
+
+
+def test_numpy_integers_are_integers():
+    plan = hr.ItemSampler(10, batch_size=np.int64(4)).sample_neighbor(graph(), np.array([2, 3]))
+    assert plan.fanouts == (2, 3)
+    assert len(plan.loader(num_threads=np.int32(1))) == 3
 
 
 def test_a_plan_prints_its_stages():

@@ -114,6 +114,19 @@ def test_a_loader_node_restores_its_state():
     assert next(again).digest() == next(node).digest()
 
 
+def test_a_loader_node_reset_early_stands_in_the_next_epoch():
+    node = PLANS["neighbor"]().loader().node()
+    node.reset(None)
+    next(node)
+    node.reset(None)
+    state = node.state_dict()
+    again = PLANS["neighbor"]().loader().node()
+    again.reset(state)
+    batch = next(node)
+    assert (batch.epoch, batch.index) == (1, 0)
+    assert next(again).digest() == batch.digest()
+
+
 def test_the_fallback_runs_plans_without_torchdata(monkeypatch):
     expected = [batch.digest() for batch in PLANS["neighbor"]().loader()]
     monkeypatch.setitem(sys.modules, "torchdata.nodes", None)

@@ -46,10 +46,13 @@ def test_keeps_what_keys_the_randomness():
     assert [rule.fanout for rule in fused.rules] == [5, 3, 2]
 
 
-def test_refuses_pieces_that_disagree():
+def test_refuses_hops_that_disagree():
     rule = NeighborRule(2)
-    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph(), edge_ids=False)
-    assert SampleFused not in final_stages(plan)
+    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph())
+    plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1, weight="weight").compact(graph())
+    stages = final_stages(plan)
+    assert stages.count(SampleFused) == 1
+    assert stages.count(SampleHop) == 1
 
 
 def test_partly_fires_when_a_stage_stands_between():

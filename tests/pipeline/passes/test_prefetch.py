@@ -24,6 +24,11 @@ def test_stands_before_the_copy_to_a_device():
     assert final_verbs(PLANS["neighbor"]().copy_to("cuda"))[-2:] == ["prefetch", "copy_to"]
 
 
+def test_stands_before_the_first_copy_whatever_follows():
+    verbs = final_verbs(PLANS["neighbor"]().copy_to("cuda").transform(abs))
+    assert verbs[-3:] == ["prefetch", "copy_to", "transform"]
+
+
 def test_refuses_where_the_user_placed_one():
     plan = items().sample_neighbor(graph(), [2]).prefetch(workers=0).transform(abs)
     assert final_verbs(plan).count("prefetch") == 1
