@@ -109,7 +109,10 @@ class TestPyg:
         data = HeteroData()
         data["b"].num_nodes = 2
         data["a", "to", "b"].edge_index = torch.tensor([[0], [1]])
-        with pytest.raises(hr.GraphError, match="node type 'a' does not say"):
+        with (
+            pytest.warns(UserWarning, match="num_nodes"),
+            pytest.raises(hr.GraphError, match="node type 'a' does not say"),
+        ):
             hr.Graph.from_pyg(data)
 
     def test_partial_edge_attributes_are_refused_until_chosen(self):
