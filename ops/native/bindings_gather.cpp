@@ -29,7 +29,7 @@ void bind_ids(nb::module_& m) {
 }  // namespace
 
 void bind_gather(nb::module_& m) {
-  m.def("empty", &empty, "bytes"_a);
+  m.def("empty", &empty, "num_bytes"_a);
   bind_ids<std::int32_t>(m);
   bind_ids<std::int64_t>(m);
 }

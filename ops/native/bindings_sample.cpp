@@ -152,9 +152,9 @@ void bind_sample(nb::module_& m) {
       .value("PORTABLE", InstructionSet::kPortable)
       .value("AVX2", InstructionSet::kAvx2)
       .value("AVX512", InstructionSet::kAvx512);
-  m.def("has", &has, "set"_a);
-  m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "set"_a);
-  m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "set"_a);
+  m.def("has", &has, "instructions"_a);
+  m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
+  m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def(
       "check_weights",
       [](const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {
