@@ -17,6 +17,7 @@ class RuleKind(Enum):
     NEIGHBOR_REPLACEMENT = 1
     LABOR_EXACT = 2
     LABOR_POISSON = 3
+    LABOR_IMPORTANCE = 4
 
 class FusedSampler:
     def __init__(
@@ -32,6 +33,7 @@ class FusedSampler:
         seeds: Int64Array,
         kinds: Sequence[RuleKind],
         fanouts: Sequence[int],
+        rounds: Sequence[int],
         keys: Sequence[int],
         expand_new: bool,
         want_edge_ids: bool,
@@ -55,6 +57,7 @@ def sample_hop(
     frontier: Int64Array,
     kind: RuleKind,
     fanout: int,
+    rounds: int,
     key: int,
     weights: WeightArray | None,
     num_threads: int,
@@ -62,3 +65,12 @@ def sample_hop(
 def gather_rows(
     source: int, num_rows: int, row_stride: int, row_bytes: int, ids: IdArray, out: int, num_threads: int
 ) -> None: ...
+def labor_importance(
+    indptr: Int64Array,
+    indices: IdArray,
+    frontier: Int64Array,
+    fanout: int,
+    rounds: int,
+    weights: WeightArray | None,
+    num_threads: int,
+) -> tuple[Int64Array, NDArray[np.float64], NDArray[np.float64], list[float]]: ...

@@ -71,6 +71,11 @@ PLANS: dict[str, Callable[[], hr.Stage]] = {
     "weighted_labor_poisson": lambda: items().sample_layer_neighbor(
         graph(), [5, 3], weight="weight", exact=False, expand="new"
     ),
+    "labor_1": lambda: items().sample_layer_neighbor(graph(), [5, 3], importance=1),
+    "labor_star": lambda: items().sample_layer_neighbor(graph(), [5, 3], importance="*", layer_dependency=True),
+    "labor_star_new": lambda: items().sample_layer_neighbor(
+        graph(), [4, 2], importance="*", weight="weight", expand="new"
+    ),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace.ops.errors import GraphError, InputError
-from headrace.ops.sample import LaborRule, NeighborRule
+from headrace.ops.rules import Rule
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MacroStage, Stage
 from headrace.pipeline.stages.compact import Compact
@@ -25,7 +25,7 @@ class HopSampler(MacroStage):
     edge_ids: bool = field(default=True, kw_only=True)
 
     @abstractmethod
-    def rule(self, fanout: int) -> NeighborRule | LaborRule:
+    def rule(self, fanout: int) -> Rule:
         """Return how a hop with this fanout chooses among the in-edges of one vertex."""
 
     def key_layer(self, layer: int) -> int:

@@ -98,6 +98,12 @@ def test_bad_fanouts(verb, fanouts):
         getattr(items(), verb)(graph(), fanouts)
 
 
+@pytest.mark.parametrize("importance", [-1, 1.0, True, "**", None])
+def test_bad_importance(importance):
+    with pytest.raises(hr.InputError, match="importance must be an int"):
+        items().sample_layer_neighbor(graph(), [2], importance=importance)
+
+
 def test_a_subject_that_is_no_graph():
     with pytest.raises(hr.InputError, match="Graph; Tensor came"):
         items().sample_neighbor(torch.zeros(3), [2])

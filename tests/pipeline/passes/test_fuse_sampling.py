@@ -20,6 +20,8 @@ SAMPLERS = [
     "labor",
     "labor_poisson",
     "labor_dependent",
+    "labor_1",
+    "labor_star_new",
     "pairs",
 ]
 

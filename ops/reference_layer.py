@@ -1,0 +1,181 @@
+"""Slow, obvious NumPy versions of the layer-wise samplers, which look at all destinations of a hop at once.
+
+A continuation of `headrace.ops.reference`, with the same promise: double precision in the written order. Long sums are
+taken block by block, see `ordered_sum`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.ops import reference
+from headrace.ops.rules import LaborImportanceRule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    IntArray = NDArray[np.int64]
+
+SMALLEST_SHARE = 2.0**-500
+LARGEST_INVERSE = 2.0**200
+
+
+def ordered_sum(terms: Sequence[float]) -> float:
+    """Blocks of 256 terms from left to right, then the blocks from left to right."""
+    total = 0.0
+    for begin in range(0, len(terms), 256):
+        block = 0.0
+        for term in terms[begin : begin + 256]:
+            block += term
+        total += block
+    return total
+
+
+@dataclass(frozen=True)
+class LayerEdge:
+    """One edge of positive weight into a destination of the hop."""
+
+    position: int
+    source: int
+    share: float  # P_ts: the weight over the sum of the row's weights
+
+
+def layer_edges(
+    indptr: IntArray, indices: IntArray, frontier: IntArray, weights: NDArray[Any] | None
+) -> list[list[LayerEdge]]:
+    """Return the edges of each destination."""
+    rows = []
+    for vertex in map(int, frontier):
+        positions = range(int(indptr[vertex]), int(indptr[vertex + 1]))
+        values = [1.0 if weights is None else float(weights[position]) for position in positions]
+        total = ordered_sum([value for value in values if value > 0])
+        rows.append(
+            [
+                LayerEdge(position, int(indices[position]), max(value / total, SMALLEST_SHARE))
+                for position, value in zip(positions, values, strict=True)
+                if value > 0
+            ]
+        )
+    return rows
+
+
+# --- LABOR-i and LABOR-* ----------------------------------------------------------------------------------------------
+
+
+def solve_scale(squares: Sequence[float], inverses: Sequence[float], excess: float) -> float:
+    """Return the c at which the sum of square / min(1, c / inverse) is the sum of the squares plus `excess`."""
+    scale, below_one = 0.0, len(squares) + 1
+    while True:
+        below = [scale <= inverse for inverse in inverses]
+        if sum(below) == below_one:
+            return scale
+        below_one = sum(below)
+        parts = list(zip(squares, inverses, below, strict=True))
+        numerator = ordered_sum([square * inverse if open_ else 0.0 for square, inverse, open_ in parts])
+        denominator = excess + ordered_sum([square if open_ else 0.0 for square, _, open_ in parts])
+        scale = max(scale, numerator / denominator)
+
+
+@dataclass(frozen=True)
+class Importance:
+    """1 / pi_t by source, c_s by destination, and E|T| after each round."""
+
+    inverse: dict[int, float]
+    scales: list[float]
+    expected_sizes: list[float]
+
+
+def labor_importance(rows: list[list[LayerEdge]], rule: LaborImportanceRule, *, weighted: bool) -> Importance:
+    """Go through the rounds of LABOR-i; round 0 is LABOR-0."""
+    fanout = rule.fanout
+    inverse = {edge.source: 1.0 for row in rows for edge in row}  # by first occurrence
+
+    def scale(row: list[LayerEdge], inverse_of: Callable[[LayerEdge], float]) -> float:
+        if fanout == -1 or len(row) <= fanout:
+            return np.inf
+        if fanout == 0:
+            return 0.0
+        degree = float(len(row))
+        if weighted:
+            squares, excess = [edge.share * edge.share for edge in row], 1.0 / fanout - 1.0 / degree
+        else:  # without the factor 1 / degree**2 that all terms have
+            squares, excess = [1.0] * len(row), degree * (degree - fanout) / fanout
+        return solve_scale(squares, [inverse_of(edge) for edge in row], excess)
+
+    def current_inverse(edge: LayerEdge) -> float:
+        return inverse[edge.source]
+
+    def by_scale(c: float, edge: LayerEdge) -> float:
+        del edge
+        return c
+
+    def by_scale_and_share(c: float, edge: LayerEdge) -> float:
+        return c * edge.share
+
+    def spread(factor: Callable[[float, LayerEdge], float]) -> dict[int, float]:
+        largest = dict.fromkeys(inverse, 0.0)
+        for row, c in zip(rows, scales, strict=True):
+            for edge in row:
+                largest[edge.source] = max(largest[edge.source], factor(c, edge))
+        return {
+            t: min(LARGEST_INVERSE, max(1.0, inverse[t] / largest[t] if largest[t] > 0 else np.inf)) for t in inverse
+        }
+
+    if weighted:
+        scales = [scale(row, lambda edge: 1.0 / edge.share) for row in rows]
+        following = spread(by_scale_and_share)
+    else:
+        scales = [fanout / len(row) if 0 <= fanout < len(row) else np.inf for row in rows]
+        following = spread(by_scale)
+    sizes = [ordered_sum([1.0 / value for value in following.values()])]
+    while True:
+        inverse = following
+        scales = [scale(row, current_inverse) for row in rows]
+        following = spread(by_scale)
+        sizes.append(ordered_sum([1.0 / value for value in following.values()]))
+        done = sizes[-1] >= (1.0 - 1e-4) * sizes[-2] if rule.importance == "*" else len(sizes) > rule.importance
+        if done:
+            return Importance(inverse, scales, sizes)
+
+
+# --- a hop ------------------------------------------------------------------------------------------------------------
+
+
+def sample_layer(
+    indptr: IntArray,
+    indices: IntArray,
+    frontier: IntArray,
+    rule: LaborImportanceRule,
+    key: int,
+    *,
+    weights: NDArray[Any] | None = None,
+) -> reference.Hop:
+    """Pick in-edges of the frontier by a layer-wise rule."""
+    rows = layer_edges(indptr, indices, frontier, weights)
+    importance = labor_importance(rows, rule, weighted=weights is not None)
+
+    def inverse_if_kept(row: int, edge: LayerEdge) -> float | None:
+        r = reference.unit_interval(reference.labor_variate(key, edge.source))
+        if r * importance.inverse[edge.source] > importance.scales[row]:
+            return None
+        return max(1.0, importance.inverse[edge.source] / importance.scales[row])
+
+    starts, kept, importance_weights = [0], [], []
+    for number, row in enumerate(rows):
+        inverses = [(edge, inverse_if_kept(number, edge)) for edge in row]
+        picks = [(edge, inverse) for edge, inverse in inverses if inverse is not None]
+        values = [inverse if weights is None else edge.share * inverse for edge, inverse in picks]
+        total = ordered_sum(values)
+        kept += [edge for edge, _ in picks]
+        importance_weights += [np.float32(value * len(picks) / total) for value in values]
+        starts.append(len(kept))
+    return reference.Hop(
+        np.array(starts, np.int64),
+        np.array([edge.source for edge in kept], np.int64),
+        np.array([edge.position for edge in kept], np.int64),
+        np.array(importance_weights, np.float32),
+    )
