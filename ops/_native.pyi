@@ -18,6 +18,8 @@ class RuleKind(Enum):
     LABOR_EXACT = 2
     LABOR_POISSON = 3
     LABOR_IMPORTANCE = 4
+    LADIES = 5
+    LADIES_POISSON = 6
 
 class FusedSampler:
     def __init__(
@@ -74,3 +76,13 @@ def labor_importance(
     weights: WeightArray | None,
     num_threads: int,
 ) -> tuple[Int64Array, NDArray[np.float64], NDArray[np.float64], list[float]]: ...
+def draw_ladies(
+    indptr: Int64Array,
+    indices: IdArray,
+    frontier: Int64Array,
+    size: int,
+    poisson: bool,
+    key: int,
+    weights: WeightArray | None,
+    num_threads: int,
+) -> tuple[Int64Array, NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]: ...

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.ops import reference
-from headrace.ops.rules import LaborImportanceRule
+from headrace.ops.rules import LaborImportanceRule, LadiesRule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -142,6 +142,68 @@ def labor_importance(rows: list[list[LayerEdge]], rule: LaborImportanceRule, *, 
             return Importance(inverse, scales, sizes)
 
 
+# --- LADIES and PLADIES -----------------------------------------------------------------------------------------------
+
+
+def one_minus_exp(x: float) -> float:
+    """Return 1 - exp(-x) by a fixed sequence of operations: halve to 1/2, Taylor series, f(2x) = f(x) (2 - f(x))."""
+    if not x < 40.0:
+        return 1.0
+    halvings = 0
+    while x > 0.5:
+        x, halvings = x * 0.5, halvings + 1
+    series = 1.0
+    for n in range(15, 1, -1):
+        series = 1.0 - x / n * series
+    value = x * series
+    for _ in range(halvings):
+        value = value * (2.0 - value)
+    return value
+
+
+@dataclass(frozen=True)
+class Draw:
+    """q_t, 1 / probability and whether it is drawn, by source."""
+
+    scores: dict[int, float]
+    inverse: dict[int, float]
+    drawn: dict[int, bool]
+
+
+def draw_ladies(rows: list[list[LayerEdge]], rule: LadiesRule, key: int) -> Draw:
+    """Draw sources for the whole layer."""
+    scores = {edge.source: 0.0 for row in rows for edge in row}  # by first occurrence
+    for row in rows:
+        for edge in row:
+            scores[edge.source] += edge.share * edge.share
+    if rule.size == -1 or len(scores) <= rule.size:
+        return Draw(scores, dict.fromkeys(scores, 1.0), dict.fromkeys(scores, True))
+    variates = {t: reference.unit_interval(reference.labor_variate(key, t)) for t in scores}
+    if rule.poisson:
+        scale = _poisson_scale(list(scores.values()), rule.size)
+        probabilities = {t: min(1.0, scale * q) for t, q in scores.items()}
+        drawn = {t: variates[t] <= probabilities[t] for t in scores}
+        return Draw(scores, {t: 1.0 / p if p > 0 else np.inf for t, p in probabilities.items()}, drawn)
+    times = {t: reference.negative_log(variates[t]) / q for t, q in scores.items()}
+    arrivals = sorted(times, key=lambda t: times[t])  # stable: of equal ones the first candidate arrives first
+    tau = times[arrivals[rule.size]]
+    first = set(arrivals[: rule.size])
+    return Draw(scores, {t: 1.0 / one_minus_exp(q * tau) for t, q in scores.items()}, {t: t in first for t in scores})
+
+
+def _poisson_scale(scores: Sequence[float], size: int) -> float:
+    """Return the c at which the sum of min(1, c * score) is `size`."""
+    scale, below_one = 0.0, len(scores) + 1
+    while True:
+        below = [scale * score <= 1.0 for score in scores]
+        if sum(below) == below_one:
+            return scale
+        below_one = sum(below)
+        mass = ordered_sum([score if open_ else 0.0 for score, open_ in zip(scores, below, strict=True)])
+        if below_one:
+            scale = max(scale, (size - (len(scores) - below_one)) / mass)
+
+
 # --- a hop ------------------------------------------------------------------------------------------------------------
 
 
@@ -149,25 +211,28 @@ def sample_layer(
     indptr: IntArray,
     indices: IntArray,
     frontier: IntArray,
-    rule: LaborImportanceRule,
+    rule: LaborImportanceRule | LadiesRule,
     key: int,
     *,
     weights: NDArray[Any] | None = None,
 ) -> reference.Hop:
     """Pick in-edges of the frontier by a layer-wise rule."""
     rows = layer_edges(indptr, indices, frontier, weights)
-    importance = labor_importance(rows, rule, weighted=weights is not None)
-
-    def inverse_if_kept(row: int, edge: LayerEdge) -> float | None:
-        r = reference.unit_interval(reference.labor_variate(key, edge.source))
-        if r * importance.inverse[edge.source] > importance.scales[row]:
-            return None
-        return max(1.0, importance.inverse[edge.source] / importance.scales[row])
-
+    if isinstance(rule, LadiesRule):
+        draw = draw_ladies(rows, rule, key)
+        inverses = [[draw.inverse[edge.source] if draw.drawn[edge.source] else None for edge in row] for row in rows]
+    else:
+        importance = labor_importance(rows, rule, weighted=weights is not None)
+        inverses = []
+        for row, scale in zip(rows, importance.scales, strict=True):
+            inverses.append([])
+            for edge in row:
+                r = reference.unit_interval(reference.labor_variate(key, edge.source))
+                inverse = importance.inverse[edge.source]
+                inverses[-1].append(max(1.0, inverse / scale) if r * inverse <= scale else None)
     starts, kept, importance_weights = [0], [], []
-    for number, row in enumerate(rows):
-        inverses = [(edge, inverse_if_kept(number, edge)) for edge in row]
-        picks = [(edge, inverse) for edge, inverse in inverses if inverse is not None]
+    for row, row_inverses in zip(rows, inverses, strict=True):
+        picks = [(edge, inverse) for edge, inverse in zip(row, row_inverses, strict=True) if inverse is not None]
         values = [inverse if weights is None else edge.share * inverse for edge, inverse in picks]
         total = ordered_sum(values)
         kept += [edge for edge, _ in picks]

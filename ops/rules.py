@@ -106,4 +106,34 @@ class LaborImportanceRule:
         return -1 if self.importance == "*" else self.importance
 
 
-Rule: TypeAlias = NeighborRule | LaborRule | LaborImportanceRule
+@dataclass(frozen=True)
+class LadiesRule:
+    """Layer sampling, LADIES (arXiv 1911.07323) and PLADIES (arXiv 2210.13339): sources drawn for the hop as a whole.
+
+    A source t is drawn by its score, ``q_t = sum over destinations s of P_ts ** 2``, where P_ts is 1 / in-degree of s,
+    or the edge's share of the weights of the row of s. *All* edges from drawn sources to destinations are kept, so a
+    destination has as many as it happens to have, none included. No self-loops are added and destinations are not
+    favoured as sources.
+
+    Kept edges carry importance weights P_ts / pi_t, where pi_t is the probability that t is drawn, scaled to average to
+    1 per destination: a plain mean of messages times these weights is the Hajek estimate of their (weighted) mean over
+    all in-edges.
+
+    Attributes
+    ----------
+    size : int
+        Sources per hop; all of them where there are no more, or when it is -1.
+    poisson : bool
+        False: exactly `size`, one after the other by score, without replacement. True: each on its own with probability
+        min(1, c * q_t), so that `size` is the expected number.
+    """
+
+    size: int
+    poisson: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the size."""
+        _check_count("LadiesRule", "size", self.size, "sources")
+
+
+Rule: TypeAlias = NeighborRule | LaborRule | LaborImportanceRule | LadiesRule

@@ -10,7 +10,7 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_key, as_num_threads, as_numpy, graph_arrays, weight_array
 from headrace.ops.errors import GraphError, InputError, ItemsError
-from headrace.ops.rules import LaborImportanceRule, LaborRule, NeighborRule, Rule
+from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -295,6 +295,8 @@ def _native_rule(rule: Rule, stage: str) -> tuple[_native.RuleKind, int, int]:
             return _native.RuleKind.LABOR_EXACT if rule.exact else _native.RuleKind.LABOR_POISSON, rule.fanout, 0
         case LaborImportanceRule():
             return _native.RuleKind.LABOR_IMPORTANCE, rule.fanout, rule.native_rounds
+        case LadiesRule():
+            return _native.RuleKind.LADIES_POISSON if rule.poisson else _native.RuleKind.LADIES, rule.size, 0
         case _:
             message = f"{stage}: a rule must be one of headrace.ops.rules, such as NeighborRule, got {rule!r}"
             raise InputError(message)

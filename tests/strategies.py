@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from headrace.ops import LaborImportanceRule, LaborRule, NeighborRule, Rule, reference
+from headrace.ops import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule, reference
 
 keys = st.integers(0, 2**64 - 1)
 thread_counts = st.sampled_from([1, 2, 4])
@@ -159,6 +159,7 @@ def rules(max_fanout: int = 8) -> st.SearchStrategy[Rule]:
         st.builds(NeighborRule, fanouts, st.booleans()),
         st.builds(LaborRule, fanouts, st.booleans()),
         labor_importance_rules(fanouts),
+        st.builds(LadiesRule, st.integers(-1, 4 * max_fanout), st.booleans()),
     )
 
 

@@ -5,6 +5,7 @@
 #include "bindings.hpp"
 #include "bindings_views.hpp"
 #include "labor_importance.hpp"
+#include "ladies.hpp"
 #include "layer_edges.hpp"
 
 namespace headrace {
@@ -32,9 +33,30 @@ nb::tuple labor(const InArray<std::int64_t>& indptr, const InArray<Index>& indic
 }
 
 template <class Index>
+nb::tuple ladies(const InArray<std::int64_t>& indptr, const InArray<Index>& indices,
+                 const InArray<std::int64_t>& frontier, std::int64_t size, bool poisson, std::uint64_t key,
+                 nb::handle weights, int num_threads) {
+  const AnyWeights edge_weights = any_weights(weights);
+  LayerEdges<Index> edges;
+  LadiesDraw draw;
+  {
+    const nb::gil_scoped_release release;
+    const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
+    check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "draw_ladies: frontier");
+    edges = layer_edges(graph, frontier.data(), frontier.shape(0), num_threads);
+    const Rule rule{poisson ? Rule::Kind::kLadiesPoisson : Rule::Kind::kLadies, size};
+    draw = draw_ladies(edges, rule.limit(), poisson, key);
+  }
+  return nb::make_tuple(to_numpy(std::move(edges.candidates)), to_numpy(std::move(draw.scores)),
+                        to_numpy(std::move(draw.inverse)), to_numpy(std::move(draw.drawn)));
+}
+
+template <class Index>
 void bind(nb::module_& m) {
   m.def("labor_importance", &labor<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(),
         "fanout"_a, "rounds"_a, "weights"_a.none(), "num_threads"_a);
+  m.def("draw_ladies", &ladies<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(),
+        "size"_a, "poisson"_a, "key"_a, "weights"_a.none(), "num_threads"_a);
 }
 
 }  // namespace

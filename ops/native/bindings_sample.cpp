@@ -120,7 +120,9 @@ void bind_sample(nb::module_& m) {
       .value("NEIGHBOR_REPLACEMENT", Rule::Kind::kNeighborReplacement)
       .value("LABOR_EXACT", Rule::Kind::kLaborExact)
       .value("LABOR_POISSON", Rule::Kind::kLaborPoisson)
-      .value("LABOR_IMPORTANCE", Rule::Kind::kLaborImportance);
+      .value("LABOR_IMPORTANCE", Rule::Kind::kLaborImportance)
+      .value("LADIES", Rule::Kind::kLadies)
+      .value("LADIES_POISSON", Rule::Kind::kLadiesPoisson);
   bind_hop<std::int32_t>(m);
   bind_hop<std::int64_t>(m);
   nb::class_<BoundSampler>(m, "FusedSampler")

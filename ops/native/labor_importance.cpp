@@ -1,7 +1,6 @@
 #include "labor_importance.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -53,12 +52,6 @@ void atomic_max(std::uint64_t& largest, std::uint64_t value) {
   while (seen < value &&
          !__atomic_compare_exchange_n(&largest, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
-}
-
-double from_bits(std::uint64_t bits) {
-  double value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
 }
 
 template <class Index>
@@ -148,7 +141,7 @@ class Solver {
       }
     });
     return ordered_sum<double>(next_.size(), [&](std::size_t t) {
-      next_[t] = std::min(kLargestInverse, std::max(1.0, result_.inverse[t] / from_bits(largest_[t])));
+      next_[t] = std::min(kLargestInverse, std::max(1.0, result_.inverse[t] / from_ordered_bits(largest_[t])));
       return 1.0 / next_[t];
     });
   }

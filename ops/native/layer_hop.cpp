@@ -1,7 +1,10 @@
 #include "layer_hop.hpp"
 
+#include <algorithm>
+
 #include "labor_importance.hpp"
 #include "labor_variates.hpp"
+#include "ladies.hpp"
 #include "unit_interval.hpp"
 
 namespace headrace {
@@ -34,7 +37,11 @@ template <class Index>
 Hop<Index> sample_layer(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
                         std::uint64_t key, int num_threads) {
   const LayerEdges<Index> edges = layer_edges(graph, frontier, num_dst, num_threads);
-  return sample_labor(graph, edges, rule, key, num_threads);
+  if (rule.kind == Rule::Kind::kLaborImportance) return sample_labor(graph, edges, rule, key, num_threads);
+  const LadiesDraw draw = draw_ladies(edges, rule.limit(), rule.kind == Rule::Kind::kLadiesPoisson, key);
+  return keep_edges(
+      graph, edges, [&](std::size_t /*row*/, std::size_t e) { return draw.drawn[edges.source(e)]; },
+      [&](std::size_t /*row*/, std::size_t e) { return draw.inverse[edges.source(e)]; }, num_threads);
 }
 
 template Hop<std::int32_t> sample_layer<std::int32_t>(const HopGraph<std::int32_t>&, const std::int64_t*, std::size_t,

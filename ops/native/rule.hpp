@@ -14,6 +14,8 @@ struct Rule {
     kLaborExact,           // the fanout edges with the smallest variates of their sources
     kLaborPoisson,         // each edge whose source's variate is below the wanted probability
     kLaborImportance,      // as kLaborPoisson, with probabilities that all destinations of the hop agree on
+    kLadies,               // all edges from fanout sources drawn for the whole hop
+    kLadiesPoisson,        // as kLadies, each source on its own, fanout of them on average
   };
 
   static constexpr std::int64_t kAll = -1;
@@ -24,7 +26,7 @@ struct Rule {
   std::int64_t rounds = 0;  // of kLaborImportance
 
   // Whether the picks of a row depend on the other rows of the hop.
-  bool is_layer_wise() const { return kind == Kind::kLaborImportance; }
+  bool is_layer_wise() const { return kind >= Kind::kLaborImportance; }
   bool takes_all() const { return fanout == kAll; }
   std::uint64_t limit() const {
     return takes_all() ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(fanout);

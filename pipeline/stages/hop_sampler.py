@@ -33,16 +33,8 @@ class HopSampler(MacroStage):
         return layer
 
     def __post_init__(self) -> None:
-        if not isinstance(self.graph, Graph):
-            raise InputError(f"{self.verb}: the first argument must be an hr.Graph; {type(self.graph).__name__} came")
-        if self.expand not in ("all", "new"):
-            raise InputError(f"{self.verb}: expand must be 'all' or 'new'; {self.expand!r} came")
-        if self.weight is not None:
-            try:
-                self.graph.edge_weights(self.weight)
-            except GraphError as error:
-                raise GraphError(f"{self.verb}: {error}") from error
-        object.__setattr__(self, "fanouts", _checked_fanouts(self.verb, self.fanouts))
+        check_sampler(self.verb, self.graph, weight=self.weight, expand=self.expand)
+        object.__setattr__(self, "fanouts", checked_counts(self.verb, "fanout", self.fanouts))
 
     @property
     def reads(self) -> frozenset[str]:
@@ -53,29 +45,69 @@ class HopSampler(MacroStage):
         return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
 
     def parts(self) -> tuple[Stage, ...]:
-        pieces: list[Stage] = []
-        for layer, fanout in enumerate(self.fanouts):
-            hop = SampleHop(
-                self.graph,
-                self.rule(fanout),
-                layer=layer,
-                key_layer=self.key_layer(layer),
-                weight=self.weight,
-                expand=self.expand,
-                edge_ids=self.edge_ids,
-            )
-            pieces += [hop, Compact(self.graph, expand=self.expand, edge_ids=self.edge_ids)]
-        return tuple(pieces)
-
-
-def _checked_fanouts(stage: str, fanouts: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(fanouts, Sequence) or isinstance(fanouts, str) or len(fanouts) == 0:
-        raise InputError(
-            f"{stage}: fanouts must list one number per hop, the hop next to the seeds first; {fanouts!r} came"
+        return hops(
+            self.graph,
+            [self.rule(fanout) for fanout in self.fanouts],
+            [self.key_layer(layer) for layer in range(len(self.fanouts))],
+            weight=self.weight,
+            expand=self.expand,
+            edge_ids=self.edge_ids,
         )
-    for fanout in fanouts:
-        if isinstance(fanout, bool) or not isinstance(fanout, int) or fanout < -1:
+
+
+def hops(
+    graph: Graph,
+    rules: Sequence[Rule],
+    key_layers: Sequence[int],
+    *,
+    weight: str | None = None,
+    expand: Expand = "all",
+    edge_ids: bool = True,
+) -> tuple[Stage, ...]:
+    """Return the stages that a sampler stands for: a hop and its compaction for each rule."""
+    pieces: list[Stage] = []
+    for layer, (rule, key_layer) in enumerate(zip(rules, key_layers, strict=True)):
+        hop = SampleHop(graph, rule, layer=layer, key_layer=key_layer, weight=weight, expand=expand, edge_ids=edge_ids)
+        pieces += [hop, Compact(graph, expand=expand, edge_ids=edge_ids)]
+    return tuple(pieces)
+
+
+def check_sampler(stage: str, graph: Graph, *, weight: str | None = None, expand: str = "all") -> None:
+    """Refuse what no sampler can work with.
+
+    Raises
+    ------
+    InputError
+        For a subject that is not a graph, or an unknown hop rule.
+    GraphError
+        If there is no such edge attribute, or it holds negative, infinite or undefined values.
+    """
+    if not isinstance(graph, Graph):
+        raise InputError(f"{stage}: the first argument must be an hr.Graph; {type(graph).__name__} came")
+    if expand not in ("all", "new"):
+        raise InputError(f"{stage}: expand must be 'all' or 'new'; {expand!r} came")
+    if weight is not None:
+        try:
+            graph.edge_weights(weight)
+        except GraphError as error:
+            raise GraphError(f"{stage}: {error}") from error
+
+
+def checked_counts(stage: str, name: str, counts: Sequence[int]) -> tuple[int, ...]:
+    """Return what to draw in each hop, or refuse it.
+
+    Raises
+    ------
+    InputError
+        For no hop at all, or numbers that are not integers of at least -1.
+    """
+    if not isinstance(counts, Sequence) or isinstance(counts, str) or len(counts) == 0:
+        raise InputError(
+            f"{stage}: {name}s must list one number per hop, the hop next to the seeds first; {counts!r} came"
+        )
+    for count in counts:
+        if isinstance(count, bool) or not isinstance(count, int) or count < -1:
             raise InputError(
-                f"{stage}: a fanout is an integer of at least -1 (-1 takes all); {fanout!r} came in {list(fanouts)}"
+                f"{stage}: a {name} is an integer of at least -1 (-1 takes all); {count!r} came in {list(counts)}"
             )
-    return tuple(fanouts)
+    return tuple(counts)

@@ -44,7 +44,7 @@ def edge_probabilities(one, rule):
 
 
 def closed_form(inverse, excess, square):
-    """The scale by sorting: with the v largest pi at 1, for the smallest v that leaves c * pi <= 1 for all the others."""
+    """The scale by sorting: the v largest pi are at 1, for the smallest v with c * pi <= 1 for all the others."""
     order = np.argsort(inverse, kind="stable")
     for v in range(len(order)):
         rest = order[v:]

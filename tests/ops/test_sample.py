@@ -18,6 +18,7 @@ from headrace.ops import (
     ItemsError,
     LaborImportanceRule,
     LaborRule,
+    LadiesRule,
     NeighborRule,
     _native,
     check_weights,
@@ -38,6 +39,8 @@ BIG_RULES = [
     LaborRule(10, exact=False),
     LaborImportanceRule(10, 1),
     LaborImportanceRule(10),
+    LadiesRule(3_000),
+    LadiesRule(3_000, poisson=True),
 ]
 
 

@@ -22,6 +22,9 @@ SAMPLERS = [
     "labor_dependent",
     "labor_1",
     "labor_star_new",
+    "ladies",
+    "weighted_pladies",
+    "in_subgraph_new",
     "pairs",
 ]
 
