@@ -53,6 +53,12 @@ def layer(*, weighted: bool) -> Layer:
     return Layer(torch.from_numpy(indptr), torch.from_numpy(indices), weights, torch.arange(NUM_DST))
 
 
+def weights_of(hop: Hop) -> torch.Tensor:
+    """float64[num_edges], the weights that a layer-wise hop always has."""
+    assert hop.weights is not None
+    return hop.weights.double()
+
+
 def kept_edges(one: Layer, rule: Rule, num_draws: int) -> np.ndarray:
     """bool[num_draws, num_edges]: which edges each of the hops kept."""
     kept = np.zeros((num_draws, len(one.indices)), bool)

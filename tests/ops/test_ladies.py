@@ -23,7 +23,7 @@ from headrace.ops import (
     stream_key,
 )
 
-from layers import DEGREES, NUM_DST, NUM_NODES, assert_frequencies, assert_mean, assert_variance, layer
+from layers import DEGREES, NUM_DST, NUM_NODES, assert_frequencies, assert_mean, assert_variance, layer, weights_of
 from strategies import csc_graphs, edge_weights, keys, nodes_of, thread_counts
 
 DRAWS = 4_000
@@ -89,9 +89,8 @@ def test_all_edges_of_drawn_sources_are_kept(graph, size, poisson, key, data):
         positions = range(int(graph.indptr[s]), int(graph.indptr[s + 1]))
         wanted = [e for e in positions if int(graph.indices[e]) in drawn and (weights is None or float(weights[e]) > 0)]
         assert hop.positions[hop.indptr[number] : hop.indptr[number + 1]].tolist() == wanted
-    assert hop.weights is not None
-    assert bool(torch.isfinite(hop.weights).all())
-    for part in hop.weights.double().split(hop.indptr.diff().tolist()):
+    assert bool(torch.isfinite(weights_of(hop)).all())
+    for part in weights_of(hop).split(hop.indptr.diff().tolist()):
         if len(part):
             assert float(part.mean()) == pytest.approx(1, abs=1e-6)
 
@@ -130,13 +129,14 @@ def test_ladies_follows_successive_draws(size):
     """Chi-square over the ordered law of one and two draws by score, without replacement, of five sources."""
     weights = np.array([4.0, 1.0, 2.0, 0.5, 3.0])
     indptr, indices = torch.tensor([0] + [5] * 6), torch.arange(1, 6)
-    rule, counts = LadiesRule(size), {}
+    rule = LadiesRule(size)
+    counts: dict[tuple[int, ...], int] = {}
     scores = (weights / weights.sum()) ** 2
     for key in range(20_000):
         got = draw_ladies(indptr, indices, torch.tensor([0]), rule, key, weights=torch.from_numpy(weights))
         subset = tuple(np.flatnonzero(got.drawn.numpy()).tolist())
         counts[subset] = counts.get(subset, 0) + 1
-    law = {}
+    law: dict[tuple[int, ...], float] = {}
     if size == 1:
         law = {(i,): q / scores.sum() for i, q in enumerate(scores)}
     else:
@@ -179,7 +179,7 @@ def test_horvitz_thompson_and_hajek_estimates(weighted, poisson):
         got, hop = draw(one, rule, number), one.hop(rule, number)
         inverse = by_vertex(got.candidates, got.drawn / got.probabilities)
         estimates[number] = np.bincount(rows, weights=shares * inverse[sources] * messages, minlength=NUM_DST)
-        values = hop.weights.double().numpy() * messages[hop.positions.numpy()]
+        values = weights_of(hop).numpy() * messages[hop.positions.numpy()]
         sizes = hop.indptr.diff().numpy()
         owners = np.repeat(np.arange(NUM_DST), sizes)
         hajek[number] = np.bincount(owners, weights=values, minlength=NUM_DST) / np.maximum(sizes, 1)
@@ -251,7 +251,7 @@ def test_extreme_weights_stay_finite(poisson):
     for size in range(7):
         for key in range(50):
             hop = sample_hop(indptr, indices, torch.arange(2), LadiesRule(size, poisson), key, weights=weights)
-            assert bool(torch.isfinite(hop.weights).all())
+            assert bool(torch.isfinite(weights_of(hop)).all())
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

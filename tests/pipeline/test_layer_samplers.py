@@ -16,6 +16,7 @@ WEIGHTED_BLOCKS = [name for name in PLANS if name.startswith(("labor_1", "labor_
 def test_a_plain_mean_with_the_weights_keeps_constants(name):
     for batch in PLANS[name]().loader():
         for block in batch.blocks:
+            assert block.weight is not None
             sums = torch.zeros(block.num_dst).index_add(0, block.edge_index[1], block.weight)
             degrees = block.indptr.diff()
             assert torch.allclose(sums / degrees.clamp(min=1), (degrees > 0).float(), atol=1e-5)
