@@ -18,14 +18,14 @@ constexpr double kLargestInverse = 0x1p200;
 constexpr double kKeepAll = std::numeric_limits<double>::infinity();
 
 struct Moments {
-  double inverse = 0.0;  // sum of P^2 / pi over the edges with c * pi <= 1
-  double square = 0.0;   // sum of P^2 over them
-  std::size_t count = 0;
+  double inverse = 0.0;      // sum of P^2 / pi over the edges with c * pi <= 1
+  double square = 0.0;       // sum of P^2 over them
+  double lowest = kKeepAll;  // the smallest 1 / pi among them
 
   void operator+=(const Moments& other) {
     inverse += other.inverse;
     square += other.square;
-    count += other.count;
+    lowest = std::min(lowest, other.lowest);
   }
 };
 
@@ -34,21 +34,26 @@ struct Moments {
 template <class Square, class Inverse>
 double solve_scale(std::size_t degree, double excess, const Square& square, const Inverse& inverse) {
   double scale = 0.0;
-  for (std::size_t below_one = degree + 1;;) {
+  for (;;) {
     const auto moments = ordered_sum<Moments>(degree, [&](std::size_t i) {
       const double inverse_pi = inverse(i);
       const double squared = square(i);
-      return scale <= inverse_pi ? Moments{squared * inverse_pi, squared, 1} : Moments{};
+      const bool below_one = scale <= inverse_pi;
+      return Moments{below_one ? squared * inverse_pi : 0.0, below_one ? squared : 0.0,
+                     below_one ? inverse_pi : kKeepAll};
     });
-    if (moments.count == below_one) return scale;
-    below_one = moments.count;
     scale = std::max(scale, moments.inverse / (excess + moments.square));
+    if (scale <= moments.lowest) return scale;  // no further edge goes to 1
   }
 }
 
 // Non-negative doubles compare like their bits, and the largest of some numbers does not depend on their order.
-void atomic_max(std::uint64_t& largest, std::uint64_t value) {
+void raise(std::uint64_t& largest, std::uint64_t value, bool alone) {
   std::uint64_t seen = __atomic_load_n(&largest, __ATOMIC_RELAXED);
+  if (alone) {  // a locked instruction costs as much as all the rest
+    if (seen < value) largest = value;
+    return;
+  }
   while (seen < value &&
          !__atomic_compare_exchange_n(&largest, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
@@ -67,14 +72,12 @@ class Solver {
 
   LaborImportance solve(std::int64_t rounds) {
     solve_first();
-    result_.expected_sizes.push_back(spread([&](std::size_t row, std::size_t e) {
-      return edges_.has_weights ? result_.scales[row] * edges_.shares[e] : result_.scales[row];
-    }));
+    result_.expected_sizes.push_back(spread(true));
     for (std::int64_t round = 1;; ++round) {
       std::swap(result_.inverse, next_);
       solve_again();
       const double before = result_.expected_sizes.back();
-      const double size = spread([&](std::size_t row, std::size_t /*e*/) { return result_.scales[row]; });
+      const double size = spread(false);
       result_.expected_sizes.push_back(size);
       const bool goes_on = rounds == Rule::kUntilConverged ? size < kConverged * before : round < rounds;
       if (!goes_on) return std::move(result_);
@@ -110,34 +113,42 @@ class Solver {
     return edges_.has_weights ? 1.0 / fanout - 1.0 / degree : degree * (degree - fanout) / fanout;
   }
 
-  double square(std::size_t edge) const { return edges_.has_weights ? edges_.shares[edge] * edges_.shares[edge] : 1.0; }
-
   void solve_first() {
     solve_rows([&](std::size_t row, std::size_t degree) {
       if (!edges_.has_weights) return static_cast<double>(fanout_) / static_cast<double>(degree);
-      const std::size_t begin = edges_.begin(row);
+      const double* const shares = edges_.shares.data() + edges_.begin(row);
       return solve_scale(
-          degree, excess(static_cast<double>(degree)), [&](std::size_t i) { return square(begin + i); },
-          [&](std::size_t i) { return 1.0 / edges_.shares[begin + i]; });
+          degree, excess(static_cast<double>(degree)), [=](std::size_t i) { return shares[i] * shares[i]; },
+          [=](std::size_t i) { return 1.0 / shares[i]; });
     });
   }
 
   void solve_again() {
     solve_rows([&](std::size_t row, std::size_t degree) {
-      const std::size_t begin = edges_.begin(row);
-      return solve_scale(
-          degree, excess(static_cast<double>(degree)), [&](std::size_t i) { return square(begin + i); },
-          [&](std::size_t i) { return result_.inverse[edges_.source(begin + i)]; });
+      const Index* const sources = edges_.sources.data() + edges_.begin(row);
+      const double* const inverse = result_.inverse.data();
+      const auto inverse_of = [=](std::size_t i) { return inverse[sources[i]]; };
+      const double rest = excess(static_cast<double>(degree));
+      if (!edges_.has_weights) return solve_scale(degree, rest, [](std::size_t) { return 1.0; }, inverse_of);
+      const double* const shares = edges_.shares.data() + edges_.begin(row);
+      return solve_scale(degree, rest, [=](std::size_t i) { return shares[i] * shares[i]; }, inverse_of);
     });
   }
 
-  // next pi_t = min(1, pi_t * the largest factor of t's edges); returns the sum of them, which is E|T| now.
-  template <class Factor>
-  double spread(const Factor& factor) {
+  // next pi_t = min(1, pi_t * the largest c_s of t's destinations), where round 0 has P_ts in place of pi_t. Returns
+  // the sum of them, which is E|T| of this round.
+  double spread(bool first) {
     std::fill_n(largest_.data(), largest_.size(), 0);
+    const bool by_share = first && edges_.has_weights;
+    const bool alone = num_threads_ <= 1;
+    const double* const shares = edges_.shares.data();
+    const Index* const sources = edges_.sources.data();
+    std::uint64_t* const largest = largest_.data();
     for_rows([&](std::size_t row) {
-      for (std::size_t e = edges_.begin(row); e < edges_.begin(row + 1); ++e) {
-        atomic_max(largest_[edges_.source(e)], ordered_bits(factor(row, e)));
+      const double scale = result_.scales[row];
+      const std::size_t end = edges_.begin(row + 1);
+      for (std::size_t e = edges_.begin(row); e < end; ++e) {
+        raise(largest[sources[e]], ordered_bits(by_share ? scale * shares[e] : scale), alone);
       }
     });
     return ordered_sum<double>(next_.size(), [&](std::size_t t) {
