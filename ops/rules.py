@@ -56,8 +56,10 @@ class LaborRule:
     fanout : int
         In-edges per destination; all of them where there are no more, or when it is -1.
     exact : bool
-        True: exactly `fanout` edges, those with the smallest variates. False: each edge is kept with probability
-        fanout / in-degree (Poisson sampling), so that `fanout` is the expected number.
+        True: exactly `fanout` edges, those with the smallest variates r_t, or r_t / A_ts with weights (sequential
+        Poisson sampling, whose inclusion probabilities are close to the wanted ones; not an exponential race). False:
+        each edge is kept with probability fanout / in-degree, or the wanted one (Poisson sampling), so that `fanout` is
+        the expected number.
     """
 
     fanout: int

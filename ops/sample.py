@@ -103,7 +103,8 @@ def sample_hop(
 
     Uniform picks use the random stream of the *destination's* global id: all edges in CSC order where the in-degree
     does not exceed the fan-out, else Robert Floyd's algorithm in the order of its draws. LABOR picks use the variates
-    of the *sources*. They, and picks by weight without replacement, come in ascending CSC order.
+    of the *sources*, and so do layer-wise rules. They, and picks by weight without replacement, come in ascending CSC
+    order.
 
     Parameters
     ----------
@@ -113,8 +114,8 @@ def sample_hop(
         int32[num_graph_edges] or int64[num_graph_edges].
     frontier : torch.Tensor or numpy.ndarray
         int64[num_dst], destinations; one that is listed twice gets the same picks twice.
-    rule : NeighborRule or LaborRule
-        How to pick.
+    rule : NeighborRule, LaborRule, LaborImportanceRule or LadiesRule
+        How to pick. The last two are layer-wise: they decide for all of the frontier together.
     key : int
         Stream key of the hop.
     weights : torch.Tensor or numpy.ndarray, optional
@@ -232,7 +233,7 @@ class BlockSampler:
         ----------
         seeds : torch.Tensor or numpy.ndarray
             int64[num_seeds], unique.
-        rules : sequence of NeighborRule or LaborRule
+        rules : sequence of NeighborRule, LaborRule, LaborImportanceRule or LadiesRule
             One per hop, the hop next to the seeds first.
         keys : sequence of int
             One stream key per hop.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from headrace.ops import Hop, Rule, sample_hop, stream_key
+from headrace.ops import Hop, LaborImportance, LaborImportanceRule, Rule, labor_importance, sample_hop, stream_key
 
 NUM_DST, NUM_NODES = 12, 160
 DEGREES = (2, 3, 5, 8, 13, 20, 30, 30, 45, 60, 80, 100)
@@ -90,3 +90,16 @@ def assert_variance(samples: np.ndarray, expected: float, *, slack: float = 0.0)
     variance = (centred**2).mean()
     error = np.sqrt(max((centred**4).mean() - variance**2, 0.0) / len(samples))
     assert abs(variance - expected) <= 5 * error + slack * expected + 1e-12
+
+
+def solve(one: Layer, rule: LaborImportanceRule) -> LaborImportance:
+    """The probabilities that LABOR-i draws by."""
+    return labor_importance(one.indptr, one.indices, one.frontier, rule, weights=one.weights)
+
+
+def edge_probabilities(one: Layer, rule: LaborImportanceRule) -> np.ndarray:
+    """min(1, c_s pi_t) of every edge."""
+    solution = solve(one, rule)
+    pi = dict(zip(solution.candidates.tolist(), solution.probabilities.tolist(), strict=True))
+    pi_of_edges = np.array([pi[t] for t in one.indices.tolist()])
+    return np.minimum(1.0, solution.scales.numpy()[one.rows] * pi_of_edges)

@@ -1,4 +1,4 @@
-"""LABOR-i and LABOR-*: the equations they solve, the probabilities they draw by, the estimates they give."""
+"""LABOR-i and LABOR-*: the equations they solve, and the traps on the way to them."""
 
 from __future__ import annotations
 
@@ -16,42 +16,17 @@ from headrace.ops import (
     InputError,
     LaborImportanceRule,
     LaborRule,
-    NeighborRule,
-    Rule,
     labor_importance,
     reference,
     reference_layer,
     sample_hop,
 )
 
-from layers import (
-    DEGREES,
-    NUM_DST,
-    NUM_NODES,
-    assert_frequencies,
-    assert_mean,
-    assert_variance,
-    kept_edges,
-    layer,
-    weights_of,
-)
+from layers import DEGREES, edge_probabilities, layer, solve, weights_of
 from strategies import csc_graphs, edge_weights, keys, labor_importance_rules, nodes_of, thread_counts
 
-DRAWS = 4_000
 ROUNDS = [1, 2, "*"]
 FANOUTS = st.integers(-1, 8)
-
-
-def solve(one, rule, **options):
-    return labor_importance(one.indptr, one.indices, one.frontier, rule, weights=one.weights, **options)
-
-
-def edge_probabilities(one, rule):
-    """min(1, c_s pi_t) of every edge of a layer."""
-    solution = solve(one, rule)
-    pi = dict(zip(solution.candidates.tolist(), solution.probabilities.tolist(), strict=True))
-    pi_of_edges = np.array([pi[t] for t in one.indices.tolist()])
-    return np.minimum(1.0, solution.scales.numpy()[one.rows] * pi_of_edges)
 
 
 def closed_form(inverse, excess, square):
@@ -161,129 +136,6 @@ def test_threads_do_not_change_a_bit_of_a_large_layer():
                 assert torch.equal(getattr(one, name), getattr(other, name))
 
 
-# --- what is drawn ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
-@pytest.mark.parametrize("rounds", ROUNDS)
-def test_inclusion_probabilities_and_expected_size(rounds, weighted):
-    """4,000 draws: each of 396 edges, and the mean and variance of |T|, whose terms are independent, to 5 sigma."""
-    one, rule = layer(weighted=weighted), LaborImportanceRule(5, rounds)
-    probabilities = edge_probabilities(one, rule)
-    kept = kept_edges(one, rule, DRAWS)
-    assert_frequencies(kept, probabilities)
-    reached, largest = np.zeros((DRAWS, NUM_NODES), bool), np.zeros(NUM_NODES)
-    for e, t in enumerate(one.indices.tolist()):
-        reached[:, t] |= kept[:, e]
-        largest[t] = max(largest[t], probabilities[e])
-    assert largest.sum() == pytest.approx(solve(one, rule).expected_sizes[-1], rel=1e-12)
-    assert_frequencies(reached, largest)
-    assert_mean(reached.sum(axis=1), largest.sum())
-    assert_variance(reached.sum(axis=1), (largest * (1 - largest)).sum())
-
-
-@pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
-@pytest.mark.parametrize("rounds", ROUNDS)
-def test_horvitz_thompson_and_hajek_estimates(rounds, weighted):
-    """HT: unbiased, with variance sum P^2 M^2 (1 / p - 1), which for M = 1 is 1 / k - 1 / d; 5 sigma of 4,000 draws.
-
-    Hajek: the weights that a hop returns make a plain mean of messages that estimate. With M - mean in place of M the
-    formula holds to first order only; the rest is of order 1 / k, for which 15 % is allowed at k = 20.
-    """
-    one, rule = layer(weighted=weighted), LaborImportanceRule(20, rounds)
-    p, shares, rows = edge_probabilities(one, rule), one.shares, one.rows
-    messages = np.random.default_rng(1).normal(2.0, 1.0, NUM_NODES)[one.indices.numpy()]
-    kept, hajek = np.zeros((DRAWS, len(p)), bool), np.zeros((DRAWS, NUM_DST))
-    for draw in range(DRAWS):
-        hop = one.hop(rule, draw)
-        picked = hop.positions.numpy()
-        kept[draw, picked] = True
-        values = weights_of(hop).numpy() * messages[picked]
-        hajek[draw] = np.add.reduceat(values, hop.indptr[:-1].numpy()) / hop.indptr.diff().numpy()
-    for s in range(NUM_DST):
-        row = rows == s
-        terms = shares[row] / p[row]
-        mean = (shares * messages)[row].sum()
-        assert_mean(kept[:, row] @ (terms * messages[row]), mean)
-        assert_variance(
-            kept[:, row] @ (terms * messages[row]), (shares[row] ** 2 * messages[row] ** 2 * (1 / p[row] - 1)).sum()
-        )
-        ones = (shares[row] ** 2 * (1 / p[row] - 1)).sum()
-        assert ones == pytest.approx(max(0.0, 1 / 20 - 1 / DEGREES[s]), abs=1e-9)
-        assert_variance(kept[:, row] @ terms, ones)
-        first_order = (shares[row] ** 2 * (messages[row] - mean) ** 2 * (1 / p[row] - 1)).sum()
-        assert_variance(hajek[:, s], first_order, slack=0.15)
-        assert abs(hajek[:, s].mean() - mean) <= 5 * np.sqrt(first_order / DRAWS) + first_order / 20 + 1e-6
-
-
-def test_labor_0_is_the_poisson_rule():
-    """Where no round can help (disjoint neighbourhoods) LABOR-* keeps edges with probability k / d, as LABOR-0."""
-    indptr, indices = torch.tensor([0, 40, 80] + [80] * 100), torch.arange(2, 82)
-    solution = labor_importance(indptr, indices, torch.tensor([0, 1]), LaborImportanceRule(5))
-    assert torch.allclose(solution.probabilities * solution.scales.repeat_interleave(40), torch.tensor(5 / 40).double())
-
-
-# --- sizes of layers in closed form -----------------------------------------------------------------------------------
-
-
-def layer_sizes(one, rule):
-    sampler = BlockSampler(one.indptr, one.indices)
-    return np.array([len(sampler.sample(one.frontier, [rule], [key]).n_id) for key in range(DRAWS)])
-
-
-def test_layer_size_of_labor_0():
-    """E|V1| = |S| + sum over t outside S of max_s min(1, k / d_s)."""
-    one, wanted = layer(weighted=False), np.zeros(NUM_NODES)
-    for t, s in zip(one.indices.tolist(), one.rows, strict=True):
-        wanted[t] = max(wanted[t], min(1, 5 / DEGREES[s]))
-    outside = wanted[NUM_DST:]
-    sizes = layer_sizes(one, LaborRule(5, exact=False))
-    assert_mean(sizes, NUM_DST + outside.sum())
-    assert_variance(sizes, (outside * (1 - outside)).sum())
-
-
-def test_layer_size_of_neighbor_sampling():
-    """E|V1| = |S| + sum over t outside S of 1 - prod_s (1 - min(1, k / d_s))."""
-    one, missed = layer(weighted=False), np.ones(NUM_NODES)
-    for t, s in zip(one.indices.tolist(), one.rows, strict=True):
-        missed[t] *= 1 - min(1, 5 / DEGREES[s])
-    assert_mean(layer_sizes(one, NeighborRule(5)), NUM_DST + (1 - missed[NUM_DST:]).sum())
-
-
-def test_layer_size_of_labor_star():
-    """As E|T|, of the sources outside S."""
-    one, rule, wanted = layer(weighted=False), LaborImportanceRule(5), np.zeros(NUM_NODES)
-    np.maximum.at(wanted, one.indices.numpy(), edge_probabilities(one, rule))
-    assert_mean(layer_sizes(one, rule), NUM_DST + wanted[NUM_DST:].sum())
-
-
-# --- estimates of LABOR-0 ---------------------------------------------------------------------------------------------
-
-
-def test_variance_of_exact_picks():
-    """A mean over exactly k of d has variance S^2 / k * (1 - k / d), with S^2 on d - 1."""
-    messages = np.random.default_rng(0).normal(size=50)
-    indptr, indices = torch.tensor([0] + [50] * 50), torch.arange(50)
-    means = np.array(
-        [
-            messages[sample_hop(indptr, indices, torch.tensor([0]), LaborRule(10), key).positions.numpy()].mean()
-            for key in range(20_000)
-        ]
-    )
-    assert_mean(means, messages.mean())
-    assert_variance(means, messages.var(ddof=1) / 10 * (1 - 10 / 50))
-
-
-@pytest.mark.parametrize(("fanout", "degree"), [(1, 10), (2, 10), (5, 50)])
-def test_empty_neighbourhoods_come_as_often_as_the_law_says(fanout, degree):
-    """(1 - k / d) ** d: 0.349, 0.107, 0.0052."""
-    indptr, indices = torch.tensor([0] + [degree] * degree), torch.arange(degree)
-    rules: list[Rule] = [LaborRule(fanout, exact=False), LaborImportanceRule(fanout)]
-    for rule in rules:
-        empty = [len(sample_hop(indptr, indices, torch.tensor([0]), rule, key).neighbors) == 0 for key in range(20_000)]
-        assert_frequencies(np.array(empty)[:, None], np.array([(1 - fanout / degree) ** degree]))
-
-
 # --- traps ------------------------------------------------------------------------------------------------------------
 
 
@@ -349,23 +201,6 @@ def test_weights_average_to_one(graph, rule, key, data):
             assert float(part.mean()) == pytest.approx(1, abs=1e-6)
     if weights is not None:
         assert bool((weights[hop.positions] > 0).all())
-
-
-def test_without_the_weights_a_mean_is_biased():
-    """LABOR-1 and on pick popular sources more often: here those have the larger messages."""
-    one, rule = layer(weighted=False), LaborImportanceRule(5)
-    popular = np.bincount(one.indices.numpy(), minlength=NUM_NODES)[one.indices.numpy()].astype(float)
-    last = one.rows == NUM_DST - 1
-    plain, weighted = [], []
-    for draw in range(DRAWS):
-        hop = one.hop(rule, draw)
-        mine = slice(int(hop.indptr[-2]), None)
-        messages = popular[hop.positions[mine].numpy()]
-        plain.append(messages.mean())
-        weighted.append((messages * weights_of(hop)[mine].numpy()).mean())
-    expected, error = popular[last].mean(), np.std(plain) / np.sqrt(DRAWS)
-    assert np.mean(plain) - expected > 20 * error
-    assert abs(np.mean(weighted) - expected) < 0.25 * (np.mean(plain) - expected)
 
 
 def test_rows_without_weight_pick_nothing():
