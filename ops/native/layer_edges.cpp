@@ -1,6 +1,8 @@
 #include "layer_edges.hpp"
 
 #include <algorithm>
+#include <string>
+#include <type_traits>
 
 #include "compact.hpp"
 #include "ordered_sum.hpp"
@@ -10,6 +12,8 @@
 
 namespace headrace {
 namespace {
+
+constexpr std::size_t kNodesPerEdge = 4;
 
 // The edges of positive weight of one row, from `first` on in the arrays of `edges`.
 template <class Index>
@@ -31,6 +35,37 @@ std::int64_t count_positive(const HopGraph<Index>& graph, Row row) {
     count += graph.weights[row.start + static_cast<std::int64_t>(i)] > 0.0 ? 1 : 0;
   }
   return count;
+}
+
+// Turn global ids into numbers by first occurrence, in place; returns the ids.
+template <class Index>
+Buffer<std::int64_t> number_sources(Buffer<Index>& sources, std::size_t num_nodes) {
+  using Unsigned = std::make_unsigned_t<Index>;
+  const std::size_t num_edges = sources.size();
+  Unsigned largest = 0;  // a negative id is a huge unsigned one
+  for (std::size_t e = 0; e < num_edges; ++e) largest = std::max(largest, static_cast<Unsigned>(sources[e]));
+  if (num_edges != 0 && largest >= num_nodes) {
+    throw GraphError("indices hold " + std::to_string(static_cast<Index>(largest)) +
+                     ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes) +
+                     "; run check_csc on the graph");
+  }
+  // A table with a place for every vertex is faster than a hash table, unless filling it costs more than the edges do.
+  if (num_nodes / kNodesPerEdge > num_edges)
+    return compact<Index>(nullptr, 0, sources.data(), num_edges, sources.data());
+  constexpr Index kFree = -1;
+  Buffer<Index> places(num_nodes);
+  std::fill_n(places.data(), num_nodes, kFree);
+  Buffer<std::int64_t> ids;
+  for (std::size_t e = 0; e < num_edges; ++e) {
+    if (e + kPrefetchDistance < num_edges) prefetch_write(places.data() + sources[e + kPrefetchDistance]);
+    Index& place = places[static_cast<std::size_t>(sources[e])];
+    if (place == kFree) {
+      place = static_cast<Index>(ids.size());
+      ids.push_back(sources[e]);
+    }
+    sources[e] = place;
+  }
+  return ids;
 }
 
 }  // namespace
@@ -68,8 +103,7 @@ LayerEdges<Index> layer_edges(const HopGraph<Index>& graph, const std::int64_t* 
     if (edges.has_weights) return fill_weighted(graph, row, edges.begin(i), edges);
     std::copy_n(graph.csc.indices + row.start, row.degree, edges.sources.data() + edges.begin(i));
   });
-  // In place: an id is read before its number is written.
-  edges.candidates = compact<Index>(nullptr, 0, edges.sources.data(), num_edges, edges.sources.data());
+  edges.candidates = number_sources(edges.sources, graph.csc.num_nodes);
   return edges;
 }
 

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from headrace.ops import (
     BlockSampler,
+    GraphError,
     InputError,
     LaborImportanceRule,
     LaborRule,
+    LadiesRule,
     labor_importance,
     reference,
     reference_layer,
@@ -236,6 +238,17 @@ def test_extreme_weights_stay_finite():
         assert bool(torch.isfinite(weights_of(hop)).all())
 
 
+def test_sources_are_numbered_alike_in_small_and_large_graphs():
+    """Few edges in a large graph go through a hash table, many in a small one through a table of all vertices."""
+    one, rule = layer(weighted=False), LaborImportanceRule(5)
+    large = torch.cat([one.indptr, one.indptr[-1:].expand(100_000)])
+    for key in range(5):
+        small_hop = sample_hop(one.indptr, one.indices, one.frontier, rule, key)
+        large_hop = sample_hop(large, one.indices, one.frontier, rule, key)
+        assert torch.equal(small_hop.positions, large_hop.positions)
+        assert torch.equal(weights_of(small_hop), weights_of(large_hop))
+
+
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 NOT_A_ROUND: Any = 1.0
@@ -258,3 +271,13 @@ NOBODY = torch.tensor([], dtype=torch.int64)
 def test_refuses_bad_arguments(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("bad", [-1, 3, 2**31 - 1])
+@pytest.mark.parametrize("rule", [LaborImportanceRule(1), LadiesRule(1)], ids=str)
+def test_damaged_graphs_never_read_foreign_memory(bad, rule):
+    indptr, indices = torch.tensor([0, 2, 4, 4]), torch.tensor([0, 1, bad, 2], dtype=torch.int32)
+    with pytest.raises(GraphError, match=f"indices hold {bad}, which is not a node id"):
+        sample_hop(indptr, indices, torch.arange(2), rule, 0)
+    with pytest.raises(GraphError, match="do not bound a row"):
+        sample_hop(torch.tensor([0, 5, 4, 4]), indices, torch.arange(2), rule, 0)
