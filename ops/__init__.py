@@ -11,6 +11,7 @@ Vet a graph           `check_csc` and `check_weights`, for what was not built he
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose)
 Order items           `shuffled_range` gives any stretch of a shuffled range without holding the rest
 Pick edges            `sample_hop` applies a `NeighborRule` or a `LaborRule` to a frontier
+Walk                  `random_walk`, and `pinsage_neighbors` for the vertices that walks visit most
 Renumber vertices     `compact` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
 Fetch features        `gather_rows`
@@ -49,6 +50,7 @@ from headrace.ops.sample import (
     sample_hop,
 )
 from headrace.ops.shuffle import shuffled_range
+from headrace.ops.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
 __all__ = [
     "BlockSampler",
@@ -64,13 +66,18 @@ __all__ = [
     "Rule",
     "Sampled",
     "SampledHop",
+    "Visits",
+    "WeightSums",
     "check_csc",
     "check_weights",
     "compact",
     "coo_to_csc",
     "gather_rows",
+    "pinsage_neighbors",
+    "random_walk",
     "sample_hop",
     "shuffled_range",
     "stream_key",
     "unique_and_inverse",
+    "weight_sums",
 ]

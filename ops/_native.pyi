@@ -62,3 +62,27 @@ def sample_hop(
 def gather_rows(
     source: int, num_rows: int, row_stride: int, row_bytes: int, ids: IdArray, out: int, num_threads: int
 ) -> None: ...
+def random_walk(
+    indptr: Int64Array,
+    indices: IdArray,
+    sums: NDArray[np.float64] | None,
+    starts: Int64Array,
+    ids: Int64Array | None,
+    length: int,
+    restart: int,
+    key: int,
+    num_threads: int,
+) -> Int64Array: ...
+def pinsage_neighbors(
+    indptr: Int64Array,
+    indices: IdArray,
+    sums: NDArray[np.float64] | None,
+    frontier: Int64Array,
+    num_neighbors: int,
+    num_walks: int,
+    length: int,
+    restart: int,
+    key: int,
+    num_threads: int,
+) -> tuple[Int64Array, IdArray, Int64Array]: ...
+def sum_rows(indptr: Int64Array, weights: WeightArray, num_threads: int) -> NDArray[np.float64]: ...

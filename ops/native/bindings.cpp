@@ -36,4 +36,5 @@ NB_MODULE(_native, m) {
   headrace::bind_graph(m);
   headrace::bind_sample(m);
   headrace::bind_gather(m);
+  headrace::bind_walk(m);
 }

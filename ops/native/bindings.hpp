@@ -36,5 +36,6 @@ void bind_random(nb::module_& m);
 void bind_graph(nb::module_& m);
 void bind_sample(nb::module_& m);
 void bind_gather(nb::module_& m);
+void bind_walk(nb::module_& m);
 
 }  // namespace headrace
