@@ -247,7 +247,9 @@ def _sums(weights: WeightSums | None, num_edges: int, stage: str) -> NDArray[np.
         raise InputError(message)
     sums = as_numpy(weights.sums, "weights.sums", stage=stage, dtypes=("float64",), error=GraphError)
     if sums.size != num_edges:
-        message = f"{stage}: weights must have one entry per edge ({num_edges}), got {sums.size}: is it another graph's?"
+        message = (
+            f"{stage}: weights must have one entry per edge ({num_edges}), got {sums.size}: is it another graph's?"
+        )
         raise GraphError(message)
     return sums
 

@@ -71,6 +71,14 @@ PLANS: dict[str, Callable[[], hr.Stage]] = {
     "weighted_labor_poisson": lambda: items().sample_layer_neighbor(
         graph(), [5, 3], weight="weight", exact=False, expand="new"
     ),
+    "pinsage": lambda: (
+        items()
+        .sample_pinsage(graph(), 4, num_walks=6, walk_length=3, num_layers=2)
+        .fetch_feature(store(), node=["x"], labels="y")
+    ),
+    "pinsage_weighted": lambda: items().sample_pinsage(
+        graph(), 3, num_walks=5, walk_length=2, restart=0.0, num_layers=2, weight="weight", expand="new"
+    ),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

@@ -9,6 +9,7 @@ from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.labor import SampleLayerNeighbor
 from headrace.pipeline.stages.neighbor import SampleNeighbor
 from headrace.pipeline.stages.node_source import NodeSource
+from headrace.pipeline.stages.pinsage import SamplePinsage, WalkHop
 from headrace.pipeline.stages.prefetch import Prefetch
 from headrace.pipeline.stages.transform import Transform
 
@@ -23,5 +24,7 @@ __all__ = [
     "SampleHop",
     "SampleLayerNeighbor",
     "SampleNeighbor",
+    "SamplePinsage",
     "Transform",
+    "WalkHop",
 ]

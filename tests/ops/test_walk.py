@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from headrace.ops import (
     GraphError,
     InputError,
     ItemsError,
+    WeightSums,
     pinsage_neighbors,
     random_walk,
     reference,
@@ -55,7 +57,7 @@ def test_walks_equal_the_reference(graph, length, restart, key, num_threads, dat
     sums, oracle_sums = sums_of(data, graph)
     if sums is not None:
         assert np.array_equal(sums.sums.numpy(), oracle_sums)
-    arguments = {"restart": restart, "key": key}
+    arguments: dict[str, Any] = {"restart": restart, "key": key}
     got = random_walk(
         graph.indptr, graph.indices, starts, length, ids=ids, weights=sums, num_threads=num_threads, **arguments
     )
@@ -76,7 +78,7 @@ def test_walks_equal_the_reference(graph, length, restart, key, num_threads, dat
 def test_pinsage_equals_the_reference(graph, num_neighbors, num_walks, length, restart, key, num_threads, data):
     frontier = data.draw(nodes_of(graph, unique=False))
     sums, oracle_sums = sums_of(data, graph)
-    arguments = {"num_walks": num_walks, "walk_length": length, "restart": restart, "key": key}
+    arguments: dict[str, Any] = {"num_walks": num_walks, "walk_length": length, "restart": restart, "key": key}
     visits = pinsage_neighbors(
         graph.indptr, graph.indices, frontier, num_neighbors, weights=sums, num_threads=num_threads, **arguments
     )
@@ -103,25 +105,29 @@ def test_steps_follow_edges(graph, restart, key, data):
 
 
 def test_threads_do_not_change_a_bit(skewed):
+    indptr, indices = skewed
     starts = torch.arange(3_000)
-    one = random_walk(*skewed, starts, 9, restart=0.2, key=5)
-    visits = pinsage_neighbors(*skewed, starts, 5, num_walks=10, walk_length=4, key=5)
+    one = random_walk(indptr, indices, starts, 9, restart=0.2, key=5)
+    visits = pinsage_neighbors(indptr, indices, starts, 5, num_walks=10, walk_length=4, key=5)
     for num_threads in (2, 3, 8):
-        assert torch.equal(random_walk(*skewed, starts, 9, restart=0.2, key=5, num_threads=num_threads), one)
-        again = pinsage_neighbors(*skewed, starts, 5, num_walks=10, walk_length=4, key=5, num_threads=num_threads)
+        assert torch.equal(random_walk(indptr, indices, starts, 9, restart=0.2, key=5, num_threads=num_threads), one)
+        again = pinsage_neighbors(
+            indptr, indices, starts, 5, num_walks=10, walk_length=4, key=5, num_threads=num_threads
+        )
         assert torch.equal(again.neighbors, visits.neighbors)
         assert torch.equal(again.counts, visits.counts)
 
 
 def test_a_walk_is_a_function_of_its_id_alone(skewed):
     """Neither the other walks nor the length matter: shares of a batch give the walks of the batch."""
+    indptr, indices = skewed
     starts, ids = torch.arange(3_000), torch.arange(3_000) + 17
-    whole = random_walk(*skewed, starts, 8, key=3, ids=ids)
+    whole = random_walk(indptr, indices, starts, 8, key=3, ids=ids)
     picked = torch.randperm(3_000)[:500]
-    assert torch.equal(random_walk(*skewed, starts[picked], 8, key=3, ids=ids[picked]), whole[picked])
-    assert torch.equal(random_walk(*skewed, starts, 3, key=3, ids=ids), whole[:, :4])
-    whole_visits = pinsage_neighbors(*skewed, starts, 3, num_walks=5, walk_length=3, key=3)
-    visits = pinsage_neighbors(*skewed, picked, 3, num_walks=5, walk_length=3, key=3)
+    assert torch.equal(random_walk(indptr, indices, starts[picked], 8, key=3, ids=ids[picked]), whole[picked])
+    assert torch.equal(random_walk(indptr, indices, starts, 3, key=3, ids=ids), whole[:, :4])
+    whole_visits = pinsage_neighbors(indptr, indices, starts, 3, num_walks=5, walk_length=3, key=3)
+    visits = pinsage_neighbors(indptr, indices, picked, 3, num_walks=5, walk_length=3, key=3)
     rows = whole_visits.neighbors.split(whole_visits.indptr.diff().tolist())
     for place, row in zip(picked.tolist(), visits.neighbors.split(visits.indptr.diff().tolist()), strict=True):
         assert torch.equal(row, rows[place])
@@ -231,8 +237,9 @@ def test_ties_go_to_the_first_visited():
 
 @pytest.mark.parametrize("restart", [-0.1, 1.0, float("nan"), "0.5", True])
 def test_bad_restart(skewed, restart):
+    indptr, indices = skewed
     with pytest.raises(InputError, match="restart must be a probability"):
-        random_walk(*skewed, torch.arange(3), 2, restart=restart, key=0)
+        random_walk(indptr, indices, torch.arange(3), 2, restart=restart, key=0)
 
 
 def test_bad_input(skewed):
@@ -248,7 +255,7 @@ def test_bad_input(skewed):
     with pytest.raises(ItemsError, match=r"frontier\[0\] = -1"):
         pinsage_neighbors(indptr, indices, torch.tensor([-1]), 1, num_walks=1, walk_length=1, key=0)
     with pytest.raises(InputError, match="weight_sums"):
-        random_walk(indptr, indices, torch.arange(3), 1, key=0, weights=torch.ones(60_000))
+        random_walk(indptr, indices, torch.arange(3), 1, key=0, weights=cast("WeightSums", torch.ones(60_000)))
     with pytest.raises(GraphError, match="another graph"):
         other = weight_sums(torch.tensor([0, 1]), torch.ones(1))
         random_walk(indptr, indices, torch.arange(3), 1, key=0, weights=other)

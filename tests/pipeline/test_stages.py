@@ -87,7 +87,9 @@ def test_the_verbs():
         "sample_hop",
         "sample_layer_neighbor",
         "sample_neighbor",
+        "sample_pinsage",
         "transform",
+        "walk_hop",
     )
 
 
