@@ -12,6 +12,7 @@ Address randomness    `stream_key` names the stream of (seed, epoch, batch, laye
 Order items           `shuffled_range` gives any stretch of a shuffled range without holding the rest
 Pick edges            `sample_hop` applies a `NeighborRule` or a `LaborRule` to a frontier
 Walk                  `random_walk`, and `pinsage_neighbors` for the vertices that walks visit most
+Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the norms of GraphSAINT (`ops.saint`)
 Renumber vertices     `compact` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
 Fetch features        `gather_rows`
@@ -38,6 +39,18 @@ from headrace.ops.csc import Csc, check_csc, coo_to_csc
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
 from headrace.ops.gather import gather_rows
 from headrace.ops.rng import stream_key
+from headrace.ops.saint import (
+    EdgeLaw,
+    NodeLaw,
+    Subgraph,
+    draw_edges,
+    draw_nodes,
+    edge_law,
+    inclusion_probability,
+    induced_subgraph,
+    node_law,
+    subgraph_weights,
+)
 from headrace.ops.sample import (
     BlockSampler,
     Hop,
@@ -56,6 +69,7 @@ __all__ = [
     "BlockSampler",
     "Compacted",
     "Csc",
+    "EdgeLaw",
     "FeatureError",
     "GraphError",
     "Hop",
@@ -63,21 +77,30 @@ __all__ = [
     "ItemsError",
     "LaborRule",
     "NeighborRule",
+    "NodeLaw",
     "Rule",
     "Sampled",
     "SampledHop",
+    "Subgraph",
     "Visits",
     "WeightSums",
     "check_csc",
     "check_weights",
     "compact",
     "coo_to_csc",
+    "draw_edges",
+    "draw_nodes",
+    "edge_law",
     "gather_rows",
+    "inclusion_probability",
+    "induced_subgraph",
+    "node_law",
     "pinsage_neighbors",
     "random_walk",
     "sample_hop",
     "shuffled_range",
     "stream_key",
+    "subgraph_weights",
     "unique_and_inverse",
     "weight_sums",
 ]

@@ -16,7 +16,8 @@ multiple of 2**-53 that the upper 52 of 64 such bits name; edge ``i`` of a row p
 
 A step of a random walk takes one word to decide on a restart (none where the walk never restarts), then a bounded
 integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one
-destination share its stream and follow each other.
+destination share its stream and follow each other. Draw ``i`` from all vertices or edges uses stream ``i``: words 0 and
+1 as a real variate for a draw by weight, bounded integers for a uniform destination and then one of its in-edges.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from headrace.ops.errors import InputError
 SHUFFLE: Final = 0
 NEIGHBOR: Final = 1  # picks of in-edges, uniform and LABOR
 WALK: Final = 4  # random walks
+DRAW: Final = 5  # vertices and edges drawn from the whole graph
 
 _WIDTHS = {"seed": 64, "epoch": 32, "batch": 64, "layer": 16, "purpose": 16}
 
@@ -48,7 +50,7 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     layer : int
         Hop, 0 next to the seeds, in [0, 2**16).
     purpose : int
-        What the stream is for, SHUFFLE, NEIGHBOR or WALK, in [0, 2**16).
+        What the stream is for, SHUFFLE, NEIGHBOR, WALK or DRAW, in [0, 2**16).
 
     Raises
     ------

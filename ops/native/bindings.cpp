@@ -37,4 +37,5 @@ NB_MODULE(_native, m) {
   headrace::bind_sample(m);
   headrace::bind_gather(m);
   headrace::bind_walk(m);
+  headrace::bind_saint(m);
 }
