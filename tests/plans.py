@@ -79,6 +79,14 @@ PLANS: dict[str, Callable[[], hr.Stage]] = {
     "pinsage_weighted": lambda: items().sample_pinsage(
         graph(), 3, num_walks=5, walk_length=2, restart=0.0, num_layers=2, weight="weight", expand="new"
     ),
+    "saint_node": lambda: (
+        items().sample_saint_node(graph(), 40).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
+    "saint_edge": lambda: items().sample_saint_edge(graph(), 25).fetch_feature(store(), node=["x"], labels="y"),
+    "saint_walk": lambda: (
+        items().sample_saint_walk(graph(), 2, num_samples=30).fetch_feature(store(), node=["x"], labels="y")
+    ),
+    "saint_walk_without_norms": lambda: items().sample_saint_walk(graph(), 3, norms=False, edge_ids=False),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

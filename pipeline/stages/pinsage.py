@@ -13,6 +13,7 @@ from headrace.ops.walk import WeightSums, pinsage_neighbors, weight_sums
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MacroStage, MapStage, Runner, RunSettings, Stage, verb
+from headrace.pipeline.stages.checks import check_graph, check_positive, check_probability
 from headrace.pipeline.stages.compact import Compact
 from headrace.pipeline.stages.hop import Expand, check_items_fit
 
@@ -130,7 +131,7 @@ class SamplePinsage(MacroStage):
         check_graph(self.verb, self.graph)
         for name in ("num_neighbors", "num_walks", "walk_length", "num_layers"):
             check_positive(self.verb, name, getattr(self, name))
-        check_restart(self.verb, self.restart)
+        check_probability(self.verb, "restart", self.restart)
         if self.expand not in ("all", "new"):
             raise InputError(f"{self.verb}: expand must be 'all' or 'new'; {self.expand!r} came")
         if self.weight is not None:
@@ -171,21 +172,3 @@ def walk_weights(graph: Graph, weight: str) -> WeightSums:
         graph.tables[name] = weight_sums(graph.indptr, graph.edge_weights(weight))
     table: WeightSums = graph.tables[name]
     return table
-
-
-def check_graph(stage: str, graph: object) -> None:
-    """Refuse a subject that is not a graph."""
-    if not isinstance(graph, Graph):
-        raise InputError(f"{stage}: the first argument must be an hr.Graph; {type(graph).__name__} came")
-
-
-def check_positive(stage: str, name: str, value: object) -> None:
-    """Refuse what is no whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 31:
-        raise InputError(f"{stage}: {name} must be an integer of at least 1, below 2**31; {value!r} came")
-
-
-def check_restart(stage: str, restart: object) -> None:
-    """Refuse what is no probability below 1."""
-    if isinstance(restart, bool) or not isinstance(restart, (int, float)) or not 0 <= restart < 1:
-        raise InputError(f"{stage}: restart must be a probability in [0, 1); {restart!r} came")
