@@ -15,7 +15,7 @@ Walk                  `random_walk`, and `pinsage_neighbors` for the vertices th
 Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the norms of GraphSAINT (`ops.saint`)
 Renumber vertices     `compact` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
-Fetch features        `gather_rows`
+Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients
 ====================  ==============================================================================================
 
 A graph is CSC over in-neighbours: ``indices[indptr[v]:indptr[v + 1]]`` are the sources of the edges into ``v``. Two
@@ -62,6 +62,7 @@ from headrace.ops.sample import (
     check_weights,
     sample_hop,
 )
+from headrace.ops.scatter import gather_rows_with_grad, scatter_add_rows
 from headrace.ops.shuffle import shuffled_range
 from headrace.ops.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
@@ -92,12 +93,14 @@ __all__ = [
     "draw_nodes",
     "edge_law",
     "gather_rows",
+    "gather_rows_with_grad",
     "inclusion_probability",
     "induced_subgraph",
     "node_law",
     "pinsage_neighbors",
     "random_walk",
     "sample_hop",
+    "scatter_add_rows",
     "shuffled_range",
     "stream_key",
     "subgraph_weights",

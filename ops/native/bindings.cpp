@@ -38,4 +38,5 @@ NB_MODULE(_native, m) {
   headrace::bind_gather(m);
   headrace::bind_walk(m);
   headrace::bind_saint(m);
+  headrace::bind_scatter(m);
 }
