@@ -93,8 +93,8 @@ class SamplePinsage(MacroStage):
     Parameters
     ----------
     graph
-        The graph to walk on. For an item-to-item model, one whose edges join users and items in both directions; with
-        an even `walk_length` and no `restart`, for example, walks of two steps from an item visit items through users.
+        The graph to walk on. Every vertex on the way counts, of whatever kind: where only items may be neighbours of
+        items, walk on a graph of items.
     num_neighbors
         Most neighbours per vertex.
     num_walks

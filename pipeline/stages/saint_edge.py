@@ -9,16 +9,15 @@ from torch import Tensor
 
 from headrace.ops.compact import unique_and_inverse
 from headrace.ops.rng import DRAW, stream_key
-from headrace.ops.saint import EdgeLaw, Subgraph, draw_edges, edge_law, subgraph_weights
+from headrace.ops.saint import EdgeLaw, draw_edges, edge_law
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.stage import RunSettings, verb
-from headrace.pipeline.stages.checks import check_positive
-from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler, drawn_loss_weight
+from headrace.pipeline.stages.saint_sampler import DrawSampler
 
 
 @verb("sample_saint_edge")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleSaintEdge(SaintSampler):
+class SampleSaintEdge(DrawSampler):
     """Train on the subgraph between the ends of drawn edges: GraphSAINT's edge sampler (arXiv 1907.04931).
 
     Each batch draws ``budget`` edges, independently and with replacement, edge u -> v in proportion to
@@ -46,14 +45,8 @@ class SampleSaintEdge(SaintSampler):
         If the source carries labels, or several ranks would share a batch.
     """
 
-    budget: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self.verb, "budget", self.budget)
-
     def drawer(self, settings: RunSettings) -> Callable[[MiniBatch], Tensor]:
-        law, graph = self._law(), self.graph
+        law, graph = self.law(), self.graph
 
         def draw(batch: MiniBatch) -> Tensor:
             key = stream_key(settings.seed, batch.epoch, batch.index, 0, DRAW)
@@ -63,16 +56,7 @@ class SampleSaintEdge(SaintSampler):
 
         return draw
 
-    def make_norms(self, settings: RunSettings) -> SaintNorms:
-        del settings
-        law, degrees = self._law(), self.graph.in_degrees()
-
-        def edge_weight(subgraph: Subgraph, nodes: Tensor, num_threads: int) -> Tensor:
-            return subgraph_weights(subgraph, law, nodes, degrees[nodes], self.budget, num_threads=num_threads)
-
-        return SaintNorms(drawn_loss_weight(law.probability, self.budget), edge_weight)
-
-    def _law(self) -> EdgeLaw:
+    def law(self) -> EdgeLaw:
         name = "law of sample_saint_edge"
         if name not in self.graph.tables:
             self.graph.tables[name] = edge_law(self.graph.indptr, self.graph.indices)

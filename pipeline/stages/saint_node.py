@@ -9,16 +9,15 @@ from torch import Tensor
 
 from headrace.ops.compact import unique_and_inverse
 from headrace.ops.rng import DRAW, stream_key
-from headrace.ops.saint import NodeLaw, Subgraph, draw_nodes, node_law, subgraph_weights
+from headrace.ops.saint import NodeLaw, draw_nodes, node_law
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.stage import RunSettings, verb
-from headrace.pipeline.stages.checks import check_positive
-from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler, drawn_loss_weight
+from headrace.pipeline.stages.saint_sampler import DrawSampler
 
 
 @verb("sample_saint_node")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleSaintNode(SaintSampler):
+class SampleSaintNode(DrawSampler):
     """Train on the subgraph of drawn vertices: GraphSAINT's node sampler (arXiv 1907.04931).
 
     Each batch draws ``budget`` vertices, independently and with replacement, vertex u in proportion to the sum over its
@@ -48,14 +47,8 @@ class SampleSaintNode(SaintSampler):
         If the source carries labels, or several ranks would share a batch.
     """
 
-    budget: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self.verb, "budget", self.budget)
-
     def drawer(self, settings: RunSettings) -> Callable[[MiniBatch], Tensor]:
-        law = self._law()
+        law = self.law()
 
         def draw(batch: MiniBatch) -> Tensor:
             key = stream_key(settings.seed, batch.epoch, batch.index, 0, DRAW)
@@ -63,16 +56,7 @@ class SampleSaintNode(SaintSampler):
 
         return draw
 
-    def make_norms(self, settings: RunSettings) -> SaintNorms:
-        del settings
-        law, degrees = self._law(), self.graph.in_degrees()
-
-        def edge_weight(subgraph: Subgraph, nodes: Tensor, num_threads: int) -> Tensor:
-            return subgraph_weights(subgraph, law, nodes, degrees[nodes], self.budget, num_threads=num_threads)
-
-        return SaintNorms(drawn_loss_weight(law.probability, self.budget), edge_weight)
-
-    def _law(self) -> NodeLaw:
+    def law(self) -> NodeLaw:
         name = "law of sample_saint_node"
         if name not in self.graph.tables:
             self.graph.tables[name] = node_law(self.graph.indptr, self.graph.indices)

@@ -10,12 +10,19 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError, PlanError
-from headrace.ops.saint import Subgraph, inclusion_probability, induced_subgraph
+from headrace.ops.saint import (
+    EdgeLaw,
+    NodeLaw,
+    Subgraph,
+    inclusion_probability,
+    induced_subgraph,
+    subgraph_weights,
+)
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage
-from headrace.pipeline.stages.checks import check_graph
+from headrace.pipeline.stages.checks import check_graph, check_positive
 from headrace.pipeline.stages.compact import count_new
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
@@ -132,7 +139,27 @@ class SaintSampler(MapStage):
         )
 
 
-def drawn_loss_weight(probability: Tensor, num_draws: int) -> Tensor:
-    """Return the loss weights when independent draws bring a vertex with a known probability, float32[num_nodes]."""
-    inclusion = inclusion_probability(probability, num_draws)
-    return torch.where(inclusion > 0, 1.0 / (len(inclusion) * inclusion), 0.0).float()
+@dataclass(frozen=True, eq=False, repr=False)
+class DrawSampler(SaintSampler):
+    """Base of the samplers whose subgraphs are what ``budget`` independent draws bring: their norms are exact."""
+
+    budget: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self.verb, "budget", self.budget)
+
+    @abstractmethod
+    def law(self) -> NodeLaw | EdgeLaw:
+        """Return the law of one draw."""
+
+    def make_norms(self, settings: RunSettings) -> SaintNorms:
+        del settings
+        law, degrees = self.law(), self.graph.in_degrees()
+        inclusion = inclusion_probability(law.probability, self.budget)
+        loss_weight = torch.where(inclusion > 0, 1.0 / (self.graph.num_nodes * inclusion), 0.0).float()
+
+        def edge_weight(subgraph: Subgraph, nodes: Tensor, num_threads: int) -> Tensor:
+            return subgraph_weights(subgraph, law, nodes, degrees[nodes], self.budget, num_threads=num_threads)
+
+        return SaintNorms(loss_weight, edge_weight)
