@@ -18,6 +18,11 @@ class RuleKind(Enum):
     LABOR_EXACT = 2
     LABOR_POISSON = 3
 
+class InstructionSet(Enum):
+    PORTABLE = 0
+    AVX2 = 1
+    AVX512 = 2
+
 class FusedSampler:
     def __init__(
         self,
@@ -59,6 +64,11 @@ def sample_hop(
     weights: WeightArray | None,
     num_threads: int,
 ) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
+def has(instructions: InstructionSet) -> bool: ...
+def labor_scan(
+    ids: IdArray, key: int, bound: int, wanted: int, instructions: InstructionSet
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]: ...
+def empty(num_bytes: int) -> NDArray[np.uint8]: ...
 def gather_rows(
     source: int, num_rows: int, row_stride: int, row_bytes: int, ids: IdArray, out: int, num_threads: int
 ) -> None: ...

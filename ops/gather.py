@@ -94,7 +94,9 @@ def _torch_dtype(source: NDArray[Any], stage: str) -> torch.dtype:
 
 def _output(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.dtype, stage: str) -> torch.Tensor:
     if out is None:
-        return torch.empty(shape, dtype=dtype)
+        # From the pool: fresh memory of this size would cost more than the copy into it.
+        num_bytes = math.prod(shape) * dtype.itemsize
+        return torch.from_numpy(_native.empty(num_bytes)).view(dtype).view(shape)
     if tuple(out.shape) != shape or out.dtype != dtype or out.device.type != "cpu" or not out.is_contiguous():
         message = (
             f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, "

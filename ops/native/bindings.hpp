@@ -6,7 +6,6 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <utility>
 
 #include "buffer.hpp"
@@ -28,7 +27,7 @@ OutArray<T> to_numpy(Buffer<T>&& buffer) {
   const std::size_t size = buffer.size();
   if (size == 0) buffer.ensure_spare(1);  // so that an empty array has an address too
   T* const data = buffer.release();
-  const nb::capsule owner(data, [](void* memory) noexcept { std::free(memory); });
+  const nb::capsule owner(data, [](void* memory) noexcept { give_block(memory); });
   return OutArray<T>(data, {size}, owner);
 }
 

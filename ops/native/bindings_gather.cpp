@@ -15,6 +15,11 @@ void gather(std::uintptr_t source, std::size_t num_rows, std::ptrdiff_t row_stri
   gather_rows(rows, ids.data(), ids.shape(0), reinterpret_cast<char*>(out), num_threads);
 }
 
+// Uninitialised memory from the pool, as bytes.
+nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>> empty(std::size_t bytes) {
+  return to_numpy(Buffer<std::uint8_t>(bytes));
+}
+
 template <class Id>
 void bind_ids(nb::module_& m) {
   m.def("gather_rows", &gather<Id>, "source"_a, "num_rows"_a, "row_stride"_a, "row_bytes"_a, "ids"_a.noconvert(),
@@ -24,6 +29,7 @@ void bind_ids(nb::module_& m) {
 }  // namespace
 
 void bind_gather(nb::module_& m) {
+  m.def("empty", &empty, "num_bytes"_a);
   bind_ids<std::int32_t>(m);
   bind_ids<std::int64_t>(m);
 }

@@ -8,6 +8,7 @@
 #include "bindings.hpp"
 #include "fused.hpp"
 #include "hop.hpp"
+#include "labor_scan.hpp"
 
 namespace headrace {
 namespace {
@@ -129,9 +130,31 @@ void bind_hop(nb::module_& m) {
         "fanout"_a, "key"_a, "weights"_a.none(), "num_threads"_a);
 }
 
+// One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.
+template <class Index>
+nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t bound, std::size_t wanted,
+                     InstructionSet set) {
+  const std::size_t room = ids.shape(0) + kScanSlack;
+  Buffer<std::uint32_t> high(room);
+  Buffer<std::uint32_t> offsets(room);
+  Buffer<std::uint32_t> kept(room);
+  const std::size_t count = scan_variates(ids.data(), ids.shape(0), key, bound, high.data(), offsets.data(), set);
+  kept.resize(keep_smallest(high.data(), offsets.data(), count, wanted, kept.data(), set));
+  high.resize(count);
+  offsets.resize(count);
+  return nb::make_tuple(to_numpy(std::move(high)), to_numpy(std::move(offsets)), to_numpy(std::move(kept)));
+}
+
 }  // namespace
 
 void bind_sample(nb::module_& m) {
+  nb::enum_<InstructionSet>(m, "InstructionSet")
+      .value("PORTABLE", InstructionSet::kPortable)
+      .value("AVX2", InstructionSet::kAvx2)
+      .value("AVX512", InstructionSet::kAvx512);
+  m.def("has", &has, "instructions"_a);
+  m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
+  m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def(
       "check_weights",
       [](const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <new>
 #include <type_traits>
 #include <utility>
 
-#include "huge_pages.hpp"
+#include "memory.hpp"
 
 namespace headrace {
 
@@ -20,13 +20,12 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(std::size_t size) { resize(size); }
-  // A buffer that will be read at random for long, see huge_pages.hpp.
+  // An array that stays as long as a graph does.
   static Buffer long_lived(std::size_t size) {
     if (size > max_size()) throw std::bad_alloc();
     Buffer buffer;
-    buffer.data_ = static_cast<T*>(allocate_huge(std::max<std::size_t>(size, 1) * sizeof(T)));
-    buffer.size_ = size;
-    buffer.capacity_ = std::max<std::size_t>(size, 1);
+    buffer.data_ = static_cast<T*>(take_block(size * sizeof(T), Lifetime::kLong));
+    buffer.size_ = buffer.capacity_ = size;
     return buffer;
   }
   Buffer(Buffer&& other) noexcept
@@ -41,7 +40,7 @@ class Buffer {
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { std::free(data_); }
+  ~Buffer() { give_block(data_); }
 
   T* data() { return data_; }
   const T* data() const { return data_; }
@@ -68,7 +67,7 @@ class Buffer {
     data_[size_++] = value;
   }
 
-  // Hand the memory over to whoever calls std::free on it.
+  // Hand the memory over to whoever calls give_block on it.
   T* release() {
     size_ = capacity_ = 0;
     return std::exchange(data_, nullptr);
@@ -81,9 +80,9 @@ class Buffer {
 
   void reallocate(std::size_t capacity) {
     if (capacity > max_size()) throw std::bad_alloc();
-    void* memory = std::realloc(data_, std::max<std::size_t>(capacity, 1) * sizeof(T));
-    if (memory == nullptr) throw std::bad_alloc();
-    data_ = static_cast<T*>(memory);
+    T* const memory = static_cast<T*>(take_block(capacity * sizeof(T)));
+    if (size_ != 0) std::memcpy(memory, data_, size_ * sizeof(T));
+    give_block(std::exchange(data_, memory));
     capacity_ = capacity;
   }
 

@@ -41,6 +41,7 @@ void renumber(Buffer<Index>& neighbors, std::size_t num_nodes, VertexMap& map, B
                      ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes) +
                      "; run check_csc on the graph");
   }
+  n_id.ensure_spare(std::min(num_edges, num_nodes - n_id.size()));
   for (std::size_t e = 0; e < num_edges; ++e) {
     if (e + kPrefetchDistance < num_edges) map.prefetch(static_cast<std::size_t>(neighbors[e + kPrefetchDistance]));
     const auto vertex = static_cast<std::size_t>(neighbors[e]);

@@ -6,9 +6,9 @@
 #include <type_traits>
 
 #include "errors.hpp"
-#include "huge_pages.hpp"
 #include "parallel.hpp"
 #include "prefetch.hpp"
+#include "row_copy.hpp"
 
 namespace headrace {
 namespace {
@@ -29,20 +29,22 @@ void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, ch
                        "; the feature may be shorter than the graph");
   }
   if (source.row_bytes == 0) return;  // nothing to copy, and the arrays may have no memory at all
-  // A fresh output has no pages yet; to get them 4 KiB at a time takes about as long as the copy.
-  prefer_huge_pages(out, num_ids * source.row_bytes);
   const auto row = [&](std::size_t i) { return source.data + static_cast<std::ptrdiff_t>(ids[i]) * source.row_stride; };
   const std::size_t prefetch_bytes = std::min(source.row_bytes, kMaxPrefetchBytes);
   const auto prefetch = [&](std::size_t i) {
     for (std::size_t offset = 0; offset < prefetch_bytes; offset += kCacheLineBytes) prefetch_read(row(i) + offset);
   };
+  const bool stream = can_stream_rows(out, source.row_bytes, num_ids);
   const std::size_t num_tasks = num_threads <= 1 ? 1 : (num_ids + kIdsPerTask - 1) / kIdsPerTask;
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
     const std::size_t end = part_bound(num_ids, num_tasks, task + 1);
     for (std::size_t i = part_bound(num_ids, num_tasks, task); i < end; ++i) {
       if (i + kRowsAhead < end) prefetch(i + kRowsAhead);
-      std::memcpy(out + i * source.row_bytes, row(i), source.row_bytes);
+      char* const place = out + i * source.row_bytes;
+      stream ? stream_row(place, row(i), source.row_bytes)
+             : static_cast<void>(std::memcpy(place, row(i), source.row_bytes));
     }
+    if (stream) finish_streaming();
   });
 }
 

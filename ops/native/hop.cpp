@@ -19,6 +19,88 @@ namespace {
 
 constexpr std::size_t kRowsPerTask = 1024;  // hubs make rows unequal: many small tasks keep threads evenly busy
 constexpr std::size_t kEdgesInFlight = 64;  // picked edges whose cache lines are on their way while drawing goes on
+constexpr std::size_t kRowsAhead = 4;       // rows that are on their way while one is scanned ...
+constexpr std::uint64_t kLinesAhead = 16;   // ... with so many cache lines of each
+
+// Where the picks of consecutive rows go.
+template <class Index>
+struct Sink {
+  Index* neighbors;
+  std::int64_t* edges;
+  float* weights;
+
+  Sink behind(std::size_t count) const {
+    return {neighbors + count, edges + count, weights == nullptr ? nullptr : weights + count};
+  }
+};
+
+// Looks up what is at the picked positions some time after asking for the memory; positions turn into edge ids in
+// place.
+template <class Index>
+class Lookup {
+ public:
+  Lookup(const HopGraph<Index>& graph, const Sink<Index>& sink) : graph_(graph), sink_(sink) {}
+
+  // Ask for the picks up to `count`, and finish those asked for long enough ago.
+  void announce(std::size_t count) {
+    for (; announced_ < count; ++announced_) {
+      prefetch_read(graph_.csc.indices + sink_.edges[announced_]);
+      if (!graph_.edge_ids.is_position()) prefetch_read(graph_.edge_ids.address(sink_.edges[announced_]));
+    }
+    if (count > kEdgesInFlight) finish(count - kEdgesInFlight);
+  }
+
+  void finish(std::size_t count) {
+    for (; finished_ < count; ++finished_) {
+      std::int64_t& edge = sink_.edges[finished_];
+      sink_.neighbors[finished_] = graph_.csc.indices[edge];
+      if (!graph_.edge_ids.is_position()) edge = graph_.edge_ids[edge];
+    }
+  }
+
+ private:
+  const HopGraph<Index>& graph_;
+  Sink<Index> sink_;
+  std::size_t announced_ = 0;
+  std::size_t finished_ = 0;
+};
+
+// A frontier vertex and where its in-edges are.
+struct Frontier {
+  const std::int64_t* vertices;
+  const Row* rows;
+  std::size_t begin;
+  std::size_t end;
+};
+
+// Announce the memory that the picker will read of a row further on.
+template <class Picker, class Index>
+void announce_row(const HopGraph<Index>& graph, const Frontier& frontier, std::size_t i) {
+  if (!Picker::kScansRow || i + kRowsAhead >= frontier.end) return;
+  const Row row = frontier.rows[i + kRowsAhead];
+  constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
+  // The hardware follows a long row by itself once it has seen its beginning.
+  for (std::uint64_t k = 0; k < std::min(row.degree, kLinesAhead * kPerLine); k += kPerLine) {
+    const std::int64_t position = row.start + static_cast<std::int64_t>(k);
+    prefetch_read(graph.csc.indices + position);
+    if (!graph.weights.none()) prefetch_read(graph.weights.address(position));
+  }
+}
+
+// Rules that pick a known number of edges write them where they belong at once.
+template <class Index, class Picker>
+void sample_in_place(const HopGraph<Index>& graph, const Frontier& frontier, Picker picker, const std::int64_t* indptr,
+                     const Sink<Index>& all) {
+  const Sink<Index> sink = all.behind(static_cast<std::size_t>(indptr[frontier.begin]));
+  Lookup<Index> lookup(graph, sink);
+  std::size_t picked = 0;
+  for (std::size_t i = frontier.begin; i < frontier.end; ++i) {
+    announce_row<Picker>(graph, frontier, i);
+    picked += picker(frontier.vertices[i], frontier.rows[i], sink.edges + picked, nullptr);
+    lookup.announce(picked);
+  }
+  lookup.finish(picked);
+}
 
 // The picks of a contiguous piece of the frontier.
 template <class Index>
@@ -29,74 +111,92 @@ struct Piece {
 };
 
 template <class Index, class Picker>
-void sample_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t begin, std::size_t end,
-                 Picker picker, std::int64_t* counts, Piece<Index>& piece) {
-  const CscView<Index>& csc = graph.csc;
-  const EdgeIds edge_ids = graph.edge_ids;
-  Buffer<std::int64_t>& positions = piece.edges;
-  std::size_t resolved = 0;
-  // Neighbours are read well after their lines were asked for; positions turn into edge ids in place.
-  const auto resolve = [&](std::size_t stop) {
-    piece.neighbors.ensure_spare(stop - piece.neighbors.size());
-    piece.neighbors.resize(stop);
-    for (; resolved < stop; ++resolved) {
-      piece.neighbors[resolved] = csc.indices[positions[resolved]];
-      if (!edge_ids.is_position()) positions[resolved] = edge_ids[positions[resolved]];
-    }
-  };
-  for (std::size_t i = begin; i < end; ++i) {
-    if (i + kPrefetchDistance < end) prefetch_read(csc.indptr + frontier[i + kPrefetchDistance]);
-    if (Picker::kScansRow && i + kPrefetchDistance / 2 < end) {
-      const std::int64_t start = csc.indptr[frontier[i + kPrefetchDistance / 2]];
-      prefetch_read(csc.indices + start);
-      if (!graph.weights.none()) prefetch_read(graph.weights.address(start));
-    }
-    const Row row = csc.row(frontier[i]);
-    const std::size_t size = positions.size();
+void sample_piece(const HopGraph<Index>& graph, const Frontier& frontier, Picker picker, std::int64_t* counts,
+                  Piece<Index>& piece) {
+  for (std::size_t i = frontier.begin; i < frontier.end; ++i) {
+    announce_row<Picker>(graph, frontier, i);
+    const Row row = frontier.rows[i];
+    const std::size_t size = piece.edges.size();
     const std::size_t max_picks = picker.max_picks(row.degree);
-    positions.ensure_spare(max_picks);
+    piece.edges.ensure_spare(max_picks);
     float* weights = nullptr;
     if (Picker::kReturnsWeights) {
       piece.weights.ensure_spare(max_picks);
       weights = piece.weights.data() + size;
     }
-    const std::size_t count = picker(frontier[i], row, positions.data() + size, weights);
+    const std::size_t count = picker(frontier.vertices[i], row, piece.edges.data() + size, weights);
     if (Picker::kReturnsWeights) piece.weights.resize(size + count);
-    positions.resize(size + count);
+    piece.edges.resize(size + count);
     counts[i] = static_cast<std::int64_t>(count);
-    for (std::size_t e = size; e < size + count; ++e) {
-      prefetch_read(csc.indices + positions[e]);
-      if (!edge_ids.is_position()) prefetch_read(edge_ids.address(positions[e]));
-    }
-    if (positions.size() > resolved + kEdgesInFlight) resolve(positions.size() - kEdgesInFlight);
   }
-  resolve(positions.size());
+  const std::size_t num_edges = piece.edges.size();
+  piece.neighbors.resize(num_edges);
+  Lookup<Index> lookup(graph, {piece.neighbors.data(), piece.edges.data(), nullptr});
+  for (std::size_t e = 0; e < num_edges; e += kEdgesInFlight) lookup.announce(std::min(num_edges, e + kEdgesInFlight));
+  lookup.finish(num_edges);
+}
+
+template <class Index>
+Buffer<Row> find_rows(const CscView<Index>& csc, const std::int64_t* vertices, std::size_t num_dst,
+                      std::size_t num_tasks, int num_threads) {
+  Buffer<Row> rows(num_dst);
+  parallel_for(num_threads, num_tasks, [&](std::size_t task) {
+    const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
+    for (std::size_t i = part_bound(num_dst, num_tasks, task); i < end; ++i) {
+      if (i + kPrefetchDistance < end) prefetch_read(csc.indptr + vertices[i + kPrefetchDistance]);
+      rows[i] = csc.row(vertices[i]);
+    }
+  });
+  return rows;
+}
+
+void to_running_sum(Buffer<std::int64_t>& indptr) {
+  indptr[0] = 0;
+  for (std::size_t i = 1; i < indptr.size(); ++i) indptr[i] += indptr[i - 1];
 }
 
 template <class Index, class MakePicker>
-Hop<Index> sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
+Hop<Index> sample_with(const HopGraph<Index>& graph, const std::int64_t* vertices, std::size_t num_dst,
                        const MakePicker& make_picker, int num_threads) {
+  using Picker = std::decay_t<decltype(make_picker())>;
   Hop<Index> hop;
-  hop.has_weights = std::decay_t<decltype(make_picker())>::kReturnsWeights;
+  hop.has_weights = Picker::kReturnsWeights;
   hop.indptr.resize(num_dst + 1);
-  std::int64_t* const counts = hop.indptr.data() + 1;
   const std::size_t num_tasks = num_threads <= 1 ? 1 : std::max<std::size_t>(1, num_dst / kRowsPerTask);
+  const Buffer<Row> rows = find_rows(graph.csc, vertices, num_dst, num_tasks, num_threads);
+  const auto part = [&](std::size_t task) {
+    return Frontier{vertices, rows.data(), part_bound(num_dst, num_tasks, task),
+                    part_bound(num_dst, num_tasks, task + 1)};
+  };
+  if constexpr (Picker::kKnowsCount) {
+    const Picker picker = make_picker();
+    for (std::size_t i = 0; i < num_dst; ++i) {
+      hop.indptr[i + 1] = static_cast<std::int64_t>(picker.max_picks(rows[i].degree));
+    }
+    to_running_sum(hop.indptr);
+    const auto num_edges = static_cast<std::size_t>(hop.indptr[num_dst]);
+    hop.neighbors.resize(num_edges);
+    hop.edges.resize(num_edges);
+    const Sink<Index> sink{hop.neighbors.data(), hop.edges.data(), nullptr};
+    parallel_for(num_threads, num_tasks,
+                 [&](std::size_t task) { sample_in_place(graph, part(task), make_picker(), hop.indptr.data(), sink); });
+    return hop;
+  }
   std::vector<Piece<Index>> pieces(num_tasks);
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
-    sample_rows(graph, frontier, part_bound(num_dst, num_tasks, task), part_bound(num_dst, num_tasks, task + 1),
-                make_picker(), counts, pieces[task]);
+    sample_piece(graph, part(task), make_picker(), hop.indptr.data() + 1, pieces[task]);
   });
-  hop.indptr[0] = 0;
-  for (std::size_t i = 0; i < num_dst; ++i) hop.indptr[i + 1] += hop.indptr[i];
+  to_running_sum(hop.indptr);
   if (num_tasks == 1) {
     hop.neighbors = std::move(pieces[0].neighbors);
     hop.edges = std::move(pieces[0].edges);
     hop.weights = std::move(pieces[0].weights);
     return hop;
   }
-  hop.neighbors.resize(static_cast<std::size_t>(hop.indptr[num_dst]));
-  hop.edges.resize(static_cast<std::size_t>(hop.indptr[num_dst]));
-  if (hop.has_weights) hop.weights.resize(static_cast<std::size_t>(hop.indptr[num_dst]));
+  const auto num_edges = static_cast<std::size_t>(hop.indptr[num_dst]);
+  hop.neighbors.resize(num_edges);
+  hop.edges.resize(num_edges);
+  if (hop.has_weights) hop.weights.resize(num_edges);
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
     const Piece<Index>& piece = pieces[task];
     if (piece.edges.size() == 0) return;

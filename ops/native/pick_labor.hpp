@@ -5,44 +5,122 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "bounded.hpp"
 #include "buffer.hpp"
 #include "graph.hpp"
+#include "labor_scan.hpp"
 #include "labor_variates.hpp"
 #include "pick_uniform.hpp"
 #include "select_smallest.hpp"
 
 namespace headrace {
 
+// A row's small variates, as labor_scan.hpp finds them.
+template <class Index>
+class RowScan {
+ public:
+  RowScan(const Index* indices, std::uint64_t key) : indices_(indices), key_(key) {}
+
+  // Rows from 2^32 edges on have offsets of more than 32 bits.
+  static bool fits(Row row) { return row.degree <= std::numeric_limits<std::uint32_t>::max(); }
+
+  std::size_t at_most(Row row, std::uint32_t bound) {
+    const std::size_t room = static_cast<std::size_t>(row.degree) + kScanSlack;
+    high_.resize(room);
+    offsets_.resize(room);
+    kept_.resize(room);
+    count_ = scan_variates(indices_ + row.start, static_cast<std::size_t>(row.degree), key_, bound, high_.data(),
+                           offsets_.data());
+    return count_;
+  }
+
+  std::size_t count() const { return count_; }
+  std::uint32_t high(std::size_t i) const { return high_[i]; }
+  std::uint32_t offset(std::size_t i) const { return offsets_[i]; }
+  std::uint64_t variate(Row row, std::size_t i) const {
+    const Index source = indices_[row.start + static_cast<std::int64_t>(offsets_[i])];
+    return labor_variate(key_, static_cast<std::uint64_t>(source));
+  }
+
+  // The offsets of the `wanted` smallest, or more where high words are equal.
+  std::size_t keep(std::size_t wanted) {
+    return keep_smallest(high_.data(), offsets_.data(), count_, wanted, kept_.data());
+  }
+  std::uint32_t kept(std::size_t i) const { return kept_[i]; }
+
+ private:
+  const Index* indices_;
+  std::uint64_t key_;
+  std::size_t count_ = 0;
+  Buffer<std::uint32_t> high_;
+  Buffer<std::uint32_t> offsets_;
+  Buffer<std::uint32_t> kept_;
+};
+
 // Exactly min(fanout, degree) picks: the smallest r_t, ties (edges of one source) by position. Ascending positions.
 template <class Index>
 class LaborExactPicker {
  public:
   static constexpr bool kScansRow = true;
+  static constexpr bool kKnowsCount = true;  // picks exactly max_picks(degree) edges
   static constexpr bool kReturnsWeights = false;
 
   LaborExactPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
-      : indices_(indices), key_(key), fanout_(fanout) {}
+      : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key) {
+    // Enough candidates that fewer than `fanout` of them turn up in about one row of a hundred.
+    std::uint64_t root = 0;
+    while (root < (std::uint64_t{1} << 20) && (root + 1) * (root + 1) <= fanout) ++root;
+    candidates_ = fanout + 2 * root + 2;
+  }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
   std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     if (fanout_ == 0) return 0;
+    if (!scan_.fits(row)) return pick_from_all(row, positions);
+    const auto wanted = static_cast<std::size_t>(fanout_);
+    std::uint64_t candidates = candidates_;
+    while (scan_.at_most(row, bound(candidates, row.degree)) < wanted) candidates *= 2;
+    if (scan_.keep(wanted) != wanted) return pick_from_candidates(row, positions);
+    for (std::size_t i = 0; i < wanted; ++i) positions[i] = row.start + static_cast<std::int64_t>(scan_.kept(i));
+    return wanted;
+  }
+
+ private:
+  // The high word up to which about `candidates` of `degree` variates fall.
+  static std::uint32_t bound(std::uint64_t candidates, std::uint64_t degree) {
+    if (candidates >= degree) return std::numeric_limits<std::uint32_t>::max();
+    return static_cast<std::uint32_t>((candidates << 32) / degree);
+  }
+
+  // Equal high words where the last pick falls: the low words decide, and behind them the positions.
+  std::size_t pick_from_candidates(Row row, std::int64_t* positions) {
+    std::uint64_t* const keys = selector_.keys(scan_.count());
+    for (std::size_t i = 0; i < scan_.count(); ++i) keys[i] = scan_.variate(row, i);
+    std::size_t picked = 0;
+    selector_.select(static_cast<std::size_t>(fanout_), [&](std::size_t i) {
+      positions[picked++] = row.start + static_cast<std::int64_t>(scan_.offset(i));
+    });
+    return picked;
+  }
+
+  std::size_t pick_from_all(Row row, std::int64_t* positions) {
     const auto degree = static_cast<std::size_t>(row.degree);
-    std::uint64_t* const variates = selector_.keys(degree);
-    labor_variates(key_, indices_ + row.start, degree, variates);
+    labor_variates(key_, indices_ + row.start, degree, selector_.keys(degree));
     std::size_t picked = 0;
     selector_.select(static_cast<std::size_t>(fanout_),
                      [&](std::size_t i) { positions[picked++] = row.start + static_cast<std::int64_t>(i); });
     return picked;
   }
 
- private:
   const Index* indices_;
   std::uint64_t key_;
   std::uint64_t fanout_;
+  std::uint64_t candidates_;
+  RowScan<Index> scan_;
   SmallestSelector selector_;
 };
 
@@ -51,34 +129,45 @@ template <class Index>
 class LaborPoissonPicker {
  public:
   static constexpr bool kScansRow = true;
+  static constexpr bool kKnowsCount = false;
   static constexpr bool kReturnsWeights = false;
 
   LaborPoissonPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
-      : indices_(indices), key_(key), fanout_(fanout) {}
+      : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
 
   std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     if (fanout_ == 0) return 0;
-    const auto degree = static_cast<std::size_t>(row.degree);
-    variates_.resize(degree);
-    labor_variates(key_, indices_ + row.start, degree, variates_.data());
     // floor(r * degree / 2^64) < fanout, with one division per row in place of one product per edge
     const auto largest = static_cast<std::uint64_t>(((static_cast<uint128>(fanout_) << 64) - 1) / row.degree);
+    if (!scan_.fits(row)) return pick_from_all(row, largest, positions);
+    const std::uint32_t largest_high = high_word(largest);
+    const std::size_t count = scan_.at_most(row, largest_high);
     std::size_t picked = 0;
-    for (std::size_t i = 0; i < degree; ++i) {
-      positions[picked] = row.start + static_cast<std::int64_t>(i);
-      picked += variates_[i] <= largest ? 1 : 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      positions[picked] = row.start + static_cast<std::int64_t>(scan_.offset(i));
+      picked += scan_.high(i) < largest_high || scan_.variate(row, i) <= largest ? 1 : 0;
     }
     return picked;
   }
 
  private:
+  std::size_t pick_from_all(Row row, std::uint64_t largest, std::int64_t* positions) const {
+    std::size_t picked = 0;
+    for (std::uint64_t i = 0; i < row.degree; ++i) {
+      const std::int64_t position = row.start + static_cast<std::int64_t>(i);
+      positions[picked] = position;
+      picked += labor_variate(key_, static_cast<std::uint64_t>(indices_[position])) <= largest ? 1 : 0;
+    }
+    return picked;
+  }
+
   const Index* indices_;
   std::uint64_t key_;
   std::uint64_t fanout_;
-  Buffer<std::uint64_t> variates_;
+  RowScan<Index> scan_;
 };
 
 }  // namespace headrace

@@ -24,6 +24,7 @@ template <class Index>
 class LaborWeightedPicker {
  public:
   static constexpr bool kScansRow = true;
+  static constexpr bool kKnowsCount = false;
   static constexpr bool kReturnsWeights = true;
 
   LaborWeightedPicker(const Index* indices, EdgeWeights weights, std::uint64_t key, std::uint64_t fanout, bool exact)

@@ -21,6 +21,7 @@ inline std::size_t take_all(Row row, std::int64_t* positions) {
 class AllPicker {
  public:
   static constexpr bool kScansRow = false;
+  static constexpr bool kKnowsCount = true;  // picks exactly max_picks(degree) edges
   static constexpr bool kReturnsWeights = false;
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
@@ -34,6 +35,7 @@ class AllPicker {
 class UniformPicker {
  public:
   static constexpr bool kScansRow = false;
+  static constexpr bool kKnowsCount = true;  // picks exactly max_picks(degree) edges
   static constexpr bool kReturnsWeights = false;
 
   UniformPicker(std::uint64_t key, std::uint64_t fanout) : key_(key), fanout_(fanout) {}
@@ -97,6 +99,7 @@ class UniformPicker {
 class UniformReplacementPicker {
  public:
   static constexpr bool kScansRow = false;
+  static constexpr bool kKnowsCount = true;  // picks exactly max_picks(degree) edges
   static constexpr bool kReturnsWeights = false;
 
   UniformReplacementPicker(std::uint64_t key, std::uint64_t fanout) : key_(key), fanout_(fanout) {}

@@ -36,6 +36,7 @@ inline std::size_t take_positive(Row row, EdgeWeights weights, std::int64_t* pos
 class WeightedPicker {
  public:
   static constexpr bool kScansRow = true;
+  static constexpr bool kKnowsCount = false;
   static constexpr bool kReturnsWeights = false;
 
   WeightedPicker(EdgeWeights weights, std::uint64_t key, std::uint64_t fanout)
@@ -75,6 +76,7 @@ class WeightedPicker {
 class WeightedReplacementPicker {
  public:
   static constexpr bool kScansRow = true;
+  static constexpr bool kKnowsCount = false;
   static constexpr bool kReturnsWeights = false;
 
   WeightedReplacementPicker(EdgeWeights weights, std::uint64_t key, std::uint64_t fanout)

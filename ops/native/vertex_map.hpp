@@ -3,12 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
 
-#include "huge_pages.hpp"
+#include "memory.hpp"
 #include "prefetch.hpp"
 
 namespace headrace {
@@ -20,7 +19,7 @@ class VertexMap {
   explicit VertexMap(std::size_t num_vertices, std::uint32_t last_epoch = 0)
       : num_vertices_(num_vertices),
         epoch_(last_epoch),
-        slots_(static_cast<std::uint64_t*>(allocate_huge(num_vertices * sizeof(std::uint64_t)))) {
+        slots_(static_cast<std::uint64_t*>(take_block(num_vertices * sizeof(std::uint64_t), Lifetime::kLong))) {
     std::memset(slots_.get(), 0, num_vertices * sizeof(std::uint64_t));
   }
 
@@ -45,7 +44,7 @@ class VertexMap {
 
  private:
   struct Free {
-    void operator()(void* memory) const { std::free(memory); }
+    void operator()(void* memory) const { give_block(memory); }
   };
 
   std::size_t num_vertices_;

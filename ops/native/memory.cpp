@@ -1,0 +1,150 @@
+#include "memory.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <new>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace headrace {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kPooled = std::size_t{1} << 18;  // below this malloc recycles by itself
+constexpr std::size_t kHugePage = std::size_t{1} << 21;
+
+// Stands before every block.
+struct alignas(kAlignment) Header {
+  std::size_t capacity;
+  bool pooled;
+};
+
+// Sizes in steps of an eighth, so that batches of slightly different sizes can use each other's blocks.
+std::size_t rounded(std::size_t bytes) {
+  if (bytes < kPooled) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  std::size_t step = kPooled / 8;
+  while (bytes > step * 16) step *= 2;
+  return (bytes + step - 1) / step * step;
+}
+
+Header* allocate(std::size_t capacity, bool pooled) {
+  const std::size_t bytes = capacity + sizeof(Header);
+  const std::size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
+  if (bytes < capacity || bytes > PTRDIFF_MAX - alignment) throw std::bad_alloc();
+  void* const memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  prefer_huge_pages(memory, bytes);
+  return new (memory) Header{capacity, pooled};
+}
+
+class Pool {
+ public:
+  Header* take(std::size_t capacity) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      used_ += capacity;
+      most_used_ = std::max(most_used_, used_);
+      // A block up to a quarter larger serves as well.
+      if (const auto found = waiting_.lower_bound(capacity);
+          found != waiting_.end() && found->first <= capacity + capacity / 4) {
+        Header* const header = found->second;
+        used_ += header->capacity - capacity;
+        kept_ -= header->capacity;
+        waiting_.erase(found);
+        return header;
+      }
+    }
+    try {
+      return allocate(capacity, true);
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      used_ -= capacity;
+      throw;
+    }
+  }
+
+  void give(Header* header) noexcept {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      used_ -= header->capacity;
+      if (kept_ + header->capacity <= most_used_) {
+        try {
+          waiting_.emplace(header->capacity, header);
+          kept_ += header->capacity;
+          return;
+        } catch (const std::bad_alloc&) {
+          // No room for the note that it waits: let it go.
+        }
+      }
+    }
+    std::free(header);
+  }
+
+  void trim() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [capacity, header] : waiting_) std::free(header);
+    waiting_.clear();
+    kept_ = 0;
+    most_used_ = used_;
+  }
+
+  PoolState state() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return {used_, kept_};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::multimap<std::size_t, Header*> waiting_;
+  std::size_t used_ = 0;
+  std::size_t most_used_ = 0;
+  std::size_t kept_ = 0;
+};
+
+// Never destroyed: arrays may outlive the end of main.
+Pool& pool() {
+  static Pool* const instance = new Pool;
+  return *instance;
+}
+
+}  // namespace
+
+void* take_block(std::size_t bytes, Lifetime lifetime) {
+  const std::size_t capacity = rounded(bytes);
+  if (capacity < bytes) throw std::bad_alloc();
+  const bool pooled = lifetime == Lifetime::kBatch && capacity >= kPooled;
+  return (pooled ? pool().take(capacity) : allocate(capacity, false)) + 1;
+}
+
+void give_block(void* block) noexcept {
+  if (block == nullptr) return;
+  Header* const header = static_cast<Header*>(block) - 1;
+  if (header->pooled) {
+    pool().give(header);
+  } else {
+    std::free(header);
+  }
+}
+
+void prefer_huge_pages(void* memory, std::size_t bytes) noexcept {
+#ifdef __linux__
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t first = (address + kHugePage - 1) / kHugePage * kHugePage;
+  const std::uintptr_t last = (address + bytes) / kHugePage * kHugePage;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#else
+  static_cast<void>(memory);
+  static_cast<void>(bytes);
+#endif
+}
+
+PoolState pool_state() noexcept { return pool().state(); }
+
+void trim_pool() noexcept { pool().trim(); }
+
+}  // namespace headrace

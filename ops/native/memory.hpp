@@ -1,0 +1,36 @@
+// Large arrays that are made again for every minibatch, without paying the operating system for them every time.
+//
+// A minibatch of 300 MB of features is 73,000 fresh pages; letting the kernel zero and map them takes longer than
+// filling them. Blocks that are given back are kept and handed out again, and are backed by huge pages where the
+// system has them.
+#pragma once
+
+#include <cstddef>
+
+namespace headrace {
+
+enum class Lifetime {
+  kBatch,  // will be given back soon: comes from the pool and returns to it
+  kLong,   // an array of a graph: returns to the system
+};
+
+// At least `bytes` bytes, aligned to 64, contents undefined. Throws std::bad_alloc. Thread-safe, like give_block.
+void* take_block(std::size_t bytes, Lifetime lifetime = Lifetime::kBatch);
+
+// Return a block; null is ignored.
+void give_block(void* block) noexcept;
+
+// Ask for huge pages where `memory` has no pages yet. A refusal by the system costs nothing but speed.
+void prefer_huge_pages(void* memory, std::size_t bytes) noexcept;
+
+struct PoolState {
+  std::size_t used;  // bytes in pooled blocks that were taken
+  std::size_t kept;  // bytes in blocks that wait to be taken again; never more than were ever used at once
+};
+
+PoolState pool_state() noexcept;
+
+// Hand all waiting blocks back to the system.
+void trim_pool() noexcept;
+
+}  // namespace headrace

@@ -1,0 +1,47 @@
+"""The inner loops of LABOR: every instruction set finds what the reference finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.ops import _native, reference
+
+SETS = [one for one in _native.InstructionSet if _native.has(one)]
+
+
+def expected(ids, key, bound, wanted):
+    high = np.array([reference.labor_variate(key, int(vertex)) >> 32 for vertex in ids], dtype=np.uint32)
+    offsets = np.flatnonzero(high <= bound)
+    found = high[offsets]
+    smaller = (found[None, :] < found[:, None]).sum(axis=1)
+    return found, offsets, offsets[smaller < wanted]
+
+
+@pytest.mark.parametrize("one", SETS)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_finds_what_the_reference_finds(one, dtype, data):
+    count = data.draw(st.integers(0, 70), label="ids")
+    largest = np.iinfo(dtype).max
+    ids = np.array(data.draw(st.lists(st.integers(0, largest), min_size=count, max_size=count)), dtype=dtype)
+    if data.draw(st.booleans(), label="repeated ids"):
+        ids = ids[np.arange(count) // 2] if count else ids
+    key = data.draw(st.integers(0, 2**64 - 1), label="key")
+    bound = data.draw(st.sampled_from([0, 1 << 30, 1 << 31, (1 << 32) - 1]) | st.integers(0, 2**32 - 1), label="bound")
+    wanted = data.draw(st.integers(0, 20), label="wanted")
+    for found, right in zip(
+        _native.labor_scan(ids, key, bound, wanted, one), expected(ids, key, bound, wanted), strict=True
+    ):
+        np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize("one", SETS)
+def test_long_rows_select_instead_of_counting(one):
+    ids = np.arange(5000, dtype=np.int32) * 7
+    for wanted in (1, 100, 4999, 5000):
+        _, _, kept = _native.labor_scan(ids, 99, (1 << 32) - 1, wanted, one)
+        np.testing.assert_array_equal(kept, expected(ids, 99, (1 << 32) - 1, wanted)[2])
