@@ -10,7 +10,9 @@ Build a graph         `coo_to_csc` sorts an edge list by destination
 Vet a graph           `check_csc` and `check_weights`, for what was not built here
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose)
 Order items           `shuffled_range` gives any stretch of a shuffled range without holding the rest
-Pick edges            `sample_hop` applies a `NeighborRule` or a `LaborRule` to a frontier
+Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LaborRule`, `LaborImportanceRule`,
+                      `LadiesRule`
+Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw
 Renumber vertices     `compact` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
 Fetch features        `gather_rows`
@@ -36,18 +38,11 @@ from headrace.ops.compact import Compacted, compact, unique_and_inverse
 from headrace.ops.csc import Csc, check_csc, coo_to_csc
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
 from headrace.ops.gather import gather_rows
+from headrace.ops.labor import LaborImportance, labor_importance
+from headrace.ops.ladies import LadiesDraw, draw_ladies
 from headrace.ops.rng import stream_key
-from headrace.ops.sample import (
-    BlockSampler,
-    Hop,
-    LaborRule,
-    NeighborRule,
-    Rule,
-    Sampled,
-    SampledHop,
-    check_weights,
-    sample_hop,
-)
+from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
+from headrace.ops.sample import BlockSampler, Hop, Sampled, SampledHop, check_weights, sample_hop
 from headrace.ops.shuffle import shuffled_range
 
 __all__ = [
@@ -59,7 +54,11 @@ __all__ = [
     "Hop",
     "InputError",
     "ItemsError",
+    "LaborImportance",
+    "LaborImportanceRule",
     "LaborRule",
+    "LadiesDraw",
+    "LadiesRule",
     "NeighborRule",
     "Rule",
     "Sampled",
@@ -68,7 +67,9 @@ __all__ = [
     "check_weights",
     "compact",
     "coo_to_csc",
+    "draw_ladies",
     "gather_rows",
+    "labor_importance",
     "sample_hop",
     "shuffled_range",
     "stream_key",

@@ -17,6 +17,9 @@ class RuleKind(Enum):
     NEIGHBOR_REPLACEMENT = 1
     LABOR_EXACT = 2
     LABOR_POISSON = 3
+    LABOR_IMPORTANCE = 4
+    LADIES = 5
+    LADIES_POISSON = 6
 
 class InstructionSet(Enum):
     PORTABLE = 0
@@ -37,6 +40,7 @@ class FusedSampler:
         seeds: Int64Array,
         kinds: Sequence[RuleKind],
         fanouts: Sequence[int],
+        rounds: Sequence[int],
         keys: Sequence[int],
         expand_new: bool,
         want_edge_ids: bool,
@@ -60,6 +64,7 @@ def sample_hop(
     frontier: Int64Array,
     kind: RuleKind,
     fanout: int,
+    rounds: int,
     key: int,
     weights: WeightArray | None,
     num_threads: int,
@@ -72,3 +77,22 @@ def empty(num_bytes: int) -> NDArray[np.uint8]: ...
 def gather_rows(
     source: int, num_rows: int, row_stride: int, row_bytes: int, ids: IdArray, out: int, num_threads: int
 ) -> None: ...
+def labor_importance(
+    indptr: Int64Array,
+    indices: IdArray,
+    frontier: Int64Array,
+    fanout: int,
+    rounds: int,
+    weights: WeightArray | None,
+    num_threads: int,
+) -> tuple[Int64Array, NDArray[np.float64], NDArray[np.float64], list[float]]: ...
+def draw_ladies(
+    indptr: Int64Array,
+    indices: IdArray,
+    frontier: Int64Array,
+    size: int,
+    poisson: bool,
+    key: int,
+    weights: WeightArray | None,
+    num_threads: int,
+) -> tuple[Int64Array, NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]: ...

@@ -10,9 +10,9 @@ a 128-bit counter and a 64-bit key to four 32-bit words, and a draw is addressed
 
 Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of
 1 takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
-LABOR variate of source vertex ``t`` is ``word 0 << 32 | word 1`` of its stream. A real variate in (0, 1) is the odd
-multiple of 2**-53 that the upper 52 of 64 such bits name; edge ``i`` of a row picks by weight with words ``2i`` and
-``2i + 1`` of its destination's stream.
+variate of source vertex ``t`` in LABOR and LADIES is ``word 0 << 32 | word 1`` of its stream. A real variate in (0, 1)
+is the odd multiple of 2**-53 that the upper 52 of 64 such bits name; edge ``i`` of a row picks by weight with words
+``2i`` and ``2i + 1`` of its destination's stream.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headrace.ops.errors import InputError
 
 # Purposes: streams of different purposes are independent.
 SHUFFLE: Final = 0
-NEIGHBOR: Final = 1  # picks of in-edges, uniform and LABOR
+NEIGHBOR: Final = 1  # picks of in-edges, by any sampler
 
 _WIDTHS = {"seed": 64, "epoch": 32, "batch": 64, "layer": 16, "purpose": 16}
 

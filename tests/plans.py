@@ -71,6 +71,17 @@ PLANS: dict[str, Callable[[], hr.Stage]] = {
     "weighted_labor_poisson": lambda: items().sample_layer_neighbor(
         graph(), [5, 3], weight="weight", exact=False, expand="new"
     ),
+    "labor_1": lambda: items().sample_layer_neighbor(graph(), [5, 3], importance=1),
+    "labor_star": lambda: items().sample_layer_neighbor(graph(), [5, 3], importance="*", layer_dependency=True),
+    "labor_star_new": lambda: items().sample_layer_neighbor(
+        graph(), [4, 2], importance="*", weight="weight", expand="new"
+    ),
+    "ladies": lambda: items().sample_ladies(graph(), [20, 30]).fetch_feature(store(), node=["x"], edge=["e"]),
+    "pladies": lambda: items().sample_ladies(graph(), [20, 30], poisson=True, layer_dependency=True, edge_ids=False),
+    "weighted_ladies": lambda: items().sample_ladies(graph(), [15, -1], weight="weight"),
+    "weighted_pladies": lambda: items().sample_ladies(graph(), [15, 25], weight="weight", poisson=True),
+    "in_subgraph": lambda: items().sample_in_subgraph(graph()).fetch_feature(store(), node=["x"]),
+    "in_subgraph_new": lambda: items().sample_in_subgraph(graph(), num_hops=2, expand="new"),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

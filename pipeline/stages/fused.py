@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.rng import NEIGHBOR, stream_key
-from headrace.ops.sample import LaborRule, NeighborRule
+from headrace.ops.rules import Rule
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
 from headrace.pipeline.graph import Graph
@@ -37,7 +37,7 @@ class SampleFused(MapStage):
     on_host: ClassVar[bool] = True
 
     graph: Graph
-    rules: tuple[NeighborRule | LaborRule, ...]
+    rules: tuple[Rule, ...]
     key_layers: tuple[int, ...] = field(kw_only=True)
     weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)

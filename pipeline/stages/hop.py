@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 from headrace.ops.errors import InputError
 from headrace.ops.rng import NEIGHBOR, stream_key
-from headrace.ops.sample import LaborRule, NeighborRule, sample_hop
+from headrace.ops.rules import Rule
+from headrace.ops.sample import sample_hop
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
@@ -41,7 +42,7 @@ class SampleHop(MapStage):
     on_host: ClassVar[bool] = True
 
     graph: Graph
-    rule: NeighborRule | LaborRule
+    rule: Rule
     layer: int = field(kw_only=True)
     key_layer: int = field(kw_only=True)
     weight: str | None = field(default=None, kw_only=True)

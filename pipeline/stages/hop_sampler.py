@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.errors import GraphError, InputError
-from headrace.ops.sample import LaborRule, NeighborRule
+from headrace.ops.rules import Rule
 from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MacroStage, Stage
@@ -29,7 +29,7 @@ class HopSampler(MacroStage):
     edge_ids: bool = field(default=True, kw_only=True)
 
     @abstractmethod
-    def rule(self, fanout: int) -> NeighborRule | LaborRule:
+    def rule(self, fanout: int) -> Rule:
         """Return how a hop with this fanout chooses among the in-edges of one vertex."""
 
     def key_layer(self, layer: int) -> int:
@@ -37,13 +37,8 @@ class HopSampler(MacroStage):
         return layer
 
     def __post_init__(self) -> None:
-        check_graph_and_rule(self.verb, self.graph, self.expand)
-        if self.weight is not None:
-            try:
-                self.graph.edge_weights(self.weight)
-            except GraphError as error:
-                raise GraphError(f"{self.verb}: {error}") from error
-        object.__setattr__(self, "fanouts", _checked_fanouts(self.verb, self.fanouts))
+        check_sampler(self.verb, self.graph, weight=self.weight, expand=self.expand)
+        object.__setattr__(self, "fanouts", checked_counts(self.verb, "fanout", self.fanouts))
 
     @property
     def reads(self) -> frozenset[str]:
@@ -54,27 +49,63 @@ class HopSampler(MacroStage):
         return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
 
     def parts(self) -> tuple[Stage, ...]:
-        pieces: list[Stage] = []
-        for layer, fanout in enumerate(self.fanouts):
-            hop = SampleHop(
-                self.graph,
-                self.rule(fanout),
-                layer=layer,
-                key_layer=self.key_layer(layer),
-                weight=self.weight,
-                expand=self.expand,
-                edge_ids=self.edge_ids,
-            )
-            pieces += [hop, Compact(self.graph, expand=self.expand, edge_ids=self.edge_ids)]
-        return tuple(pieces)
-
-
-def _checked_fanouts(verb: str, fanouts: Sequence[int]) -> tuple[int, ...]:
-    if isinstance(fanouts, str) or not isinstance(fanouts, Iterable):
-        raise InputError(
-            f"{verb}: fanouts must list one number per hop, the hop next to the seeds first; {fanouts!r} came"
+        return hops(
+            self.graph,
+            [self.rule(fanout) for fanout in self.fanouts],
+            [self.key_layer(layer) for layer in range(len(self.fanouts))],
+            weight=self.weight,
+            expand=self.expand,
+            edge_ids=self.edge_ids,
         )
-    listed = list(fanouts)
+
+
+def hops(
+    graph: Graph,
+    rules: Sequence[Rule],
+    key_layers: Sequence[int],
+    *,
+    weight: str | None = None,
+    expand: Expand = "all",
+    edge_ids: bool = True,
+) -> tuple[Stage, ...]:
+    """Return the stages that a sampler stands for: a hop and its compaction for each rule."""
+    pieces: list[Stage] = []
+    for layer, (rule, key_layer) in enumerate(zip(rules, key_layers, strict=True)):
+        hop = SampleHop(graph, rule, layer=layer, key_layer=key_layer, weight=weight, expand=expand, edge_ids=edge_ids)
+        pieces += [hop, Compact(graph, expand=expand, edge_ids=edge_ids)]
+    return tuple(pieces)
+
+
+def check_sampler(stage: str, graph: Graph, *, weight: str | None = None, expand: str = "all") -> None:
+    """Refuse what no sampler can work with.
+
+    Raises
+    ------
+    InputError
+        For a subject that is not a graph, or an unknown hop rule.
+    GraphError
+        If there is no such edge attribute, or it holds negative, infinite or undefined values.
+    """
+    check_graph_and_rule(stage, graph, expand)
+    if weight is not None:
+        try:
+            graph.edge_weights(weight)
+        except GraphError as error:
+            raise GraphError(f"{stage}: {error}") from error
+
+
+def checked_counts(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ...]:
+    """Return what to draw in each hop, or refuse it.
+
+    Raises
+    ------
+    InputError
+        For no hop at all, or numbers that are not integers of at least -1.
+    """
+    expected = f"{stage}: {name}s must list one number per hop, the hop next to the seeds first"
+    if isinstance(counts, str) or not isinstance(counts, Iterable):
+        raise InputError(f"{expected}; {counts!r} came")
+    listed = list(counts)
     if not listed:
-        raise InputError(f"{verb}: fanouts must list one number per hop, the hop next to the seeds first; none came")
-    return tuple(whole_number(fanout, f"{verb}: a fanout (-1 takes all)", -1, InputError) for fanout in listed)
+        raise InputError(f"{expected}; none came")
+    return tuple(whole_number(count, f"{stage}: a {name} (-1 takes all)", -1, InputError) for count in listed)
