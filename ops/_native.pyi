@@ -96,3 +96,46 @@ def draw_ladies(
     weights: WeightArray | None,
     num_threads: int,
 ) -> tuple[Int64Array, NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]: ...
+def random_walk(
+    indptr: Int64Array,
+    indices: IdArray,
+    sums: NDArray[np.float64] | None,
+    starts: Int64Array,
+    ids: Int64Array | None,
+    length: int,
+    restart: int,
+    key: int,
+    num_threads: int,
+) -> Int64Array: ...
+def pinsage_neighbors(
+    indptr: Int64Array,
+    indices: IdArray,
+    sums: NDArray[np.float64] | None,
+    frontier: Int64Array,
+    num_neighbors: int,
+    num_walks: int,
+    length: int,
+    restart: int,
+    key: int,
+    num_threads: int,
+) -> tuple[Int64Array, IdArray, Int64Array]: ...
+def sum_rows(indptr: Int64Array, weights: WeightArray, num_threads: int) -> NDArray[np.float64]: ...
+def induced_subgraph(
+    indptr: Int64Array, indices: IdArray, nodes: Int64Array, num_threads: int
+) -> tuple[Int64Array, IdArray, Int64Array]: ...
+def sum_inverse_degrees(indptr: Int64Array, indices: IdArray, power: int, skip_loops: bool) -> NDArray[np.float64]: ...
+def draw_by_weight(sums: NDArray[np.float64], num_draws: int, key: int, num_threads: int) -> Int64Array: ...
+def draw_edges(
+    indptr: Int64Array, indices: IdArray, destinations: Int64Array, num_draws: int, key: int, num_threads: int
+) -> Int64Array: ...
+def saint_weights(
+    indptr: Int64Array,
+    indices: IdArray,
+    touch: NDArray[np.float64],
+    degrees: Int64Array,
+    num_draws: int,
+    num_rows: int,
+    num_threads: int,
+) -> NDArray[np.float32]: ...
+def scatter_add_float32(out: int, num_rows: int, width: int, ids: IdArray, rows: int, num_threads: int) -> None: ...
+def scatter_add_float64(out: int, num_rows: int, width: int, ids: IdArray, rows: int, num_threads: int) -> None: ...

@@ -153,6 +153,14 @@ def gather_rows(source: NDArray[Any], ids: IntArray) -> NDArray[Any]:
     return source[ids]
 
 
+def scatter_add_rows(out: NDArray[Any], ids: IntArray, rows: NDArray[Any]) -> NDArray[Any]:
+    """Add rows one after the other, in the dtype of `out`."""
+    total = out.copy()
+    for place, row in zip(ids, rows, strict=True):
+        total[place] = total[place] + row
+    return total
+
+
 # --- sampling ---------------------------------------------------------------------------------------------------------
 
 

@@ -29,7 +29,8 @@ class Hop:
     neighbors : torch.Tensor
         [num_edges] of the graph's index dtype, global ids of the sources.
     positions : torch.Tensor
-        int64[num_edges], where the edges are in the graph's CSC arrays.
+        int64[num_edges], where the edges are in the graph's CSC arrays; empty when they are no edges of the graph
+        (PinSAGE).
     weights : torch.Tensor or None
         float32[num_edges], importance weights that average to 1 per destination; None where all would be 1 (no edge
         weights) or a plain mean is what the rule is for (`NeighborRule`).

@@ -300,6 +300,11 @@ class Graph:
     def _block_samplers(self) -> dict[str | None, BlockSampler]:
         return {}
 
+    @cached_property
+    def tables(self) -> dict[str, Any]:
+        """Return the tables that stages made of this graph, by a name of their choice; they live as long as it does."""
+        return {}
+
     def edge_weights(self, name: str) -> Tensor:
         """Return an edge attribute that can be sampled by: float32[num_edges] or float64[num_edges], in CSC order.
 

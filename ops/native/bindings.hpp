@@ -36,5 +36,8 @@ void bind_graph(nb::module_& m);
 void bind_sample(nb::module_& m);
 void bind_layer(nb::module_& m);
 void bind_gather(nb::module_& m);
+void bind_walk(nb::module_& m);
+void bind_saint(nb::module_& m);
+void bind_scatter(nb::module_& m);
 
 }  // namespace headrace

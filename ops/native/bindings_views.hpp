@@ -39,9 +39,14 @@ inline EdgeIds view(const AnyIds& ids) {
 }
 
 template <class Index>
+CscView<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& indices) {
+  return {indptr.data(), indptr.shape(0) - 1, indices.data(), indices.shape(0)};
+}
+
+template <class Index>
 HopGraph<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const AnyIds& edge_ids,
                      const AnyWeights& weights) {
-  return {{indptr.data(), indptr.shape(0) - 1, indices.data(), indices.shape(0)}, view(edge_ids), view(weights)};
+  return {view(indptr, indices), view(edge_ids), view(weights)};
 }
 
 }  // namespace headrace

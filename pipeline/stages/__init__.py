@@ -11,7 +11,11 @@ from headrace.pipeline.stages.labor import SampleLayerNeighbor
 from headrace.pipeline.stages.ladies import SampleLadies
 from headrace.pipeline.stages.neighbor import SampleNeighbor
 from headrace.pipeline.stages.node_source import NodeSource
+from headrace.pipeline.stages.pinsage import SamplePinsage, WalkHop
 from headrace.pipeline.stages.prefetch import Prefetch
+from headrace.pipeline.stages.saint_edge import SampleSaintEdge
+from headrace.pipeline.stages.saint_node import SampleSaintNode
+from headrace.pipeline.stages.saint_walk import SampleSaintWalk
 from headrace.pipeline.stages.transform import Transform
 
 __all__ = [
@@ -27,5 +31,10 @@ __all__ = [
     "SampleLadies",
     "SampleLayerNeighbor",
     "SampleNeighbor",
+    "SamplePinsage",
+    "SampleSaintEdge",
+    "SampleSaintNode",
+    "SampleSaintWalk",
     "Transform",
+    "WalkHop",
 ]

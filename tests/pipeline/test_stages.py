@@ -145,7 +145,12 @@ def test_the_verbs():
         "sample_ladies",
         "sample_layer_neighbor",
         "sample_neighbor",
+        "sample_pinsage",
+        "sample_saint_edge",
+        "sample_saint_node",
+        "sample_saint_walk",
         "transform",
+        "walk_hop",
     )
 
 
