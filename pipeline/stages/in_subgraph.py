@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headrace.ops.errors import InputError
 from headrace.ops.rules import NeighborRule
-from headrace.pipeline.arrays import whole_number
-from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MacroStage, Stage, verb
+from headrace.pipeline.stages.checks import check_expand, make_positive
 from headrace.pipeline.stages.hop import Expand
-from headrace.pipeline.stages.hop_sampler import check_sampler, hops
+from headrace.pipeline.stages.hop_sampler import hops
+from headrace.pipeline.stages.sampler import Sampler
 
 
 @verb("sample_in_subgraph")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleInSubgraph(MacroStage):
+class SampleInSubgraph(Sampler, MacroStage):
     """Take all in-edges, hop by hop: ``sample_neighbor`` with fanouts of -1.
 
     Parameters
@@ -34,23 +33,14 @@ class SampleInSubgraph(MacroStage):
         For a number of hops below 1, a subject that is not a graph, or an unknown hop rule.
     """
 
-    graph: Graph
     num_hops: int = field(default=1, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_sampler(self.verb, self.graph, expand=self.expand)
-        num_hops = whole_number(self.num_hops, f"{self.verb}: num_hops", 1, InputError)
-        object.__setattr__(self, "num_hops", num_hops)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
+        super().__post_init__()
+        check_expand(self.verb, self.expand)
+        make_positive(self, "num_hops")
 
     def parts(self) -> tuple[Stage, ...]:
         return hops(

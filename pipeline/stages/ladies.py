@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headrace.ops.rules import LadiesRule
-from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MacroStage, Stage, verb
-from headrace.pipeline.stages.hop_sampler import check_sampler, checked_counts, hops
+from headrace.pipeline.stages.checks import check_weight, counts_by_hop
+from headrace.pipeline.stages.hop_sampler import hops
+from headrace.pipeline.stages.sampler import Sampler
 
 
 @verb("sample_ladies")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleLadies(MacroStage):
+class SampleLadies(Sampler, MacroStage):
     """Draw a number of vertices per *layer*: LADIES (arXiv 1911.07323) and PLADIES (arXiv 2210.13339).
 
     A hop's destinations are all vertices reached so far. Each in-neighbour t has the score ``q_t = sum of P_ts ** 2``
@@ -57,7 +58,6 @@ class SampleLadies(MacroStage):
         For layer sizes that are empty or below -1, or a subject that is not a graph.
     """
 
-    graph: Graph
     layer_sizes: tuple[int, ...]
     poisson: bool = field(default=False, kw_only=True)
     layer_dependency: bool = field(default=False, kw_only=True)
@@ -65,16 +65,13 @@ class SampleLadies(MacroStage):
     edge_ids: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_sampler(self.verb, self.graph, weight=self.weight)
-        object.__setattr__(self, "layer_sizes", checked_counts(self.verb, "layer_size", self.layer_sizes))
+        super().__post_init__()
+        check_weight(self.verb, self.graph, self.weight)
+        object.__setattr__(self, "layer_sizes", counts_by_hop(self.verb, "layer_size", self.layer_sizes))
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
+    def num_hops(self) -> int:
+        return len(self.layer_sizes)
 
     def parts(self) -> tuple[Stage, ...]:
         return hops(

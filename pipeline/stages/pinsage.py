@@ -6,60 +6,53 @@ from dataclasses import dataclass, field
 
 import torch
 
-from headrace.ops.errors import GraphError, InputError
 from headrace.ops.rng import WALK, stream_key
 from headrace.ops.sample import Hop
 from headrace.ops.walk import WeightSums, pinsage_neighbors, weight_sums
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.graph import Graph
-from headrace.pipeline.stage import MacroStage, MapStage, Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import check_graph, check_positive, check_probability
+from headrace.pipeline.stage import MacroStage, Runner, RunSettings, Stage, verb
+from headrace.pipeline.stages.checks import check_expand, check_probability, check_weight, make_positive
 from headrace.pipeline.stages.compact import Compact
-from headrace.pipeline.stages.hop import Expand, check_items_fit
+from headrace.pipeline.stages.hop import Expand, HopStage
+from headrace.pipeline.stages.sampler import Sampler
 
 
 @verb("walk_hop")
 @dataclass(frozen=True, eq=False, repr=False)
-class WalkHop(MapStage):
+class WalkHop(HopStage):
     """Find the PinSAGE neighbours of the frontier and leave them, with global ids, for :class:`Compact` to number.
 
     Parameters
     ----------
-    graph, num_neighbors, num_walks, walk_length, restart, weight, expand
+    graph, layer, weight, expand
+        As for :class:`~headrace.pipeline.stages.hop.HopStage`; the layer keys the randomness, too.
+    num_neighbors, num_walks, walk_length, restart
         As for :class:`SamplePinsage`.
-    layer
-        Which hop this is, 0 next to the seeds; it keys the randomness.
     """
 
-    graph: Graph
     num_neighbors: int
     num_walks: int
     walk_length: int
     restart: float = field(default=0.5, kw_only=True)
-    layer: int = field(kw_only=True)
-    weight: str | None = field(default=None, kw_only=True)
-    expand: Expand = field(default="all", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        make_positive(self, "num_neighbors", "num_walks", "walk_length")
+        check_probability(self.verb, "restart", self.restart)
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"hop"})
-
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        check_items_fit(self, self.graph, upstream)
+    def edge_ids(self) -> bool:
+        return False  # a neighbour may be several edges away
 
     def runner(self, settings: RunSettings) -> Runner:
         weights = None if self.weight is None else walk_weights(self.graph, self.weight)
 
         def run(batch: MiniBatch) -> MiniBatch:
-            first = 0 if self.expand == "all" else len(batch.n_id) - batch.num_sampled_nodes[-1]
             visits = pinsage_neighbors(
                 self.graph.indptr,
                 self.graph.indices,
-                batch.n_id[first:],
+                self.frontier(batch),
                 self.num_neighbors,
                 num_walks=self.num_walks,
                 walk_length=self.walk_length,
@@ -68,7 +61,7 @@ class WalkHop(MapStage):
                 weights=weights,
                 num_threads=settings.num_threads,
             )
-            positions = torch.empty(0, dtype=torch.int64)  # a neighbour may be several edges away
+            positions = torch.empty(0, dtype=torch.int64)
             return batch.replace(hop=Hop(visits.indptr, visits.neighbors, positions, visits.importance()))
 
         return run
@@ -82,7 +75,7 @@ class WalkHop(MapStage):
 
 @verb("sample_pinsage")
 @dataclass(frozen=True, eq=False, repr=False)
-class SamplePinsage(MacroStage):
+class SamplePinsage(Sampler, MacroStage):
     """Take as neighbours of a vertex those that random walks from it visit most often (PinSAGE, arXiv 1806.01973).
 
     Walks step to uniform in-neighbours, against the direction of messages. ``Block.weight`` holds the visit counts,
@@ -118,7 +111,6 @@ class SamplePinsage(MacroStage):
         For numbers below 1, a restart outside [0, 1), a subject that is not a graph, or an unknown hop rule.
     """
 
-    graph: Graph
     num_neighbors: int
     num_walks: int
     walk_length: int
@@ -128,25 +120,15 @@ class SamplePinsage(MacroStage):
     expand: Expand = field(default="all", kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph(self.verb, self.graph)
-        for name in ("num_neighbors", "num_walks", "walk_length", "num_layers"):
-            check_positive(self.verb, name, getattr(self, name))
+        super().__post_init__()
+        make_positive(self, "num_neighbors", "num_walks", "walk_length", "num_layers")
         check_probability(self.verb, "restart", self.restart)
-        if self.expand not in ("all", "new"):
-            raise InputError(f"{self.verb}: expand must be 'all' or 'new'; {self.expand!r} came")
-        if self.weight is not None:
-            try:
-                self.graph.edge_weights(self.weight)
-            except GraphError as error:
-                raise GraphError(f"{self.verb}: {error}") from error
+        check_expand(self.verb, self.expand)
+        check_weight(self.verb, self.graph, self.weight)
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
+    def num_hops(self) -> int:
+        return self.num_layers
 
     def parts(self) -> tuple[Stage, ...]:
         pieces: list[Stage] = []

@@ -20,11 +20,11 @@ from headrace.ops.saint import (
 )
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
-from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage
-from headrace.pipeline.stages.checks import check_graph, check_positive
+from headrace.pipeline.stages.checks import make_positive
 from headrace.pipeline.stages.compact import count_new
 from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.stages.sampler import Sampler
 
 LOSS_WEIGHT = "loss_weight"
 
@@ -46,7 +46,7 @@ class SaintNorms:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SaintSampler(MapStage):
+class SaintSampler(Sampler, MapStage):
     """Base of the GraphSAINT samplers (arXiv 1907.04931); a new one names the vertices of a batch and their norms.
 
     The batch becomes the subgraph on the drawn vertices, with every edge of the graph between them, as *one* square
@@ -62,12 +62,11 @@ class SaintSampler(MapStage):
       Hajek estimate.
     """
 
-    graph: Graph
     norms: bool = field(default=True, kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph(self.verb, self.graph)
+        super().__post_init__()
         if self.graph.num_edges == 0:
             raise InputError(f"{self.verb}: the graph has no edges, so its subgraphs have none; expected at least one")
 
@@ -78,6 +77,14 @@ class SaintSampler(MapStage):
     @abstractmethod
     def make_norms(self, settings: RunSettings) -> SaintNorms:
         """Return the norms of the subgraphs that the drawer gives."""
+
+    @property
+    def num_hops(self) -> int:
+        return 1
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset()
 
     @property
     def writes(self) -> frozenset[str]:
@@ -147,7 +154,7 @@ class DrawSampler(SaintSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self.verb, "budget", self.budget)
+        make_positive(self, "budget")
 
     @abstractmethod
     def law(self) -> NodeLaw | EdgeLaw:

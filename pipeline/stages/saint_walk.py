@@ -16,8 +16,7 @@ from headrace.ops.walk import random_walk
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.plan import fingerprint, source_of
 from headrace.pipeline.stage import RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import check_positive
-from headrace.pipeline.stages.hop import check_items_fit
+from headrace.pipeline.stages.checks import check_items_fit, make_positive
 from headrace.pipeline.stages.item_sampler import ItemSampler, ItemSource
 from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler
 
@@ -66,9 +65,9 @@ class SampleSaintWalk(SaintSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self.verb, "walk_length", self.walk_length)
+        make_positive(self, "walk_length")
         if self.num_samples is not None:
-            check_positive(self.verb, "num_samples", self.num_samples)
+            make_positive(self, "num_samples")
 
     @property
     def reads(self) -> frozenset[str]:
