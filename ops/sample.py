@@ -194,6 +194,8 @@ class BlockSampler:
         int32[num_edges] or int64[num_edges], reported for the picked edges; without it their CSC positions are.
     weights : torch.Tensor or numpy.ndarray, optional
         float32[num_edges] or float64[num_edges] in CSC order: pick by weight. Checked here, once.
+    trust_weights : bool
+        Do not check the weights: `check_weights` has been called on them.
 
     Raises
     ------
@@ -202,7 +204,13 @@ class BlockSampler:
     """
 
     def __init__(
-        self, indptr: Array, indices: Array, edge_ids: Array | None = None, weights: Array | None = None
+        self,
+        indptr: Array,
+        indices: Array,
+        edge_ids: Array | None = None,
+        weights: Array | None = None,
+        *,
+        trust_weights: bool = False,
     ) -> None:
         stage = "BlockSampler"
         starts, sources = graph_arrays(indptr, indices, stage)
@@ -214,7 +222,8 @@ class BlockSampler:
                 raise GraphError(message)
         values = None
         if weights is not None:
-            check_weights(starts, weights)
+            if not trust_weights:
+                check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
         self._native = _native.FusedSampler(starts, sources, ids, values)
 

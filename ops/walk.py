@@ -69,7 +69,9 @@ class Visits:
         return (self.counts.double() * share).float()
 
 
-def weight_sums(indptr: Array, weights: Array, *, num_threads: int | None = None) -> WeightSums:
+def weight_sums(
+    indptr: Array, weights: Array, *, trust_weights: bool = False, num_threads: int | None = None
+) -> WeightSums:
     """Check edge weights and sum them along each row; do it once per graph.
 
     Parameters
@@ -78,6 +80,8 @@ def weight_sums(indptr: Array, weights: Array, *, num_threads: int | None = None
         int64[num_nodes + 1] of the graph.
     weights : torch.Tensor or numpy.ndarray
         float32[num_edges] or float64[num_edges] in CSC order.
+    trust_weights : bool
+        Do not check the weights: `check_weights` has been called on them.
     num_threads : int, optional
         Default: the cores this process may use. The result does not depend on it.
 
@@ -87,7 +91,8 @@ def weight_sums(indptr: Array, weights: Array, *, num_threads: int | None = None
         For weights that are negative, infinite or not a number, rows whose sum overflows, another length or dtype.
     """
     stage = "weight_sums"
-    check_weights(indptr, weights, num_threads=num_threads)
+    if not trust_weights:
+        check_weights(indptr, weights, num_threads=num_threads)
     starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
     values = weight_array(weights, int(starts[-1]), stage)
     return WeightSums(torch.from_numpy(_native.sum_rows(starts, values, as_num_threads(num_threads, stage=stage))))

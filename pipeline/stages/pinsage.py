@@ -151,6 +151,6 @@ def walk_weights(graph: Graph, weight: str) -> WeightSums:
     """Return the graph's edge attribute in the form that walks read, made on first use."""
     name = f"walk weights: {weight}"
     if name not in graph.tables:
-        graph.tables[name] = weight_sums(graph.indptr, graph.edge_weights(weight))
+        graph.tables[name] = weight_sums(graph.indptr, graph.edge_weights(weight), trust_weights=True)
     table: WeightSums = graph.tables[name]
     return table
