@@ -37,9 +37,9 @@ def check_weight(stage: str, graph: Graph, weight: str | None) -> None:
 def check_items_fit(stage: Stage, graph: Graph, upstream: tuple[Stage, ...]) -> None:
     """Refuse items that are not vertices of the graph, naming the largest item and the number of vertices."""
     source = upstream[0]
-    if isinstance(source, ItemSampler) and source.items.largest_id() >= graph.num_nodes:
+    if isinstance(source, ItemSampler) and source.items.largest_id >= graph.num_nodes:
         raise InputError(
-            f"{stage.verb}: item {source.items.largest_id()} is not a vertex of the graph, which has "
+            f"{stage.verb}: item {source.items.largest_id} is not a vertex of the graph, which has "
             f"{graph.num_nodes} vertices (ids 0..{graph.num_nodes - 1}); do the items index another graph?"
         )
 

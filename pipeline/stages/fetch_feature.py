@@ -104,7 +104,7 @@ class FetchFeature(MapStage):
                 raise PlanError(
                     "fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)"
                 )
-            reached = source.items.largest_id() + 1
+            reached = source.items.largest_id + 1
             self.store.check(node=labels if graphs else (*self.node, *labels), num_nodes=reached)
 
     def runner(self, settings: RunSettings) -> Runner:
