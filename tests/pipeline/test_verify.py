@@ -137,11 +137,51 @@ def test_samplers_stand_before_what_depends_on_their_vertices(name):
         sample(items().copy_to("meta"), name).loader()
 
 
-@pytest.mark.parametrize("verb", ["sample_hop", "compact"])
-def test_bad_hop_rules_of_hand_made_hops(verb):
-    arguments = {"rule": RULE, "layer": 0, "key_layer": 0} if verb == "sample_hop" else {}
+BY_HAND = {
+    "sample_hop": {"rule": RULE, "layer": 0, "key_layer": 0},
+    "walk_hop": {"num_neighbors": 2, "num_walks": 3, "walk_length": 2, "layer": 0},
+    "sample_fused": {"rules": (RULE,), "key_layers": (0,)},
+    "compact": {},
+}
+
+
+@pytest.mark.parametrize("verb", BY_HAND)
+def test_bad_parameters_of_hand_made_hops(verb):
     with pytest.raises(hr.InputError, match=f"{verb}.*'all' or 'new'"):
-        getattr(items(), verb)(graph(), expand="zzz", **arguments)
+        getattr(items(), verb)(graph(), expand="zzz", **BY_HAND[verb])
+    with pytest.raises(hr.InputError, match=f"{verb}.*Graph; int came"):
+        getattr(items(), verb)(3, **BY_HAND[verb])
+    if verb != "compact":
+        with pytest.raises(hr.GraphError, match=f"{verb}.*'w'"):
+            getattr(items(), verb)(graph(), weight="w", **BY_HAND[verb])
+
+
+@pytest.mark.parametrize("name", ["num_neighbors", "num_walks", "walk_length", "restart"])
+def test_bad_numbers_of_hand_made_walks(name):
+    with pytest.raises(hr.InputError, match=f"walk_hop: {name} must be"):
+        items().walk_hop(graph(), **{**BY_HAND["walk_hop"], name: -1})
+
+
+@pytest.mark.parametrize("verb", ["sample_hop", "walk_hop", "sample_fused"])
+def test_hand_made_hops_work_in_cpu_memory(verb):
+    plan = getattr(items().copy_to("meta"), verb)(graph(), **BY_HAND[verb])
+    with pytest.raises(hr.PlanError, match=f"{verb} cannot stand here: .*copied to a device before"):
+        plan.compact(graph(), edge_ids=verb != "walk_hop").loader()
+
+
+def test_hops_by_hand_stand_before_features_of_what_they_change():
+    fetched = items().fetch_feature(store(), node=["x"])
+    with pytest.raises(hr.PlanError, match=r"compact cannot stand here: .*node features were fetched before"):
+        fetched.walk_hop(graph(), **BY_HAND["walk_hop"]).compact(graph(), edge_ids=False).loader()
+    with pytest.raises(hr.PlanError, match=r"sample_fused cannot stand here: .*node features were fetched before"):
+        fetched.sample_fused(graph(), **BY_HAND["sample_fused"]).loader()
+
+
+def test_walk_hops_can_be_chained_by_hand():
+    by_hand = items().walk_hop(graph(), **BY_HAND["walk_hop"]).compact(graph(), edge_ids=False)
+    assert [batch.digest() for batch in by_hand.loader()] == [
+        batch.digest() for batch in items().sample_pinsage(graph(), 2, 3, 2).loader()
+    ]
 
 
 def test_long_plans_are_not_taken_for_circles():
