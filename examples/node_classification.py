@@ -2,6 +2,8 @@
 
     python examples/node_classification.py
     python examples/node_classification.py --data ../shared/data/amazon_computers.npz --sampler labor
+    python examples/node_classification.py --sampler labor-star
+    python examples/node_classification.py --sampler ladies --fanouts 2000,4000,8000
     python examples/node_classification.py --data ../shared/data/cora.npz --model gcn
 
 Read it from the top: data, model, loader, evaluation, training with checkpoints, learning curve. A run that was stopped
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,9 +28,9 @@ from torch import Tensor, nn
 import headrace as hr
 
 try:
-    from torch_geometric.nn import SAGEConv
+    from torch_geometric.nn import GraphConv
 except ImportError:
-    SAGEConv = None
+    GraphConv = None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -59,7 +62,12 @@ def aggregate(block: hr.Block, x: Tensor, weight: Tensor | None = None) -> Tenso
 
 
 class SageLayer(nn.Module):
-    """GraphSAGE with mean aggregation (arXiv:1706.02216) in plain torch."""
+    """GraphSAGE with mean aggregation (arXiv:1706.02216) in plain torch.
+
+    Samplers that do not draw all in-edges alike (LABOR-1 and on, LADIES) put importance weights in the block. They
+    average to 1 for each destination: the plain mean of messages times weights is the Hajek estimate of the mean over
+    all in-neighbours, so one layer serves every sampler, and evaluation with all neighbours too.
+    """
 
     def __init__(self, num_in: int, num_out: int) -> None:
         super().__init__()
@@ -67,19 +75,23 @@ class SageLayer(nn.Module):
 
     def forward(self, block: hr.Block, x: Tensor, weight: Tensor | None = None) -> Tensor:  # noqa: ARG002
         degree = block.indptr.diff().clamp(min=1)
-        return self.own(x[: block.num_dst]) + self.neighbors(aggregate(block, x) / degree[:, None])
+        mean = aggregate(block, x, block.weight) / degree[:, None]
+        return self.own(x[: block.num_dst]) + self.neighbors(mean)
 
 
 class PygSageLayer(nn.Module):
-    """The same layer from PyG: a block turns into the arguments of any bipartite PyG layer."""
+    """The same layer from PyG: a block turns into the arguments of any bipartite PyG layer.
+
+    It is ``GraphConv`` with mean aggregation that takes weights of edges, not ``SAGEConv``.
+    """
 
     def __init__(self, num_in: int, num_out: int) -> None:
         super().__init__()
-        self.layer = SAGEConv(num_in, num_out)
+        self.layer = GraphConv(num_in, num_out, aggr="mean")
 
     def forward(self, block: hr.Block, x: Tensor, weight: Tensor | None = None) -> Tensor:  # noqa: ARG002
         pair, edge_index, size = block.to_pyg(x)
-        return self.layer(pair, edge_index, size=size)
+        return self.layer(pair, edge_index, block.weight, size=size)
 
 
 class GcnLayer(nn.Module):
@@ -98,7 +110,7 @@ class Network(nn.Module):
 
     def __init__(self, kind: str, num_in: int, num_hidden: int, num_out: int, num_layers: int, dropout: float) -> None:
         super().__init__()
-        layer = GcnLayer if kind == "gcn" else SageLayer if SAGEConv is None else PygSageLayer
+        layer = GcnLayer if kind == "gcn" else SageLayer if GraphConv is None else PygSageLayer
         self.first = (
             nn.Identity() if kind == "gcn" else nn.Sequential(nn.LayerNorm(num_in), nn.Linear(num_in, num_hidden))
         )
@@ -120,15 +132,21 @@ class Network(nn.Module):
 # ---------------------------------------------------------------------------------------------------------------------
 # Loader: which seeds, which neighbours, which features.
 
+SAMPLERS: dict[str, Callable[[hr.Stage, hr.Graph, list[int]], hr.Stage]] = {
+    "neighbor": lambda items, graph, fanouts: items.sample_neighbor(graph, fanouts),
+    "labor": lambda items, graph, fanouts: items.sample_layer_neighbor(graph, fanouts),
+    "labor-1": lambda items, graph, fanouts: items.sample_layer_neighbor(graph, fanouts, importance=1),
+    "labor-star": lambda items, graph, fanouts: items.sample_layer_neighbor(graph, fanouts, importance="*"),
+    "ladies": lambda items, graph, sizes: items.sample_ladies(graph, sizes),
+    "pladies": lambda items, graph, sizes: items.sample_ladies(graph, sizes, poisson=True),
+}
+
 
 def training_loader(
     options: argparse.Namespace, seeds: Tensor, graph: hr.Graph, store: hr.FeatureStore, *, progress: bool
 ) -> hr.Loader:
     items = hr.ItemSampler(seeds, batch_size=options.batch_size, shuffle=True, seed=options.seed)
-    if options.sampler == "labor":
-        sampled = items.sample_layer_neighbor(graph, fanouts=options.fanouts)
-    else:
-        sampled = items.sample_neighbor(graph, fanouts=options.fanouts)
+    sampled = SAMPLERS[options.sampler](items, graph, options.fanouts)
     return sampled.fetch_feature(store, node=["x"], labels="y", edge=list(store.edge)).loader(progress=progress)
 
 
@@ -296,17 +314,18 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     # Full neighbourhoods, and the hyperparameters of the paper but for wider layers.
     "gcn": {"fanouts": [-1, -1], "epochs": 100, "batch_size": 70, "hidden": 64, "lr": 1e-2, "weight_decay": 5e-4},
 }
+LAYER_SIZES = [4096, 8192, 16384]  # as many vertices as three hops of ten neighbours reach, or fewer
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="sbm", help="sbm (generated), a .npz file, ogbn-..., or a name PyG knows")
     parser.add_argument("--model", choices=["sage", "gcn"], default="sage")
-    parser.add_argument("--sampler", choices=["neighbor", "labor"], default="neighbor")
+    parser.add_argument("--sampler", choices=list(SAMPLERS), default="neighbor")
     parser.add_argument(
         "--fanouts",
         type=lambda text: [int(k) for k in text.split(",")],
-        help="e.g. 10,10,10; first next to the seeds; -1 = all",
+        help="e.g. 10,10,10; first next to the seeds; -1 = all; ladies and pladies: vertices per hop",
     )
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--epochs", type=int)
@@ -322,6 +341,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--log-batches", type=Path, metavar="FILE", help="append epoch, index and digest of every batch"
     )
     options = parser.parse_args(arguments)
+    if options.model == "gcn" and options.sampler not in ("neighbor", "labor"):
+        parser.error(f"--sampler {options.sampler} estimates means; gcn sums: choose --model sage")
+    if options.fanouts is None and options.sampler in ("ladies", "pladies"):
+        options.fanouts = LAYER_SIZES
     for name, value in DEFAULTS[options.model].items():
         if getattr(options, name) is None:
             setattr(options, name, value)

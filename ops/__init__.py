@@ -10,10 +10,14 @@ Build a graph         `coo_to_csc` sorts an edge list by destination
 Vet a graph           `check_csc` and `check_weights`, for what was not built here
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose)
 Order items           `shuffled_range` gives any stretch of a shuffled range without holding the rest
-Pick edges            `sample_hop` applies a `NeighborRule` or a `LaborRule` to a frontier
+Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LaborRule`, `LaborImportanceRule`,
+                      `LadiesRule`
+Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw
+Walk                  `random_walk`, and `pinsage_neighbors` for the vertices that walks visit most
+Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the norms of GraphSAINT (`ops.saint`)
 Renumber vertices     `compact` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
-Fetch features        `gather_rows`
+Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients
 ====================  ==============================================================================================
 
 A graph is CSC over in-neighbours: ``indices[indptr[v]:indptr[v + 1]]`` are the sources of the edges into ``v``. Two
@@ -36,41 +40,71 @@ from headrace.ops.compact import Compacted, compact, unique_and_inverse
 from headrace.ops.csc import Csc, check_csc, coo_to_csc
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
 from headrace.ops.gather import gather_rows
+from headrace.ops.labor import LaborImportance, labor_importance
+from headrace.ops.ladies import LadiesDraw, draw_ladies
 from headrace.ops.rng import stream_key
-from headrace.ops.sample import (
-    BlockSampler,
-    Hop,
-    LaborRule,
-    NeighborRule,
-    Rule,
-    Sampled,
-    SampledHop,
-    check_weights,
-    sample_hop,
+from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
+from headrace.ops.saint import (
+    EdgeLaw,
+    NodeLaw,
+    Subgraph,
+    draw_edges,
+    draw_nodes,
+    edge_law,
+    inclusion_probability,
+    induced_subgraph,
+    node_law,
+    subgraph_weights,
 )
+from headrace.ops.sample import BlockSampler, Hop, Sampled, SampledHop, check_weights, sample_hop
+from headrace.ops.scatter import gather_rows_with_grad, scatter_add_rows
 from headrace.ops.shuffle import shuffled_range
+from headrace.ops.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
 __all__ = [
     "BlockSampler",
     "Compacted",
     "Csc",
+    "EdgeLaw",
     "FeatureError",
     "GraphError",
     "Hop",
     "InputError",
     "ItemsError",
+    "LaborImportance",
+    "LaborImportanceRule",
     "LaborRule",
+    "LadiesDraw",
+    "LadiesRule",
     "NeighborRule",
+    "NodeLaw",
     "Rule",
     "Sampled",
     "SampledHop",
+    "Subgraph",
+    "Visits",
+    "WeightSums",
     "check_csc",
     "check_weights",
     "compact",
     "coo_to_csc",
+    "draw_edges",
+    "draw_ladies",
+    "draw_nodes",
+    "edge_law",
     "gather_rows",
+    "gather_rows_with_grad",
+    "inclusion_probability",
+    "induced_subgraph",
+    "labor_importance",
+    "node_law",
+    "pinsage_neighbors",
+    "random_walk",
     "sample_hop",
+    "scatter_add_rows",
     "shuffled_range",
     "stream_key",
+    "subgraph_weights",
     "unique_and_inverse",
+    "weight_sums",
 ]

@@ -17,6 +17,9 @@ class RuleKind(Enum):
     NEIGHBOR_REPLACEMENT = 1
     LABOR_EXACT = 2
     LABOR_POISSON = 3
+    LABOR_IMPORTANCE = 4
+    LADIES = 5
+    LADIES_POISSON = 6
 
 class InstructionSet(Enum):
     PORTABLE = 0
@@ -37,6 +40,7 @@ class FusedSampler:
         seeds: Int64Array,
         kinds: Sequence[RuleKind],
         fanouts: Sequence[int],
+        rounds: Sequence[int],
         keys: Sequence[int],
         expand_new: bool,
         want_edge_ids: bool,
@@ -60,6 +64,7 @@ def sample_hop(
     frontier: Int64Array,
     kind: RuleKind,
     fanout: int,
+    rounds: int,
     key: int,
     weights: WeightArray | None,
     num_threads: int,
@@ -72,3 +77,65 @@ def empty(num_bytes: int) -> NDArray[np.uint8]: ...
 def gather_rows(
     source: int, num_rows: int, row_stride: int, row_bytes: int, ids: IdArray, out: int, num_threads: int
 ) -> None: ...
+def labor_importance(
+    indptr: Int64Array,
+    indices: IdArray,
+    frontier: Int64Array,
+    fanout: int,
+    rounds: int,
+    weights: WeightArray | None,
+    num_threads: int,
+) -> tuple[Int64Array, NDArray[np.float64], NDArray[np.float64], list[float]]: ...
+def draw_ladies(
+    indptr: Int64Array,
+    indices: IdArray,
+    frontier: Int64Array,
+    size: int,
+    poisson: bool,
+    key: int,
+    weights: WeightArray | None,
+    num_threads: int,
+) -> tuple[Int64Array, NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]: ...
+def random_walk(
+    indptr: Int64Array,
+    indices: IdArray,
+    sums: NDArray[np.float64] | None,
+    starts: Int64Array,
+    ids: Int64Array | None,
+    length: int,
+    restart: int,
+    key: int,
+    num_threads: int,
+) -> Int64Array: ...
+def pinsage_neighbors(
+    indptr: Int64Array,
+    indices: IdArray,
+    sums: NDArray[np.float64] | None,
+    frontier: Int64Array,
+    num_neighbors: int,
+    num_walks: int,
+    length: int,
+    restart: int,
+    key: int,
+    num_threads: int,
+) -> tuple[Int64Array, IdArray, Int64Array]: ...
+def sum_rows(indptr: Int64Array, weights: WeightArray, num_threads: int) -> NDArray[np.float64]: ...
+def induced_subgraph(
+    indptr: Int64Array, indices: IdArray, nodes: Int64Array, num_threads: int
+) -> tuple[Int64Array, IdArray, Int64Array]: ...
+def sum_inverse_degrees(indptr: Int64Array, indices: IdArray, power: int, skip_loops: bool) -> NDArray[np.float64]: ...
+def draw_by_weight(sums: NDArray[np.float64], num_draws: int, key: int, num_threads: int) -> Int64Array: ...
+def draw_edges(
+    indptr: Int64Array, indices: IdArray, destinations: Int64Array, num_draws: int, key: int, num_threads: int
+) -> Int64Array: ...
+def saint_weights(
+    indptr: Int64Array,
+    indices: IdArray,
+    touch: NDArray[np.float64],
+    degrees: Int64Array,
+    num_draws: int,
+    num_rows: int,
+    num_threads: int,
+) -> NDArray[np.float32]: ...
+def scatter_add_float32(out: int, num_rows: int, width: int, ids: IdArray, rows: int, num_threads: int) -> None: ...
+def scatter_add_float64(out: int, num_rows: int, width: int, ids: IdArray, rows: int, num_threads: int) -> None: ...

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.ops.sample import LaborRule, NeighborRule
+from headrace.ops.rules import LaborRule, NeighborRule, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -153,6 +153,14 @@ def gather_rows(source: NDArray[Any], ids: IntArray) -> NDArray[Any]:
     return source[ids]
 
 
+def scatter_add_rows(out: NDArray[Any], ids: IntArray, rows: NDArray[Any]) -> NDArray[Any]:
+    """Add rows one after the other, in the dtype of `out`."""
+    total = out.copy()
+    for place, row in zip(ids, rows, strict=True):
+        total[place] = total[place] + row
+    return total
+
+
 # --- sampling ---------------------------------------------------------------------------------------------------------
 
 
@@ -270,12 +278,16 @@ def sample_hop(
     indptr: IntArray,
     indices: IntArray,
     frontier: IntArray,
-    rule: NeighborRule | LaborRule,
+    rule: Rule,
     key: int,
     *,
     weights: NDArray[Any] | None = None,
 ) -> Hop:
     """Pick in-edges of every frontier vertex."""
+    if not isinstance(rule, NeighborRule | LaborRule):
+        from headrace.ops import reference_layer
+
+        return reference_layer.sample_layer(indptr, indices, frontier, rule, key, weights=weights)
     starts, positions = [0], []
     edge_weights: list[np.float32] = []
     for vertex in map(int, frontier):
@@ -308,7 +320,7 @@ def sample_blocks(
     indptr: IntArray,
     indices: IntArray,
     seeds: IntArray,
-    rules: Sequence[NeighborRule | LaborRule],
+    rules: Sequence[Rule],
     keys: Sequence[int],
     *,
     expand: str = "all",

@@ -10,9 +10,14 @@ a 128-bit counter and a 64-bit key to four 32-bit words, and a draw is addressed
 
 Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of
 1 takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
-LABOR variate of source vertex ``t`` is ``word 0 << 32 | word 1`` of its stream. A real variate in (0, 1) is the odd
-multiple of 2**-53 that the upper 52 of 64 such bits name; edge ``i`` of a row picks by weight with words ``2i`` and
-``2i + 1`` of its destination's stream.
+variate of source vertex ``t`` in LABOR and LADIES is ``word 0 << 32 | word 1`` of its stream. A real variate in (0, 1)
+is the odd multiple of 2**-53 that the upper 52 of 64 such bits name; edge ``i`` of a row picks by weight with words
+``2i`` and ``2i + 1`` of its destination's stream.
+
+A step of a random walk takes one word to decide on a restart (none where the walk never restarts), then a bounded
+integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one
+destination share its stream and follow each other. Draw ``i`` from all vertices or edges uses stream ``i``: words 0 and
+1 as a real variate for a draw by weight, bounded integers for a uniform destination and then one of its in-edges.
 """
 
 from __future__ import annotations
@@ -24,7 +29,9 @@ from headrace.ops.errors import InputError
 
 # Purposes: streams of different purposes are independent.
 SHUFFLE: Final = 0
-NEIGHBOR: Final = 1  # picks of in-edges, uniform and LABOR
+NEIGHBOR: Final = 1  # picks of in-edges, by any hop rule
+WALK: Final = 4  # random walks
+DRAW: Final = 5  # vertices and edges drawn from the whole graph
 
 _WIDTHS = {"seed": 64, "epoch": 32, "batch": 64, "layer": 16, "purpose": 16}
 
@@ -43,7 +50,7 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     layer : int
         Hop, 0 next to the seeds, in [0, 2**16).
     purpose : int
-        What the stream is for, SHUFFLE or NEIGHBOR, in [0, 2**16).
+        What the stream is for, SHUFFLE, NEIGHBOR, WALK or DRAW, in [0, 2**16).
 
     Raises
     ------

@@ -1,83 +1,21 @@
-"""Neighbour sampling: the hop rules, one hop, and the fused sampler of several hops."""
+"""Neighbour sampling: one hop, and the fused sampler of several hops."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_key, as_num_threads, as_numpy, graph_arrays, weight_array
 from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-_MAX_FANOUT = 1 << 62
-
-
-def _check_fanout(rule: str, fanout: int) -> None:
-    if isinstance(fanout, bool) or not isinstance(fanout, int) or not -1 <= fanout <= _MAX_FANOUT:
-        message = f"{rule}: fanout must be an int of at least 0, or -1 for all in-edges, got {fanout!r}"
-        raise InputError(message)
-
-
-@dataclass(frozen=True)
-class NeighborRule:
-    """Pick in-edges destination by destination, uniformly or by edge weight.
-
-    With weights, picks without replacement follow successive draws by weight (an exponential race), picks with
-    replacement are independent draws by weight. Edges of weight 0 are never picked.
-
-    Attributes
-    ----------
-    fanout : int
-        In-edges per destination; all of them where there are no more, or when it is -1.
-    replace : bool
-        Draw `fanout` times with replacement instead. Ignored when `fanout` is -1.
-    """
-
-    fanout: int
-    replace: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the fan-out."""
-        _check_fanout("NeighborRule", self.fanout)
-
-
-@dataclass(frozen=True)
-class LaborRule:
-    """Layer-neighbour sampling, LABOR-0 (arXiv 2210.13339): destinations of a hop share one variate per source vertex.
-
-    The number of edges per destination and the variance of a mean over them are those of `NeighborRule`, but
-    destinations agree on which sources to pick, so a batch touches fewer vertices.
-
-    With weights ``A_ts`` edge t -> s is wanted with probability ``min(1, fanout * A_ts / sum of the row)``, and picked
-    edges carry importance weights: a plain mean of messages times these weights is the Hajek estimate of the weighted
-    mean over all in-edges. Edges of weight 0 are never picked; where no more than `fanout` others are left, all of
-    those are.
-
-    Attributes
-    ----------
-    fanout : int
-        In-edges per destination; all of them where there are no more, or when it is -1.
-    exact : bool
-        True: exactly `fanout` edges, those with the smallest variates. False: each edge is kept with probability
-        fanout / in-degree (Poisson sampling), so that `fanout` is the expected number.
-    """
-
-    fanout: int
-    exact: bool = True
-
-    def __post_init__(self) -> None:
-        """Check the fan-out."""
-        _check_fanout("LaborRule", self.fanout)
-
-
-Rule: TypeAlias = NeighborRule | LaborRule
 
 
 @dataclass(frozen=True)
@@ -91,7 +29,8 @@ class Hop:
     neighbors : torch.Tensor
         [num_edges] of the graph's index dtype, global ids of the sources.
     positions : torch.Tensor
-        int64[num_edges], where the edges are in the graph's CSC arrays.
+        int64[num_edges], where the edges are in the graph's CSC arrays; empty when they are no edges of the graph
+        (PinSAGE).
     weights : torch.Tensor or None
         float32[num_edges], importance weights that average to 1 per destination; None where all would be 1 (no edge
         weights) or a plain mean is what the rule is for (`NeighborRule`).
@@ -165,7 +104,8 @@ def sample_hop(
 
     Uniform picks use the random stream of the *destination's* global id: all edges in CSC order where the in-degree
     does not exceed the fan-out, else Robert Floyd's algorithm in the order of its draws. LABOR picks use the variates
-    of the *sources*. They, and picks by weight without replacement, come in ascending CSC order.
+    of the *sources*, and so do layer-wise rules. They, and picks by weight without replacement, come in ascending CSC
+    order.
 
     Parameters
     ----------
@@ -175,8 +115,8 @@ def sample_hop(
         int32[num_graph_edges] or int64[num_graph_edges].
     frontier : torch.Tensor or numpy.ndarray
         int64[num_dst], destinations; one that is listed twice gets the same picks twice.
-    rule : NeighborRule or LaborRule
-        How to pick.
+    rule : NeighborRule, LaborRule, LaborImportanceRule or LadiesRule
+        How to pick. The last two are layer-wise: they decide for all of the frontier together.
     key : int
         Stream key of the hop.
     weights : torch.Tensor or numpy.ndarray, optional
@@ -198,8 +138,7 @@ def sample_hop(
         starts,
         sources,
         as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
-        _kind(rule, stage),
-        rule.fanout,
+        *_native_rule(rule, stage),
         as_key(key, stage=stage),
         None if weights is None else weight_array(weights, sources.size, stage),
         as_num_threads(num_threads, stage=stage),
@@ -255,6 +194,8 @@ class BlockSampler:
         int32[num_edges] or int64[num_edges], reported for the picked edges; without it their CSC positions are.
     weights : torch.Tensor or numpy.ndarray, optional
         float32[num_edges] or float64[num_edges] in CSC order: pick by weight. Checked here, once.
+    trust_weights : bool
+        Do not check the weights: `check_weights` has been called on them.
 
     Raises
     ------
@@ -263,7 +204,13 @@ class BlockSampler:
     """
 
     def __init__(
-        self, indptr: Array, indices: Array, edge_ids: Array | None = None, weights: Array | None = None
+        self,
+        indptr: Array,
+        indices: Array,
+        edge_ids: Array | None = None,
+        weights: Array | None = None,
+        *,
+        trust_weights: bool = False,
     ) -> None:
         stage = "BlockSampler"
         starts, sources = graph_arrays(indptr, indices, stage)
@@ -275,7 +222,8 @@ class BlockSampler:
                 raise GraphError(message)
         values = None
         if weights is not None:
-            check_weights(starts, weights)
+            if not trust_weights:
+                check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
         self._native = _native.FusedSampler(starts, sources, ids, values)
 
@@ -295,7 +243,7 @@ class BlockSampler:
         ----------
         seeds : torch.Tensor or numpy.ndarray
             int64[num_seeds], unique.
-        rules : sequence of NeighborRule or LaborRule
+        rules : sequence of NeighborRule, LaborRule, LaborImportanceRule or LadiesRule
             One per hop, the hop next to the seeds first.
         keys : sequence of int
             One stream key per hop.
@@ -323,10 +271,12 @@ class BlockSampler:
         if expand not in ("all", "new"):
             message = f'{stage}: expand must be "all" or "new", got {expand!r}'
             raise InputError(message)
+        native_rules = [_native_rule(rule, stage) for rule in rules]
         n_id, blocks, num_nodes, num_edges = self._native.sample(
             as_numpy(seeds, "seeds", stage=stage, error=ItemsError),
-            [_kind(rule, stage) for rule in rules],
-            [rule.fanout for rule in rules],
+            [kind for kind, _, _ in native_rules],
+            [limit for _, limit, _ in native_rules],
+            [rounds for _, _, rounds in native_rules],
             [as_key(key, stage=stage) for key in keys],
             expand == "new",
             edge_ids,
@@ -346,14 +296,20 @@ class BlockSampler:
         return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges)
 
 
-def _kind(rule: Rule, stage: str) -> _native.RuleKind:
+def _native_rule(rule: Rule, stage: str) -> tuple[_native.RuleKind, int, int]:
+    """Return kind, limit and rounds, as the kernels know a rule."""
     match rule:
         case NeighborRule():
-            return _native.RuleKind.NEIGHBOR_REPLACEMENT if rule.replace else _native.RuleKind.NEIGHBOR
+            kind = _native.RuleKind.NEIGHBOR_REPLACEMENT if rule.replace else _native.RuleKind.NEIGHBOR
+            return kind, rule.fanout, 0
         case LaborRule():
-            return _native.RuleKind.LABOR_EXACT if rule.exact else _native.RuleKind.LABOR_POISSON
+            return _native.RuleKind.LABOR_EXACT if rule.exact else _native.RuleKind.LABOR_POISSON, rule.fanout, 0
+        case LaborImportanceRule():
+            return _native.RuleKind.LABOR_IMPORTANCE, rule.fanout, rule.native_rounds
+        case LadiesRule():
+            return _native.RuleKind.LADIES_POISSON if rule.poisson else _native.RuleKind.LADIES, rule.size, 0
         case _:
-            message = f"{stage}: a rule must be a NeighborRule or a LaborRule, got {rule!r}"
+            message = f"{stage}: a rule must be one of headrace.ops.rules, such as NeighborRule, got {rule!r}"
             raise InputError(message)
 
 

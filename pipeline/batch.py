@@ -42,13 +42,13 @@ class MiniBatch:
     seed_index
         Shape of `seeds`; each seed's row among the destinations of ``blocks[-1]``. 0, 1, 2, … when seeds are unique.
     item_index: int64[num_seeds] or int64[num_pairs]
-        Each item's position in the item set (what PyG calls ``input_id``).
+        Each item's position in the item set (what PyG calls ``input_id``); -1 for seeds that are no items (GraphSAINT).
     y: [num_seeds, ...] or [num_pairs, ...], optional
         Labels, row i for ``seeds[i]``.
     n_id: int64[num_src]
         Node ids of the inputs of ``blocks[0]``, unique seeds first, then in order of discovery.
     node
-        Node features by name, each [num_src, ...], row i for ``n_id[i]``.
+        Node features by name, each [num_src, ...], row i for ``n_id[i]``. GraphSAINT's samplers add "loss_weight".
     edge
         Edge features by name, each a tuple with one [num_edges, ...] tensor per block, aligned with `blocks`.
     blocks

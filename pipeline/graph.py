@@ -293,15 +293,24 @@ class Graph:
         """
         if weight not in self._block_samplers:
             weights = None if weight is None else self.edge_weights(weight)
-            self._block_samplers[weight] = BlockSampler(self.indptr, self.indices, self.edge_permutation, weights)
+            self._block_samplers[weight] = BlockSampler(
+                self.indptr, self.indices, self.edge_permutation, weights, trust_weights=True
+            )
         return self._block_samplers[weight]
 
     @cached_property
     def _block_samplers(self) -> dict[str | None, BlockSampler]:
         return {}
 
+    @cached_property
+    def tables(self) -> dict[str, Any]:
+        """Return the tables that stages made of this graph, by a name of their choice; they live as long as it does."""
+        return {}
+
     def edge_weights(self, name: str) -> Tensor:
         """Return an edge attribute that can be sampled by: float32[num_edges] or float64[num_edges], in CSC order.
+
+        Its values are looked at once in the life of the graph.
 
         Raises
         ------
@@ -314,8 +323,14 @@ class Graph:
                 f"Graph: there is no edge attribute {name!r} to sample by; those that exist are "
                 f"{sorted(self.edge_attrs) or 'none'}: pass edge_attrs={{{name!r}: ...}} when building the graph"
             )
-        check_weights(self.indptr, self.edge_attrs[name])
+        if name not in self._checked_weights:
+            check_weights(self.indptr, self.edge_attrs[name])
+            self._checked_weights.add(name)
         return self.edge_attrs[name]
+
+    @cached_property
+    def _checked_weights(self) -> set[str]:
+        return set()
 
     def in_degrees(self) -> Tensor:
         """Return the number of in-neighbours of each node, int64[num_nodes]."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -80,8 +81,9 @@ class ItemSet:
             return positions * self.ids.step + self.ids.start, labels
         return self.ids[positions].to(torch.int64), labels
 
+    @cached_property
     def largest_id(self) -> int:
-        """Return the largest vertex id among the items; one pass over them."""
+        """The largest vertex id among the items, found in one pass over them."""
         if isinstance(self.ids, range):
             return max(self.ids[0], self.ids[-1])
         return int(self.ids.max())

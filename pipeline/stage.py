@@ -111,7 +111,7 @@ class Stage(ABC):
     def describe(self) -> str:
         """Return one line, ``verb(parameters)``, leaving out parameters that have their default value."""
         shown = []
-        for field in fields(self):
+        for field in sorted(fields(self), key=lambda one: bool(one.kw_only)):
             value = getattr(self, field.name)
             if field.name == "upstream" or (field.default is not MISSING and _same(value, field.default)):
                 continue

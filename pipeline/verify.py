@@ -7,9 +7,8 @@ from headrace.pipeline.plan import render, stages_of
 from headrace.pipeline.stage import MacroStage, SourceStage, Stage
 from headrace.pipeline.stages.compact import Compact
 from headrace.pipeline.stages.copy_to import CopyTo
-from headrace.pipeline.stages.fused import SampleFused
-from headrace.pipeline.stages.hop import SampleHop
-from headrace.pipeline.stages.hop_sampler import HopSampler
+from headrace.pipeline.stages.hop import HopStage
+from headrace.pipeline.stages.sampler import Sampler
 
 
 def verify(plan: Stage, *, expanded: bool = False) -> None:
@@ -52,20 +51,23 @@ def _problem(stage: Stage, before: tuple[Stage, ...], written: set[str], *, expa
         return "a sampled hop must be compacted by the very next stage"
     if stage.reads - written:
         return f"it reads {', '.join(sorted(stage.reads - written))}, which no stage before it writes"
-    # Features are rows of the nodes and edges that the batch had when they were read.
-    for fields, feature in (({"n_id"}, "node"), ({"blocks"}, "edge")):
-        if fields <= stage.writes and feature in written:
-            return (
-                f"it changes {', '.join(fields)}, for which {feature} features were fetched before: fetch them behind"
-            )
+    hops = _hops_before(before)
+    if isinstance(stage, Sampler) and hops > 0:
+        return "a plan has one sampler: give that one more hops instead"
+    # Features are rows of the nodes, edges and seeds that the batch had when they were read.
+    fetched = written - before[0].writes if before else set()
+    for changed, feature, what in (
+        ("n_id", "node", "node features"),
+        ("blocks", "edge", "edge features"),
+        ("seeds", "y", "labels"),
+    ):
+        if changed in stage.writes and feature in fetched:
+            return f"it changes {changed}, for which {what} were fetched before: fetch them behind"
     if stage.on_host and any(isinstance(one, CopyTo) and one.leaves_host for one in before):
         return "it works in CPU memory, but the batch was copied to a device before: copy it behind this stage"
-    hops = _hops_before(before)
-    if isinstance(stage, HopSampler) and hops > 0:
-        return "a plan has one sampler: give that one more fanouts instead"
-    if isinstance(stage, SampleHop) and stage.layer != hops:
+    if isinstance(stage, HopStage) and stage.layer != hops:
         return f"hops must be numbered from the seeds outwards; this is hop {hops}"
-    if isinstance(stage, Compact) and isinstance(before[-1], SampleHop):
+    if isinstance(stage, Compact) and isinstance(before[-1], HopStage):
         hop = before[-1]
         if not (hop.graph is stage.graph and hop.expand == stage.expand and hop.edge_ids == stage.edge_ids):
             return "its graph, expand and edge_ids must be those of the hop before it"
@@ -87,12 +89,4 @@ def check_data(plan: Stage) -> None:
 
 
 def _hops_before(stages: tuple[Stage, ...]) -> int:
-    count = 0
-    for stage in stages:
-        if isinstance(stage, HopSampler):
-            count += len(stage.fanouts)
-        elif isinstance(stage, SampleFused):
-            count += len(stage.rules)
-        elif isinstance(stage, SampleHop):
-            count += 1
-    return count
+    return sum(stage.num_hops if isinstance(stage, Sampler) else isinstance(stage, HopStage) for stage in stages)

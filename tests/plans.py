@@ -71,6 +71,33 @@ PLANS: dict[str, Callable[[], hr.Stage]] = {
     "weighted_labor_poisson": lambda: items().sample_layer_neighbor(
         graph(), [5, 3], weight="weight", exact=False, expand="new"
     ),
+    "labor_1": lambda: items().sample_layer_neighbor(graph(), [5, 3], importance=1),
+    "labor_star": lambda: items().sample_layer_neighbor(graph(), [5, 3], importance="*", layer_dependency=True),
+    "labor_star_new": lambda: items().sample_layer_neighbor(
+        graph(), [4, 2], importance="*", weight="weight", expand="new"
+    ),
+    "ladies": lambda: items().sample_ladies(graph(), [20, 30]).fetch_feature(store(), node=["x"], edge=["e"]),
+    "pladies": lambda: items().sample_ladies(graph(), [20, 30], poisson=True, layer_dependency=True, edge_ids=False),
+    "weighted_ladies": lambda: items().sample_ladies(graph(), [15, -1], weight="weight"),
+    "weighted_pladies": lambda: items().sample_ladies(graph(), [15, 25], weight="weight", poisson=True),
+    "in_subgraph": lambda: items().sample_in_subgraph(graph()).fetch_feature(store(), node=["x"]),
+    "in_subgraph_new": lambda: items().sample_in_subgraph(graph(), num_hops=2, expand="new"),
+    "pinsage": lambda: (
+        items()
+        .sample_pinsage(graph(), 4, num_walks=6, walk_length=3, num_layers=2)
+        .fetch_feature(store(), node=["x"], labels="y")
+    ),
+    "pinsage_weighted": lambda: items().sample_pinsage(
+        graph(), 3, num_walks=5, walk_length=2, restart=0.0, num_layers=2, weight="weight", expand="new"
+    ),
+    "saint_node": lambda: (
+        items().sample_saint_node(graph(), 40).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
+    "saint_edge": lambda: items().sample_saint_edge(graph(), 25).fetch_feature(store(), node=["x"], labels="y"),
+    "saint_walk": lambda: (
+        items().sample_saint_walk(graph(), 2, num_samples=30).fetch_feature(store(), node=["x"], labels="y")
+    ),
+    "saint_walk_without_norms": lambda: items().sample_saint_walk(graph(), 3, norms=False, edge_ids=False),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

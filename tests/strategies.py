@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from headrace.ops import LaborRule, NeighborRule, reference
+from headrace.ops import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule, reference
 
 keys = st.integers(0, 2**64 - 1)
 thread_counts = st.sampled_from([1, 2, 4])
@@ -152,10 +152,17 @@ def edge_weights(draw, graph: CscGraph) -> torch.Tensor:
     return torch.from_numpy(values).to(draw(st.sampled_from([torch.float32, torch.float64]), label="weight dtype"))
 
 
-def rules(max_fanout: int = 8) -> st.SearchStrategy[NeighborRule | LaborRule]:
+def rules(max_fanout: int = 8) -> st.SearchStrategy[Rule]:
     """Every rule of sampling, with fan-outs from -1 (all) and 0 upwards."""
     fanouts = st.integers(-1, max_fanout)
     return st.one_of(
         st.builds(NeighborRule, fanouts, st.booleans()),
         st.builds(LaborRule, fanouts, st.booleans()),
+        labor_importance_rules(fanouts),
+        st.builds(LadiesRule, st.integers(-1, 4 * max_fanout), st.booleans()),
     )
+
+
+def labor_importance_rules(fanouts: st.SearchStrategy[int]) -> st.SearchStrategy[LaborImportanceRule]:
+    """LABOR-1, -2, -3 and LABOR-*."""
+    return st.builds(LaborImportanceRule, fanouts, st.sampled_from([1, 2, 3, "*"]))

@@ -37,5 +37,9 @@ NB_MODULE(_native, m) {
   headrace::bind_random(m);
   headrace::bind_graph(m);
   headrace::bind_sample(m);
+  headrace::bind_layer(m);
   headrace::bind_gather(m);
+  headrace::bind_walk(m);
+  headrace::bind_saint(m);
+  headrace::bind_scatter(m);
 }

@@ -34,6 +34,10 @@ OutArray<T> to_numpy(Buffer<T>&& buffer) {
 void bind_random(nb::module_& m);
 void bind_graph(nb::module_& m);
 void bind_sample(nb::module_& m);
+void bind_layer(nb::module_& m);
 void bind_gather(nb::module_& m);
+void bind_walk(nb::module_& m);
+void bind_saint(nb::module_& m);
+void bind_scatter(nb::module_& m);
 
 }  // namespace headrace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "bindings_views.hpp"
 #include "fused.hpp"
 #include "hop.hpp"
 #include "labor_scan.hpp"
@@ -15,56 +16,21 @@ namespace {
 
 using nb::literals::operator""_a;
 
-using AnyIds = std::variant<std::monostate, InArray<std::int32_t>, InArray<std::int64_t>>;
-
-AnyIds any_ids(nb::handle array) {
-  if (array.is_none()) return {};
-  if (InArray<std::int32_t> narrow; nb::try_cast(array, narrow, false)) return narrow;
-  return nb::cast<InArray<std::int64_t>>(array, false);
-}
-
-using AnyWeights = std::variant<std::monostate, InArray<float>, InArray<double>>;
-
-AnyWeights any_weights(nb::handle array) {
-  if (array.is_none()) return {};
-  if (InArray<float> narrow; nb::try_cast(array, narrow, false)) return narrow;
-  return nb::cast<InArray<double>>(array, false);
-}
-
-EdgeWeights view(const AnyWeights& weights) {
-  EdgeWeights view;
-  if (const auto* narrow = std::get_if<InArray<float>>(&weights)) view.narrow = narrow->data();
-  if (const auto* wide = std::get_if<InArray<double>>(&weights)) view.wide = wide->data();
-  return view;
-}
-
-EdgeIds view(const AnyIds& ids) {
-  EdgeIds view;
-  if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&ids)) view.narrow = narrow->data();
-  if (const auto* wide = std::get_if<InArray<std::int64_t>>(&ids)) view.wide = wide->data();
-  return view;
-}
-
-template <class Index>
-HopGraph<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const AnyIds& edge_ids,
-                     const AnyWeights& weights) {
-  return {{indptr.data(), indptr.shape(0) - 1, indices.data(), indices.shape(0)}, view(edge_ids), view(weights)};
-}
-
 nb::object optional(Buffer<float>&& weights, bool present) {
   return present ? nb::cast(to_numpy(std::move(weights))) : nb::none();
 }
 
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
-              Rule::Kind kind, std::int64_t fanout, std::uint64_t key, nb::handle weights, int num_threads) {
+              Rule::Kind kind, std::int64_t fanout, std::int64_t rounds, std::uint64_t key, nb::handle weights,
+              int num_threads) {
   const AnyWeights edge_weights = any_weights(weights);
   Hop<Index> hop;
   {
     const nb::gil_scoped_release release;
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
-    hop = sample_hop(graph, frontier.data(), frontier.shape(0), {kind, fanout}, key, num_threads);
+    hop = sample_hop(graph, frontier.data(), frontier.shape(0), {kind, fanout, rounds}, key, num_threads);
   }
   return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
                         to_numpy(std::move(hop.edges)), optional(std::move(hop.weights), hop.has_weights));
@@ -91,10 +57,11 @@ class BoundSampler {
   }
 
   nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<Rule::Kind>& kinds,
-                   const std::vector<std::int64_t>& fanouts, const std::vector<std::uint64_t>& keys, bool expand_new,
-                   bool want_edge_ids, int num_threads) {
+                   const std::vector<std::int64_t>& fanouts, const std::vector<std::int64_t>& rounds,
+                   const std::vector<std::uint64_t>& keys, bool expand_new, bool want_edge_ids, int num_threads) {
     std::vector<HopSpec> hops;
-    for (std::size_t i = 0; i < kinds.size(); ++i) hops.push_back({{kinds[i], fanouts.at(i)}, keys.at(i)});
+    for (std::size_t i = 0; i < kinds.size(); ++i)
+      hops.push_back({{kinds[i], fanouts.at(i), rounds.at(i)}, keys.at(i)});
     const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
     return std::visit(
         [&](auto& sampler) {
@@ -127,7 +94,7 @@ class BoundSampler {
 template <class Index>
 void bind_hop(nb::module_& m) {
   m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "kind"_a,
-        "fanout"_a, "key"_a, "weights"_a.none(), "num_threads"_a);
+        "fanout"_a, "rounds"_a, "key"_a, "weights"_a.none(), "num_threads"_a);
 }
 
 // One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.
@@ -175,14 +142,17 @@ void bind_sample(nb::module_& m) {
       .value("NEIGHBOR", Rule::Kind::kNeighbor)
       .value("NEIGHBOR_REPLACEMENT", Rule::Kind::kNeighborReplacement)
       .value("LABOR_EXACT", Rule::Kind::kLaborExact)
-      .value("LABOR_POISSON", Rule::Kind::kLaborPoisson);
+      .value("LABOR_POISSON", Rule::Kind::kLaborPoisson)
+      .value("LABOR_IMPORTANCE", Rule::Kind::kLaborImportance)
+      .value("LADIES", Rule::Kind::kLadies)
+      .value("LADIES_POISSON", Rule::Kind::kLadiesPoisson);
   bind_hop<std::int32_t>(m);
   bind_hop<std::int64_t>(m);
   nb::class_<BoundSampler>(m, "FusedSampler")
       .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, std::uint32_t>(), "indptr"_a.noconvert(),
            "indices"_a, "edge_ids"_a.none(), "weights"_a.none(), "last_epoch"_a = 0)
-      .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "kinds"_a, "fanouts"_a, "keys"_a, "expand_new"_a,
-           "want_edge_ids"_a, "num_threads"_a);
+      .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "kinds"_a, "fanouts"_a, "rounds"_a, "keys"_a,
+           "expand_new"_a, "want_edge_ids"_a, "num_threads"_a);
 }
 
 }  // namespace headrace

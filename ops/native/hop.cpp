@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "layer_hop.hpp"
 #include "parallel.hpp"
 #include "pick_labor.hpp"
 #include "pick_labor_weighted.hpp"
@@ -214,6 +215,7 @@ Hop<Index> sample_with(const HopGraph<Index>& graph, const std::int64_t* vertice
 template <class Index>
 Hop<Index> sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
                       std::uint64_t key, int num_threads) {
+  if (rule.is_layer_wise()) return sample_layer(graph, frontier, num_dst, rule, key, num_threads);
   const auto run = [&](const auto& make_picker) {
     return sample_with(graph, frontier, num_dst, make_picker, num_threads);
   };
@@ -231,6 +233,8 @@ Hop<Index> sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier
         return run([=] { return LaborExactPicker<Index>(indices, key, fanout); });
       case Rule::Kind::kLaborPoisson:
         return run([=] { return LaborPoissonPicker<Index>(indices, key, fanout); });
+      default:
+        break;  // layer-wise rules do not come here
     }
   }
   if (rule.kind == Rule::Kind::kLaborExact || rule.kind == Rule::Kind::kLaborPoisson) {

@@ -1,4 +1,4 @@
-// The rule by which one hop picks in-edges of a destination.
+// The rule by which one hop picks in-edges of its destinations.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,20 @@ struct Rule {
     kNeighborReplacement,  // fanout independent draws
     kLaborExact,           // the fanout edges with the smallest variates of their sources
     kLaborPoisson,         // each edge whose source's variate is below the wanted probability
+    kLaborImportance,      // as kLaborPoisson, with probabilities that all destinations of the hop agree on
+    kLadies,               // all edges from fanout sources drawn for the whole hop
+    kLadiesPoisson,        // as kLadies, each source on its own, fanout of them on average
   };
 
   static constexpr std::int64_t kAll = -1;
+  static constexpr std::int64_t kUntilConverged = -1;
 
   Kind kind;
   std::int64_t fanout;
+  std::int64_t rounds = 0;  // of kLaborImportance
 
+  // Whether the picks of a row depend on the other rows of the hop.
+  bool is_layer_wise() const { return kind >= Kind::kLaborImportance; }
   bool takes_all() const { return fanout == kAll; }
   std::uint64_t limit() const {
     return takes_all() ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(fanout);

@@ -17,6 +17,12 @@ inline std::uint64_t ordered_bits(double value) {
   return bits;
 }
 
+inline double from_ordered_bits(std::uint64_t bits) {
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 class SmallestSelector {
  public:
   // The keys to choose from; write all `count` of them, then call select.

@@ -1,5 +1,5 @@
-// Real variates and their logarithm, the same bits on every machine: IEEE double precision in a fixed order, no libm
-// (whose last bit differs between systems) and no fused multiply-add (the build sets -ffp-contract=off).
+// Real variates, their logarithm and its inverse, the same bits on every machine: IEEE double precision in a fixed
+// order, no libm (whose last bit differs between systems) and no fused multiply-add (the build sets -ffp-contract=off).
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,19 @@ inline double negative_log(double u) {
   // ln(2) in two parts: the first has trailing zeros, so that its product with e is exact.
   const double e = exponent;
   return -(e * 6.93147180369123816490e-01 + (log_m + e * 1.90821492927058770002e-10));
+}
+
+// 1 - exp(-x) for x >= 0, to within a few units in the last place also where it is tiny. With f(x) = 1 - exp(-x),
+// f(2x) = f(x) * (2 - f(x)): halve x down to 1/2, take the Taylor series, double back.
+inline double one_minus_exp(double x) {
+  if (!(x < 40.0)) return 1.0;
+  int halvings = 0;
+  for (; x > 0.5; ++halvings) x = x * 0.5;
+  double series = 1.0;
+  for (int n = 15; n > 1; --n) series = 1.0 - x / static_cast<double>(n) * series;
+  double value = x * series;
+  for (; halvings > 0; --halvings) value = value * (2.0 - value);
+  return value;
 }
 
 }  // namespace headrace

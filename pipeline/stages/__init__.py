@@ -5,11 +5,17 @@ from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.fused import SampleFused
 from headrace.pipeline.stages.hop import SampleHop
+from headrace.pipeline.stages.in_subgraph import SampleInSubgraph
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.labor import SampleLayerNeighbor
+from headrace.pipeline.stages.ladies import SampleLadies
 from headrace.pipeline.stages.neighbor import SampleNeighbor
 from headrace.pipeline.stages.node_source import NodeSource
+from headrace.pipeline.stages.pinsage import SamplePinsage, WalkHop
 from headrace.pipeline.stages.prefetch import Prefetch
+from headrace.pipeline.stages.saint_edge import SampleSaintEdge
+from headrace.pipeline.stages.saint_node import SampleSaintNode
+from headrace.pipeline.stages.saint_walk import SampleSaintWalk
 from headrace.pipeline.stages.transform import Transform
 
 __all__ = [
@@ -21,7 +27,14 @@ __all__ = [
     "Prefetch",
     "SampleFused",
     "SampleHop",
+    "SampleInSubgraph",
+    "SampleLadies",
     "SampleLayerNeighbor",
     "SampleNeighbor",
+    "SamplePinsage",
+    "SampleSaintEdge",
+    "SampleSaintNode",
+    "SampleSaintWalk",
     "Transform",
+    "WalkHop",
 ]

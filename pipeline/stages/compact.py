@@ -12,7 +12,8 @@ from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
-from headrace.pipeline.stages.hop import Expand, check_graph_and_rule
+from headrace.pipeline.stages.checks import check_expand, check_graph
+from headrace.pipeline.stages.hop import Expand
 
 
 @verb("compact")
@@ -38,7 +39,8 @@ class Compact(MapStage):
     edge_ids: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph_and_rule("compact", self.graph, self.expand)
+        check_graph(self.verb, self.graph)
+        check_expand(self.verb, self.expand)
 
     @property
     def reads(self) -> frozenset[str]:

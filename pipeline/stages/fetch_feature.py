@@ -96,12 +96,15 @@ class FetchFeature(MapStage):
         for graph in graphs:
             self.store.check(node=self.node, edge=self.edge, num_nodes=graph.num_nodes, num_edges=graph.num_edges)
         source = upstream[0]
-        if isinstance(source, ItemSampler):
+        if any("seeds" in stage.writes for stage in upstream[1:]):  # any vertex of the graph may be a seed then
+            for graph in graphs:
+                self.store.check(node=labels, num_nodes=graph.num_nodes)
+        elif isinstance(source, ItemSampler):
             if labels and source.items.are_pairs:
                 raise PlanError(
                     "fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)"
                 )
-            reached = source.items.largest_id() + 1
+            reached = source.items.largest_id + 1
             self.store.check(node=labels if graphs else (*self.node, *labels), num_nodes=reached)
 
     def runner(self, settings: RunSettings) -> Runner:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from headrace.ops.rng import NEIGHBOR, stream_key
-from headrace.ops.sample import LaborRule, NeighborRule
+from headrace.ops.rules import Rule
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
-from headrace.pipeline.graph import Graph
-from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
+from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
+from headrace.pipeline.stages.checks import check_expand, check_weight
 from headrace.pipeline.stages.compact import count_new
-from headrace.pipeline.stages.hop import Expand, check_items_fit
+from headrace.pipeline.stages.hop import Expand
+from headrace.pipeline.stages.sampler import Sampler
 
 
 @verb("sample_fused")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleFused(MapStage):
+class SampleFused(Sampler, MapStage):
     """Sample all hops in one call, straight into CSC (FastSample, arXiv 2311.17847).
 
     The pass ``fuse_sampling`` makes it from hops and compactions.
@@ -34,25 +34,20 @@ class SampleFused(MapStage):
         As for :class:`~headrace.pipeline.stages.hop.SampleHop`.
     """
 
-    on_host: ClassVar[bool] = True
-
-    graph: Graph
-    rules: tuple[NeighborRule | LaborRule, ...]
+    rules: tuple[Rule, ...]
     key_layers: tuple[int, ...] = field(kw_only=True)
     weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_expand(self.verb, self.expand)
+        check_weight(self.verb, self.graph, self.weight)
 
     @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
-
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        check_items_fit(self, self.graph, upstream)
+    def num_hops(self) -> int:
+        return len(self.rules)
 
     def runner(self, settings: RunSettings) -> Runner:
         sampler = self.graph.block_sampler(self.weight)

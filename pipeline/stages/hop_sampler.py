@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
-from headrace.ops.errors import GraphError, InputError
-from headrace.ops.sample import LaborRule, NeighborRule
-from headrace.pipeline.arrays import whole_number
+from headrace.ops.rules import Rule
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MacroStage, Stage
+from headrace.pipeline.stages.checks import check_expand, check_weight, counts_by_hop
 from headrace.pipeline.stages.compact import Compact
-from headrace.pipeline.stages.hop import Expand, SampleHop, check_graph_and_rule
+from headrace.pipeline.stages.hop import Expand, SampleHop
+from headrace.pipeline.stages.sampler import Sampler
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HopSampler(MacroStage):
+class HopSampler(Sampler, MacroStage):
     """Base of the hop-by-hop samplers; a new one has only to name the rule of a hop."""
 
-    on_host: ClassVar[bool] = True
-
-    graph: Graph
     fanouts: tuple[int, ...]
     weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 
     @abstractmethod
-    def rule(self, fanout: int) -> NeighborRule | LaborRule:
+    def rule(self, fanout: int) -> Rule:
         """Return how a hop with this fanout chooses among the in-edges of one vertex."""
 
     def key_layer(self, layer: int) -> int:
@@ -37,44 +33,38 @@ class HopSampler(MacroStage):
         return layer
 
     def __post_init__(self) -> None:
-        check_graph_and_rule(self.verb, self.graph, self.expand)
-        if self.weight is not None:
-            try:
-                self.graph.edge_weights(self.weight)
-            except GraphError as error:
-                raise GraphError(f"{self.verb}: {error}") from error
-        object.__setattr__(self, "fanouts", _checked_fanouts(self.verb, self.fanouts))
+        super().__post_init__()
+        check_expand(self.verb, self.expand)
+        check_weight(self.verb, self.graph, self.weight)
+        object.__setattr__(self, "fanouts", counts_by_hop(self.verb, "fanout", self.fanouts))
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
+    def num_hops(self) -> int:
+        return len(self.fanouts)
 
     def parts(self) -> tuple[Stage, ...]:
-        pieces: list[Stage] = []
-        for layer, fanout in enumerate(self.fanouts):
-            hop = SampleHop(
-                self.graph,
-                self.rule(fanout),
-                layer=layer,
-                key_layer=self.key_layer(layer),
-                weight=self.weight,
-                expand=self.expand,
-                edge_ids=self.edge_ids,
-            )
-            pieces += [hop, Compact(self.graph, expand=self.expand, edge_ids=self.edge_ids)]
-        return tuple(pieces)
-
-
-def _checked_fanouts(verb: str, fanouts: Sequence[int]) -> tuple[int, ...]:
-    if isinstance(fanouts, str) or not isinstance(fanouts, Iterable):
-        raise InputError(
-            f"{verb}: fanouts must list one number per hop, the hop next to the seeds first; {fanouts!r} came"
+        return hops(
+            self.graph,
+            [self.rule(fanout) for fanout in self.fanouts],
+            [self.key_layer(layer) for layer in range(len(self.fanouts))],
+            weight=self.weight,
+            expand=self.expand,
+            edge_ids=self.edge_ids,
         )
-    listed = list(fanouts)
-    if not listed:
-        raise InputError(f"{verb}: fanouts must list one number per hop, the hop next to the seeds first; none came")
-    return tuple(whole_number(fanout, f"{verb}: a fanout (-1 takes all)", -1, InputError) for fanout in listed)
+
+
+def hops(
+    graph: Graph,
+    rules: Sequence[Rule],
+    key_layers: Sequence[int],
+    *,
+    weight: str | None = None,
+    expand: Expand = "all",
+    edge_ids: bool = True,
+) -> tuple[Stage, ...]:
+    """Return the stages that a sampler stands for: a hop and its compaction for each rule."""
+    pieces: list[Stage] = []
+    for layer, (rule, key_layer) in enumerate(zip(rules, key_layers, strict=True)):
+        hop = SampleHop(graph, rule, layer=layer, key_layer=key_layer, weight=weight, expand=expand, edge_ids=edge_ids)
+        pieces += [hop, Compact(graph, expand=expand, edge_ids=edge_ids)]
+    return tuple(pieces)

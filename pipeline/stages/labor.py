@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
-from headrace.ops.sample import LaborRule
+from headrace.ops.errors import InputError
+from headrace.ops.rules import LaborImportanceRule, LaborRule
+from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.stage import verb
 from headrace.pipeline.stages.hop_sampler import HopSampler
 
@@ -12,7 +15,7 @@ from headrace.pipeline.stages.hop_sampler import HopSampler
 @verb("sample_layer_neighbor")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleLayerNeighbor(HopSampler):
-    """Sample in-neighbours with one random number per *source* vertex and hop: LABOR-0 (arXiv 2210.13339).
+    """Sample in-neighbours with one random number per *source* vertex and hop: LABOR (arXiv 2210.13339).
 
     Vertices that share a neighbour agree on whether to draw it, so a batch touches fewer vertices than with
     ``sample_neighbor`` at the same fanouts, while each vertex by itself sees a uniform sample of the same size.
@@ -26,7 +29,22 @@ class SampleLayerNeighbor(HopSampler):
         GraphBolt list them from the input side, so reverse a list that comes from there. -1 takes all in-edges.
     exact
         True (default): each vertex gets exactly ``min(fanout, in-degree)`` in-edges, those with the smallest random
-        numbers. False: Poisson sampling as in the paper, where ``fanout`` is the expected number.
+        numbers. False: Poisson sampling as in the paper, where ``fanout`` is the expected number. LABOR-1, ... and
+        LABOR-* are Poisson sampling whatever this says.
+    importance
+        Rounds by which the vertices of a hop agree on the probabilities of their in-neighbours: 0 (default) is
+        LABOR-0, 1 is LABOR-1, and so on; ``"*"`` goes on until a round lowers the expected number of vertices by no
+        more than 0.01 % (LABOR-*).
+
+        *Gains*: fewer vertices, so fewer feature rows, at the same variance of a mean over the sampled neighbours
+        (published for ogbn-products, three layers of fanout 10: 166 thousand for LABOR-*, 237 thousand for LABOR-0, 513
+        thousand for ``sample_neighbor``).
+
+        *Costs*: more edges, since a vertex draws more than ``fanout`` of its in-edges where their probabilities differ;
+        time, since all in-edges of all vertices of the hop are looked at once per round and more; and a model must use
+        ``Block.weight``, which is always there: a plain mean of weighted messages is the Hajek estimate (of no edges,
+        take it as 0). The probabilities depend on all vertices of the hop: ranks that split a batch each agree among
+        their own, and do not reach the vertices that one process would.
     layer_dependency
         Whether all hops share the random numbers, so that a vertex keeps its neighbourhood from hop to hop; fewer
         vertices still, at the price of dependent layers.
@@ -42,14 +60,24 @@ class SampleLayerNeighbor(HopSampler):
     GraphError
         If there is no such edge attribute, or it holds negative, infinite or undefined values.
     InputError
-        For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule.
+        For fanouts that are empty or below -1, a subject that is not a graph, an unknown hop rule, or an importance
+        that is neither "*" nor an integer of at least 0.
     """
 
     exact: bool = field(default=True, kw_only=True)
+    importance: int | Literal["*"] = field(default=0, kw_only=True)
     layer_dependency: bool = field(default=False, kw_only=True)
 
-    def rule(self, fanout: int) -> LaborRule:
-        return LaborRule(fanout, exact=self.exact)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.importance != "*":
+            rounds = whole_number(self.importance, f'{self.verb}: importance (or "*")', 0, InputError)
+            object.__setattr__(self, "importance", rounds)
+
+    def rule(self, fanout: int) -> LaborRule | LaborImportanceRule:
+        if self.importance == 0:
+            return LaborRule(fanout, exact=self.exact)
+        return LaborImportanceRule(fanout, self.importance)
 
     def key_layer(self, layer: int) -> int:
         return 0 if self.layer_dependency else layer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headrace.ops.sample import NeighborRule
+from headrace.ops.rules import NeighborRule
 from headrace.pipeline.stage import verb
 from headrace.pipeline.stages.hop_sampler import HopSampler
 

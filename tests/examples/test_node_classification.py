@@ -54,7 +54,16 @@ def run(data, folder, *options):
     return output
 
 
-@pytest.mark.parametrize("options", [["--sampler", "neighbor"], ["--sampler", "labor"], ["--model", "gcn"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--sampler", "neighbor"],
+        ["--sampler", "labor"],
+        ["--sampler", "labor-star"],
+        ["--sampler", "ladies", "--fanouts", "60,120"],
+        ["--model", "gcn"],
+    ],
+)
 def test_learns_and_tells_what_it_did(data, tmp_path, options):
     output = run(data, tmp_path, "--epochs", "4", "--lr", "0.02", *options)
     assert float(output.rsplit("test accuracy", 1)[1].split()[0]) > 0.9

@@ -16,7 +16,9 @@ from headrace.ops import (
     GraphError,
     InputError,
     ItemsError,
+    LaborImportanceRule,
     LaborRule,
+    LadiesRule,
     NeighborRule,
     _native,
     check_weights,
@@ -35,6 +37,10 @@ BIG_RULES = [
     LaborRule(10),
     LaborRule(100),
     LaborRule(10, exact=False),
+    LaborImportanceRule(10, 1),
+    LaborImportanceRule(10),
+    LadiesRule(3_000),
+    LadiesRule(3_000, poisson=True),
 ]
 
 
@@ -180,7 +186,7 @@ def test_the_epoch_of_the_vertex_map_wraps():
     fresh = _native.FusedSampler(indptr, indices, None, None)
     old = _native.FusedSampler(indptr, indices, None, None, 2**32 - 3)
     for seed in (0, 1, 2, 0, 1, 2):
-        arguments = (np.array([seed]), [_native.RuleKind.NEIGHBOR], [-1], [0], False, True, 1)
+        arguments = (np.array([seed]), [_native.RuleKind.NEIGHBOR], [-1], [0], [0], False, True, 1)
         one, other = fresh.sample(*arguments), old.sample(*arguments)
         assert one[0].tolist() == other[0].tolist()
         assert one[1][0][1].tolist() == other[1][0][1].tolist()

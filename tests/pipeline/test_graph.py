@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
 import headrace as hr
+from headrace.ops import _native
 
 
 @st.composite
@@ -248,6 +249,31 @@ def test_bad_input_changes_nothing(edges):
         hr.Graph.from_coo(np.append(src, num_nodes).astype(src.dtype), np.append(dst, 0), num_nodes=num_nodes)
     np.testing.assert_array_equal(before[0], src)
     np.testing.assert_array_equal(before[1], dst)
+
+
+def test_edge_weights_are_looked_at_once(monkeypatch):
+    looked_at = []
+    check = _native.check_weights
+    monkeypatch.setattr(_native, "check_weights", lambda *arguments: looked_at.append(check(*arguments)))
+    graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], edge_attrs={"w": torch.ones(3), "v": torch.ones(3)})
+    for name in ("w", "v"):
+        plans = [
+            hr.ItemSampler(3).sample_neighbor(graph, [2, 2], weight=name),
+            hr.ItemSampler(3).sample_layer_neighbor(graph, [2], weight=name),
+            hr.ItemSampler(3).sample_ladies(graph, [2], weight=name),
+            hr.ItemSampler(3).sample_pinsage(graph, 2, 2, 2, weight=name),
+        ]
+        for plan in plans:
+            for fuse in (True, False):
+                assert len(list(plan.loader(fuse_sampling=fuse))) == 1
+    assert len(looked_at) == 2
+
+
+def test_bad_edge_weights_are_refused_every_time():
+    graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], edge_attrs={"w": torch.tensor([1.0, -1.0, 1.0])})
+    for _ in range(2):
+        with pytest.raises(hr.GraphError, match="sample_neighbor"):
+            hr.ItemSampler(3).sample_neighbor(graph, [2], weight="w")
 
 
 def test_pickle_and_copy():

@@ -131,3 +131,13 @@ def test_batch_size_per_rank():
     assert shares[0][0] == [0, 1, 2, 3]
     assert shares[1][0] == [4, 5, 6, 7]
     assert [len(share) for share in shares] == [3, 3]
+
+
+def test_items_are_scanned_for_the_largest_once(monkeypatch):
+    scans = []
+    largest = torch.Tensor.max
+    monkeypatch.setattr(torch.Tensor, "max", lambda self: scans.append(self) or largest(self))
+    items = hr.ItemSampler([3, 9, 1]).items
+    assert [items.largest_id, items.largest_id] == [9, 9]
+    assert len(scans) == 1
+    assert hr.ItemSampler(range(8, 2, -2)).items.largest_id == 8

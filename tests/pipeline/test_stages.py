@@ -141,9 +141,16 @@ def test_the_verbs():
         "prefetch",
         "sample_fused",
         "sample_hop",
+        "sample_in_subgraph",
+        "sample_ladies",
         "sample_layer_neighbor",
         "sample_neighbor",
+        "sample_pinsage",
+        "sample_saint_edge",
+        "sample_saint_node",
+        "sample_saint_walk",
         "transform",
+        "walk_hop",
     )
 
 
@@ -154,9 +161,31 @@ def test_bad_fanouts(verb, fanouts):
         getattr(items(), verb)(graph(), fanouts)
 
 
+@pytest.mark.parametrize("importance", [-1, 1.0, True, "**", None])
+def test_bad_importance(importance):
+    with pytest.raises(hr.InputError, match=r'importance \(or "\*"\) must be an int'):
+        items().sample_layer_neighbor(graph(), [2], importance=importance)
+
+
+@pytest.mark.parametrize("sizes", [[], [-2], 5, "10", [2.5], [True], None])
+def test_bad_layer_sizes(sizes):
+    with pytest.raises(hr.InputError, match=r"sample_ladies.*layer_size"):
+        items().sample_ladies(graph(), sizes)
+
+
+@pytest.mark.parametrize("num_hops", [0, -1, 1.0, True, None])
+def test_bad_number_of_hops(num_hops):
+    with pytest.raises(hr.InputError, match="sample_in_subgraph: num_hops must be an integer"):
+        items().sample_in_subgraph(graph(), num_hops=num_hops)
+
+
 def test_a_subject_that_is_no_graph():
     with pytest.raises(hr.InputError, match="Graph; Tensor came"):
         items().sample_neighbor(torch.zeros(3), [2])
+    with pytest.raises(hr.InputError, match=r"sample_ladies.*Graph; Tensor came"):
+        items().sample_ladies(torch.zeros(3), [2])
+    with pytest.raises(hr.InputError, match=r"sample_in_subgraph.*Graph; Tensor came"):
+        items().sample_in_subgraph(torch.zeros(3))
 
 
 def test_bad_hop_rule():
@@ -169,7 +198,7 @@ def test_bad_weights_are_refused_before_work_starts(value):
     weights = torch.ones(3)
     weights[1] = value
     bad = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], edge_attrs={"w": weights})
-    for verb in ("sample_neighbor", "sample_layer_neighbor"):
+    for verb in ("sample_neighbor", "sample_layer_neighbor", "sample_ladies"):
         with pytest.raises(hr.GraphError, match=verb):
             getattr(hr.ItemSampler(3), verb)(bad, [2], weight="w")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.ops.sample import NeighborRule
+from headrace.ops.rules import LaborRule, NeighborRule
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.plan import stages_of
 from headrace.pipeline.rewriting import rewrite
@@ -20,6 +20,11 @@ SAMPLERS = [
     "labor",
     "labor_poisson",
     "labor_dependent",
+    "labor_1",
+    "labor_star_new",
+    "ladies",
+    "weighted_pladies",
+    "in_subgraph_new",
     "pairs",
 ]
 
@@ -43,7 +48,7 @@ def test_keeps_what_keys_the_randomness():
         if isinstance(stage, SampleFused)
     )
     assert fused.key_layers == (0, 0, 0)
-    assert [rule.fanout for rule in fused.rules] == [5, 3, 2]
+    assert fused.rules == (LaborRule(5), LaborRule(3), LaborRule(2))
 
 
 def test_refuses_hops_that_disagree():

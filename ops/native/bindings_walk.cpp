@@ -1,0 +1,82 @@
+#include "bindings.hpp"
+#include "bindings_views.hpp"
+#include "hop.hpp"
+#include "walk.hpp"
+
+namespace headrace {
+namespace {
+
+using nb::literals::operator""_a;
+
+// Null for None.
+template <class T>
+const T* address(nb::handle array, InArray<T>& keep) {
+  if (array.is_none()) return nullptr;
+  keep = nb::cast<InArray<T>>(array, false);
+  return keep.data();
+}
+
+template <class Index>
+OutArray<std::int64_t> walks(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, nb::handle sums,
+                             const InArray<std::int64_t>& starts, nb::handle ids, std::size_t length,
+                             std::uint64_t restart, std::uint64_t key, int num_threads) {
+  InArray<double> sums_array;
+  InArray<std::int64_t> ids_array;
+  const WalkGraph<Index> graph{view(indptr, indices), address(sums, sums_array)};
+  const std::int64_t* const walk_ids = address(ids, ids_array);
+  Buffer<std::int64_t> out;
+  {
+    const nb::gil_scoped_release release;
+    check_frontier(starts.data(), starts.shape(0), graph.csc.num_nodes, "random_walk: starts");
+    out.resize(starts.shape(0) * (length + 1));
+    random_walk(graph, starts.data(), walk_ids, starts.shape(0), {length, restart}, key, out.data(), num_threads);
+  }
+  return to_numpy(std::move(out));
+}
+
+template <class Index>
+nb::tuple neighbors(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, nb::handle sums,
+                    const InArray<std::int64_t>& frontier, std::size_t num_neighbors, std::size_t num_walks,
+                    std::size_t length, std::uint64_t restart, std::uint64_t key, int num_threads) {
+  InArray<double> sums_array;
+  const WalkGraph<Index> graph{view(indptr, indices), address(sums, sums_array)};
+  Visits<Index> visits;
+  {
+    const nb::gil_scoped_release release;
+    check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "pinsage_neighbors: frontier");
+    visits = pinsage_neighbors(graph, frontier.data(), frontier.shape(0), num_neighbors, num_walks, {length, restart},
+                               key, num_threads);
+  }
+  return nb::make_tuple(to_numpy(std::move(visits.indptr)), to_numpy(std::move(visits.neighbors)),
+                        to_numpy(std::move(visits.counts)));
+}
+
+template <class Weight>
+OutArray<double> sums(const InArray<std::int64_t>& indptr, const InArray<Weight>& weights, int num_threads) {
+  Buffer<double> sums;
+  {
+    const nb::gil_scoped_release release;
+    sums = Buffer<double>::long_lived(weights.shape(0));
+    sum_rows(indptr.data(), indptr.shape(0) - 1, weights.data(), weights.shape(0), sums.data(), num_threads);
+  }
+  return to_numpy(std::move(sums));
+}
+
+template <class Index>
+void bind_index(nb::module_& m) {
+  m.def("random_walk", &walks<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "sums"_a.none(),
+        "starts"_a.noconvert(), "ids"_a.none(), "length"_a, "restart"_a, "key"_a, "num_threads"_a);
+  m.def("pinsage_neighbors", &neighbors<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "sums"_a.none(),
+        "frontier"_a.noconvert(), "num_neighbors"_a, "num_walks"_a, "length"_a, "restart"_a, "key"_a, "num_threads"_a);
+}
+
+}  // namespace
+
+void bind_walk(nb::module_& m) {
+  bind_index<std::int32_t>(m);
+  bind_index<std::int64_t>(m);
+  m.def("sum_rows", &sums<float>, "indptr"_a.noconvert(), "weights"_a.noconvert(), "num_threads"_a);
+  m.def("sum_rows", &sums<double>, "indptr"_a.noconvert(), "weights"_a.noconvert(), "num_threads"_a);
+}
+
+}  // namespace headrace

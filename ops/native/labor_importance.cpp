@@ -1,0 +1,181 @@
+#include "labor_importance.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "ordered_sum.hpp"
+#include "parallel.hpp"
+#include "rule.hpp"
+#include "select_smallest.hpp"
+
+namespace headrace {
+namespace {
+
+constexpr double kConverged = 1.0 - 1e-4;
+// 1 / pi_t stays below this. A variate is at least 2^-53: such a source is never picked either way.
+constexpr double kLargestInverse = 0x1p200;
+constexpr double kKeepAll = std::numeric_limits<double>::infinity();
+
+struct Moments {
+  double inverse = 0.0;      // sum of P^2 / pi over the edges with c * pi <= 1
+  double square = 0.0;       // sum of P^2 over them
+  double lowest = kKeepAll;  // the smallest 1 / pi among them
+
+  void operator+=(const Moments& other) {
+    inverse += other.inverse;
+    square += other.square;
+    lowest = std::min(lowest, other.lowest);
+  }
+};
+
+// The c with sum of square / min(1, c / inverse) = sum of square + excess. With the edges of c * pi > 1 at 1 the
+// equation is linear in c; its solution grows as edges go to 1, so they are found in a few sweeps, and exactly.
+template <class Square, class Inverse>
+double solve_scale(std::size_t degree, double excess, const Square& square, const Inverse& inverse) {
+  double scale = 0.0;
+  for (;;) {
+    const auto moments = ordered_sum<Moments>(degree, [&](std::size_t i) {
+      const double inverse_pi = inverse(i);
+      const double squared = square(i);
+      const bool below_one = scale <= inverse_pi;
+      return Moments{below_one ? squared * inverse_pi : 0.0, below_one ? squared : 0.0,
+                     below_one ? inverse_pi : kKeepAll};
+    });
+    scale = std::max(scale, moments.inverse / (excess + moments.square));
+    if (scale <= moments.lowest) return scale;  // no further edge goes to 1
+  }
+}
+
+// Non-negative doubles compare like their bits, and the largest of some numbers does not depend on their order.
+void raise(std::uint64_t& largest, std::uint64_t value, bool alone) {
+  std::uint64_t seen = __atomic_load_n(&largest, __ATOMIC_RELAXED);
+  if (alone) {  // a locked instruction costs as much as all the rest
+    if (seen < value) largest = value;
+    return;
+  }
+  while (seen < value &&
+         !__atomic_compare_exchange_n(&largest, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
+template <class Index>
+class Solver {
+ public:
+  Solver(const LayerEdges<Index>& edges, std::uint64_t fanout, int num_threads)
+      : edges_(edges), fanout_(fanout), num_threads_(num_threads), largest_(edges.num_candidates()) {
+    result_.scales.resize(edges.num_dst());
+    result_.inverse.resize(edges.num_candidates());
+    std::fill_n(result_.inverse.data(), result_.inverse.size(), 1.0);
+    next_.resize(edges.num_candidates());
+  }
+
+  LaborImportance solve(std::int64_t rounds) {
+    solve_first();
+    result_.expected_sizes.push_back(spread(true));
+    for (std::int64_t round = 1;; ++round) {
+      std::swap(result_.inverse, next_);
+      solve_again();
+      const double before = result_.expected_sizes.back();
+      const double size = spread(false);
+      result_.expected_sizes.push_back(size);
+      const bool goes_on = rounds == Rule::kUntilConverged ? size < kConverged * before : round < rounds;
+      if (!goes_on) return std::move(result_);
+    }
+  }
+
+ private:
+  template <class Body>
+  void for_rows(const Body& body) const {
+    const std::size_t num_dst = edges_.num_dst();
+    const std::size_t num_tasks = (num_dst + kLayerRowsPerTask - 1) / kLayerRowsPerTask;
+    parallel_for(num_threads_, num_tasks, [&](std::size_t task) {
+      const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
+      for (std::size_t row = part_bound(num_dst, num_tasks, task); row < end; ++row) body(row);
+    });
+  }
+
+  template <class Solve>
+  void solve_rows(const Solve& solve) {
+    for_rows([&](std::size_t row) {
+      const std::size_t degree = edges_.degree(row);
+      if (degree <= fanout_) {
+        result_.scales[row] = kKeepAll;
+      } else {
+        result_.scales[row] = fanout_ == 0 ? 0.0 : solve(row, degree);
+      }
+    });
+  }
+
+  // With P_ts = 1 / d_s all terms have the factor 1 / d_s^2, which is left out.
+  double excess(double degree) const {
+    const auto fanout = static_cast<double>(fanout_);
+    return edges_.has_weights ? 1.0 / fanout - 1.0 / degree : degree * (degree - fanout) / fanout;
+  }
+
+  void solve_first() {
+    solve_rows([&](std::size_t row, std::size_t degree) {
+      if (!edges_.has_weights) return static_cast<double>(fanout_) / static_cast<double>(degree);
+      const double* const shares = edges_.shares.data() + edges_.begin(row);
+      return solve_scale(
+          degree, excess(static_cast<double>(degree)), [=](std::size_t i) { return shares[i] * shares[i]; },
+          [=](std::size_t i) { return 1.0 / shares[i]; });
+    });
+  }
+
+  void solve_again() {
+    solve_rows([&](std::size_t row, std::size_t degree) {
+      const Index* const sources = edges_.sources.data() + edges_.begin(row);
+      const double* const inverse = result_.inverse.data();
+      const auto inverse_of = [=](std::size_t i) { return inverse[sources[i]]; };
+      const double rest = excess(static_cast<double>(degree));
+      if (!edges_.has_weights) return solve_scale(degree, rest, [](std::size_t) { return 1.0; }, inverse_of);
+      const double* const shares = edges_.shares.data() + edges_.begin(row);
+      return solve_scale(degree, rest, [=](std::size_t i) { return shares[i] * shares[i]; }, inverse_of);
+    });
+  }
+
+  // next pi_t = min(1, pi_t * the largest c_s of t's destinations), where round 0 has P_ts in place of pi_t. Returns
+  // the sum of them, which is E|T| of this round.
+  double spread(bool first) {
+    std::fill_n(largest_.data(), largest_.size(), 0);
+    const bool by_share = first && edges_.has_weights;
+    const bool alone = num_threads_ <= 1;
+    const double* const shares = edges_.shares.data();
+    const Index* const sources = edges_.sources.data();
+    std::uint64_t* const largest = largest_.data();
+    for_rows([&](std::size_t row) {
+      const double scale = result_.scales[row];
+      const std::size_t end = edges_.begin(row + 1);
+      for (std::size_t e = edges_.begin(row); e < end; ++e) {
+        raise(largest[sources[e]], ordered_bits(by_share ? scale * shares[e] : scale), alone);
+      }
+    });
+    return ordered_sum<double>(next_.size(), [&](std::size_t t) {
+      next_[t] = std::min(kLargestInverse, std::max(1.0, result_.inverse[t] / from_ordered_bits(largest_[t])));
+      return 1.0 / next_[t];
+    });
+  }
+
+  const LayerEdges<Index>& edges_;
+  std::uint64_t fanout_;
+  int num_threads_;
+  LaborImportance result_;
+  Buffer<double> next_;
+  Buffer<std::uint64_t> largest_;
+};
+
+}  // namespace
+
+template <class Index>
+LaborImportance solve_labor_importance(const LayerEdges<Index>& edges, std::uint64_t fanout, std::int64_t rounds,
+                                       int num_threads) {
+  return Solver<Index>(edges, fanout, num_threads).solve(rounds);
+}
+
+template LaborImportance solve_labor_importance<std::int32_t>(const LayerEdges<std::int32_t>&, std::uint64_t,
+                                                              std::int64_t, int);
+template LaborImportance solve_labor_importance<std::int64_t>(const LayerEdges<std::int64_t>&, std::uint64_t,
+                                                              std::int64_t, int);
+
+}  // namespace headrace

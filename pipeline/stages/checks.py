@@ -1,0 +1,68 @@
+"""Checks of stage parameters, made when a plan is written, and of items, made before any batch is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.ops.errors import GraphError, InputError
+from headrace.pipeline.arrays import whole_number
+from headrace.pipeline.graph import Graph
+from headrace.pipeline.stage import Stage
+from headrace.pipeline.stages.item_sampler import ItemSampler
+
+LARGEST_COUNT = (1 << 31) - 1
+
+
+def check_graph(stage: str, graph: object) -> None:
+    """Refuse a subject that is not a graph."""
+    if not isinstance(graph, Graph):
+        raise InputError(f"{stage}: the first argument must be an hr.Graph; {type(graph).__name__} came")
+
+
+def check_expand(stage: str, expand: str) -> None:
+    """Refuse a hop rule that does not exist."""
+    if expand not in ("all", "new"):
+        raise InputError(f"{stage}: expand must be 'all' or 'new'; {expand!r} came")
+
+
+def check_weight(stage: str, graph: Graph, weight: str | None) -> None:
+    """Refuse an edge attribute that cannot be sampled by."""
+    if weight is not None:
+        try:
+            graph.edge_weights(weight)
+        except GraphError as error:
+            raise GraphError(f"{stage}: {error}") from error
+
+
+def check_items_fit(stage: Stage, graph: Graph, upstream: tuple[Stage, ...]) -> None:
+    """Refuse items that are not vertices of the graph, naming the largest item and the number of vertices."""
+    source = upstream[0]
+    if isinstance(source, ItemSampler) and source.items.largest_id >= graph.num_nodes:
+        raise InputError(
+            f"{stage.verb}: item {source.items.largest_id} is not a vertex of the graph, which has "
+            f"{graph.num_nodes} vertices (ids 0..{graph.num_nodes - 1}); do the items index another graph?"
+        )
+
+
+def counts_by_hop(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ...]:
+    """Return what to draw in each hop as integers of at least -1, one or more, or refuse it."""
+    expected = f"{stage}: {name}s must list one number per hop, the hop next to the seeds first"
+    if isinstance(counts, str) or not isinstance(counts, Iterable):
+        raise InputError(f"{expected}; {counts!r} came")
+    listed = list(counts)
+    if not listed:
+        raise InputError(f"{expected}; none came")
+    return tuple(whole_number(count, f"{stage}: a {name} (-1 takes all)", -1, InputError) for count in listed)
+
+
+def make_positive(stage: Stage, *names: str) -> None:
+    """Turn the named parameters into integers of at least 1, or refuse them."""
+    for name in names:
+        value = whole_number(getattr(stage, name), f"{stage.verb}: {name}", 1, InputError, LARGEST_COUNT)
+        object.__setattr__(stage, name, value)
+
+
+def check_probability(stage: str, name: str, value: object) -> None:
+    """Refuse what is no probability below 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise InputError(f"{stage}: {name} must be a probability in [0, 1); {value!r} came")

@@ -1,0 +1,52 @@
+"""The whole in-neighbourhood of the seeds: nothing is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.ops.rules import NeighborRule
+from headrace.pipeline.stage import MacroStage, Stage, verb
+from headrace.pipeline.stages.checks import check_expand, make_positive
+from headrace.pipeline.stages.hop import Expand
+from headrace.pipeline.stages.hop_sampler import hops
+from headrace.pipeline.stages.sampler import Sampler
+
+
+@verb("sample_in_subgraph")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleInSubgraph(Sampler, MacroStage):
+    """Take all in-edges, hop by hop: ``sample_neighbor`` with fanouts of -1.
+
+    Parameters
+    ----------
+    graph
+        The graph to take the edges from.
+    num_hops
+        How far to go from the seeds; 1 (default) gives the subgraph of all edges that end at a seed.
+    expand, edge_ids
+        As for ``sample_neighbor``. With ``"all"`` blocks repeat edges, as layers need them; with ``"new"`` each edge is
+        there once, in one block.
+
+    Raises
+    ------
+    InputError
+        For a number of hops below 1, a subject that is not a graph, or an unknown hop rule.
+    """
+
+    num_hops: int = field(default=1, kw_only=True)
+    expand: Expand = field(default="all", kw_only=True)
+    edge_ids: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_expand(self.verb, self.expand)
+        make_positive(self, "num_hops")
+
+    def parts(self) -> tuple[Stage, ...]:
+        return hops(
+            self.graph,
+            [NeighborRule(-1)] * self.num_hops,
+            range(self.num_hops),
+            expand=self.expand,
+            edge_ids=self.edge_ids,
+        )

@@ -1,0 +1,64 @@
+"""GraphSAINT's edge sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from headrace.ops.compact import unique_and_inverse
+from headrace.ops.rng import DRAW, stream_key
+from headrace.ops.saint import EdgeLaw, draw_edges, edge_law
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.stage import RunSettings, verb
+from headrace.pipeline.stages.saint_sampler import DrawSampler
+
+
+@verb("sample_saint_edge")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleSaintEdge(DrawSampler):
+    """Train on the subgraph between the ends of drawn edges: GraphSAINT's edge sampler (arXiv 1907.04931).
+
+    Each batch draws ``budget`` edges, independently and with replacement, edge u -> v in proportion to
+    1 / in-degree(v), by exactly uniform integers. Where every edge is there in both directions, so that u and v may be
+    drawn by either, this is the law of the paper, 1 / degree(u) + 1 / degree(v). The source's items only say how many
+    batches make an epoch and where it stands, as for ``sample_saint_node``.
+
+    The norms have a closed form and are exact; nothing is sampled beforehand. What the batch then holds is told by
+    :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
+
+    Parameters
+    ----------
+    graph
+        The graph to sample from.
+    budget
+        Edges to draw per batch; the subgraph has at most twice as many vertices, and all edges between them.
+    norms, edge_ids
+        As for ``sample_saint_node``.
+
+    Raises
+    ------
+    InputError
+        For a subject that is not a graph or has no edges, or a budget below 1.
+    PlanError
+        If the source carries labels, or several ranks would share a batch.
+    """
+
+    def drawer(self, settings: RunSettings) -> Callable[[MiniBatch], Tensor]:
+        law, graph = self.law(), self.graph
+
+        def draw(batch: MiniBatch) -> Tensor:
+            key = stream_key(settings.seed, batch.epoch, batch.index, 0, DRAW)
+            threads = settings.num_threads
+            ends = draw_edges(graph.indptr, graph.indices, law, self.budget, key=key, num_threads=threads)
+            return unique_and_inverse(ends.reshape(-1))[0]
+
+        return draw
+
+    def law(self) -> EdgeLaw:
+        name = "law of sample_saint_edge"
+        if name not in self.graph.tables:
+            self.graph.tables[name] = edge_law(self.graph.indptr, self.graph.indices)
+        law: EdgeLaw = self.graph.tables[name]
+        return law

@@ -1,0 +1,64 @@
+"""GraphSAINT's node sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from headrace.ops.compact import unique_and_inverse
+from headrace.ops.rng import DRAW, stream_key
+from headrace.ops.saint import NodeLaw, draw_nodes, node_law
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.stage import RunSettings, verb
+from headrace.pipeline.stages.saint_sampler import DrawSampler
+
+
+@verb("sample_saint_node")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleSaintNode(DrawSampler):
+    """Train on the subgraph of drawn vertices: GraphSAINT's node sampler (arXiv 1907.04931).
+
+    Each batch draws ``budget`` vertices, independently and with replacement, vertex u in proportion to the sum over its
+    out-neighbours w of 1 / in-degree(w) ** 2, which is the squared norm of u's column in the row-normalised adjacency
+    matrix. A vertex without out-edges is never drawn. The source's items only say how many batches make an epoch and
+    where it stands: which vertices are drawn depends on the source's seed, the epoch and the batch index.
+
+    The norms have a closed form and are exact; nothing is sampled beforehand. What the batch then holds is told by
+    :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
+
+    Parameters
+    ----------
+    graph
+        The graph to sample from.
+    budget
+        Draws per batch; the subgraph has at most so many vertices.
+    norms
+        Whether the batch carries ``node["loss_weight"]`` and ``Block.weight``.
+    edge_ids
+        Whether the block carries the original ids of its edges.
+
+    Raises
+    ------
+    InputError
+        For a subject that is not a graph or has no edges, or a budget below 1.
+    PlanError
+        If the source carries labels, or several ranks would share a batch.
+    """
+
+    def drawer(self, settings: RunSettings) -> Callable[[MiniBatch], Tensor]:
+        law = self.law()
+
+        def draw(batch: MiniBatch) -> Tensor:
+            key = stream_key(settings.seed, batch.epoch, batch.index, 0, DRAW)
+            return unique_and_inverse(draw_nodes(law, self.budget, key=key, num_threads=settings.num_threads))[0]
+
+        return draw
+
+    def law(self) -> NodeLaw:
+        name = "law of sample_saint_node"
+        if name not in self.graph.tables:
+            self.graph.tables[name] = node_law(self.graph.indptr, self.graph.indices)
+        law: NodeLaw = self.graph.tables[name]
+        return law

@@ -1,0 +1,172 @@
+"""What the GraphSAINT samplers share: from drawn vertices to a batch that is one square block with norms."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import InputError, PlanError
+from headrace.ops.saint import (
+    EdgeLaw,
+    NodeLaw,
+    Subgraph,
+    inclusion_probability,
+    induced_subgraph,
+    subgraph_weights,
+)
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.block import Block
+from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.stages.checks import make_positive
+from headrace.pipeline.stages.compact import count_new
+from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.stages.sampler import Sampler
+
+LOSS_WEIGHT = "loss_weight"
+
+
+@dataclass(frozen=True)
+class SaintNorms:
+    """How often vertices and edges are in a subgraph, known or estimated.
+
+    Parameters
+    ----------
+    loss_weight: float32[num_nodes]
+        1 / (num_nodes * probability that the vertex is in a subgraph); 0 for one that never is.
+    edge_weight
+        Takes a subgraph, its vertices, int64[num_vertices], and a number of threads; returns float32[num_edges].
+    """
+
+    loss_weight: Tensor
+    edge_weight: Callable[[Subgraph, Tensor, int], Tensor]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SaintSampler(Sampler, MapStage):
+    """Base of the GraphSAINT samplers (arXiv 1907.04931); a new one names the vertices of a batch and their norms.
+
+    The batch becomes the subgraph on the drawn vertices, with every edge of the graph between them, as *one* square
+    block: ``num_src == num_dst``, and all layers of a model use it. Every vertex of the subgraph is a seed then:
+    ``seeds`` are ``n_id``, ``labels=`` of ``fetch_feature`` are theirs, and ``item_index`` is -1, as they are no items
+    of the source. Norms, unless switched off:
+
+    - ``node["loss_weight"]``: float32[num_vertices]; ``(batch.node["loss_weight"] * losses).sum()`` estimates the mean
+      loss over all vertices of the graph. Where only some are labelled, set the others' losses to 0 and multiply by
+      ``graph.num_nodes / num_labelled``. Do not divide by ``num_global_seeds``.
+    - ``Block.weight``: the plain mean of messages times these weights is the paper's unbiased estimate of the mean over
+      all in-neighbours (so they average to 1 in expectation, not in each row), and a mean weighted by them is the
+      Hajek estimate.
+    """
+
+    norms: bool = field(default=True, kw_only=True)
+    edge_ids: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.graph.num_edges == 0:
+            raise InputError(f"{self.verb}: the graph has no edges, so its subgraphs have none; expected at least one")
+
+    @abstractmethod
+    def drawer(self, settings: RunSettings) -> Callable[[MiniBatch], Tensor]:
+        """Return the function from a batch to the distinct vertices of its subgraph, int64[num_vertices]."""
+
+    @abstractmethod
+    def make_norms(self, settings: RunSettings) -> SaintNorms:
+        """Return the norms of the subgraphs that the drawer gives."""
+
+    @property
+    def num_hops(self) -> int:
+        return 1
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def writes(self) -> frozenset[str]:
+        fields = {"seeds", "seed_index", "item_index", "n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"}
+        return frozenset(fields | ({"node"} if self.norms else set()))
+
+    def check(self, upstream: tuple[Stage, ...]) -> None:
+        source = upstream[0]
+        if isinstance(source, ItemSampler) and source.items.labels is not None:
+            raise PlanError(self._labels_problem())
+
+    def runner(self, settings: RunSettings) -> Runner:
+        if settings.world_size > 1:
+            raise PlanError(
+                f"{self.verb}: {settings.world_size} ranks would share each batch, but a subgraph cannot be cut into "
+                "shares; give each rank a loader of its own, with rank=0, world_size=1 and another seed"
+            )
+        draw = self.drawer(settings)
+        norms = self.make_norms(settings) if self.norms else None
+
+        def run(batch: MiniBatch) -> MiniBatch:
+            if batch.y is not None:
+                raise PlanError(self._labels_problem())
+            nodes = draw(batch)
+            threads = settings.num_threads
+            subgraph = induced_subgraph(self.graph.indptr, self.graph.indices, nodes, num_threads=threads)
+            node = dict(batch.node)
+            if norms is not None:
+                node[LOSS_WEIGHT] = norms.loss_weight[nodes]
+            block = Block(
+                indptr=subgraph.indptr,
+                indices=subgraph.indices,
+                num_src=len(nodes),
+                num_dst=len(nodes),
+                edge_ids=self.graph.original_edge_ids(subgraph.positions) if self.edge_ids else None,
+                weight=None if norms is None else norms.edge_weight(subgraph, nodes, threads),
+            )
+            return batch.replace(
+                seeds=nodes,
+                seed_index=torch.arange(len(nodes)),
+                item_index=torch.full_like(nodes, -1),
+                n_id=nodes,
+                node=node,
+                blocks=(block,),
+                num_sampled_nodes=(len(nodes), 0),
+                num_sampled_edges=(block.num_edges,),
+                num_global_seeds=len(nodes),
+            )
+
+        return run
+
+    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        return {**count_new(before, after), "vertices": len(after.n_id)}
+
+    def _labels_problem(self) -> str:
+        return (
+            f"{self.verb}: the source's labels belong to its items, but the seeds of the batch become all vertices of "
+            "the subgraph; give the source ids alone and fetch labels with .fetch_feature(store, labels='y')"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DrawSampler(SaintSampler):
+    """Base of the samplers whose subgraphs are what ``budget`` independent draws bring: their norms are exact."""
+
+    budget: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        make_positive(self, "budget")
+
+    @abstractmethod
+    def law(self) -> NodeLaw | EdgeLaw:
+        """Return the law of one draw."""
+
+    def make_norms(self, settings: RunSettings) -> SaintNorms:
+        del settings
+        law, degrees = self.law(), self.graph.in_degrees()
+        inclusion = inclusion_probability(law.probability, self.budget)
+        loss_weight = torch.where(inclusion > 0, 1.0 / (self.graph.num_nodes * inclusion), 0.0).float()
+
+        def edge_weight(subgraph: Subgraph, nodes: Tensor, num_threads: int) -> Tensor:
+            return subgraph_weights(subgraph, law, nodes, degrees[nodes], self.budget, num_threads=num_threads)
+
+        return SaintNorms(loss_weight, edge_weight)

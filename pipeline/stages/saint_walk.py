@@ -1,0 +1,139 @@
+"""GraphSAINT's random-walk sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from headrace.ops.compact import unique_and_inverse
+from headrace.ops.errors import PlanError
+from headrace.ops.rng import WALK, stream_key
+from headrace.ops.saint import Subgraph, induced_subgraph
+from headrace.ops.walk import random_walk
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.plan import fingerprint, source_of
+from headrace.pipeline.stage import RunSettings, Stage, verb
+from headrace.pipeline.stages.checks import check_items_fit, make_positive
+from headrace.pipeline.stages.item_sampler import ItemSampler, ItemSource
+from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler
+
+COVERAGE = 50  # visits per vertex that pre-sampling aims at, as the authors' code does
+LAST_EPOCH = (1 << 32) - 1
+
+
+@verb("sample_saint_walk")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleSaintWalk(SaintSampler):
+    """Train on the subgraph that random walks from the seeds visit: GraphSAINT's walk sampler (arXiv 1907.04931).
+
+    The seeds of the source are the roots, so its ``batch_size`` is the number of roots; give it all vertices of the
+    graph, shuffled, to have every vertex trained. From each distinct root one walk goes ``walk_length`` steps, each to
+    a uniform in-neighbour, and ends early where there is none.
+
+    The norms are *estimated*: before the first batch, ``num_samples`` subgraphs are drawn, without features, and their
+    vertices and edges counted (C_v and C_e; counts of 0 are taken as 1). They are the batches of epochs that training
+    never reaches, counted down from 2**32 - 1, so the norms too are a pure function of the plan, whatever the threads.
+    They are kept with the graph, 8 bytes per edge, for further loaders of an equal plan. What the batch then holds is
+    told by :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
+
+    Parameters
+    ----------
+    graph
+        The graph to sample from.
+    walk_length
+        Steps per walk.
+    num_samples
+        Subgraphs to draw for the norms. None (default): 50 * num_nodes / (batch_size * (walk_length + 1)), rounded up,
+        so that the walks visit each vertex about 50 times.
+    norms, edge_ids
+        As for ``sample_saint_node``.
+
+    Raises
+    ------
+    InputError
+        For a subject that is not a graph or has no edges, numbers below 1, or items that are not in the graph.
+    PlanError
+        If the source carries labels, several ranks would share a batch, or norms are asked for and the source is not an
+        ``ItemSampler``, whose batches can be drawn ahead.
+    """
+
+    walk_length: int
+    num_samples: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        make_positive(self, "walk_length")
+        if self.num_samples is not None:
+            make_positive(self, "num_samples")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id"})
+
+    def check(self, upstream: tuple[Stage, ...]) -> None:
+        super().check(upstream)
+        check_items_fit(self, self.graph, upstream)
+        if self.norms and not isinstance(upstream[0], ItemSampler):
+            raise PlanError(
+                f"{self.verb}: its norms are counted on batches drawn ahead, which {upstream[0].verb} cannot give; "
+                "begin the plan with ItemSampler, or pass norms=False"
+            )
+
+    def drawer(self, settings: RunSettings) -> Callable[[MiniBatch], Tensor]:
+        graph = self.graph
+
+        def draw(batch: MiniBatch) -> Tensor:
+            walks = random_walk(
+                graph.indptr,
+                graph.indices,
+                batch.n_id,
+                self.walk_length,
+                key=stream_key(settings.seed, batch.epoch, batch.index, 0, WALK),
+                ids=batch.n_id,
+                num_threads=settings.num_threads,
+            ).reshape(-1)
+            return unique_and_inverse(walks[walks >= 0])[0]
+
+        return draw
+
+    def make_norms(self, settings: RunSettings) -> SaintNorms:
+        vertex_counts, edge_counts, num_samples = self._counts(settings)
+        degrees, seen = self.graph.in_degrees(), vertex_counts.clamp(min=1)
+
+        def edge_weight(subgraph: Subgraph, nodes: Tensor, num_threads: int) -> Tensor:
+            """(share of the in-edges that are there) * C_v / C_e."""
+            del num_threads
+            here = subgraph.indptr.diff()
+            scale = here.double() * seen[nodes].double() / degrees[nodes].clamp(min=1).double()
+            counts = edge_counts[subgraph.positions].clamp(min=1).double()
+            return (torch.repeat_interleave(scale, here) / counts).float()
+
+        loss_weight = (num_samples / (seen.double() * self.graph.num_nodes)).float()
+        return SaintNorms(loss_weight, edge_weight)
+
+    def _counts(self, settings: RunSettings) -> tuple[Tensor, Tensor, int]:
+        """Return in how many of how many subgraphs each vertex and each edge is."""
+        name = f"counts of {sorted(fingerprint(self).items())}"
+        if name not in self.graph.tables:
+            source = source_of(self).source(settings)
+            assert isinstance(source, ItemSource)  # see check
+            num_samples = self.num_samples
+            if num_samples is None:
+                num_samples = -(-COVERAGE * self.graph.num_nodes // (source.batch_size * (self.walk_length + 1)))
+            vertex_counts = torch.zeros(self.graph.num_nodes, dtype=torch.int64)
+            edge_counts = torch.zeros(self.graph.num_edges, dtype=torch.int64)
+            draw = self.drawer(settings)
+            for sample in range(num_samples):
+                epoch, index = divmod(sample, source.num_batches)
+                nodes = draw(source.batch_at(LAST_EPOCH - epoch, index))
+                subgraph = induced_subgraph(
+                    self.graph.indptr, self.graph.indices, nodes, num_threads=settings.num_threads
+                )
+                vertex_counts[nodes] += 1  # no vertex and no edge is there twice
+                edge_counts[subgraph.positions] += 1
+            self.graph.tables[name] = vertex_counts, edge_counts, num_samples
+        counts: tuple[Tensor, Tensor, int] = self.graph.tables[name]
+        return counts

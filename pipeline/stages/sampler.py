@@ -1,0 +1,39 @@
+"""What every sampler shares: a graph, and its place in a plan."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headrace.pipeline.graph import Graph
+from headrace.pipeline.stage import Stage
+from headrace.pipeline.stages.checks import check_graph, check_items_fit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sampler(Stage):
+    """Base of the stages that begin at the seeds of a batch and give it vertices and blocks; a plan has one of them."""
+
+    on_host: ClassVar[bool] = True
+
+    graph: Graph
+
+    def __post_init__(self) -> None:
+        check_graph(self.verb, self.graph)
+
+    @property
+    @abstractmethod
+    def num_hops(self) -> int:
+        """Hops that this stage samples."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "num_sampled_nodes"})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
+
+    def check(self, upstream: tuple[Stage, ...]) -> None:
+        check_items_fit(self, self.graph, upstream)
