@@ -226,22 +226,36 @@ def pick_labor(sources: IntArray, fanout: int, key: int, *, exact: bool) -> list
 def pick_weighted(vertex: int, row: NDArray[np.float64], fanout: int, key: int, *, replace: bool) -> list[int]:
     """Offsets that a NeighborRule picks by the weights of a row.
 
-    Without replacement: the smallest -ln(u) / weight, u of words 2i and 2i + 1 of the destination's stream. With
-    replacement: the first edge whose running sum of weights exceeds u * total.
+    Draw i takes words 2i and 2i + 1 of the destination's stream and falls on the first edge whose running sum of
+    weights exceeds u * total. Without replacement draws that fall on an edge already picked do not count, and behind the last
+    draw the other edges race: edge i, with the i-th pair of words that follow, arrives at -ln(u) / weight.
     """
     positive = [i for i in range(len(row)) if row[i] > 0]
-    if fanout == -1 or (len(positive) <= fanout and not replace):
+    if fanout == -1 or (len(row) <= fanout and not replace):
         return positive
     if not positive:
         return []
     words = stream_words(key, vertex)
+    sums = _running_sums(row)
+
+    def draw() -> int:
+        target = unit_interval(next(words) << 32 | next(words)) * sums[-1]
+        return next((i for i in range(len(row)) if sums[i] > target), sums.index(sums[-1]))
+
     if replace:
-        sums = _running_sums(row)
-        targets = [unit_interval(next(words) << 32 | next(words)) * sums[-1] for _ in range(fanout)]
-        return [next(i for i in range(len(row)) if sums[i] > target) for target in targets]
+        return [draw() for _ in range(fanout)]
+    picks: list[int] = []
+    degree = len(row)
+    if fanout > 0 and degree - fanout >= degree // 8:
+        for _ in range(4 * fanout + 16):
+            pick = draw()
+            if pick not in picks:
+                picks.append(pick)
+            if len(picks) == fanout:
+                return picks
     variates = [unit_interval(next(words) << 32 | next(words)) for _ in row]
-    race = {i: negative_log(variates[i]) / float(row[i]) for i in positive}
-    return sorted(sorted(positive, key=lambda i: (race[i], i))[:fanout])
+    race = {i: negative_log(variates[i]) / float(row[i]) for i in positive if i not in picks}
+    return picks + sorted(sorted(race, key=lambda i: (race[i], i))[: fanout - len(picks)])
 
 
 def pick_labor_weighted(

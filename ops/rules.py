@@ -20,8 +20,8 @@ def _check_count(rule: str, name: str, value: int, everything: str) -> None:
 class NeighborRule:
     """Pick in-edges destination by destination, uniformly or by edge weight.
 
-    With weights, picks without replacement follow successive draws by weight (an exponential race), picks with
-    replacement are independent draws by weight. Edges of weight 0 are never picked.
+    With weights, picks without replacement have the law of successive draws by weight, picks with replacement are
+    independent draws by weight. Edges of weight 0 are never picked.
 
     Attributes
     ----------

@@ -104,8 +104,8 @@ def sample_hop(
 
     Uniform picks use the random stream of the *destination's* global id: all edges in CSC order where the in-degree
     does not exceed the fan-out, else Robert Floyd's algorithm in the order of its draws. LABOR picks use the variates
-    of the *sources*, and so do layer-wise rules. They, and picks by weight without replacement, come in ascending CSC
-    order.
+    of the *sources*, and so do layer-wise rules; both come in ascending CSC order. Picks by weight come in the order of
+    their draws; where too many draws would be needed the rest follows in CSC order.
 
     Parameters
     ----------

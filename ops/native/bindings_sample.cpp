@@ -126,16 +126,8 @@ void bind_sample(nb::module_& m) {
       "check_weights",
       [](const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {
         const AnyWeights edge_weights = any_weights(weights);
-        const auto num_edges = std::visit(
-            [](const auto& array) -> std::size_t {
-              if constexpr (std::is_same_v<std::decay_t<decltype(array)>, std::monostate>)
-                return 0;
-              else
-                return array.shape(0);
-            },
-            edge_weights);
         const nb::gil_scoped_release release;
-        check_weights(indptr.data(), indptr.shape(0) - 1, num_edges, view(edge_weights), num_threads);
+        check_weights(indptr.data(), indptr.shape(0) - 1, size(edge_weights), view(edge_weights), num_threads);
       },
       "indptr"_a.noconvert(), "weights"_a, "num_threads"_a);
   nb::enum_<Rule::Kind>(m, "RuleKind")

@@ -31,6 +31,12 @@ inline EdgeWeights view(const AnyWeights& weights) {
   return view;
 }
 
+inline std::size_t size(const AnyWeights& weights) {
+  if (const auto* narrow = std::get_if<InArray<float>>(&weights)) return narrow->shape(0);
+  if (const auto* wide = std::get_if<InArray<double>>(&weights)) return wide->shape(0);
+  return 0;
+}
+
 inline EdgeIds view(const AnyIds& ids) {
   EdgeIds view;
   if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&ids)) view.narrow = narrow->data();

@@ -51,13 +51,14 @@ nb::tuple neighbors(const InArray<std::int64_t>& indptr, const InArray<Index>& i
                         to_numpy(std::move(visits.counts)));
 }
 
-template <class Weight>
-OutArray<double> sums(const InArray<std::int64_t>& indptr, const InArray<Weight>& weights, int num_threads) {
+OutArray<double> sums(const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {
+  const AnyWeights edge_weights = any_weights(weights);
   Buffer<double> sums;
   {
     const nb::gil_scoped_release release;
-    sums = Buffer<double>::long_lived(weights.shape(0));
-    sum_rows(indptr.data(), indptr.shape(0) - 1, weights.data(), weights.shape(0), sums.data(), num_threads);
+    const std::size_t num_edges = size(edge_weights);
+    sums = Buffer<double>::long_lived(num_edges);
+    sum_rows(indptr.data(), indptr.shape(0) - 1, num_edges, view(edge_weights), sums.data(), num_threads);
   }
   return to_numpy(std::move(sums));
 }
@@ -75,8 +76,7 @@ void bind_index(nb::module_& m) {
 void bind_walk(nb::module_& m) {
   bind_index<std::int32_t>(m);
   bind_index<std::int64_t>(m);
-  m.def("sum_rows", &sums<float>, "indptr"_a.noconvert(), "weights"_a.noconvert(), "num_threads"_a);
-  m.def("sum_rows", &sums<double>, "indptr"_a.noconvert(), "weights"_a.noconvert(), "num_threads"_a);
+  m.def("sum_rows", &sums, "indptr"_a.noconvert(), "weights"_a, "num_threads"_a);
 }
 
 }  // namespace headrace

@@ -98,6 +98,7 @@ template <class Index>
 Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_t num_seeds,
                                            const std::vector<HopSpec>& hops, Expand expand, int num_threads) {
   check_frontier(seeds, num_seeds, graph_.csc.num_nodes, "BlockSampler.sample: seeds");
+  const HopGraph<Index> graph = graph_for(hops, num_threads);
   std::unique_ptr<VertexMap> map = take_map();  // a call that throws drops its map; the next one gets a new one
   map->clear();
   Sampled<Index> sampled;
@@ -107,7 +108,7 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
   for (const HopSpec& spec : hops) {
     const std::size_t num_seen = sampled.n_id.size();
     Hop<Index> hop =
-        sample_hop(graph_, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule, spec.key, num_threads);
+        sample_hop(graph, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule, spec.key, num_threads);
     renumber(hop.neighbors, graph_.csc.num_nodes, *map, sampled.n_id);
     sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
     sampled.num_edges.push_back(static_cast<std::int64_t>(hop.edges.size()));
@@ -118,6 +119,22 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
   }
   give_back(std::move(map));
   return sampled;
+}
+
+template <class Index>
+HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops, int num_threads) {
+  const auto draws = [](const HopSpec& hop) { return hop.rule.draws_edges(); };
+  if (graph_.weights.none() || std::none_of(hops.begin(), hops.end(), draws)) return graph_;
+  const CscView<Index>& csc = graph_.csc;
+  HopGraph<Index> graph = graph_;
+  const std::lock_guard<std::mutex> lock(sums_mutex_);
+  if (sums_.size() != csc.num_edges) {
+    auto sums = Buffer<double>::long_lived(csc.num_edges);
+    sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), num_threads);
+    sums_ = std::move(sums);
+  }
+  graph.weights.sums = sums_.data();
+  return graph;
 }
 
 template <class Index>

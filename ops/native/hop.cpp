@@ -76,15 +76,19 @@ struct Frontier {
 
 // Announce the memory that the picker will read of a row further on.
 template <class Picker, class Index>
-void announce_row(const HopGraph<Index>& graph, const Frontier& frontier, std::size_t i) {
-  if (!Picker::kScansRow || i + kRowsAhead >= frontier.end) return;
+void announce_row(const HopGraph<Index>& graph, const Frontier& frontier, const Picker& picker, std::size_t i) {
+  if (Picker::kAhead == Ahead::kNothing || i + kRowsAhead >= frontier.end) return;
   const Row row = frontier.rows[i + kRowsAhead];
-  constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
-  // The hardware follows a long row by itself once it has seen its beginning.
-  for (std::uint64_t k = 0; k < std::min(row.degree, kLinesAhead * kPerLine); k += kPerLine) {
-    const std::int64_t position = row.start + static_cast<std::int64_t>(k);
-    prefetch_read(graph.csc.indices + position);
-    if (!graph.weights.none()) prefetch_read(graph.weights.address(position));
+  if constexpr (Picker::kAhead == Ahead::kPicker) {
+    picker.announce(frontier.vertices[i + kRowsAhead], row);
+  } else {
+    constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
+    // The hardware follows a long row by itself once it has seen its beginning.
+    for (std::uint64_t k = 0; k < std::min(row.degree, kLinesAhead * kPerLine); k += kPerLine) {
+      const std::int64_t position = row.start + static_cast<std::int64_t>(k);
+      prefetch_read(graph.csc.indices + position);
+      if (!graph.weights.none()) prefetch_read(graph.weights.address(position));
+    }
   }
 }
 
@@ -96,7 +100,7 @@ void sample_in_place(const HopGraph<Index>& graph, const Frontier& frontier, Pic
   Lookup<Index> lookup(graph, sink);
   std::size_t picked = 0;
   for (std::size_t i = frontier.begin; i < frontier.end; ++i) {
-    announce_row<Picker>(graph, frontier, i);
+    announce_row(graph, frontier, picker, i);
     picked += picker(frontier.vertices[i], frontier.rows[i], sink.edges + picked, nullptr);
     lookup.announce(picked);
   }
@@ -115,7 +119,7 @@ template <class Index, class Picker>
 void sample_piece(const HopGraph<Index>& graph, const Frontier& frontier, Picker picker, std::int64_t* counts,
                   Piece<Index>& piece) {
   for (std::size_t i = frontier.begin; i < frontier.end; ++i) {
-    announce_row<Picker>(graph, frontier, i);
+    announce_row(graph, frontier, picker, i);
     const Row row = frontier.rows[i];
     const std::size_t size = piece.edges.size();
     const std::size_t max_picks = picker.max_picks(row.degree);

@@ -63,7 +63,7 @@ class RowScan {
 template <class Index>
 class LaborExactPicker {
  public:
-  static constexpr bool kScansRow = true;
+  static constexpr Ahead kAhead = Ahead::kRow;
   static constexpr bool kKnowsCount = true;  // picks exactly max_picks(degree) edges
   static constexpr bool kReturnsWeights = false;
 
@@ -128,7 +128,7 @@ class LaborExactPicker {
 template <class Index>
 class LaborPoissonPicker {
  public:
-  static constexpr bool kScansRow = true;
+  static constexpr Ahead kAhead = Ahead::kRow;
   static constexpr bool kKnowsCount = false;
   static constexpr bool kReturnsWeights = false;
 

@@ -23,7 +23,7 @@ namespace headrace {
 template <class Index>
 class LaborWeightedPicker {
  public:
-  static constexpr bool kScansRow = true;
+  static constexpr Ahead kAhead = Ahead::kRow;
   static constexpr bool kKnowsCount = false;
   static constexpr bool kReturnsWeights = true;
 

@@ -27,6 +27,8 @@ struct Rule {
 
   // Whether the picks of a row depend on the other rows of the hop.
   bool is_layer_wise() const { return kind >= Kind::kLaborImportance; }
+  // Whether edges are drawn destination by destination.
+  bool draws_edges() const { return !takes_all() && (kind == Kind::kNeighbor || kind == Kind::kNeighborReplacement); }
   bool takes_all() const { return fanout == kAll; }
   std::uint64_t limit() const {
     return takes_all() ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(fanout);

@@ -10,6 +10,7 @@
 #include "bounded.hpp"
 #include "parallel.hpp"
 #include "prefetch.hpp"
+#include "running_sums.hpp"
 #include "stream.hpp"
 #include "unit_interval.hpp"
 
@@ -67,9 +68,7 @@ class Stepper {
     if (graph_.sums == nullptr) return bounded(stream, row.degree);
     const double* const sums = sums_of(row);
     const std::uint64_t first = stream.next();
-    const double target = unit_interval(first << 32 | stream.next()) * sums[row.degree - 1];
-    const auto found = static_cast<std::uint64_t>(std::upper_bound(sums, sums + row.degree, target) - sums);
-    return std::min(found, row.degree - 1);
+    return find_edge(sums, static_cast<std::size_t>(row.degree), unit_interval(first << 32 | stream.next()));
   }
 
   WalkGraph<Index> graph_;
@@ -208,24 +207,6 @@ Visits<Index> pinsage_neighbors(const WalkGraph<Index>& graph, const std::int64_
   return result;
 }
 
-template <class Weight>
-void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, const Weight* weights, std::size_t num_edges,
-              double* sums, int num_threads) {
-  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
-  const CscView<std::int32_t> rows{indptr, num_nodes, nullptr, num_edges};
-  parallel_for(num_threads, num_parts, [&](std::size_t part) {
-    const std::size_t end = part_bound(num_nodes, num_parts, part + 1);
-    for (std::size_t v = part_bound(num_nodes, num_parts, part); v < end; ++v) {
-      const Row row = rows.row(static_cast<std::int64_t>(v));
-      double sum = 0.0;
-      for (std::int64_t e = row.start; e < row.start + static_cast<std::int64_t>(row.degree); ++e) {
-        sum += static_cast<double>(weights[e]);
-        sums[e] = sum;
-      }
-    }
-  });
-}
-
 #define HEADRACE_INSTANTIATE(Index)                                                                                \
   template void random_walk<Index>(const WalkGraph<Index>&, const std::int64_t*, const std::int64_t*, std::size_t, \
                                    WalkLaw, std::uint64_t, std::int64_t*, int);                                    \
@@ -234,8 +215,5 @@ void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, const Weight* w
 HEADRACE_INSTANTIATE(std::int32_t)
 HEADRACE_INSTANTIATE(std::int64_t)
 #undef HEADRACE_INSTANTIATE
-
-template void sum_rows<float>(const std::int64_t*, std::size_t, const float*, std::size_t, double*, int);
-template void sum_rows<double>(const std::int64_t*, std::size_t, const double*, std::size_t, double*, int);
 
 }  // namespace headrace

@@ -46,9 +46,4 @@ Visits<Index> pinsage_neighbors(const WalkGraph<Index>& graph, const std::int64_
                                 std::size_t num_neighbors, std::size_t num_walks, WalkLaw law, std::uint64_t key,
                                 int num_threads);
 
-// sums[e] = the weights of the row from its start up to and including edge e, added in that order in double precision.
-template <class Weight>
-void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, const Weight* weights, std::size_t num_edges,
-              double* sums, int num_threads);
-
 }  // namespace headrace

@@ -35,4 +35,17 @@ void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_
   });
 }
 
+void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
+              double* sums, int num_threads) {
+  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
+  const CscView<std::int32_t> rows{indptr, num_nodes, nullptr, num_edges};
+  parallel_for(num_threads, num_parts, [&](std::size_t part) {
+    const std::size_t end = part_bound(num_nodes, num_parts, part + 1);
+    for (std::size_t v = part_bound(num_nodes, num_parts, part); v < end; ++v) {
+      const Row row = rows.row(static_cast<std::int64_t>(v));
+      sum_row(weights, row, sums + row.start);
+    }
+  });
+}
+
 }  // namespace headrace

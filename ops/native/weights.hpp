@@ -9,9 +9,11 @@
 namespace headrace {
 
 // float or double; both null for a graph without weights. Sums and quotients are always taken in double precision.
+// `sums` holds what sum_rows makes of them, or is null.
 struct EdgeWeights {
   const float* narrow = nullptr;
   const double* wide = nullptr;
+  const double* sums = nullptr;
 
   bool none() const { return narrow == nullptr && wide == nullptr; }
   double operator[](std::int64_t position) const {
@@ -21,6 +23,19 @@ struct EdgeWeights {
     return narrow != nullptr ? static_cast<const void*>(narrow + position) : static_cast<const void*>(wide + position);
   }
 };
+
+// sums[i] = the weights of the row's first i + 1 edges, added in that order.
+inline void sum_row(EdgeWeights weights, Row row, double* sums) {
+  double sum = 0.0;
+  for (std::uint64_t i = 0; i < row.degree; ++i) {
+    sum += weights[row.start + static_cast<std::int64_t>(i)];
+    sums[i] = sum;
+  }
+}
+
+// The running sums of all rows, in CSC order: [num_edges].
+void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
+              double* sums, int num_threads);
 
 // Throws GraphError for the first weight that is negative, infinite or not a number, and for a row whose sum overflows.
 void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,

@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 import torch
-from scipy import stats
+from scipy import integrate, stats
 
 from headrace.ops import LaborRule, NeighborRule, reference, sample_hop, stream_key
 
@@ -104,14 +104,36 @@ def successive_draw_law(weights, fanout):
 
 
 @pytest.mark.parametrize("fanout", [1, 2, 3])
-def test_weighted_picks_follow_successive_draws(fanout):
-    """Chi-square over all subsets of the four edges of positive weight."""
-    law = successive_draw_law(WEIGHTS, fanout)
+@pytest.mark.parametrize("weights", [WEIGHTS, [1e12, 0.0, 2.0, 0.5, 4.0, 1.0]], ids=["drawn", "raced"])
+def test_weighted_picks_follow_successive_draws(weights, fanout):
+    """Chi-square over all subsets of the edges of positive weight.
+
+    In the second row draws find nothing but the first edge, so that the race picks all others.
+    """
+    law = {picks: share for picks, share in successive_draw_law(weights, fanout).items() if share * DRAWS > 1e-3}
     counts = dict.fromkeys(law, 0)
-    for picks in draws(NeighborRule(fanout), 5, weights=WEIGHTS):
-        counts[tuple(picks)] += 1
+    for picks in draws(NeighborRule(fanout), len(weights), weights=weights):
+        counts[tuple(sorted(picks))] += 1
     expected = np.array(list(law.values())) * DRAWS
-    assert stats.chisquare(list(counts.values()), expected).pvalue > 1e-4
+    if len(law) == 1:
+        assert counts == {(0,): DRAWS}
+    else:
+        assert stats.chisquare(list(counts.values()), expected).pvalue > 1e-4
+
+
+def test_weighted_picks_of_nearly_a_whole_row_follow_successive_draws():
+    """15 of 16: edge i is left out iff it loses the race, with probability int w e^(-w t) prod (1 - e^(-w' t)) dt."""
+    weights = np.linspace(0.5, 3.0, 16)
+
+    def loses_at(time, i):
+        others = 1 - np.exp(-np.delete(weights, i) * time)
+        return weights[i] * np.exp(-weights[i] * time) * others.prod()
+
+    law = np.array([integrate.quad(loses_at, 0, np.inf, args=(i,))[0] for i in range(16)])
+    counts = np.zeros(16)
+    for picks in draws(NeighborRule(15), 16, weights=weights.tolist()):
+        counts[list(set(range(16)) - set(picks.tolist()))] += 1
+    assert stats.chisquare(counts, law / law.sum() * DRAWS).pvalue > 1e-4
 
 
 def test_weighted_draws_with_replacement_follow_the_weights():
