@@ -1,5 +1,6 @@
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <type_traits>
 #include <variant>
@@ -10,6 +11,8 @@
 #include "fused.hpp"
 #include "hop.hpp"
 #include "labor_scan.hpp"
+#include "stream_variates.hpp"
+#include "weighted_loops.hpp"
 
 namespace headrace {
 namespace {
@@ -112,6 +115,35 @@ nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t
   return nb::make_tuple(to_numpy(std::move(high)), to_numpy(std::move(offsets)), to_numpy(std::move(kept)));
 }
 
+// The inner loops of weighted picks for one row: variates, the edges they fall on, arrivals, the earliest of them.
+template <class Weight>
+nb::tuple weighted_loops(const InArray<Weight>& weights, std::uint64_t key, std::uint64_t vertex, std::size_t wanted,
+                         InstructionSet set) {
+  const std::size_t degree = weights.shape(0);
+  const auto first_block = static_cast<std::uint32_t>(wanted);
+  Buffer<std::uint64_t> variates(degree + kVariatesSlack);
+  Buffer<std::uint64_t> edges(degree);
+  Buffer<double> sums(degree);
+  Buffer<std::uint64_t> times(degree + std::max(kVariatesSlack, kTimesSlack));
+  Buffer<std::uint32_t> kept(degree + 1);
+  stream_variates(key, vertex, first_block, degree, variates.data(), set);
+  EdgeWeights view;
+  if constexpr (std::is_same_v<Weight, float>) {
+    view.narrow = weights.data();
+  } else {
+    view.wide = weights.data();
+  }
+  sum_row(view, {0, degree}, sums.data());
+  find_edges(sums.data(), degree, variates.data(), degree, edges.data(), set);
+  std::copy(variates.data(), variates.data() + degree, times.data());
+  arrivals(weights.data(), degree, times.data(), set);
+  kept.resize(keep_earliest(times.data(), degree, wanted, kept.data(), set));
+  variates.resize(degree);
+  times.resize(degree);
+  return nb::make_tuple(to_numpy(std::move(variates)), to_numpy(std::move(edges)), to_numpy(std::move(times)),
+                        to_numpy(std::move(kept)));
+}
+
 }  // namespace
 
 void bind_sample(nb::module_& m) {
@@ -122,6 +154,10 @@ void bind_sample(nb::module_& m) {
   m.def("has", &has, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
+  m.def("weighted_loops", &weighted_loops<float>, "weights"_a.noconvert(), "key"_a, "vertex"_a, "wanted"_a,
+        "instructions"_a);
+  m.def("weighted_loops", &weighted_loops<double>, "weights"_a.noconvert(), "key"_a, "vertex"_a, "wanted"_a,
+        "instructions"_a);
   m.def(
       "check_weights",
       [](const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {

@@ -14,8 +14,8 @@ inline std::uint64_t mulhi64(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::uint64_t>(static_cast<uint128>(a) * b >> 64);
 }
 
-// Uniform on [0, range). range = 1 takes no word, range < 2^32 takes one word per attempt, a larger one two (low,
-// high).
+// Uniform on [0, range). range = 1 takes no word, range < 2^32 takes one word per
+// attempt, a larger one two (low, high).
 inline std::uint64_t bounded(WordStream& stream, std::uint64_t range) {
   if (range == 1) return 0;
   if (range <= 0xFFFFFFFFU) {

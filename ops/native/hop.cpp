@@ -18,10 +18,12 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kRowsPerTask = 1024;  // hubs make rows unequal: many small tasks keep threads evenly busy
-constexpr std::size_t kEdgesInFlight = 64;  // picked edges whose cache lines are on their way while drawing goes on
-constexpr std::size_t kRowsAhead = 4;       // rows that are on their way while one is scanned ...
-constexpr std::uint64_t kLinesAhead = 16;   // ... with so many cache lines of each
+constexpr std::size_t kRowsPerTask = 1024;    // hubs make rows unequal: many small tasks keep threads evenly busy
+constexpr std::size_t kEdgesInFlight = 64;    // picked edges whose cache lines are on their way while drawing goes on
+constexpr std::size_t kRowsAhead = 4;         // rows that are on their way while one is scanned ...
+constexpr std::size_t kPicksInFlight = 1024;  // the same where picks wait for a whole lot: they fit in a core's cache
+constexpr std::size_t kUsualPicks = 32;       // of a row; what room is made for
+constexpr std::uint64_t kLinesAhead = 16;     // ... with so many cache lines of each
 
 // Where the picks of consecutive rows go.
 template <class Index>
@@ -35,6 +37,14 @@ struct Sink {
   }
 };
 
+template <class Index>
+void announce_picks(const HopGraph<Index>& graph, const std::int64_t* positions, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    prefetch_read(graph.csc.indices + positions[i]);
+    if (!graph.edge_ids.is_position()) prefetch_read(graph.edge_ids.address(positions[i]));
+  }
+}
+
 // Looks up what is at the picked positions some time after asking for the memory; positions turn into edge ids in
 // place.
 template <class Index>
@@ -44,10 +54,8 @@ class Lookup {
 
   // Ask for the picks up to `count`, and finish those asked for long enough ago.
   void announce(std::size_t count) {
-    for (; announced_ < count; ++announced_) {
-      prefetch_read(graph_.csc.indices + sink_.edges[announced_]);
-      if (!graph_.edge_ids.is_position()) prefetch_read(graph_.edge_ids.address(sink_.edges[announced_]));
-    }
+    announce_picks(graph_, sink_.edges + announced_, count - announced_);
+    announced_ = count;
     if (count > kEdgesInFlight) finish(count - kEdgesInFlight);
   }
 
@@ -115,9 +123,31 @@ struct Piece {
   Buffer<float> weights;
 };
 
+// Look up the picks from `first` on, whose memory has been announced.
+template <class Index>
+void look_up(const HopGraph<Index>& graph, Piece<Index>& piece, std::size_t first) {
+  const std::size_t num_edges = piece.edges.size();
+  piece.neighbors.ensure_spare(num_edges - first);
+  piece.neighbors.resize(num_edges);
+  for (std::size_t e = first; e < num_edges; ++e) {
+    std::int64_t& edge = piece.edges[e];
+    piece.neighbors[e] = graph.csc.indices[edge];
+    if (!graph.edge_ids.is_position()) edge = graph.edge_ids[edge];
+  }
+}
+
 template <class Index, class Picker>
 void sample_piece(const HopGraph<Index>& graph, const Frontier& frontier, Picker picker, std::int64_t* counts,
                   Piece<Index>& piece) {
+  // Where a rule may pick whole rows it rarely does.
+  std::size_t expected = 0;
+  for (std::size_t i = frontier.begin; i < frontier.end; ++i) {
+    expected += std::min(picker.max_picks(frontier.rows[i].degree), kUsualPicks);
+  }
+  piece.edges.ensure_spare(expected);
+  piece.neighbors.ensure_spare(expected);
+  if (Picker::kReturnsWeights) piece.weights.ensure_spare(expected);
+  std::size_t looked_up = 0;
   for (std::size_t i = frontier.begin; i < frontier.end; ++i) {
     announce_row(graph, frontier, picker, i);
     const Row row = frontier.rows[i];
@@ -133,12 +163,12 @@ void sample_piece(const HopGraph<Index>& graph, const Frontier& frontier, Picker
     if (Picker::kReturnsWeights) piece.weights.resize(size + count);
     piece.edges.resize(size + count);
     counts[i] = static_cast<std::int64_t>(count);
+    announce_picks(graph, piece.edges.data() + size, count);
+    if (size + count - looked_up < kPicksInFlight) continue;
+    look_up(graph, piece, looked_up);
+    looked_up = piece.edges.size();
   }
-  const std::size_t num_edges = piece.edges.size();
-  piece.neighbors.resize(num_edges);
-  Lookup<Index> lookup(graph, {piece.neighbors.data(), piece.edges.data(), nullptr});
-  for (std::size_t e = 0; e < num_edges; e += kEdgesInFlight) lookup.announce(std::min(num_edges, e + kEdgesInFlight));
-  lookup.finish(num_edges);
+  look_up(graph, piece, looked_up);
 }
 
 template <class Index>

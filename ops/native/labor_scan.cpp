@@ -234,21 +234,6 @@ std::size_t keep_by_selection(const std::uint32_t* high, const std::uint32_t* of
 
 }  // namespace
 
-bool has(InstructionSet set) {
-#if defined(__x86_64__)
-  if (set == InstructionSet::kAvx512) return __builtin_cpu_supports("avx512f") != 0;
-  if (set == InstructionSet::kAvx2) return __builtin_cpu_supports("avx2") != 0;
-#endif
-  return set == InstructionSet::kPortable;
-}
-
-InstructionSet best_instruction_set() {
-  static const InstructionSet best = has(InstructionSet::kAvx512) ? InstructionSet::kAvx512
-                                     : has(InstructionSet::kAvx2) ? InstructionSet::kAvx2
-                                                                  : InstructionSet::kPortable;
-  return best;
-}
-
 template <class Index>
 std::size_t scan_variates(const Index* ids, std::size_t num_ids, std::uint64_t key, std::uint32_t bound,
                           std::uint32_t* high, std::uint32_t* offsets, InstructionSet set) {

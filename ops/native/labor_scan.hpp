@@ -7,18 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "instruction_set.hpp"
+
 namespace headrace {
 
 // Entries that the arrays below must have room for behind the last one they hold.
 constexpr std::size_t kScanSlack = 16;
-
-enum class InstructionSet { kPortable, kAvx2, kAvx512 };
-
-// Whether this machine has it.
-bool has(InstructionSet set);
-
-// The best one that this machine has; asked once per process.
-InstructionSet best_instruction_set();
 
 // Find the entries of `ids` whose high word is at most `bound`. Their high words and offsets go to `high` and
 // `offsets`, ascending in offset, with room for num_ids + kScanSlack entries each. num_ids is below 2^32. Returns how

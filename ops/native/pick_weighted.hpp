@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include "buffer.hpp"
@@ -14,16 +13,12 @@
 #include "prefetch.hpp"
 #include "running_sums.hpp"
 #include "select_smallest.hpp"
-#include "stream.hpp"
+#include "stream_variates.hpp"
 #include "unit_interval.hpp"
+#include "weighted_loops.hpp"
 #include "weights.hpp"
 
 namespace headrace {
-
-inline double next_variate(WordStream& stream) {
-  const std::uint64_t first = stream.next();
-  return unit_interval(first << 32 | stream.next());
-}
 
 // Write the positions of the row's edges of positive weight; returns how many there are.
 inline std::size_t take_positive(Row row, EdgeWeights weights, std::int64_t* positions) {
@@ -58,18 +53,37 @@ class RowSums {
     }
     // To draw twice takes less time than to wait for the memory.
     prefetch_read(sums + row.degree - 1);
-    WordStream stream(key, static_cast<std::uint64_t>(vertex));
-    for (std::uint64_t i = 0; i < std::min(num_draws, kDrawsAhead); ++i) {
-      prefetch_read(sums + guess_edge(next_variate(stream), static_cast<std::size_t>(row.degree)));
+    std::uint64_t variates[kDrawsAhead + kVariatesSlack];
+    const auto count = static_cast<std::size_t>(std::min(num_draws, kDrawsAhead));
+    stream_variates(key, static_cast<std::uint64_t>(vertex), 0, count, variates);
+    for (std::size_t i = 0; i < count; ++i) {
+      prefetch_read(sums + guess_edge(unit_interval(variates[i]), static_cast<std::size_t>(row.degree)));
     }
   }
 
  private:
-  static constexpr std::uint64_t kWholeRow = 80;  // rows up to here are announced from end to end
   static constexpr std::uint64_t kDrawsAhead = 32;
 
   EdgeWeights weights_;
   Buffer<double> made_;
+};
+
+// The draws of a row, made several at a time: draw i takes words 2i and 2i + 1 of the destination's stream.
+class EdgeDraws {
+ public:
+  static constexpr std::size_t kMost = 16;  // at a time; what fills a vector register
+
+  // Make draws first, first + 1, ..., count <= kMost of them. `first` is even. Returns offsets in the row.
+  const std::uint64_t* make(std::uint64_t key, std::int64_t vertex, const double* sums, std::size_t degree,
+                            std::uint64_t first, std::size_t count) {
+    stream_variates(key, static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(first / 2), count, variates_);
+    find_edges(sums, degree, variates_, count, offsets_);
+    return offsets_;
+  }
+
+ private:
+  std::uint64_t variates_[kMost + kVariatesSlack];
+  std::uint64_t offsets_[kMost];
 };
 
 // Without replacement: draws by weight, one after the other, of which those that hit an edge already picked do not
@@ -89,7 +103,7 @@ class WeightedPicker {
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
   void announce(std::int64_t vertex, Row row) const {
-    if (row.degree > fanout_) {
+    if (row.degree > fanout_ && most_draws(row.degree) != 0) {
       sums_.announce(key_, vertex, row, fanout_);
     } else if (row.degree != 0) {
       prefetch_read(weights_.address(row.start));
@@ -101,7 +115,7 @@ class WeightedPicker {
     if (row.degree <= fanout_) return take_positive(row, weights_, positions);
     if (fanout_ == 0) return 0;
     const std::uint64_t num_draws = most_draws(row.degree);
-    if (row.degree + num_draws > std::uint64_t{1} << 33) {
+    if (row.degree + num_draws > std::uint64_t{1} << 32) {
       throw GraphError("node " + std::to_string(vertex) + " has " + std::to_string(row.degree) +
                        " in-edges, too many for the words of its stream");
     }
@@ -112,52 +126,68 @@ class WeightedPicker {
     if (num_draws != 0) {
       const double* const sums = sums_.of(row);
       if (!(sums[degree - 1] > 0.0)) return 0;
-      WordStream stream(key_, static_cast<std::uint64_t>(vertex));
-      for (std::uint64_t draw = 0; draw < num_draws; ++draw) {
-        const std::int64_t position =
-            row.start + static_cast<std::int64_t>(find_edge(sums, degree, next_variate(stream)));
-        if (!picked_set_.insert(picked, position)) continue;
-        positions[picked++] = position;
-        if (picked == wanted) return picked;
+      for (std::uint64_t first = 0; first < num_draws;) {
+        // To find an edge in a long row takes longer than to begin anew: no more draws than are wanted.
+        std::size_t count = degree <= kWholeRow ? EdgeDraws::kMost : (wanted - picked + 1) / 2 * 2;
+        count = static_cast<std::size_t>(std::min({count, EdgeDraws::kMost, num_draws - first}));
+        const std::uint64_t* const offsets = draws_.make(key_, vertex, sums, degree, first, count);
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::int64_t position = row.start + static_cast<std::int64_t>(offsets[i]);
+          if (!picked_set_.insert(picked, position)) continue;
+          positions[picked++] = position;
+          if (picked == wanted) return picked;
+        }
+        first += count;
       }
     }
     return race(vertex, row, num_draws, picked, positions);
   }
 
  private:
-  // Draws without success are few unless nearly the whole row is wanted. A multiple of 2: whole blocks of words.
-  std::uint64_t most_draws(std::uint64_t degree) const { return degree - fanout_ < degree / 8 ? 0 : 4 * fanout_ + 16; }
+  // Draws without success are few unless much of the row is wanted. A multiple of 2: whole blocks of words.
+  std::uint64_t most_draws(std::uint64_t degree) const { return degree - fanout_ < fanout_ ? 0 : 4 * fanout_ + 16; }
 
   // Behind the `picked` positions write those of the edges that win the race, in ascending order.
   std::size_t race(std::int64_t vertex, Row row, std::uint64_t num_draws, std::size_t picked, std::int64_t* positions) {
-    racing_.resize(static_cast<std::size_t>(row.degree));
-    std::size_t count = 0;
-    for (std::uint64_t i = 0; i < row.degree; ++i) {
-      const std::int64_t position = row.start + static_cast<std::int64_t>(i);
-      if (weights_[position] > 0.0 && !picked_set_.contains(picked, position)) racing_[count++] = position;
-    }
+    const auto degree = static_cast<std::size_t>(row.degree);
     const std::size_t wanted = static_cast<std::size_t>(fanout_) - picked;
-    if (count <= wanted) {
-      std::copy(racing_.data(), racing_.data() + count, positions + picked);
-      return picked + count;
+    times_.resize(degree + std::max(kVariatesSlack, kTimesSlack));
+    kept_.resize(degree + 1);
+    stream_variates(key_, static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(num_draws / 2), degree,
+                    times_.data());
+    if (weights_.narrow != nullptr) {
+      arrivals(weights_.narrow + row.start, degree, times_.data());
+    } else {
+      arrivals(weights_.wide + row.start, degree, times_.data());
     }
-    std::uint64_t* const keys = selector_.keys(count);
-    WordStream stream(key_, static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(num_draws / 2));
-    std::int64_t position = row.start;
-    for (std::size_t i = 0; i < count; ++i, ++position) {
-      for (; position < racing_[i]; ++position) next_variate(stream);
-      keys[i] = ordered_bits(negative_log(next_variate(stream)) / weights_[position]);
+    for (std::size_t i = 0; i < picked; ++i) times_[static_cast<std::size_t>(positions[i] - row.start)] = kNever;
+    std::size_t num_kept = keep_earliest(times_.data(), degree, wanted, kept_.data());
+    if (num_kept != wanted) num_kept = break_ties(degree, wanted);
+    for (std::size_t i = 0; i < num_kept; ++i) {
+      positions[picked] = row.start + static_cast<std::int64_t>(kept_[i]);
+      picked += times_[kept_[i]] != kNever ? 1 : 0;
     }
-    selector_.select(wanted, [&](std::size_t i) { positions[picked++] = racing_[i]; });
     return picked;
   }
+
+  // Of edges that arrive at the same time the first ones win.
+  std::size_t break_ties(std::size_t degree, std::size_t wanted) {
+    std::copy(times_.data(), times_.data() + degree, selector_.keys(degree));
+    std::size_t num_kept = 0;
+    selector_.select(wanted, [&](std::size_t i) { kept_[num_kept++] = static_cast<std::uint32_t>(i); });
+    return num_kept;
+  }
+
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
   EdgeWeights weights_;
   std::uint64_t key_;
   std::uint64_t fanout_;
   RowSums sums_;
+  EdgeDraws draws_;
   PickedSet picked_set_;
-  Buffer<std::int64_t> racing_;
+  Buffer<std::uint64_t> times_;
+  Buffer<std::uint32_t> kept_;
   SmallestSelector selector_;
 };
 
@@ -181,9 +211,10 @@ class WeightedReplacementPicker {
     const double* const sums = sums_.of(row);
     if (!(sums[degree - 1] > 0.0)) return 0;
     const auto count = static_cast<std::size_t>(fanout_);
-    WordStream stream(key_, static_cast<std::uint64_t>(vertex));
-    for (std::size_t i = 0; i < count; ++i) {
-      positions[i] = row.start + static_cast<std::int64_t>(find_edge(sums, degree, next_variate(stream)));
+    for (std::size_t first = 0; first < count; first += EdgeDraws::kMost) {
+      const std::size_t more = std::min(count - first, EdgeDraws::kMost);
+      const std::uint64_t* const offsets = draws_.make(key_, vertex, sums, degree, first, more);
+      for (std::size_t i = 0; i < more; ++i) positions[first + i] = row.start + static_cast<std::int64_t>(offsets[i]);
     }
     return count;
   }
@@ -192,6 +223,7 @@ class WeightedReplacementPicker {
   std::uint64_t key_;
   std::uint64_t fanout_;
   RowSums sums_;
+  EdgeDraws draws_;
 };
 
 }  // namespace headrace

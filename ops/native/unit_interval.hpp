@@ -10,7 +10,10 @@ namespace headrace {
 // The upper 52 bits of a variate as an odd multiple of 2^-53, so that neither 0 nor 1 comes out and -u and 1 - u are
 // exact.
 inline double unit_interval(std::uint64_t variate) {
-  return static_cast<double>(static_cast<std::int64_t>(variate >> 12) * 2 + 1) * 0x1p-53;
+  const std::uint64_t bits = variate >> 12 | 0x3FF0000000000000U;  // 1 + a multiple of 2^-52
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return (value - 1.0) + 0x1p-53;
 }
 
 // -ln(u) for u of unit_interval, to within 3 units in the last place. u = m * 2^e with m in [sqrt(1/2), sqrt(2)),
@@ -18,14 +21,18 @@ inline double unit_interval(std::uint64_t variate) {
 inline double negative_log(double u) {
   std::uint64_t bits;
   std::memcpy(&bits, &u, sizeof bits);
-  int exponent = static_cast<int>(bits >> 52) - 1022;
-  bits = (bits & 0x000FFFFFFFFFFFFFU) | 0x3FE0000000000000U;  // the same mantissa, in [1/2, 1)
+  // An integer below 2^52 becomes a double by writing it behind the exponent of 2^52. No conversion and no branch: so
+  // the compiler can work on several variates at a time.
+  const std::uint64_t exponent_bits = bits >> 52 | 0x4330000000000000U;
+  const std::uint64_t mantissa_bits = (bits & 0x000FFFFFFFFFFFFFU) | 0x3FE0000000000000U;  // in [1/2, 1)
+  double e;
   double m;
-  std::memcpy(&m, &bits, sizeof m);
-  if (m < 0x1.6a09e667f3bcdp-1) {
-    m = m + m;
-    --exponent;
-  }
+  std::memcpy(&e, &exponent_bits, sizeof e);
+  std::memcpy(&m, &mantissa_bits, sizeof m);
+  e -= 0x1p52 + 1022.0;
+  const bool below = m < 0x1.6a09e667f3bcdp-1;
+  m = below ? m + m : m;
+  e = below ? e - 1.0 : e;
   const double s = (m - 1.0) / (m + 1.0);
   const double z = s * s;
   double series = 1.0 / 23.0;
@@ -42,7 +49,6 @@ inline double negative_log(double u) {
   const double twice = s + s;
   const double log_m = twice + twice * (z * series);
   // ln(2) in two parts: the first has trailing zeros, so that its product with e is exact.
-  const double e = exponent;
   return -(e * 6.93147180369123816490e-01 + (log_m + e * 1.90821492927058770002e-10));
 }
 

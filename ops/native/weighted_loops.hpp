@@ -1,0 +1,31 @@
+// The inner loops of weighted picks. Each has a version for AVX-512, one for AVX2 and a portable one; all give the same
+// bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "instruction_set.hpp"
+
+namespace headrace {
+
+// Entries that `times` below must have room for behind the last one they hold.
+constexpr std::size_t kTimesSlack = 8;
+
+// out[i] = the first edge whose running sum exceeds unit_interval(variates[i]) * total; see find_edge. The total, the
+// last of the row's running sums, is positive.
+void find_edges(const double* sums, std::size_t degree, const std::uint64_t* variates, std::size_t count,
+                std::uint64_t* out, InstructionSet set = best_instruction_set());
+
+// Turn variates into the times -ln(u_i) / weight_i at which edges arrive, in place as bits (ordered_bits); an edge of
+// weight 0 never arrives: all bits are set.
+template <class Weight>
+void arrivals(const Weight* weights, std::size_t count, std::uint64_t* times,
+              InstructionSet set = best_instruction_set());
+
+// Write the places of the times of which fewer than `wanted` are smaller, ascending; there are more than `wanted` where
+// several equal the largest of them. Overwrites the slack of `times`. Returns how many there are.
+std::size_t keep_earliest(std::uint64_t* times, std::size_t count, std::size_t wanted, std::uint32_t* kept,
+                          InstructionSet set = best_instruction_set());
+
+}  // namespace headrace

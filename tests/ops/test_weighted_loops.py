@@ -1,0 +1,61 @@
+"""The inner loops of weighted picks: every instruction set finds what the reference finds."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.ops import _native, reference
+
+SETS = [one for one in _native.InstructionSet if _native.has(one)]
+NEVER = 2**64 - 1
+
+
+def expected(weights, key, identifier, wanted):
+    """Variates of the words behind block `wanted`, the edges they fall on, arrivals as bits, the earliest arrivals."""
+    degree = len(weights)
+    words = list(islice(reference.stream_words(key, identifier), 4 * wanted, 4 * wanted + 2 * degree))
+    variates = [high << 32 | low for high, low in zip(words[::2], words[1::2], strict=True)]
+    sums = np.cumsum(weights.astype(np.float64))  # NumPy adds along a row in its order
+    units = [reference.unit_interval(variate) for variate in variates]
+    edges = [int(np.flatnonzero(sums > unit * sums[-1])[0]) for unit in units]
+    times = [
+        int(np.float64(reference.negative_log(unit) / float(weight)).view(np.uint64)) if weight > 0 else NEVER
+        for unit, weight in zip(units, weights, strict=True)
+    ]
+    kept = [i for i in range(degree) if sum(other < times[i] for other in times) < wanted]
+    return variates, edges, times, kept
+
+
+@pytest.mark.parametrize("one", SETS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_finds_what_the_reference_finds(one, dtype, data):
+    degree = data.draw(st.integers(1, 200), label="degree")
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32), label="weights"))
+    weights = random.random(degree) ** data.draw(st.sampled_from([0, 1, 20]), label="skew")
+    weights[random.random(degree) < data.draw(st.sampled_from([0.0, 0.5]), label="zeros")] = 0
+    weights[random.integers(degree)] = 1
+    weights = weights.astype(dtype)
+    key = data.draw(st.integers(0, 2**64 - 1), label="key")
+    identifier = data.draw(st.integers(0, 2**62), label="id")
+    wanted = data.draw(st.integers(0, degree), label="wanted")
+    found = _native.weighted_loops(weights, key, identifier, wanted, one)
+    for got, right in zip(found, expected(weights, key, identifier, wanted), strict=True):
+        assert got.tolist() == right
+
+
+@pytest.mark.parametrize("one", SETS)
+@pytest.mark.parametrize("skew", [0, 1, 30], ids=["equal", "uniform", "skewed"])
+def test_finds_edges_of_long_rows(one, skew):
+    """From a good guess or a bad one, the edge is the one that bisection finds."""
+    weights = np.random.default_rng(skew).random(20_000) ** skew
+    variates, edges, _, _ = _native.weighted_loops(weights, 3, 4, 0, one)
+    sums = np.cumsum(weights)
+    units = np.array([reference.unit_interval(int(variate)) for variate in variates])
+    np.testing.assert_array_equal(edges, np.searchsorted(sums, units * sums[-1], side="right"))
