@@ -3,6 +3,7 @@
 #include "bindings.hpp"
 #include "compact.hpp"
 #include "csc.hpp"
+#include "csc_buckets.hpp"
 
 namespace headrace {
 namespace {
@@ -15,15 +16,22 @@ bool fits_narrow(std::size_t num_values) {
 }
 
 template <class Id, class Index, class EdgeId>
-nb::tuple place(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes,
-                Buffer<std::int64_t>&& indptr, bool sorted, int num_threads) {
+nb::tuple place(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes, bool sorted,
+                int num_threads) {
+  Buffer<std::int64_t> indptr;
   Buffer<Index> indices;
   Buffer<EdgeId> edge_ids;
   {
     const nb::gil_scoped_release release;
+    indptr = Buffer<std::int64_t>::long_lived(num_nodes + 1);
     indices = Buffer<Index>::long_lived(num_edges);
     if (!sorted) edge_ids = Buffer<EdgeId>::long_lived(num_edges);
-    place_edges(src, dst, num_edges, num_nodes, indptr.data(), indices.data(), edge_ids.data(), num_threads);
+    if (!sorted && has_buckets(num_nodes, num_edges)) {
+      place_by_bucket(src, dst, num_edges, num_nodes, indptr.data(), indices.data(), edge_ids.data(), num_threads);
+    } else {
+      count_rows(dst, num_edges, num_nodes, indptr.data(), num_threads);
+      place_edges(src, dst, num_edges, num_nodes, indptr.data(), indices.data(), edge_ids.data(), num_threads);
+    }
   }
   nb::object ids = nb::none();
   if (!sorted) ids = nb::cast(to_numpy(std::move(edge_ids)));
@@ -36,16 +44,12 @@ nb::tuple coo_to_csc(const StridedArray<Id>& src_array, const StridedArray<Id>& 
   const StridedIds<Id> src{src_array.data(), static_cast<std::ptrdiff_t>(src_array.stride(0))};
   const StridedIds<Id> dst{dst_array.data(), static_cast<std::ptrdiff_t>(dst_array.stride(0))};
   const std::size_t num_edges = src_array.shape(0);
-  Buffer<std::int64_t> indptr;
   bool sorted = false;
   {
     const nb::gil_scoped_release release;
-    indptr = Buffer<std::int64_t>::long_lived(num_nodes + 1);
-    sorted = count_rows(src, dst, num_edges, num_nodes, indptr.data(), num_threads);
+    sorted = check_edges(src, dst, num_edges, num_nodes, num_threads);
   }
-  const auto finish = [&](auto placer) {
-    return placer(src, dst, num_edges, num_nodes, std::move(indptr), sorted, num_threads);
-  };
+  const auto finish = [&](auto placer) { return placer(src, dst, num_edges, num_nodes, sorted, num_threads); };
   using Narrow = std::int32_t;
   using Wide = std::int64_t;
   if (fits_narrow(num_nodes)) {

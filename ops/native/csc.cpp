@@ -27,8 +27,8 @@ void check_ids(StridedIds<Id> ids, std::size_t begin, std::size_t end, std::size
 }  // namespace
 
 template <class Id>
-bool count_rows(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes,
-                std::int64_t* indptr, int num_threads) {
+bool check_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes,
+                 int num_threads) {
   const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
   std::vector<char> part_sorted(num_parts, 1);
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
@@ -40,6 +40,13 @@ bool count_rows(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, s
     for (std::size_t i = std::max<std::size_t>(begin, 1); i < end; ++i) sorted &= dst[i - 1] <= dst[i];
     part_sorted[part] = sorted ? 1 : 0;
   });
+  return std::all_of(part_sorted.begin(), part_sorted.end(), [](char sorted) { return sorted != 0; });
+}
+
+template <class Id>
+void count_rows(StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes, std::int64_t* indptr,
+                int num_threads) {
+  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
   // Each part owns a range of destinations and reads all edges: sequential reads are cheap beside random increments,
   // the counts need neither atomics nor one histogram per thread (which would break the memory bound).
   std::fill(indptr, indptr + num_nodes + 1, 0);
@@ -57,7 +64,6 @@ bool count_rows(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, s
     }
   });
   for (std::size_t v = 0; v < num_nodes; ++v) indptr[v + 1] += indptr[v];
-  return std::all_of(part_sorted.begin(), part_sorted.end(), [](char sorted) { return sorted != 0; });
 }
 
 template <class Id, class Index, class EdgeId>
@@ -143,10 +149,13 @@ HEADRACE_INSTANTIATE(std::int64_t, std::int64_t, std::int32_t)
 HEADRACE_INSTANTIATE(std::int64_t, std::int64_t, std::int64_t)
 #undef HEADRACE_INSTANTIATE
 
-template bool count_rows<std::int32_t>(StridedIds<std::int32_t>, StridedIds<std::int32_t>, std::size_t, std::size_t,
-                                       std::int64_t*, int);
-template bool count_rows<std::int64_t>(StridedIds<std::int64_t>, StridedIds<std::int64_t>, std::size_t, std::size_t,
-                                       std::int64_t*, int);
+#define HEADRACE_INSTANTIATE(Id)                                                                \
+  template bool check_edges<Id>(StridedIds<Id>, StridedIds<Id>, std::size_t, std::size_t, int); \
+  template void count_rows<Id>(StridedIds<Id>, std::size_t, std::size_t, std::int64_t*, int);
+HEADRACE_INSTANTIATE(std::int32_t)
+HEADRACE_INSTANTIATE(std::int64_t)
+#undef HEADRACE_INSTANTIATE
+
 template void check_csc<std::int32_t>(const CscView<std::int32_t>&, int);
 template void check_csc<std::int64_t>(const CscView<std::int64_t>&, int);
 

@@ -18,11 +18,14 @@ struct StridedIds {
   const Id* address(std::size_t i) const { return data + static_cast<std::ptrdiff_t>(i) * stride; }
 };
 
-// Count in-degrees into indptr[num_nodes + 1] as row starts, check every id; true when dst already is sorted.
-// Throws GraphError for an id outside [0, num_nodes).
+// True when dst already is sorted. Throws GraphError for an id outside [0, num_nodes).
 template <class Id>
-bool count_rows(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes,
-                std::int64_t* indptr, int num_threads);
+bool check_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes, int num_threads);
+
+// Count in-degrees into indptr[num_nodes + 1] as row starts.
+template <class Id>
+void count_rows(StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes, std::int64_t* indptr,
+                int num_threads);
 
 // Place the edges that count_rows has counted. `edge_ids` may be null when dst is sorted (the order is kept).
 template <class Id, class Index, class EdgeId>

@@ -167,3 +167,22 @@ def test_check_csc_names_the_fault(indptr, indices, num_nodes, message, dtype):
 def test_check_csc_refuses_narrow_indptr():
     with pytest.raises(GraphError, match="indptr must be a 1-d CPU tensor or NumPy array of int64, got int32"):
         check_csc(torch.tensor([0, 0], dtype=torch.int32), torch.empty(0, dtype=torch.int64), 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("num_threads", [1, 3])
+@pytest.mark.parametrize("num_hubs", [0, 1, 5], ids=["even", "one hub", "five hubs"])
+def test_many_rows_go_through_buckets(dtype, num_threads, num_hubs):
+    """Large enough to be sorted by groups of rows; hubs fill their groups beyond what is copied."""
+    generator = torch.Generator().manual_seed(num_hubs)
+    num_nodes, num_edges = 10_000, 60_000
+    src, dst = torch.randint(num_nodes, (2, num_edges), generator=generator)
+    for hub in range(num_hubs):
+        dst[hub::8] = 1999 * hub + 3
+    csc = coo_to_csc(src.to(dtype), dst.to(dtype), num_nodes, num_threads=num_threads)
+    order = torch.sort(dst, stable=True).indices
+    assert torch.equal(
+        csc.indptr, torch.cat([torch.zeros(1, dtype=torch.int64), dst.bincount(minlength=num_nodes)]).cumsum(0)
+    )
+    assert torch.equal(csc.indices.long(), src[order])
+    assert torch.equal(csc.edge_ids.long(), order)
