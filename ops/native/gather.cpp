@@ -8,7 +8,6 @@
 #include "errors.hpp"
 #include "parallel.hpp"
 #include "prefetch.hpp"
-#include "row_copy.hpp"
 
 namespace headrace {
 namespace {
@@ -34,17 +33,13 @@ void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, ch
   const auto prefetch = [&](std::size_t i) {
     for (std::size_t offset = 0; offset < prefetch_bytes; offset += kCacheLineBytes) prefetch_read(row(i) + offset);
   };
-  const bool stream = can_stream_rows(out, source.row_bytes, num_ids);
   const std::size_t num_tasks = num_threads <= 1 ? 1 : (num_ids + kIdsPerTask - 1) / kIdsPerTask;
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
     const std::size_t end = part_bound(num_ids, num_tasks, task + 1);
     for (std::size_t i = part_bound(num_ids, num_tasks, task); i < end; ++i) {
       if (i + kRowsAhead < end) prefetch(i + kRowsAhead);
-      char* const place = out + i * source.row_bytes;
-      stream ? stream_row(place, row(i), source.row_bytes)
-             : static_cast<void>(std::memcpy(place, row(i), source.row_bytes));
+      std::memcpy(out + i * source.row_bytes, row(i), source.row_bytes);
     }
-    if (stream) finish_streaming();
   });
 }
 
