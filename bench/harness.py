@@ -26,11 +26,12 @@ UNITS = {
     "access time": "ns",
     "batch rate": "batches/s",
     "peak memory": "GB",
+    "peak in arrays": "int64[|E|]",
     "edges": "edges",
     "inputs": "rows",
 }
 # Of the others, more is better.
-COSTS = {"time", "edge cost", "access time", "peak memory"}
+COSTS = {"time", "edge cost", "access time", "peak memory", "peak in arrays"}
 
 Metrics = Mapping[str, float]
 
