@@ -6,7 +6,7 @@ The data sets themselves are not here. Two families of graphs stand in for them:
   taken on "products".
 - `undirected_edges`: log-normal popularity, both directions of every edge, as the data sets behind the published table
   of LABOR (arXiv 2210.13339) have them. "flickr", "yelp", "reddit" and "products-footprint" are of this family: their
-  sizes are published, and the four numbers in `Footprint` were chosen so that *neighbour sampling* reaches about as many
+  sizes are published, and the numbers in `Footprint` were chosen so that *neighbour sampling* reaches about as many
   vertices and edges, hop by hop, as it does there. What other samplers reach was not looked at: it is a prediction.
 
 Neither removes repeated edges.
@@ -40,6 +40,8 @@ class Footprint:
         Standard deviation of the logarithm of a vertex's popularity: the skew of the degrees.
     group, inside
         Vertices are in groups of this size, and this share of the edges stays within one.
+    alike
+        How much of the variance of the popularity's logarithm is that of groups: 1 if all of a group are as popular.
     train, bias
         Share of the vertices that batches are drawn from, and how much they are the popular ones: 0 not at all.
     """
@@ -49,6 +51,7 @@ class Footprint:
     inside: float
     train: float
     bias: float = 0.0
+    alike: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,9 @@ def undirected_edges(
     block model, arXiv 1008.3926, with groups of one size). Ids are scrambled.
     """
     random = np.random.default_rng(seed)
-    normal = random.standard_normal(shape.num_nodes)
+    groups = random.standard_normal(shape.num_nodes // footprint.group + 1).repeat(footprint.group)[: shape.num_nodes]
+    own = random.standard_normal(shape.num_nodes)
+    normal = footprint.alike**0.5 * groups + (1 - footprint.alike) ** 0.5 * own
     below = np.concatenate([[0.0], np.cumsum(np.exp(footprint.deviation * normal))])
     scrambled = random.permutation(shape.num_nodes).astype(np.int32)
 
