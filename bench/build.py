@@ -1,7 +1,7 @@
 """COO -> CSC with edge ids: time and peak memory of headrace, SciPy, PyG and DGL, each in a fresh process every time.
 
-The peak is that of the resident memory during the conversion, beyond what the inputs and the library held before it; the
-result is part of it. It is reported in GB and in arrays of one int64 per edge. DGL is measured when
+The peak is that of the resident memory during the conversion, beyond what the inputs and the library held before it;
+the result is part of it. It is reported in GB and in arrays of one int64 per edge. DGL is measured when
 `make peers-graphbolt` has built its environment. Linux only.
 """
 

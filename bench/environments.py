@@ -14,7 +14,7 @@ BENCH = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Environment:
-    """A folder with a peer's Python, the file that says it is complete, what it serves, and the target that builds it."""
+    """A folder with a peer's Python, the file that marks it as complete, what it serves, and its target."""
 
     folder: Path
     complete: str

@@ -57,7 +57,9 @@ def bounded(
     return moved(seconds, out)
 
 
-def width_records(num_rows: int, width: int, batches: list[torch.Tensor], threads: list[int], rounds: int) -> list[Record]:
+def width_records(
+    num_rows: int, width: int, batches: list[torch.Tensor], threads: list[int], rounds: int
+) -> list[Record]:
     """Measure one width, into fresh memory and into memory that is kept.
 
     Fresh memory costs page faults, which hide the gather itself; a loader that keeps its buffers does not pay them.

@@ -29,6 +29,7 @@ UNITS = {
     "peak in arrays": "int64[|E|]",
     "edges": "edges",
     "inputs": "rows",
+    **dict.fromkeys(("|V3|", "|E2|", "|V2|", "|E1|", "|V1|", "|E0|"), "thousand"),
 }
 # Of the others, more is better.
 COSTS = {"time", "edge cost", "access time", "peak memory", "peak in arrays"}

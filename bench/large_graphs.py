@@ -1,9 +1,9 @@
 """Graphs of one skew and any size, up to a billion edges: written straight into CSC, chunk by chunk, into memory maps.
 
-`graphs.skewed_edges` needs all edges at once, and a table of popularity to search. Here the vertex of rank r has the
-popularity ``(r + 1) ** (-1 / PARETO)``, the quantiles of that Pareto law, so both the in-degree of a vertex and a random
-source follow from a formula. The groups that most edges stay in, and the scrambled ids, are as there; permutations are
-multiplications modulo the number of vertices.
+`graphs.skewed_edges` needs all edges at once, and a table of popularity to search. Here the vertex of rank r has
+the popularity ``(r + 1) ** (-1 / PARETO)``, the quantiles of that Pareto law, so both the in-degree of a vertex and a
+random source follow from a formula. The groups that most edges stay in, and the scrambled ids, are as there;
+permutations are multiplications modulo the number of vertices.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def num_bytes(num_edges: int) -> int:
 def write_csc(folder: Path, num_nodes: int, num_edges: int, seed: int) -> None:
     """Write a graph of num_nodes vertices and, in expectation, num_edges edges."""
     starts = range(0, num_nodes, CHUNK)
-    degrees = (_degrees(np.arange(start, min(start + CHUNK, num_nodes)), num_nodes, num_edges, seed) for start in starts)
+    degrees = (
+        _degrees(np.arange(start, min(start + CHUNK, num_nodes)), num_nodes, num_edges, seed) for start in starts
+    )
     indptr = open_memmap(folder / "indptr.npy", mode="w+", dtype=np.int64, shape=(num_nodes + 1,))
     indptr[0] = 0
     for start, counts in zip(starts, degrees, strict=True):
@@ -71,7 +73,9 @@ def _degrees(vertices: NDArray[np.int64], num_nodes: int, num_edges: int, seed: 
     exponent = 1 - 1 / PARETO
     total = (num_nodes**exponent - 1) / exponent + 0.5 * (1 + num_nodes ** (-1 / PARETO))
     expected = (ranks + 1.0) ** (-1 / PARETO) * (num_edges / total)
-    return np.floor(expected + np.random.default_rng([seed, 0, int(vertices[0])]).random(len(vertices))).astype(np.int64)
+    return np.floor(expected + np.random.default_rng([seed, 0, int(vertices[0])]).random(len(vertices))).astype(
+        np.int64
+    )
 
 
 def _sources(vertices: NDArray[np.int64], num_nodes: int, random: np.random.Generator) -> NDArray[np.int32]:

@@ -67,7 +67,12 @@ def peer_epoch(peer: Worker, loader: str, threads: int, number: int) -> Metrics:
 
 
 def our_loader(
-    graph: hr.Graph, store: hr.FeatureStore, items: torch.Tensor, options: Any, expand: Literal["all", "new"], threads: int
+    graph: hr.Graph,
+    store: hr.FeatureStore,
+    items: torch.Tensor,
+    options: Any,
+    expand: Literal["all", "new"],
+    threads: int,
 ) -> hr.Loader:
     sampler = hr.ItemSampler(items, batch_size=options.batch_size, shuffle=True)
     # The peers are not asked for edge ids by GraphBolt's loader; PyG's gives them in any case.
@@ -107,7 +112,8 @@ def main() -> None:
     items = seeds_of(0, cached_train(options.shape), options.batch_size * options.batches)
     store = hr.FeatureStore(node={"x": table(graph.num_nodes, width)})
     print(describe_machine(["headrace", "torch", "numpy"]))
-    print(f"graph {options.shape}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {width} float32 a node, generated")
+    sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {width} float32 a node"
+    print(f"graph {options.shape}: {sizes}, generated")
 
     systems = []
     for count in threads:
@@ -131,7 +137,8 @@ def main() -> None:
                 for system in theirs
                 for metric in ("time", "edges", "inputs")
             ]
-        case = f"{options.shape}, batch {options.batch_size}, fanouts {','.join(map(str, options.fanouts))}, {width} float32"
+        fanouts = ",".join(map(str, options.fanouts))
+        case = f"{options.shape}, batch {options.batch_size}, fanouts {fanouts}, {width} float32"
         records = interleave("loader", case, systems, rounds=options.rounds, gains=gains, warm_up=1)
 
     print_table(records)

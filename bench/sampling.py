@@ -190,7 +190,9 @@ def parallel_records(
     }
     systems = [System(name, partial(epoch_of, loader), used) for (name, used), loader in loaders.items()]
     gains = [
-        Gain((name, threads), (serial, 1), metric) for name in (within, beside) for metric in ("time", "edges", "inputs")
+        Gain((name, threads), (serial, 1), metric)
+        for name in (within, beside)
+        for metric in ("time", "edges", "inputs")
     ]
     records = interleave("sampling", f"{count} batches through the loader, {case}", systems, rounds=rounds, gains=gains)
     for loader in loaders.values():

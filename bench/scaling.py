@@ -1,9 +1,9 @@
 """How the cost of a sampled edge grows: with the graph (same skew), the batch, the fan-outs and the threads.
 
-Picking an edge is one random access to the graph, renumbering it one to a table of all vertices. So beside each graph
-stands what random accesses of that footprint cost on this machine: waiting for each, and with many on their way at once.
-Hardware counters are printed as well where the machine gives them. The graphs are made on first use and kept in
-bench/cache: 4.3 bytes an edge.
+Picking an edge is one random access to the graph, renumbering it one to a table of all vertices. So beside each
+graph stands what random accesses of that footprint cost on this machine: waiting for each, and with many on their way
+at once. Hardware counters are printed as well where the machine gives them. The graphs are made on first use and kept
+in bench/cache: 4.3 bytes an edge.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import limits
@@ -49,7 +50,9 @@ class Sampling:
 
     def __init__(self, num_edges: int) -> None:
         folder = cached_large_csc(num_edges)
-        self.indptr, self.indices = (torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("indptr", "indices"))
+        self.indptr, self.indices = (
+            torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("indptr", "indices")
+        )
         self.num_nodes = self.indptr.numel() - 1
         self.sampler = ops.BlockSampler(self.indptr, self.indices)
 
@@ -82,8 +85,8 @@ def waited(following: np.ndarray, _: int) -> Metrics:
 
 def fitting(sizes: Sequence[int], largest: int) -> list[int]:
     """Return the sizes that are wanted and that there is room for, all at once in memory, their files on disk."""
-    with open("/proc/meminfo") as meminfo:
-        free = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in meminfo}["MemAvailable"]
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     CACHE.mkdir(parents=True, exist_ok=True)
     disk = shutil.disk_usage(CACHE).free
     kept = []
@@ -93,7 +96,9 @@ def fitting(sizes: Sequence[int], largest: int) -> list[int]:
         if size > largest:
             print(f"{size:,} edges: left out by --max-edges")
         elif 2.5 * num_bytes(size) > free or written > disk:
-            print(f"{size:,} edges: left out; they take {num_bytes(size) / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
+            print(
+                f"{size:,} edges: left out; they take {num_bytes(size) / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free"
+            )
         else:
             free -= 2 * num_bytes(size)
             disk -= written
@@ -106,10 +111,10 @@ def graph_records(graphs: Mapping[int, Sampling], options: Any) -> list[Record]:
 
     Interleaving graphs round by round would let each find the caches full of another. Growth is a ratio within a turn.
     """
-    turns: list[dict[int, list[Record]]] = []
     chains = {size: limits.chain(min(graph.indices.numel() // 2, options.chain)) for size, graph in graphs.items()}
-    for _ in range(TURNS):
-        turns.append({size: one_graph(size, graph, chains[size], options) for size, graph in graphs.items()})
+    turns = [
+        {size: one_graph(size, graph, chains[size], options) for size, graph in graphs.items()} for _ in range(TURNS)
+    ]
     records = [pooled(same) for size in graphs for same in zip(*(turn[size] for turn in turns), strict=True)]
     return [*records, *growth_records(turns)]
 
@@ -120,7 +125,8 @@ def one_graph(num_edges: int, graph: Sampling, following: np.ndarray, options: A
         run = partial(graph.sampled, options.batch_size, options.fanouts, count)
         systems.append(System(OURS, run, count))
         systems.append(System(OVERLAPPED, partial(graph.overlapped, count), count))
-    case = f"{num_edges:,} edges, {graph.num_nodes:,} nodes, batch {options.batch_size}, fanouts {_joined(options.fanouts)}"
+    drawn = f"batch {options.batch_size}, fanouts {_joined(options.fanouts)}"
+    case = f"{num_edges:,} edges, {graph.num_nodes:,} nodes, {drawn}"
     rounds = max(options.rounds // TURNS, 1)
     return interleave("scaling: graph", case, systems, rounds=rounds, gains=_thread_gains(options.threads))
 
@@ -162,9 +168,7 @@ def setting_records(num_edges: int, graph: Sampling, options: Any) -> list[Recor
     settings += [(options.batch_size, list(fanouts)) for fanouts in ([25, 10], [5, 5, 5], [15, 10, 5], [20, 20, 20])]
     records = []
     for batch_size, fanouts in settings:
-        systems = [
-            System(OURS, partial(graph.sampled, batch_size, fanouts, count), count) for count in options.threads
-        ]
+        systems = [System(OURS, partial(graph.sampled, batch_size, fanouts, count), count) for count in options.threads]
         case = f"batch {batch_size}, fanouts {_joined(fanouts)}, {num_edges:,} edges"
         gains = _thread_gains(options.threads)
         records += interleave("scaling: batch", case, systems, rounds=options.rounds, gains=gains)
