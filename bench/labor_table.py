@@ -55,7 +55,7 @@ def _labor(graph: hr.Graph, fanouts: list[int], importance: Any, items: Any) -> 
     return items.sample_layer_neighbor(graph, fanouts, importance=importance, exact=False, edge_ids=False)
 
 
-def ladies_method(graph: hr.Graph, sizes: Sequence[int], poisson: bool) -> Method:
+def ladies_method(graph: hr.Graph, sizes: Sequence[int], *, poisson: bool) -> Method:
     return lambda items: items.sample_ladies(graph, list(sizes), poisson=poisson, edge_ids=False)
 
 
@@ -110,11 +110,9 @@ def shape_records(name: str, rounds: int, threads: int) -> list[Record]:
     methods = hop_methods(graph)
     target = mean_vertices(methods[LABOR_STAR], train, threads)
     for ladies, poisson in ((LADIES, False), (PLADIES, True)):
-        sizes = fitted_sizes(
-            lambda drawn, poisson=poisson: ladies_method(graph, drawn, poisson), target, train, threads
-        )
+        sizes = fitted_sizes(partial(ladies_method, graph, poisson=poisson), target, train, threads)
         print(f"{name}: {ladies} draws {', '.join(map(str, sizes))} vertices")
-        methods[ladies] = ladies_method(graph, sizes, poisson)
+        methods[ladies] = ladies_method(graph, sizes, poisson=poisson)
     systems = [
         System(method, partial(measured, batches(methods[method], train, 0, threads)), threads)
         for method in (PLADIES, LADIES, LABOR_STAR, LABOR_1, LABOR_0, NS)

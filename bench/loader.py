@@ -117,8 +117,8 @@ def main() -> None:
 
     systems = []
     for count in threads:
-        for name, expand in ((OURS, "all"), (NEW, "new")):
-            loader = our_loader(graph, store, torch.from_numpy(items), options, expand, count)
+        for name in (OURS, NEW):
+            loader = our_loader(graph, store, torch.from_numpy(items), options, "all" if name == OURS else "new", count)
             systems.append(System(name, partial(our_epoch, loader), count))
     settings = {
         "items": items.tolist(),

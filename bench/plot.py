@@ -59,7 +59,7 @@ def _count(records: Sequence[Record], case: tuple[str, str]) -> int:
     return sum((record.bench, record.case) == case for record in records)
 
 
-def _figure(count: int, heights: Sequence[int]) -> tuple[Any, Sequence[Any]]:
+def _figure(count: int, heights: Sequence[int]) -> tuple[Any, list[Any]]:
     if not count:
         raise ValueError("there are no records to draw")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -69,7 +69,7 @@ def _figure(count: int, heights: Sequence[int]) -> tuple[Any, Sequence[Any]]:
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(count, 1, squeeze=False, height_ratios=[height + 2 for height in heights])
-    return figure, panels[:, 0]
+    return figure, list(panels[:, 0])
 
 
 def _save(figure: Any, path: Path) -> None:
