@@ -32,8 +32,8 @@ from harness import (
 from plot import draw_bars
 
 ONE_BUILD = Path(__file__).resolve().parent / "one_build.py"
-OURS = "headrace"
-LIBRARIES = {OURS: "headrace", "SciPy": "scipy", "PyG": "pyg", "DGL": "dgl"}
+OURS, KERNEL = "headrace", "headrace, coo_to_csc alone"
+LIBRARIES = {OURS: "headrace", KERNEL: "kernel", "SciPy": "scipy", "PyG": "pyg", "DGL": "dgl"}
 
 
 def built(python: Path, library: str, folder: Path, dtype: str, shape: Shape, threads: int, _: int) -> Metrics:
@@ -63,7 +63,7 @@ def dtype_records(dtype: str, name: str, threads: list[int], rounds: int) -> lis
         for count in [1] if system == "SciPy" else threads:
             run = partial(built, python, library, folder, dtype, shape, count)
             systems.append(System(system, run, count))
-    peers = [system.key for system in systems if system.name != OURS]
+    peers = [system.key for system in systems if system.name not in (OURS, KERNEL)]
     gains = [
         Gain((OURS, count), peer, metric)
         for count in threads
@@ -71,6 +71,7 @@ def dtype_records(dtype: str, name: str, threads: list[int], rounds: int) -> lis
         for metric in ("time", "peak memory", "edges")
         if peer[1] == count or peer == ("SciPy", 1)
     ]
+    gains += [Gain((KERNEL, count), (OURS, count)) for count in threads]
     gains += [Gain((OURS, count), (OURS, min(threads))) for count in threads if count > min(threads)]
     case = f"{name}, {shape.num_edges:,} edges, {dtype} ids"
     return interleave("build", case, systems, rounds=rounds, gains=gains, warm_up=0)

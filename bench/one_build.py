@@ -19,6 +19,17 @@ import numpy as np
 Build = Callable[[], tuple[Any, Any, Any]]
 
 
+def kernel(src: np.ndarray, dst: np.ndarray, num_nodes: int, threads: int) -> Build:
+    """Convert with the kernel that a graph is built with, without the checks of the class."""
+    from headrace import ops
+
+    def build() -> tuple[Any, Any, Any]:
+        csc = ops.coo_to_csc(src, dst, num_nodes, num_threads=threads)
+        return csc.indptr, csc.indices, csc.edge_ids
+
+    return build
+
+
 def headrace(src: np.ndarray, dst: np.ndarray, num_nodes: int, threads: int) -> Build:
     import headrace as hr
 
@@ -80,7 +91,7 @@ def dgl(src: np.ndarray, dst: np.ndarray, num_nodes: int, threads: int) -> Build
     return build
 
 
-LIBRARIES = {"headrace": headrace, "scipy": scipy, "pyg": pyg, "dgl": dgl}
+LIBRARIES = {"headrace": headrace, "kernel": kernel, "scipy": scipy, "pyg": pyg, "dgl": dgl}
 
 
 def resident(key: str) -> int:

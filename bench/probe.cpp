@@ -10,7 +10,9 @@
 namespace {
 
 constexpr std::int64_t kLine = 64;
-constexpr std::int64_t kAhead = 16;
+// Bytes that are asked for ahead of their use: enough to hide the latency, few enough to be on their way at once.
+constexpr std::int64_t kAhead = 2048;
+constexpr std::int64_t kMostRowsAhead = 32;
 
 template <typename Part>
 void in_parallel(std::int64_t count, int num_threads, Part part) {
@@ -41,10 +43,11 @@ std::int64_t chase(const std::int64_t* next, std::int64_t steps) {
 std::int64_t read_rows(const char* table, std::int64_t row_bytes, const std::int64_t* ids, std::int64_t count,
                        int num_threads) {
   std::atomic<std::int64_t> total{0};
+  const std::int64_t rows_ahead = std::clamp<std::int64_t>(kAhead / row_bytes, 1, kMostRowsAhead);
   in_parallel(count, num_threads, [&](std::int64_t first, std::int64_t last) {
     std::int64_t sum = 0;
     for (std::int64_t i = first; i < last; ++i) {
-      const char* ahead = table + ids[std::min(i + kAhead, last - 1)] * row_bytes;
+      const char* ahead = table + ids[std::min(i + rows_ahead, last - 1)] * row_bytes;
       for (std::int64_t at = 0; at < row_bytes; at += kLine) {
         __builtin_prefetch(ahead + at);
       }

@@ -73,7 +73,7 @@ def test_libraries_convert_to_the_same_graph(bench):
     pairs = random.choice(num_nodes**2, 3000, replace=False)  # SciPy would merge repeated edges
     src, dst = (part.astype(np.int64) for part in np.divmod(pairs, num_nodes))
     threads = torch.get_num_threads()
-    for library in ("headrace", "scipy", "pyg"):
+    for library in ("headrace", "kernel", "scipy", "pyg"):
         indptr, indices, edge_ids = (
             np.asarray(array) for array in one_build.LIBRARIES[library](src, dst, num_nodes, 1)()
         )
