@@ -64,8 +64,9 @@ dgl-test: .venv-dgl/.installed ## run the tests of ops/ and of DGL interoperatio
 bench: .venv/.installed ## run bench/$(BENCH).py; ARGS="--shape products --json result.json" and more
 	env -u PYTHONSAFEPATH .venv/bin/python bench/$(BENCH).py $(ARGS)
 
-# Results are small and are committed with the report. BENCHES="sampling loader" runs and replaces those alone.
-bench-all: .venv/.installed peers ## run all benchmarks (hours) into bench/results, and write bench/RESULTS.md
+# Results are small and are committed with the report that is made of them. BENCHES="sampling loader" runs and replaces
+# those alone.
+bench-all: .venv/.installed peers ## run all benchmarks (half an hour) into bench/results, and write bench/RESULTS.md
 	mkdir -p bench/results
 	set -e; for name in $(BENCHES); do \
 		echo "bench/$$name.py"; \
