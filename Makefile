@@ -68,12 +68,12 @@ bench: .venv/.installed ## run bench/$(BENCH).py; ARGS="--shape products --json 
 # those alone.
 bench-all: .venv/.installed peers ## run all benchmarks (half an hour) into bench/results, and write bench/RESULTS.md
 	mkdir -p bench/results
-	set -e; for name in $(BENCHES); do \
+	status=0; for name in $(BENCHES); do \
 		echo "bench/$$name.py"; \
 		env -u PYTHONSAFEPATH .venv/bin/python bench/$$name.py $(ARGS) --json bench/results/$$name.json \
-			--plot bench/results/$$name.png > bench/results/$$name.txt; \
-	done
-	$(MAKE) bench-report
+			--plot bench/results/$$name.png > bench/results/$$name.txt || status=1; \
+	done; \
+	$(MAKE) bench-report && exit $$status
 
 bench-report: .venv/.installed ## ... write bench/RESULTS.md alone, from the files in bench/results
 	env -u PYTHONSAFEPATH .venv/bin/python bench/report.py
