@@ -9,16 +9,17 @@ export DGLBACKEND := pytorch
 PYTHON ?= python3
 DATA ?=
 BENCH ?= sampling
+BENCHES ?= sampling gather loader build scaling labor_table import_time
 ARGS ?=
 # Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down.
 JOBS ?= 2
 
 NATIVE := CMakeLists.txt $(wildcard ops/native/*)
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
-CLANG_FORMATTED := $(shell find ops cuda tests -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
+CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help demo test lint lint-python lint-native lint-types sanitize dgl-test bench peers peers-graphbolt \
-	peers-torch-sparse wheel sdist sdist-test clean
+.PHONY: help demo test lint lint-python lint-native lint-types sanitize dgl-test bench bench-all bench-report peers \
+	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Builds share build/, whatever -j says.
@@ -62,6 +63,20 @@ dgl-test: .venv-dgl/.installed ## run the tests of ops/ and of DGL interoperatio
 
 bench: .venv/.installed ## run bench/$(BENCH).py; ARGS="--shape products --json result.json" and more
 	env -u PYTHONSAFEPATH .venv/bin/python bench/$(BENCH).py $(ARGS)
+
+# Results are small and are committed with the report that is made of them. BENCHES="sampling loader" runs and replaces
+# those alone.
+bench-all: .venv/.installed peers ## run all benchmarks (half an hour) into bench/results, and write bench/RESULTS.md
+	mkdir -p bench/results
+	status=0; for name in $(BENCHES); do \
+		echo "bench/$$name.py"; \
+		env -u PYTHONSAFEPATH .venv/bin/python bench/$$name.py $(ARGS) --json bench/results/$$name.json \
+			--plot bench/results/$$name.png > bench/results/$$name.txt || status=1; \
+	done; \
+	$(MAKE) bench-report && exit $$status
+
+bench-report: .venv/.installed ## ... write bench/RESULTS.md alone, from the files in bench/results
+	env -u PYTHONSAFEPATH .venv/bin/python bench/report.py
 
 peers: peers-graphbolt peers-torch-sparse ## build the environments of the libraries that bench compares with
 
