@@ -31,11 +31,29 @@ AnyWeights any_weights(nb::handle array) {
   return nb::cast<InArray<double>>(array, false);
 }
 
+// Entries of an AnyIds or an AnyWeights; 0 of none.
+template <class AnyArray>
+std::size_t size(const AnyArray& any) {
+  return std::visit(
+      [](const auto& array) -> std::size_t {
+        if constexpr (std::is_same_v<std::decay_t<decltype(array)>, std::monostate>)
+          return 0;
+        else
+          return array.shape(0);
+      },
+      any);
+}
+
 EdgeWeights view(const AnyWeights& weights) {
   EdgeWeights view;
   if (const auto* narrow = std::get_if<InArray<float>>(&weights)) view.narrow = narrow->data();
   if (const auto* wide = std::get_if<InArray<double>>(&weights)) view.wide = wide->data();
   return view;
+}
+
+Rule rule_of(Rule::Kind kind, std::int64_t fanout) {
+  if (fanout >= Rule::kAll) return {kind, fanout};
+  throw InputError("fanout must be at least 0, or -1 for all in-edges, got " + std::to_string(fanout));
 }
 
 EdgeIds view(const AnyIds& ids) {
@@ -48,7 +66,10 @@ EdgeIds view(const AnyIds& ids) {
 template <class Index>
 HopGraph<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const AnyIds& edge_ids,
                      const AnyWeights& weights) {
-  return {{indptr.data(), indptr.shape(0) - 1, indices.data(), indices.shape(0)}, view(edge_ids), view(weights)};
+  const std::size_t num_edges = indices.shape(0);
+  if (edge_ids.index() != 0) check_length("edge_ids", size(edge_ids), num_edges);
+  if (weights.index() != 0) check_length("weights", size(weights), num_edges);
+  return {{indptr.data(), num_nodes_of(indptr), indices.data(), num_edges}, view(edge_ids), view(weights)};
 }
 
 nb::object optional(Buffer<float>&& weights, bool present) {
@@ -64,7 +85,7 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     const nb::gil_scoped_release release;
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
-    hop = sample_hop(graph, frontier.data(), frontier.shape(0), {kind, fanout}, key, num_threads);
+    hop = sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout), key, num_threads);
   }
   return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
                         to_numpy(std::move(hop.edges)), optional(std::move(hop.weights), hop.has_weights));
@@ -85,16 +106,21 @@ class BoundSampler {
     };
     if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&indices_)) {
       make(*narrow);
+    } else if (const auto* wide = std::get_if<InArray<std::int64_t>>(&indices_)) {
+      make(*wide);
     } else {
-      make(std::get<InArray<std::int64_t>>(indices_));
+      throw GraphError("indices must be an array of int32 or int64, got None");
     }
   }
 
   nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<Rule::Kind>& kinds,
                    const std::vector<std::int64_t>& fanouts, const std::vector<std::uint64_t>& keys, bool expand_new,
                    bool want_edge_ids, int num_threads) {
+    if (fanouts.size() != kinds.size() || keys.size() != kinds.size()) {
+      throw InputError("expected one fanout and one key per kind");
+    }
     std::vector<HopSpec> hops;
-    for (std::size_t i = 0; i < kinds.size(); ++i) hops.push_back({{kinds[i], fanouts.at(i)}, keys.at(i)});
+    for (std::size_t i = 0; i < kinds.size(); ++i) hops.push_back({rule_of(kinds[i], fanouts[i]), keys[i]});
     const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
     return std::visit(
         [&](auto& sampler) {
@@ -159,16 +185,9 @@ void bind_sample(nb::module_& m) {
       "check_weights",
       [](const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {
         const AnyWeights edge_weights = any_weights(weights);
-        const auto num_edges = std::visit(
-            [](const auto& array) -> std::size_t {
-              if constexpr (std::is_same_v<std::decay_t<decltype(array)>, std::monostate>)
-                return 0;
-              else
-                return array.shape(0);
-            },
-            edge_weights);
+        const std::size_t num_edges = size(edge_weights);
         const nb::gil_scoped_release release;
-        check_weights(indptr.data(), indptr.shape(0) - 1, num_edges, view(edge_weights), num_threads);
+        check_weights(indptr.data(), num_nodes_of(indptr), num_edges, view(edge_weights), num_threads);
       },
       "indptr"_a.noconvert(), "weights"_a, "num_threads"_a);
   nb::enum_<Rule::Kind>(m, "RuleKind")
