@@ -71,11 +71,11 @@ def as_numpy(
         message = f"{expected}, got {kind}{list(value.shape)}"
         raise error(message)
     array: NDArray[Any] = value.detach().resolve_neg().numpy() if isinstance(value, torch.Tensor) else value
-    if contiguous:
-        array = np.ascontiguousarray(array)
     # Kernels step by whole elements; records of structured arrays and of files may have other strides and addresses.
-    in_place = array.flags.aligned and array.strides[0] % array.itemsize == 0
-    return array if in_place else np.array(array)
+    # NumPy calls one element contiguous whatever its stride, torch does not.
+    stride, item = array.strides[0], array.itemsize
+    in_place = array.flags.aligned and (stride == item if contiguous else stride % item == 0)
+    return array if in_place else np.array(array, order="C")
 
 
 def as_key(key: int, *, stage: str) -> int:

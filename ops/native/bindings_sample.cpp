@@ -20,7 +20,8 @@ using AnyIds = std::variant<std::monostate, InArray<std::int32_t>, InArray<std::
 AnyIds any_ids(nb::handle array) {
   if (array.is_none()) return {};
   if (InArray<std::int32_t> narrow; nb::try_cast(array, narrow, false)) return narrow;
-  return nb::cast<InArray<std::int64_t>>(array, false);
+  if (InArray<std::int64_t> wide; nb::try_cast(array, wide, false)) return wide;
+  throw nb::type_error("expected a contiguous one-dimensional array of int32 or int64");
 }
 
 using AnyWeights = std::variant<std::monostate, InArray<float>, InArray<double>>;
@@ -28,7 +29,8 @@ using AnyWeights = std::variant<std::monostate, InArray<float>, InArray<double>>
 AnyWeights any_weights(nb::handle array) {
   if (array.is_none()) return {};
   if (InArray<float> narrow; nb::try_cast(array, narrow, false)) return narrow;
-  return nb::cast<InArray<double>>(array, false);
+  if (InArray<double> wide; nb::try_cast(array, wide, false)) return wide;
+  throw nb::type_error("expected a contiguous one-dimensional array of float32 or float64");
 }
 
 // Entries of an AnyIds or an AnyWeights; 0 of none.

@@ -142,6 +142,12 @@ def test_lazy_views_are_read_for_what_they_stand_for():
     assert torch.equal(gather_rows(source.imag, ids), source.imag[ids])
 
 
+def test_one_id_of_a_reversed_array():
+    """Of one element NumPy says that it is contiguous, whatever its stride; torch wants no negative one."""
+    columns = torch.arange(12).reshape(2, 2, 3).transpose(1, 2)  # rows that are not packed
+    assert torch.equal(gather_rows(columns, np.array([1])[::-1]), columns[[1]])
+
+
 def test_refuses_an_output_that_is_no_tensor():
     out: Any = np.zeros((1, 2), np.float32)
     with pytest.raises(FeatureError, match=r"out must be a contiguous CPU tensor torch.float32\[1, 2\], got ndarray"):

@@ -375,9 +375,11 @@ def test_refuses_bad_weights(weights, message, num_threads):
         BlockSampler(INDPTR, INDICES, weights=weights)
 
 
-def test_refuses_weights_whose_sum_overflows():
+@pytest.mark.parametrize("values", [[1e308, 1e308], [1e308, 1.0]], ids=["the sum", "a multiple"])
+def test_refuses_weights_whose_sum_overflows(values):
+    """Importance weights are computed with the sum times the number of edges: it has to be finite as well."""
     with pytest.raises(GraphError, match="in-edges of node 0 sum to infinity"):
-        check_weights(torch.tensor([0, 2]), torch.tensor([1e308, 1e308], dtype=torch.float64))
+        check_weights(torch.tensor([0, 2]), torch.tensor(values, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("num_dst", [1, 2, 4, 5], ids=lambda n: f"{n} times 2**62")
