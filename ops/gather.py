@@ -43,6 +43,8 @@ def gather_rows(source: Array, ids: Array, *, out: torch.Tensor | None = None, n
     """
     stage = "gather_rows"
     rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    if isinstance(source, torch.Tensor) and source.layout == torch.strided:
+        source = source.resolve_conj().resolve_neg()  # lazy views, whose memory is not what they stand for
     shape, row_dtype = _shape_and_dtype(source, stage)
     out = _output(out, (rows.size, *shape[1:]), row_dtype, stage)
     item_bytes = out.element_size()
@@ -97,6 +99,9 @@ def _output(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.dtype
         # From the pool: fresh memory of this size would cost more than the copy into it.
         num_bytes = math.prod(shape) * dtype.itemsize
         return torch.from_numpy(_native.empty(num_bytes)).view(dtype).view(shape)
+    if not isinstance(out, torch.Tensor):
+        message = f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, got {type(out).__name__}"
+        raise FeatureError(message)
     if tuple(out.shape) != shape or out.dtype != dtype or out.device.type != "cpu" or not out.is_contiguous():
         message = (
             f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, "

@@ -166,7 +166,8 @@ def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = No
     Raises
     ------
     GraphError
-        For weights that are negative, infinite or not a number, rows whose sum overflows, another length or dtype.
+        For weights that are negative, infinite or not a number, rows whose sum times their length overflows, another
+        length or dtype.
     """
     stage = "check_weights"
     starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
@@ -265,7 +266,7 @@ class BlockSampler:
             If the sampler meets an inconsistency of the graph.
         """
         stage = "BlockSampler.sample"
-        if not rules or len(rules) != len(keys):
+        if not 0 < len(rules) == len(keys):
             message = f"{stage}: expected at least one rule and one key per rule, got {len(rules)} and {len(keys)}"
             raise InputError(message)
         if expand not in ("all", "new"):

@@ -94,6 +94,9 @@ def weight_sums(
     if not trust_weights:
         check_weights(indptr, weights, num_threads=num_threads)
     starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
+    if starts.size == 0:
+        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
+        raise GraphError(message)
     values = weight_array(weights, int(starts[-1]), stage)
     return WeightSums(torch.from_numpy(_native.sum_rows(starts, values, as_num_threads(num_threads, stage=stage))))
 

@@ -35,7 +35,7 @@ Pair combined(Pair a, Pair b) {
 Pair after(Pair one, std::uint64_t num_draws) {
   Pair state{1.0, 0.0, 0.0, 0.0};
   unsigned bits = 0;
-  while (num_draws >> bits != 0) ++bits;
+  while (bits < 64 && num_draws >> bits != 0) ++bits;
   while (bits-- > 0) {
     state = combined(state, state);
     if ((num_draws >> bits & 1) != 0) state = combined(state, one);
@@ -98,7 +98,8 @@ void sum_inverse_degrees(const CscView<Index>& graph, int power, bool skip_loops
                          "; run check_csc on the graph");
       }
       if (e + static_cast<std::int64_t>(kPrefetchDistance) < static_cast<std::int64_t>(graph.num_edges)) {
-        prefetch_write(sums + graph.indices[e + static_cast<std::int64_t>(kPrefetchDistance)]);
+        const auto next = static_cast<std::uint64_t>(graph.indices[e + static_cast<std::int64_t>(kPrefetchDistance)]);
+        if (next < graph.num_nodes) prefetch_write(sums + next);
       }
       if (!skip_loops || source != v) sums[source] += term;
     }
