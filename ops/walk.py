@@ -91,7 +91,7 @@ def weight_sums(
         For weights that are negative, infinite or not a number, rows whose sum overflows, another length or dtype.
     """
     stage = "weight_sums"
-    if not trust_weights:
+    if trust_weights is not True:  # nothing else is a promise
         check_weights(indptr, weights, num_threads=num_threads)
     starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
     if starts.size == 0:

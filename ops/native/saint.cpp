@@ -108,6 +108,7 @@ void sum_inverse_degrees(const CscView<Index>& graph, int power, bool skip_loops
 
 void draw_by_weight(const double* sums, std::size_t num_weights, std::uint64_t key, std::int64_t* out,
                     std::size_t num_draws, int num_threads) {
+  if (num_draws == 0) return;  // perhaps for there is nothing to draw from
   const double total = sums[num_weights - 1];
   parallel_for(num_threads, tasks_for(num_draws), [&](std::size_t task) {
     const std::size_t end = std::min(num_draws, (task + 1) * kDrawsPerTask);

@@ -56,8 +56,8 @@ def _entries() -> dict[str, object]:
     # Warnings about wrong arguments (complex to real) are no findings.
     warnings.simplefilter("ignore")
     # In the child: what the parent has not loaded cannot stand in the way of the fork.
-    parts = {part: importlib.import_module(f"fuzz.{part}").ENTRIES for part in ("native", "public")}
-    return {f"{part}.{name}": entry for part, entries in parts.items() for name, entry in entries.items()}
+    entries: dict[str, object] = importlib.import_module("fuzz.table").ENTRIES
+    return entries
 
 
 def _repeat(seed: int, call: str) -> int:

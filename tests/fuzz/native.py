@@ -23,6 +23,11 @@ def fanout(draw: Draw) -> Any:
     return draw.integer(-1, MAX_EDGES + 5)
 
 
+def rounds(draw: Draw) -> int:
+    """Rounds of importance, rarely none; 2**62 of them would be honest work."""
+    return draw.one_of(0, -2) if draw.chance(0.05) else draw.one_of(-1, 1, 2, 3)
+
+
 # --- randomness -------------------------------------------------------------------------------------------------------
 
 
@@ -127,6 +132,7 @@ def _hop_arguments(draw: Draw) -> list[Any]:
         frontier,
         draw.one_of(*KINDS),
         fanout(draw),
+        rounds(draw),
         draw.key(),
         weights,
         draw.threads(),
@@ -151,7 +157,7 @@ def check_hop(
 
 
 def _check_native_hop(arguments: list[Any], answer: Any) -> None:
-    indptr, indices, frontier, _, _, _, weights, _ = arguments
+    indptr, indices, frontier, _, _, _, _, weights, _ = arguments
     check_hop(indptr, indices, frontier, weights, answer)
 
 
@@ -175,6 +181,7 @@ def _fused_arguments(draw: Draw) -> list[Any]:
         draw.unique_ids(graph.num_nodes),
         [draw.one_of(*KINDS) for _ in range(hops)],
         [fanout(draw) for _ in range(hops)],
+        [rounds(draw) for _ in range(hops)],
         [draw.key() for _ in range(hops)],
         draw.chance(0.5),
         draw.chance(0.8),
@@ -291,14 +298,14 @@ ENTRIES = {
     "compact": Entry(
         _native.compact, _compact_arguments, lambda given, answer: check_compact(*given, *answer), aligned=True
     ),
-    "sample_hop": Entry(_native.sample_hop, _hop_arguments, _check_native_hop, frozenset({4, 7}), aligned=True),
+    "sample_hop": Entry(_native.sample_hop, _hop_arguments, _check_native_hop, frozenset({4, 5, 8}), aligned=True),
     "FusedSampler.__init__": Entry(
         _native.FusedSampler,
         lambda draw: _fused_arguments(draw)[:5],
         lambda given, answer: None,
         aligned=True,
     ),
-    "FusedSampler.sample": Entry(_fused, _fused_arguments, _check_fused, frozenset({7, 11}), aligned=True),
+    "FusedSampler.sample": Entry(_fused, _fused_arguments, _check_fused, frozenset({7, 8, 12}), aligned=True),
     "has": Entry(_native.has, _has_arguments, lambda given, answer: None),
     "labor_scan": Entry(_native.labor_scan, _scan_arguments, _check_scan, frozenset({4}), aligned=True),
     "empty": Entry(_native.empty, lambda draw: [_small_or_impossible(draw)], _check_empty, frozenset({0})),

@@ -27,15 +27,24 @@ DTYPES = ("?", "u1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", ">f4", "O"
 def rule(draw: Draw) -> ops.Rule:
     """Any rule, rarely of a fan-out that memory cannot hold."""
     fanout = 1 << 62 if draw.chance(0.05) else draw.integer(-1, MAX_EDGES + 5)
-    return draw.one_of(ops.NeighborRule, ops.LaborRule)(fanout, draw.chance(0.5))
+    kind = draw.one_of(ops.NeighborRule, ops.LaborRule, ops.LadiesRule, ops.LaborImportanceRule)
+    return kind(fanout, rounds(draw) if kind is ops.LaborImportanceRule else draw.chance(0.5))
 
 
-def _rule_of(kind: Any, fanout: Any, flag: Any) -> ops.Rule:
-    return {"neighbor": ops.NeighborRule, "labor": ops.LaborRule}[kind](fanout, flag)
+def rounds(draw: Draw) -> Any:
+    """Rounds of importance; 2**62 of them would be honest work."""
+    return draw.one_of("*", 1, 2, 3)
 
 
 def _check_rule(arguments: list[Any], answer: Any) -> None:
-    assert answer.fanout == arguments[1]
+    assert (answer.size if isinstance(answer, ops.LadiesRule) else answer.fanout) == arguments[0]
+
+
+def _rule_entry(kind: Any) -> Entry:
+    def arguments(draw: Draw) -> list[Any]:
+        return [draw.integer(-2, 9), rounds(draw) if kind is ops.LaborImportanceRule else draw.chance(0.5)]
+
+    return Entry(kind, arguments, _check_rule)
 
 
 def _hop(indptr: Any, indices: Any, frontier: Any, one: Any, key: Any, weights: Any, num_threads: Any) -> ops.Hop:
@@ -145,12 +154,10 @@ def _range_arguments(draw: Draw) -> list[Any]:
 
 
 ENTRIES = {
-    "NeighborRule": Entry(
-        _rule_of, lambda draw: ["neighbor", draw.integer(-2, 9), draw.chance(0.5)], _check_rule, frozenset({0})
-    ),
-    "LaborRule": Entry(
-        _rule_of, lambda draw: ["labor", draw.integer(-2, 9), draw.chance(0.5)], _check_rule, frozenset({0})
-    ),
+    "NeighborRule": _rule_entry(ops.NeighborRule),
+    "LaborRule": _rule_entry(ops.LaborRule),
+    "LaborImportanceRule": _rule_entry(ops.LaborImportanceRule),
+    "LadiesRule": _rule_entry(ops.LadiesRule),
     "BlockSampler": Entry(_sampler, _sampler_arguments, _check_sampler),
     "check_csc": Entry(
         lambda indptr, indices, num_nodes, num_threads: ops.check_csc(

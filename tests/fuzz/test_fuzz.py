@@ -11,13 +11,9 @@ import pytest
 
 from headrace import ops
 
-from fuzz import native, public
+from fuzz.table import ENTRIES, NATIVE, PUBLIC
 
 STUB = ast.parse((Path(ops.__file__).parent / "_native.pyi").read_text(encoding="utf-8"))
-ENTRIES = {
-    **{f"native.{name}": entry for name, entry in native.ENTRIES.items()},
-    **{f"public.{name}": entry for name, entry in public.ENTRIES.items()},
-}
 NEVER_REFUSE = {"native.empty", "native.has"}  # one in ten calls asks for too much, resp. any value of an enum is right
 
 
@@ -31,13 +27,14 @@ def functions_of(stub):
 
 
 def test_every_native_function_has_an_entry():
-    assert set(functions_of(STUB)) == set(native.ENTRIES)
+    assert set(functions_of(STUB)) == set(NATIVE)
 
 
 def test_every_public_function_has_an_entry():
     """Of the classes those that check their arguments; the others only carry results."""
     functions = {name for name in ops.__all__ if inspect.isfunction(getattr(ops, name))}
-    assert functions | {"BlockSampler", "NeighborRule", "LaborRule"} == set(public.ENTRIES)
+    rules = {"NeighborRule", "LaborRule", "LaborImportanceRule", "LadiesRule"}
+    assert functions | rules | {"BlockSampler"} == set(PUBLIC)
 
 
 @pytest.mark.parametrize("name", ENTRIES)
