@@ -227,8 +227,8 @@ def pick_weighted(vertex: int, row: NDArray[np.float64], fanout: int, key: int, 
     """Offsets that a NeighborRule picks by the weights of a row.
 
     Draw i takes words 2i and 2i + 1 of the destination's stream and falls on the first edge whose running sum of
-    weights exceeds u * total. Without replacement draws that fall on an edge already picked do not count, and behind the last
-    draw the other edges race: edge i, with the i-th pair of words that follow, arrives at -ln(u) / weight.
+    weights exceeds u * total. Without replacement draws that fall on an edge already picked do not count, and behind
+    the last draw the other edges race: edge i, with the i-th pair of words that follow, arrives at -ln(u) / weight.
     """
     positive = [i for i in range(len(row)) if row[i] > 0]
     if fanout == -1 or (len(row) <= fanout and not replace):

@@ -318,7 +318,9 @@ def subgraph_weights(
 
 def _check_kind(value: object, name: str, kinds: tuple[type, ...], stage: str) -> None:
     if not isinstance(value, kinds):
-        message = f"{stage}: {name} must be a {' or '.join(kind.__name__ for kind in kinds)}, got {type(value).__name__}"
+        message = (
+            f"{stage}: {name} must be a {' or '.join(kind.__name__ for kind in kinds)}, got {type(value).__name__}"
+        )
         raise InputError(message)
 
 

@@ -71,7 +71,7 @@ def _ladies_arguments(draw: Draw) -> list[Any]:
     return [graph.indptr, graph.indices, frontier, size, poisson, draw.key(), weights, draw.threads()]
 
 
-def check_ladies(given: tuple[Any, ...], size: int, poisson: bool, drawn: tuple[Any, Any, Any, Any]) -> None:  # noqa: FBT001  # an argument of the call
+def check_ladies(given: tuple[Any, ...], size: int, poisson: bool, drawn: tuple[Any, Any, Any, Any]) -> None:
     """Scores and probabilities of the candidates; exactly `size` of them drawn, but for Poisson."""
     indptr, indices, frontier, weights = given
     candidates, scores, probabilities, is_drawn = map(values, drawn)
@@ -219,7 +219,7 @@ def _check_inverse(arguments: list[Any], answer: Any) -> None:
     for vertex in range(len(expected)):
         sources = in_neighbors(indptr, indices, vertex)
         kept = sources[sources != vertex] if skip_loops else sources
-        np.add.at(expected, kept, float(max(len(sources), 1)) ** (-2 if power == 2 else -1))  # noqa: PLR2004
+        np.add.at(expected, kept, float(max(len(sources), 1)) ** (-2 if power == 2 else -1))
     assert np.allclose(answer, expected)
 
 
@@ -260,7 +260,8 @@ def _check_weights(arguments: list[Any], answer: Any) -> None:
     indptr, indices, touch, degrees, num_draws, num_rows, _ = arguments
     assert len(answer) == len(values(indices))
     check_rows(indptr, len(values(degrees)), len(answer))
-    if ((values(touch) > 0) & (values(touch) <= 1)).all() and (values(degrees) > 0).all() and num_draws and not num_rows:
+    sound = ((values(touch) > 0) & (values(touch) <= 1)).all() and (values(degrees) > 0).all()
+    if sound and num_draws and not num_rows:
         assert (np.asarray(answer) > 0).all()
 
 
@@ -329,9 +330,7 @@ ENTRIES = {
         frozenset({1, 3}),
         aligned=True,
     ),
-    "draw_edges": Entry(
-        _native.draw_edges, _draw_edges_arguments, _check_draw_edges, frozenset({3, 5}), aligned=True
-    ),
+    "draw_edges": Entry(_native.draw_edges, _draw_edges_arguments, _check_draw_edges, frozenset({3, 5}), aligned=True),
     "saint_weights": Entry(_native.saint_weights, _weights_arguments, _check_weights, frozenset({6}), aligned=True),
     "scatter_add_float32": _scatter_entry("scatter_add_float32", np.float32),
     "scatter_add_float64": _scatter_entry("scatter_add_float64", np.float64),

@@ -180,7 +180,9 @@ def law(draw: Draw, graph: Graph, kinds: tuple[str, ...]) -> Any:
     """The law of the graph, or one made by hand of whatever."""
     kind = draw.one_of(*kinds)
     try:
-        made = ops.node_law(graph.indptr, graph.indices) if kind == "node" else ops.edge_law(graph.indptr, graph.indices)
+        made = (
+            ops.node_law(graph.indptr, graph.indices) if kind == "node" else ops.edge_law(graph.indptr, graph.indices)
+        )
     except REFUSALS:
         made = ops.NodeLaw(*[torch.ones(graph.num_nodes, dtype=torch.float64)] * 2)
         if kind == "edge":
@@ -315,9 +317,7 @@ def _check_gather(arguments: list[Any], answer: Any) -> None:
 ENTRIES = {
     "labor_importance": Entry(_labor, _labor_arguments, _check_labor),
     "draw_ladies": Entry(_ladies, _ladies_arguments, _check_ladies),
-    "weight_sums": Entry(
-        _sums, _sums_arguments, lambda given, answer: check_sums(given[0], given[1], answer.sums)
-    ),
+    "weight_sums": Entry(_sums, _sums_arguments, lambda given, answer: check_sums(given[0], given[1], answer.sums)),
     "random_walk": Entry(_walk, _walk_arguments, _check_walk, frozenset({3})),  # 2**31 - 1 steps are honest work
     "pinsage_neighbors": Entry(_pinsage, _pinsage_arguments, _check_pinsage, frozenset({4, 5})),
     "node_law": Entry(ops.node_law, _graph_arguments, _check_node_law),

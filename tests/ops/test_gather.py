@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import FeatureError, gather_rows
+from headrace.ops import FeatureError, InputError, gather_rows
 
 from strategies import thread_counts
 
@@ -146,6 +146,18 @@ def test_one_id_of_a_reversed_array():
     """Of one element NumPy says that it is contiguous, whatever its stride; torch wants no negative one."""
     columns = torch.arange(12).reshape(2, 2, 3).transpose(1, 2)  # rows that are not packed
     assert torch.equal(gather_rows(columns, np.array([1])[::-1]), columns[[1]])
+
+
+def test_refuses_an_output_that_is_a_lazy_view():
+    """Of one element torch says that it is contiguous; what is written there would be read with the other sign."""
+    out = torch.zeros(1, 1, dtype=torch.complex64).conj().imag
+    with pytest.raises(FeatureError, match="no lazy view: False"):
+        gather_rows(torch.ones(3, 1), torch.tensor([0]), out=out)
+
+
+def test_refuses_threads_that_rows_of_strides_would_not_use():
+    with pytest.raises(InputError, match="num_threads must be"):
+        gather_rows(torch.zeros(2, 2, 3).transpose(1, 2), torch.tensor([0]), num_threads=-2)
 
 
 def test_refuses_an_output_that_is_no_tensor():
