@@ -284,9 +284,7 @@ def test_damaged_graphs_never_read_foreign_memory(bad, rule):
         sample_hop(torch.tensor([0, 5, 4, 4]), indices, torch.arange(2), rule, 0)
 
 
-@pytest.mark.parametrize(
-    ("fanout", "rounds", "message"), [(-2, 1, "fanout"), (3, 0, "rounds"), (3, -2, "rounds")]
-)
+@pytest.mark.parametrize(("fanout", "rounds", "message"), [(-2, 1, "fanout"), (3, 0, "rounds"), (3, -2, "rounds")])
 def test_the_compiled_module_refuses_what_is_no_rule(fanout, rounds, message):
     """0 rounds would do one, and other negative fan-outs would be huge ones."""
     graph = np.array([0, 1]), np.array([0])
