@@ -223,7 +223,7 @@ class BlockSampler:
                 raise GraphError(message)
         values = None
         if weights is not None:
-            if not trust_weights:
+            if trust_weights is not True:  # nothing else is a promise
                 check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
         self._native = _native.FusedSampler(starts, sources, ids, values)
