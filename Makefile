@@ -9,16 +9,19 @@ export DGLBACKEND := pytorch
 PYTHON ?= python3
 DATA ?=
 BENCH ?= sampling
+BENCHES ?= sampling gather loader build scaling labor_table import_time
 ARGS ?=
 # Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down.
 JOBS ?= 2
+SECONDS_ ?= 600
+SEED ?= 0
 
 NATIVE := CMakeLists.txt $(wildcard ops/native/*)
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
-CLANG_FORMATTED := $(shell find ops cuda tests -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
+CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help demo test lint lint-python lint-native lint-types sanitize dgl-test bench peers peers-graphbolt \
-	peers-torch-sparse wheel sdist sdist-test clean
+.PHONY: help demo test lint lint-python lint-native lint-types sanitize fuzz dgl-test bench bench-all bench-report peers \
+	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Builds share build/, whatever -j says.
@@ -51,17 +54,36 @@ lint-types: .venv-wheel/.installed
 		--check-untyped-defs examples bench
 
 # The runtimes come first in the process, and libstdc++ before torch brings it, so that its exceptions are intercepted.
-# CPython keeps memory until exit on purpose: no leak check.
-sanitize: .venv-sanitize/.installed ## run the tests of ops/ on a build with AddressSanitizer and UBSan
-	LD_PRELOAD="$$(for library in asan ubsan stdc++; do g++ -print-file-name=lib$$library.so; done | tr '\n' ' ')" \
-	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-		.venv-sanitize/bin/python -m pytest -n $(JOBS) -m "not uninstrumented" tests/ops $(ARGS)
+# CPython keeps memory until exit on purpose: no leak check. More memory than there is is refused, not a finding.
+SANITIZED = LD_PRELOAD="$$(for library in asan ubsan stdc++; do g++ -print-file-name=lib$$library.so; done | tr '\n' ' ')" \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+
+sanitize: .venv-sanitize/.installed ## run the tests of ops/ and a short fuzz on a build with AddressSanitizer and UBSan
+	$(SANITIZED) .venv-sanitize/bin/python -m pytest -n $(JOBS) -m "not uninstrumented" tests/ops tests/fuzz $(ARGS)
+	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds 20
+
+fuzz: .venv-sanitize/.installed ## call the native entry points with hostile arguments for SECONDS_=600 from SEED=0
+	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds $(SECONDS_) --seed $(SEED)
 
 dgl-test: .venv-dgl/.installed ## run the tests of ops/ and of DGL interoperation on the same wheel under torch 2.2.1
 	.venv-dgl/bin/pytest tests/ops tests/dgl $(ARGS)
 
 bench: .venv/.installed ## run bench/$(BENCH).py; ARGS="--shape products --json result.json" and more
 	env -u PYTHONSAFEPATH .venv/bin/python bench/$(BENCH).py $(ARGS)
+
+# Results are small and are committed with the report that is made of them. BENCHES="sampling loader" runs and replaces
+# those alone.
+bench-all: .venv/.installed peers ## run all benchmarks (half an hour) into bench/results, and write bench/RESULTS.md
+	mkdir -p bench/results
+	status=0; for name in $(BENCHES); do \
+		echo "bench/$$name.py"; \
+		env -u PYTHONSAFEPATH .venv/bin/python bench/$$name.py $(ARGS) --json bench/results/$$name.json \
+			--plot bench/results/$$name.png > bench/results/$$name.txt || status=1; \
+	done; \
+	$(MAKE) bench-report && exit $$status
+
+bench-report: .venv/.installed ## ... write bench/RESULTS.md alone, from the files in bench/results
+	env -u PYTHONSAFEPATH .venv/bin/python bench/report.py
 
 peers: peers-graphbolt peers-torch-sparse ## build the environments of the libraries that bench compares with
 

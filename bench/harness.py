@@ -1,7 +1,7 @@
 """Time systems side by side: interleaved rounds, medians with their spread, records that can be kept.
 
 On a shared machine medians drift by a fifth within minutes. So every round runs every system once, in rotating order,
-and only numbers of the same run are compared.
+and only numbers of the same run are compared: a ratio is taken round by round, and its median is reported.
 """
 
 from __future__ import annotations
@@ -21,10 +21,20 @@ WARM_UP_ROUNDS = 2
 UNITS = {
     "time": "ms",
     "edge rate": "M edges/s",
+    "edge cost": "ns/edge",
     "row rate": "GB/s",
+    "access time": "ns",
+    "batch rate": "batches/s",
+    "peak memory": "GB",
+    "peak in arrays": "int64[|E|]",
     "edges": "edges",
     "inputs": "rows",
+    **dict.fromkeys(("|V3|", "|E2|", "|V2|", "|E1|", "|V1|", "|E0|"), "thousand"),
 }
+# Of the others, more is better.
+COSTS = {"time", "edge cost", "access time", "peak memory", "peak in arrays"}
+
+Metrics = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -43,13 +53,53 @@ class Record:
     threads: int
 
 
+@dataclass(frozen=True)
+class System:
+    """What is measured: `run` takes the round's number, derives its input from it, runs once and returns metrics.
+
+    The metrics are keys of `UNITS`. A system times itself, so that preparing the input is not counted.
+    """
+
+    name: str
+    run: Callable[[int], Metrics]
+    threads: int = 1
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.name, self.threads
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How many times better one system is than another, both named by (name, threads).
+
+    For a cost, such as a time, it is the other's over its own; for a rate its own over the other's. For counts it is
+    its own over the other's as well, and 1 says that both did the same work.
+    """
+
+    system: tuple[str, int]
+    over: tuple[str, int]
+    metric: str = "time"
+
+    def of(self, own: float, other: float) -> float:
+        return other / own if self.metric in COSTS else own / other
+
+    @property
+    def name(self) -> str:
+        (name, threads), (other, least) = self.system, self.over
+        if name == other:
+            return f"{name}, {threads} threads over {least}"
+        return f"{name} over {other}" if threads == least else f"{name} over {other} on {least}"
+
+
 def interleave(
     bench: str,
     case: str,
-    systems: Mapping[str, Callable[[int], Mapping[str, float]]],
+    systems: Sequence[System],
     *,
     rounds: int,
-    threads: int,
+    gains: Iterable[Gain] = (),
+    warm_up: int = WARM_UP_ROUNDS,
 ) -> list[Record]:
     """Run every system once a round and summarise what they measured.
 
@@ -57,38 +107,57 @@ def interleave(
     ----------
     bench, case : str
         Where the records belong.
-    systems : mapping of str to callable
-        Each takes the round's number, from which it derives its input, runs once and returns metrics (keys of `UNITS`).
-        It times itself, so that preparing the input is not counted.
+    systems : sequence of System
+        Their order rotates from round to round.
     rounds : int
-        Rounds that count; `WARM_UP_ROUNDS` come before.
-    threads : int
-        Recorded; the systems have been told.
+        Rounds that count; `warm_up` come before.
+    gains : iterable of Gain
+        Ratios to record, of systems that are there; those that name others are left out (a peer that is not installed).
     """
-    names = list(systems)
-    measured: dict[tuple[str, str], list[float]] = {}
-    for number in range(-WARM_UP_ROUNDS, rounds):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            metrics = systems[name](number + WARM_UP_ROUNDS)
+    measured: dict[tuple[str, int], list[Metrics]] = {system.key: [] for system in systems}
+    if len(measured) < len(systems):
+        raise ValueError(f"{case}: expected systems of different (name, threads), got {[s.key for s in systems]}")
+    for number in range(-warm_up, rounds):
+        first = number % len(systems)
+        for system in [*systems[first:], *systems[:first]]:
+            metrics = system.run(number + warm_up)
             if number >= 0:
-                for metric, value in metrics.items():
-                    measured.setdefault((name, metric), []).append(value)
-    return [
-        Record(
-            bench,
-            case,
-            name,
-            metric,
-            UNITS[metric],
-            statistics.median(values),
-            min(values),
-            max(values),
-            rounds,
-            threads,
-        )
-        for (name, metric), values in measured.items()
+                measured[system.key].append(metrics)
+    records = [
+        summarised(bench, case, system.name, metric, UNITS[metric], [taken[metric] for taken in runs], system.threads)
+        for system, runs in ((system, measured[system.key]) for system in systems)
+        for metric in runs[0]
     ]
+    for gain in gains:
+        if gain.system in measured and gain.over in measured:
+            pairs = zip(measured[gain.system], measured[gain.over], strict=True)
+            values = [gain.of(own[gain.metric], other[gain.metric]) for own, other in pairs]
+            records.append(summarised(bench, case, gain.name, f"{gain.metric} gain", "×", values, gain.system[1]))
+    return records
+
+
+def summarised(
+    bench: str, case: str, system: str, metric: str, unit: str, values: Sequence[float], threads: int
+) -> Record:
+    """Return the record of some rounds' values."""
+    middle = statistics.median(values)
+    return Record(bench, case, system, metric, unit, middle, min(values), max(values), len(values), threads)
+
+
+def check_same_work(records: Iterable[Record], tolerance: float) -> None:
+    """Refuse comparisons of systems that did not do the same work: all gains of counts must be 1.
+
+    Raises
+    ------
+    ValueError
+        Naming the case and the systems whose counts differ by more than `tolerance`.
+    """
+    for record in records:
+        if record.metric in ("edges gain", "inputs gain") and abs(record.median - 1) > tolerance:
+            raise ValueError(
+                f"{record.bench}, {record.case}: expected equal work, got {record.median:.3f} times the "
+                f"{record.metric.split()[0]} in {record.system}; their times cannot be compared"
+            )
 
 
 def describe_machine(packages: Iterable[str]) -> str:
@@ -109,25 +178,38 @@ def print_table(records: Sequence[Record]) -> None:
     """Print one line a case, system and metric: the median, then the range."""
     case = None
     for record in records:
-        if (record.case, record.threads) != case:
-            case = (record.case, record.threads)
-            plural = "s" if record.threads > 1 else ""
-            print(f"\n{record.bench}: {record.case}, {record.threads} thread{plural}, {record.n} rounds")
+        if (record.bench, record.case) != case:
+            case = (record.bench, record.case)
+            print(f"\n{record.bench}: {record.case}, {record.n} rounds")
         print(
-            f"  {record.system:<20} {record.metric:<10} {record.median:>14,.2f} {record.unit:<10}"
-            f" ({record.min:,.2f} to {record.max:,.2f})"
+            f"  {record.system:<36} {record.threads} thread{'s' if record.threads > 1 else ' '} {record.metric:<16}"
+            f" {record.median:>14,.2f} {record.unit:<10} ({record.min:,.2f} to {record.max:,.2f})"
         )
 
 
-def arguments(description: str) -> argparse.ArgumentParser:
+def arguments(description: str, *, rounds: int = 15) -> argparse.ArgumentParser:
     """Return a parser with the options that every benchmark has."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--rounds", type=int, default=15, help="rounds that count (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=rounds, help="rounds that count (default: %(default)s)")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the records to PATH as well")
+    parser.add_argument("--plot", type=Path, metavar="PATH", help="draw them into PATH, a .png or .svg")
     return parser
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """Add the option of which numbers of threads to measure, all in one run."""
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=sorted({1, cores}), help="measured in one run (default: 1 and all)"
+    )
 
 
 def write_json(path: Path | None, records: Sequence[Record]) -> None:
     """Write the records as a JSON list, if a path was given."""
     if path is not None:
         path.write_text(json.dumps([asdict(record) for record in records], indent=1) + "\n")
+
+
+def read_json(path: Path) -> list[Record]:
+    """Return the records that `write_json` wrote."""
+    return [Record(**fields) for fields in json.loads(path.read_text())]

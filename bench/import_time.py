@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
 
-from harness import arguments, describe_machine, interleave, print_table, write_json
+from harness import Metrics, System, arguments, describe_machine, interleave, print_table, write_json
+from plot import draw_bars
 
 BUDGET_MS = 50.0
 PROGRAM = """
@@ -18,7 +18,7 @@ print(time.perf_counter() - started)
 """
 
 
-def import_headrace(_: int) -> Mapping[str, float]:
+def import_headrace(_: int) -> Metrics:
     result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     return {"time": float(result.stdout) * 1e3}
 
@@ -26,9 +26,11 @@ def import_headrace(_: int) -> Mapping[str, float]:
 def main() -> int:
     options = arguments(__doc__ or "").parse_args()
     print(describe_machine(["headrace", "torch"]))
-    records = interleave("import", "after torch", {"headrace": import_headrace}, rounds=options.rounds, threads=1)
+    system = System("headrace", import_headrace)
+    records = interleave("import", "after torch", [system], rounds=options.rounds)
     print_table(records)
     write_json(options.json, records)
+    draw_bars(options.plot, records, "time")
     median = records[0].median
     print(f"\n{'within' if median < BUDGET_MS else 'OVER'} the budget of {BUDGET_MS:.0f} ms")
     return int(median >= BUDGET_MS)

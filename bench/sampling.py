@@ -1,145 +1,241 @@
-"""Sampling and gathering: headrace's kernels beside GraphBolt's samplers and torch.index_select.
+"""Sampling: headrace's kernels beside GraphBolt's samplers and torch-sparse's, on one thread and on more in one run.
 
-GraphBolt is measured when `make peers-graphbolt` has built its environment.
+GraphBolt's rule for the next hop is ours of ``expand="all"``, torch-sparse's that of ``expand="new"``; each is compared
+with the same rule of ours. Peers are measured when `make peers` has built their environments.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
-from graphs import SHAPES, cached_csc
-from harness import Record, arguments, describe_machine, interleave, print_table, write_json
+from environments import GRAPHBOLT, TORCH_SPARSE, open_peers
+from graphs import SHAPES, cached_csc, cached_train, cached_weights, seeds_of
+from harness import (
+    Gain,
+    Metrics,
+    Record,
+    System,
+    add_threads,
+    arguments,
+    check_same_work,
+    describe_machine,
+    interleave,
+    print_table,
+    write_json,
+)
+from numpy.typing import NDArray
+from plot import draw_bars
 from worker import Worker
 
+import headrace as hr
 from headrace import ops
 
-BENCH = Path(__file__).resolve().parent
-GRAPHBOLT = BENCH.parent / ".venv-dgl/bin/python"
+OURS = "headrace"
+NEW = 'headrace, expand="new"'
+WEIGHTED = "headrace, weighted"
 RULES: dict[str, Callable[[int], ops.Rule]] = {"neighbor": ops.NeighborRule, "labor": ops.LaborRule}
 
-System = Callable[[int], Mapping[str, float]]
+
+@dataclass(frozen=True)
+class Batches:
+    """What every system samples: the seeds of a round, and the fan-outs."""
+
+    train: NDArray[np.int64]
+    batch_size: int
+    fanouts: list[int]
+
+    def seeds(self, number: int) -> NDArray[np.int64]:
+        return seeds_of(number, self.train, self.batch_size)
 
 
-def seeds_of(number: int, num_nodes: int, batch_size: int) -> np.ndarray:
-    """Return the unique seeds of a round, the same for every system."""
-    return np.random.default_rng([1, number]).choice(num_nodes, batch_size, replace=False)
-
-
-def sampling_metrics(seconds: float, edges: float, inputs: float) -> dict[str, float]:
+def sampling_metrics(seconds: float, edges: float, inputs: float) -> Metrics:
     return {"time": seconds * 1e3, "edge rate": edges / seconds / 1e6, "edges": edges, "inputs": inputs}
 
 
-def headrace_samples(
+def ours(
     number: int,
     *,
     sampler: ops.BlockSampler,
     rule: str,
-    num_nodes: int,
-    batch_size: int,
-    fanouts: list[int],
+    batches: Batches,
     threads: int,
-) -> Mapping[str, float]:
-    seeds = torch.from_numpy(seeds_of(number, num_nodes, batch_size))
-    rules = [RULES[rule](fanout) for fanout in fanouts]
+    expand: Literal["all", "new"] = "all",
+) -> Metrics:
+    seeds = torch.from_numpy(batches.seeds(number))
+    rules = [RULES[rule](fanout) for fanout in batches.fanouts]
     started = time.perf_counter()
-    # GraphBolt is not asked for edge ids either.
-    keys = [ops.stream_key(0, 0, number, layer, ops.rng.NEIGHBOR) for layer in range(len(fanouts))]
-    sampled = sampler.sample(seeds, rules, keys, edge_ids=False, num_threads=threads)
+    # The peers are not asked for edge ids either.
+    keys = [ops.stream_key(0, 0, number, layer, ops.rng.NEIGHBOR) for layer in range(len(rules))]
+    sampled = sampler.sample(seeds, rules, keys, expand=expand, edge_ids=False, num_threads=threads)
     return sampling_metrics(time.perf_counter() - started, sum(sampled.num_sampled_edges), sampled.n_id.numel())
 
 
-def graphbolt_samples(
-    number: int, *, peer: Worker, rule: str, num_nodes: int, batch_size: int, fanouts: list[int], threads: int
-) -> Mapping[str, float]:
-    seeds = seeds_of(number, num_nodes, batch_size).tolist()
-    return sampling_metrics(**peer.call("sample", rule=rule, seeds=seeds, fanouts=fanouts, threads=threads))
+def graphbolts(number: int, *, peer: Worker, rule: str, batches: Batches, threads: int) -> Metrics:
+    answer = peer.call(
+        "sample", rule=rule, seeds=batches.seeds(number).tolist(), fanouts=batches.fanouts, threads=threads
+    )
+    return sampling_metrics(**answer)
 
 
-Gather = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
+def torch_sparses(number: int, *, peer: Worker, batches: Batches, threads: int) -> Metrics:
+    answer = peer.call("sample", seeds=batches.seeds(number).tolist(), fanouts=batches.fanouts, threads=threads)
+    return sampling_metrics(**answer)
 
 
-def headrace_gather(x: torch.Tensor, threads: int, ids: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
-    return ops.gather_rows(x, ids, out=out, num_threads=threads)
-
-
-def torch_gather(x: torch.Tensor, ids: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
-    return torch.index_select(x, 0, ids, out=out)
-
-
-def gathers(
-    number: int, *, gather: Gather, batches: list[torch.Tensor], out: torch.Tensor | None
-) -> Mapping[str, float]:
-    ids = batches[number % len(batches)]
-    into = None if out is None else out[: ids.numel()]
+def epoch_of(loader: hr.Loader, number: int) -> Metrics:
+    loader.set_epoch(number)
+    edges = inputs = 0
     started = time.perf_counter()
-    rows = gather(ids, into)
-    seconds = time.perf_counter() - started
-    num_bytes = rows.numel() * rows.element_size()
-    return {"time": seconds * 1e3, "row rate": num_bytes / seconds / 1e9, "inputs": ids.numel()}
+    for batch in loader:
+        edges += sum(batch.num_sampled_edges)
+        inputs += batch.n_id.numel()
+    return sampling_metrics(time.perf_counter() - started, edges, inputs)
+
+
+def more_threads(name: str, threads: list[int]) -> list[Gain]:
+    """Return the gains of each number of threads over the smallest."""
+    least = min(threads)
+    return [Gain((name, count), (name, least)) for count in threads if count != least]
+
+
+def against(system: str, peer: str, threads: list[int], *, rate: bool = False) -> list[Gain]:
+    """Return the gains over a peer on as many threads, in time or by edges, and those of counts, which must be 1."""
+    metrics = ("time", "edge rate") if rate else ("time",)
+    return [Gain((system, n), (peer, n), metric) for n in threads for metric in (*metrics, "edges", "inputs")]
+
+
+def neighbor_records(
+    case: str, sampler: ops.BlockSampler, batches: Batches, peers: dict[str, Worker], threads: list[int], rounds: int
+) -> list[Record]:
+    systems = []
+    for count in threads:
+        common = partial(ours, sampler=sampler, rule="neighbor", batches=batches, threads=count)
+        systems += [System(OURS, common, count), System(NEW, partial(common, expand="new"), count)]
+        if GRAPHBOLT in peers:
+            run = partial(graphbolts, peer=peers[GRAPHBOLT], rule="neighbor", batches=batches, threads=count)
+            systems.append(System(GRAPHBOLT, run, count))
+        if TORCH_SPARSE in peers:
+            run = partial(torch_sparses, peer=peers[TORCH_SPARSE], batches=batches, threads=count)
+            systems.append(System(TORCH_SPARSE, run, count))
+    # Our default rule draws more edges than torch-sparse's: only edges a second compare.
+    gains = [
+        *against(OURS, GRAPHBOLT, threads),
+        *against(NEW, TORCH_SPARSE, threads, rate=True),
+        *(Gain((OURS, count), (TORCH_SPARSE, count), "edge rate") for count in threads),
+        *more_threads(OURS, threads),
+        *more_threads(GRAPHBOLT, threads),
+    ]
+    return interleave("sampling", f"neighbor, {case}", systems, rounds=rounds, gains=gains)
+
+
+def labor_records(
+    case: str, sampler: ops.BlockSampler, batches: Batches, peers: dict[str, Worker], threads: list[int], rounds: int
+) -> list[Record]:
+    systems = []
+    for count in threads:
+        run = partial(ours, sampler=sampler, rule="labor", batches=batches, threads=count)
+        systems.append(System(OURS, run, count))
+        if GRAPHBOLT in peers:
+            run = partial(graphbolts, peer=peers[GRAPHBOLT], rule="labor", batches=batches, threads=count)
+            systems.append(System(GRAPHBOLT, run, count))
+    gains = [*against(OURS, GRAPHBOLT, threads), *more_threads(OURS, threads), *more_threads(GRAPHBOLT, threads)]
+    return interleave("sampling", f"labor, {case}", systems, rounds=rounds, gains=gains)
+
+
+def weighted_records(
+    case: str,
+    uniform: ops.BlockSampler,
+    weighted: ops.BlockSampler,
+    batches: Batches,
+    peers: dict[str, Worker],
+    threads: list[int],
+    rounds: int,
+) -> list[Record]:
+    systems = []
+    for count in threads:
+        for name, sampler in ((OURS, uniform), (WEIGHTED, weighted)):
+            run = partial(ours, sampler=sampler, rule="neighbor", batches=batches, threads=count)
+            systems.append(System(name, run, count))
+        if GRAPHBOLT in peers:
+            run = partial(graphbolts, peer=peers[GRAPHBOLT], rule="weighted", batches=batches, threads=count)
+            systems.append(System(GRAPHBOLT, run, count))
+    gains = [
+        *against(WEIGHTED, GRAPHBOLT, threads),
+        *(Gain((OURS, count), (WEIGHTED, count)) for count in threads),
+        *more_threads(WEIGHTED, threads),
+    ]
+    return interleave(
+        "sampling", f"weighted without replacement, {case}", systems, rounds=rounds, gains=gains, warm_up=1
+    )
+
+
+def parallel_records(
+    case: str, graph: hr.Graph, batches: Batches, count: int, threads: int, rounds: int
+) -> list[Record]:
+    """Compare threads within a batch with whole batches side by side, through the loader, over epochs of `count`."""
+    items = hr.ItemSampler(batches.seeds(0), batch_size=batches.batch_size // count, shuffle=True)
+    plan = items.sample_neighbor(graph, batches.fanouts, edge_ids=False)
+    serial, within, beside = "one after the other", "threads within a batch", "batches in parallel"
+    loaders = {
+        (serial, 1): plan.prefetch(workers=0).loader(num_threads=1),
+        (within, threads): plan.prefetch(workers=0).loader(num_threads=threads),
+        (beside, threads): plan.prefetch(workers=threads, depth=2 * threads).loader(num_threads=1),
+    }
+    systems = [System(name, partial(epoch_of, loader), used) for (name, used), loader in loaders.items()]
+    gains = [
+        Gain((name, threads), (serial, 1), metric)
+        for name in (within, beside)
+        for metric in ("time", "edges", "inputs")
+    ]
+    records = interleave("sampling", f"{count} batches through the loader, {case}", systems, rounds=rounds, gains=gains)
+    for loader in loaders.values():
+        loader.close()
+    return records
 
 
 def main() -> None:
     parser = arguments(__doc__ or "")
-    parser.add_argument("--shape", choices=SHAPES, default="small", help="generator graph (default: %(default)s)")
+    add_threads(parser)
+    parser.add_argument("--shape", choices=SHAPES, default="products", help="generator graph (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--fanouts", type=int, nargs="+", default=[10, 10, 10], help="the hop next to the seeds first")
-    parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, len(os.sched_getaffinity(0))}))
-    parser.add_argument("--feature-width", type=int, default=100, help="float32 columns (default: %(default)s)")
+    parser.add_argument("--parallel-batches", type=int, default=8, help="batches of an epoch of the loader")
     options = parser.parse_args()
 
-    folder = cached_csc(options.shape)
+    folder, weights = cached_csc(options.shape), cached_weights(options.shape)
     indptr, indices = (torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("indptr", "indices"))
-    num_nodes = indptr.numel() - 1
-    sampler = ops.BlockSampler(indptr, indices)
-    common = {"num_nodes": num_nodes, "batch_size": options.batch_size, "fanouts": options.fanouts}
+    batches = Batches(cached_train(options.shape), options.batch_size, options.fanouts)
+    uniform = ops.BlockSampler(indptr, indices)
+    weighted = ops.BlockSampler(indptr, indices, weights=np.load(weights))
     case = f"{options.shape}, batch {options.batch_size}, fanouts {','.join(map(str, options.fanouts))}"
 
     print(describe_machine(["headrace", "torch", "numpy"]))
-    print(f"graph {options.shape}: {num_nodes:,} nodes, {indices.numel():,} edges, generated")
-    records: list[Record] = []
+    print(f"graph {options.shape}: {indptr.numel() - 1:,} nodes, {indices.numel():,} edges, generated")
     with ExitStack() as stack:
-        peer = None
-        if GRAPHBOLT.exists():
-            peer = stack.enter_context(closing(Worker(GRAPHBOLT, BENCH / "peers/graphbolt.py")))
-            print(f"GraphBolt: {peer.call('versions')}")
-            peer.call("load", folder=str(folder))
-        else:
-            print("GraphBolt: not measured; `make peers-graphbolt` builds its environment")
-        for rule in RULES:
-            for threads in options.threads:
-                settings = {**common, "rule": rule, "threads": threads}
-                systems: dict[str, System] = {"headrace": partial(headrace_samples, sampler=sampler, **settings)}
-                if peer is not None:
-                    systems["GraphBolt"] = partial(graphbolt_samples, peer=peer, **settings)
-                records += interleave("sampling", f"{rule}, {case}", systems, rounds=options.rounds, threads=threads)
-
-    x = torch.rand(num_nodes, options.feature_width)
-    rules = [ops.NeighborRule(fanout) for fanout in options.fanouts]
-    batches = [
-        sampler.sample(seeds_of(number, num_nodes, options.batch_size), rules, range(len(rules)), edge_ids=False).n_id
-        for number in range(4)
-    ]
-    rows = f"{options.shape}, {options.feature_width} float32 a row"
-    # Fresh memory costs page faults, which hide the gather itself; a loader that keeps its buffers pays neither.
-    kept = torch.empty(max(ids.numel() for ids in batches), options.feature_width)
-    for threads in options.threads:
-        torch.set_num_threads(threads)
-        for case, out in ((f"{rows}, fresh output", None), (f"{rows}, kept output", kept)):
-            systems = {
-                "headrace": partial(gathers, out=out, batches=batches, gather=partial(headrace_gather, x, threads)),
-                "torch.index_select": partial(gathers, out=out, batches=batches, gather=partial(torch_gather, x)),
-            }
-            records += interleave("gathering", case, systems, rounds=options.rounds, threads=threads)
+        peers = open_peers(stack, [GRAPHBOLT], folder=str(folder), weights=str(weights))
+        peers |= open_peers(stack, [TORCH_SPARSE], folder=str(folder))
+        records = [
+            *neighbor_records(case, uniform, batches, peers, options.threads, options.rounds),
+            *labor_records(case, uniform, batches, peers, options.threads, options.rounds),
+            *weighted_records(case, uniform, weighted, batches, peers, options.threads, options.rounds),
+        ]
+    count, most = options.parallel_batches, max(options.threads)
+    if most > 1:
+        together = Batches(batches.train, batches.batch_size * count, batches.fanouts)
+        graph = hr.Graph.from_csc(indptr, indices)
+        records += parallel_records(case, graph, together, count, most, options.rounds)
 
     print_table(records)
     write_json(options.json, records)
+    draw_bars(options.plot, records, "edge rate")
+    check_same_work(records, tolerance=0.03)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ Array: TypeAlias = "torch.Tensor | NDArray[Any]"
 
 ID_DTYPES = ("int32", "int64")
 _MASK64 = (1 << 64) - 1
+_MAX_THREADS = 1 << 12  # more than any machine has cores; a slip of the keyboard must not start a million threads
 
 
 def as_numpy(
@@ -69,11 +70,12 @@ def as_numpy(
     if value.ndim != 1:
         message = f"{expected}, got {kind}{list(value.shape)}"
         raise error(message)
-    array: NDArray[Any] = value.detach().numpy() if isinstance(value, torch.Tensor) else value
-    if contiguous:
-        return np.ascontiguousarray(array)
-    # Kernels step by whole elements; records of structured arrays may have other strides.
-    return array if array.strides[0] % array.itemsize == 0 else np.ascontiguousarray(array)
+    array: NDArray[Any] = value.detach().resolve_neg().numpy() if isinstance(value, torch.Tensor) else value
+    # Kernels step by whole elements; records of structured arrays and of files may have other strides and addresses.
+    # NumPy calls one element contiguous whatever its stride, torch does not.
+    stride, item = array.strides[0], array.itemsize
+    in_place = array.flags.aligned and (stride == item if contiguous else stride % item == 0)
+    return array if in_place else np.array(array, order="C")
 
 
 def as_key(key: int, *, stage: str) -> int:
@@ -88,8 +90,9 @@ def as_num_threads(num_threads: int | None, *, stage: str) -> int:
     """Check a thread count; None stands for the cores this process may run on."""
     if num_threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(num_threads, bool) or not isinstance(num_threads, (int, np.integer)) or num_threads < 1:
-        message = f"{stage}: num_threads must be an int of at least 1, got {num_threads!r}"
+    wrong_type = isinstance(num_threads, bool) or not isinstance(num_threads, (int, np.integer))
+    if wrong_type or not 1 <= num_threads <= _MAX_THREADS:
+        message = f"{stage}: num_threads must be an int of at least 1 and at most {_MAX_THREADS}, got {num_threads!r}"
         raise InputError(message)
     return int(num_threads)
 

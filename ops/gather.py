@@ -43,6 +43,9 @@ def gather_rows(source: Array, ids: Array, *, out: torch.Tensor | None = None, n
     """
     stage = "gather_rows"
     rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    num_threads = as_num_threads(num_threads, stage=stage)
+    if isinstance(source, torch.Tensor) and source.layout == torch.strided:
+        source = source.resolve_conj().resolve_neg()  # lazy views, whose memory is not what they stand for
     shape, row_dtype = _shape_and_dtype(source, stage)
     out = _output(out, (rows.size, *shape[1:]), row_dtype, stage)
     item_bytes = out.element_size()
@@ -58,9 +61,7 @@ def gather_rows(source: Array, ids: Array, *, out: torch.Tensor | None = None, n
             return torch.index_select(source.detach(), 0, torch.from_numpy(rows), out=out)
         np.take(source, rows, axis=0, out=out.numpy(), mode="clip")
         return out
-    _native.gather_rows(
-        address, shape[0], strides[0], row_bytes, rows, out.data_ptr(), as_num_threads(num_threads, stage=stage)
-    )
+    _native.gather_rows(address, shape[0], strides[0], row_bytes, rows, out.data_ptr(), num_threads)
     return out
 
 
@@ -97,10 +98,14 @@ def _output(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.dtype
         # From the pool: fresh memory of this size would cost more than the copy into it.
         num_bytes = math.prod(shape) * dtype.itemsize
         return torch.from_numpy(_native.empty(num_bytes)).view(dtype).view(shape)
-    if tuple(out.shape) != shape or out.dtype != dtype or out.device.type != "cpu" or not out.is_contiguous():
+    if not isinstance(out, torch.Tensor):
+        message = f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, got {type(out).__name__}"
+        raise FeatureError(message)
+    plain = out.layout == torch.strided and out.is_contiguous() and not (out.is_neg() or out.is_conj())
+    if tuple(out.shape) != shape or out.dtype != dtype or out.device.type != "cpu" or not plain:
         message = (
             f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, "
-            f"got {out.dtype}{list(out.shape)} on {out.device}, contiguous: {out.is_contiguous()}"
+            f"got {out.dtype}{list(out.shape)} on {out.device}, contiguous and no lazy view: {plain}"
         )
         raise FeatureError(message)
     return out

@@ -24,6 +24,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from headrace.ops import _native
 from headrace.ops.errors import InputError
 
@@ -59,7 +61,7 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     """
     coordinates = {"seed": seed, "epoch": epoch, "batch": batch, "layer": layer, "purpose": purpose}
     for name, value in coordinates.items():
-        if not 0 <= value < 1 << _WIDTHS[name]:
-            message = f"stream_key: {name} must be in [0, 2**{_WIDTHS[name]}), got {value!r}"
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 1 << _WIDTHS[name]:
+            message = f"stream_key: {name} must be in [0, 2**{_WIDTHS[name]}) and an int, got {value!r}"
             raise InputError(message)
     return _native.stream_key(int(seed), int(epoch), int(batch), int(layer), int(purpose))

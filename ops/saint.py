@@ -128,6 +128,7 @@ def draw_nodes(law: NodeLaw, num_draws: int, *, key: int, num_threads: int = 1) 
         int64[num_draws].
     """
     stage = "draw_nodes"
+    _check_kind(law, "law", (NodeLaw,), stage)
     return torch.from_numpy(
         _native.draw_by_weight(
             as_numpy(law.sums, "law.sums", stage=stage, dtypes=("float64",)),
@@ -169,6 +170,7 @@ def draw_edges(
         If the law is that of another graph.
     """
     stage = "draw_edges"
+    _check_kind(law, "law", (EdgeLaw,), stage)
     starts, sources = graph_arrays(indptr, indices, stage)
     drawn = _native.draw_edges(
         starts,
@@ -220,9 +222,19 @@ def inclusion_probability(probability: torch.Tensor, num_draws: int) -> torch.Te
 
     By doubling, f(2n) = f(n) (2 - f(n)), and f(n + 1) = f(n) + p (1 - f(n)): no digits are lost for small
     probabilities, and no function of the C library, whose last bit depends on the machine, is called.
+
+    Raises
+    ------
+    InputError
+        If the probability is no float64 tensor, or the number of draws is negative.
     """
+    stage = "inclusion_probability"
+    _check_kind(probability, "probability", (torch.Tensor,), stage)
+    if probability.dtype != torch.float64:
+        message = f"{stage}: probability must be a float64 tensor, got {probability.dtype}"
+        raise InputError(message)
     result = torch.zeros_like(probability)
-    for bit in f"{num_draws:b}":
+    for bit in f"{as_count(num_draws, 'num_draws', stage=stage):b}":
         result = result * (2.0 - result)
         if bit == "1":
             result = result + probability * (1.0 - result)
@@ -268,11 +280,23 @@ def subgraph_weights(
     ------
     InputError
         If there is not one degree per vertex.
+    ItemsError
+        If nodes are not in the graph of the law.
     """
     stage = "subgraph_weights"
+    _check_kind(subgraph, "subgraph", (Subgraph,), stage)
+    _check_kind(law, "law", (NodeLaw, EdgeLaw), stage)
     starts, sources = graph_arrays(subgraph.indptr, subgraph.indices, stage)
     in_degrees = as_numpy(degrees, "degrees", stage=stage)
-    touch = as_numpy(law.probability[nodes], "law.probability", stage=stage, dtypes=("float64",))
+    probability = as_numpy(law.probability, "law.probability", stage=stage, dtypes=("float64",))
+    vertices = as_numpy(nodes, "nodes", stage=stage, error=ItemsError)
+    if vertices.size and not 0 <= int(vertices.min()) <= int(vertices.max()) < probability.size:
+        message = (
+            f"{stage}: nodes must be ids of at least 0 and below num_nodes = {probability.size}, "
+            f"got {vertices.min()} to {vertices.max()}: is the law another graph's?"
+        )
+        raise ItemsError(message)
+    touch = probability[vertices]
     if not in_degrees.size == touch.size == starts.size - 1:
         message = (
             f"{stage}: nodes and degrees must have one entry per vertex ({starts.size - 1}), "
@@ -290,6 +314,14 @@ def subgraph_weights(
             as_num_threads(num_threads, stage=stage),
         )
     )
+
+
+def _check_kind(value: object, name: str, kinds: tuple[type, ...], stage: str) -> None:
+    if not isinstance(value, kinds):
+        message = (
+            f"{stage}: {name} must be a {' or '.join(kind.__name__ for kind in kinds)}, got {type(value).__name__}"
+        )
+        raise InputError(message)
 
 
 def _some_edges(num_edges: int, stage: str) -> None:

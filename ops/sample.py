@@ -166,7 +166,8 @@ def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = No
     Raises
     ------
     GraphError
-        For weights that are negative, infinite or not a number, rows whose sum overflows, another length or dtype.
+        For weights that are negative, infinite or not a number, rows whose sum times their length overflows, another
+        length or dtype.
     """
     stage = "check_weights"
     starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
@@ -222,7 +223,7 @@ class BlockSampler:
                 raise GraphError(message)
         values = None
         if weights is not None:
-            if not trust_weights:
+            if trust_weights is not True:  # nothing else is a promise
                 check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
         self._native = _native.FusedSampler(starts, sources, ids, values)
@@ -265,7 +266,7 @@ class BlockSampler:
             If the sampler meets an inconsistency of the graph.
         """
         stage = "BlockSampler.sample"
-        if not rules or len(rules) != len(keys):
+        if not 0 < len(rules) == len(keys):
             message = f"{stage}: expected at least one rule and one key per rule, got {len(rules)} and {len(keys)}"
             raise InputError(message)
         if expand not in ("all", "new"):

@@ -45,6 +45,11 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
         If an id has no row, or `out`, `ids` or `rows` have other devices, dtypes or shapes. Nothing is written then.
     """
     stage = "scatter_add_rows"
+    for name, tensor in (("out", out), ("rows", rows)):
+        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
+            what = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+            message = f"{stage}: {name} must be a dense CPU tensor, got {what}"
+            raise FeatureError(message)
     places = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
     if out.dtype not in (*_ADDED_IN_PLACE, *_ADDED_IN_FLOAT32) or out.ndim == 0:
         message = f"{stage}: out must be [num_rows, ...] of a floating point dtype, got {out.dtype}{list(out.shape)}"
@@ -62,7 +67,7 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
     values, wide = rows.detach(), out.detach()
     if out.dtype in _ADDED_IN_FLOAT32:
         values, wide = values.float(), wide.float()
-    values = values.contiguous()
+    values, wide = _readable(values), _readable(wide)
     _ADDED_IN_PLACE[wide.dtype](
         wide.data_ptr(),
         out.shape[0],
@@ -71,9 +76,15 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
         values.data_ptr(),
         as_num_threads(num_threads, stage=stage),
     )
-    if out.dtype in _ADDED_IN_FLOAT32:
+    if wide.data_ptr() != out.data_ptr():
         out.detach().copy_(wide)
     return out
+
+
+def _readable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values in memory that kernels can work on: contiguous, aligned, not negated by a flag."""
+    plain = tensor.resolve_neg().contiguous()
+    return plain if plain.data_ptr() % plain.element_size() == 0 else plain.clone()
 
 
 def gather_rows_with_grad(source: torch.Tensor, ids: torch.Tensor, *, num_threads: int = 1) -> torch.Tensor:
@@ -101,9 +112,10 @@ def gather_rows_with_grad(source: torch.Tensor, ids: torch.Tensor, *, num_thread
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, source: torch.Tensor, ids: torch.Tensor, num_threads: int) -> torch.Tensor:
+        rows = gather_rows(source, ids, num_threads=num_threads)
         ctx.save_for_backward(ids)
         ctx.shape, ctx.num_threads = source.shape, num_threads
-        return gather_rows(source, ids, num_threads=num_threads)
+        return rows
 
     @staticmethod
     @torch.autograd.function.once_differentiable

@@ -91,9 +91,12 @@ def weight_sums(
         For weights that are negative, infinite or not a number, rows whose sum overflows, another length or dtype.
     """
     stage = "weight_sums"
-    if not trust_weights:
+    if trust_weights is not True:  # nothing else is a promise
         check_weights(indptr, weights, num_threads=num_threads)
     starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
+    if starts.size == 0:
+        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
+        raise GraphError(message)
     values = weight_array(weights, int(starts[-1]), stage)
     return WeightSums(torch.from_numpy(_native.sum_rows(starts, values, as_num_threads(num_threads, stage=stage))))
 

@@ -20,7 +20,7 @@ from headrace.ops.errors import (
     PlanError,
     StateError,
 )
-from headrace.ops.rules import LaborRule, NeighborRule
+from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
 from headrace.pipeline.features import FeatureSource, FeatureStore
@@ -49,7 +49,9 @@ __all__ = [
     "InputError",
     "ItemSampler",
     "ItemsError",
+    "LaborImportanceRule",
     "LaborRule",
+    "LadiesRule",
     "Loader",
     "LoaderError",
     "Machine",

@@ -1,14 +1,16 @@
-// What the binding files share: array types and the hand-over of a Buffer to NumPy. Bindings only check types, release
-// the GIL and call a kernel; the Python modules beside ops/native are the public face.
+// What the binding files share: array types and the hand-over of a Buffer to NumPy. Bindings only check types and
+// lengths, release the GIL and call a kernel; the Python modules beside ops/native are the public face.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "buffer.hpp"
+#include "errors.hpp"
 #include "graph.hpp"
 
 namespace headrace {
@@ -29,6 +31,18 @@ OutArray<T> to_numpy(Buffer<T>&& buffer) {
   T* const data = buffer.release();
   const nb::capsule owner(data, [](void* memory) noexcept { give_block(memory); });
   return OutArray<T>(data, {size}, owner);
+}
+
+// The lengths that kernels take for granted. Contents (rows, ids) are checked where they are read.
+inline std::size_t num_nodes_of(const InArray<std::int64_t>& indptr) {
+  if (indptr.shape(0) == 0) throw GraphError("indptr must have num_nodes + 1 entries, got none");
+  return indptr.shape(0) - 1;
+}
+
+inline void check_length(const char* name, std::size_t length, std::size_t expected, const char* per = "edge") {
+  if (length == expected) return;
+  throw GraphError(std::string(name) + " must have one entry per " + per + " (" + std::to_string(expected) + "), got " +
+                   std::to_string(length));
 }
 
 void bind_random(nb::module_& m);

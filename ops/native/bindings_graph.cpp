@@ -1,4 +1,5 @@
 #include <limits>
+#include <new>
 
 #include "bindings.hpp"
 #include "compact.hpp"
@@ -44,6 +45,8 @@ nb::tuple coo_to_csc(const StridedArray<Id>& src_array, const StridedArray<Id>& 
   const StridedIds<Id> src{src_array.data(), static_cast<std::ptrdiff_t>(src_array.stride(0))};
   const StridedIds<Id> dst{dst_array.data(), static_cast<std::ptrdiff_t>(dst_array.stride(0))};
   const std::size_t num_edges = src_array.shape(0);
+  check_length("coo_to_csc: dst", dst_array.shape(0), num_edges);
+  if (num_nodes == std::numeric_limits<std::size_t>::max()) throw std::bad_alloc();  // num_nodes + 1 would be 0
   bool sorted = false;
   {
     const nb::gil_scoped_release release;
@@ -64,7 +67,7 @@ void bind_ids(nb::module_& m) {
   m.def(
       "check_csc",
       [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, int num_threads) {
-        check_csc(CscView<Id>{indptr.data(), indptr.shape(0) - 1, indices.data(), indices.shape(0)}, num_threads);
+        check_csc(CscView<Id>{indptr.data(), num_nodes_of(indptr), indices.data(), indices.shape(0)}, num_threads);
       },
       "indptr"_a.noconvert(), "indices"_a.noconvert(), "num_threads"_a, nb::call_guard<nb::gil_scoped_release>());
   m.def(

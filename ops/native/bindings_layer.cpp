@@ -25,7 +25,7 @@ nb::tuple labor(const InArray<std::int64_t>& indptr, const InArray<Index>& indic
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "labor_importance: frontier");
     edges = layer_edges(graph, frontier.data(), frontier.shape(0), num_threads);
-    const Rule rule{Rule::Kind::kLaborImportance, fanout, rounds};
+    const Rule rule = rule_of(Rule::Kind::kLaborImportance, fanout, rounds);
     importance = solve_labor_importance(edges, rule.limit(), rounds, num_threads);
   }
   return nb::make_tuple(to_numpy(std::move(edges.candidates)), to_numpy(std::move(importance.inverse)),
@@ -44,7 +44,7 @@ nb::tuple ladies(const InArray<std::int64_t>& indptr, const InArray<Index>& indi
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "draw_ladies: frontier");
     edges = layer_edges(graph, frontier.data(), frontier.shape(0), num_threads);
-    const Rule rule{poisson ? Rule::Kind::kLadiesPoisson : Rule::Kind::kLadies, size};
+    const Rule rule = rule_of(poisson ? Rule::Kind::kLadiesPoisson : Rule::Kind::kLadies, size);
     draw = draw_ladies(edges, rule.limit(), poisson, key);
   }
   return nb::make_tuple(to_numpy(std::move(edges.candidates)), to_numpy(std::move(draw.scores)),

@@ -8,6 +8,12 @@
 
 namespace headrace {
 
+namespace {
+
+constexpr std::uint64_t kMostShuffledItems = std::uint64_t{1} << 62;
+
+}  // namespace
+
 void bind_random(nb::module_& m) {
   using nb::literals::operator""_a;
   m.def("philox4x32", &philox4x32, "counter"_a, "key"_a);
@@ -33,6 +39,9 @@ void bind_random(nb::module_& m) {
   m.def(
       "shuffled_range",
       [](std::uint64_t num_items, std::uint64_t start, std::uint64_t stop, std::uint64_t key) {
+        if (start > stop || stop > num_items || num_items > kMostShuffledItems) {
+          throw ItemsError("expected 0 <= start <= stop <= num_items <= 2**62");
+        }
         Buffer<std::int64_t> items;
         {
           const nb::gil_scoped_release release;

@@ -1,3 +1,6 @@
+#include <limits>
+#include <new>
+
 #include "bindings.hpp"
 #include "bindings_views.hpp"
 #include "hop.hpp"
@@ -27,7 +30,7 @@ OutArray<double> inverse_degrees(const InArray<std::int64_t>& indptr, const InAr
   Buffer<double> sums;
   {
     const nb::gil_scoped_release release;
-    sums.resize(indptr.shape(0) - 1);
+    sums.resize(num_nodes_of(indptr));
     sum_inverse_degrees(view(indptr, indices), power, skip_loops, sums.data());
   }
   return to_numpy(std::move(sums));
@@ -38,6 +41,7 @@ OutArray<std::int64_t> by_weight(const InArray<double>& sums, std::size_t num_dr
   Buffer<std::int64_t> drawn;
   {
     const nb::gil_scoped_release release;
+    if (sums.shape(0) == 0 && num_draws != 0) throw ItemsError("draw_by_weight: there is nothing to draw from");
     drawn.resize(num_draws);
     draw_by_weight(sums.data(), sums.shape(0), key, drawn.data(), num_draws, num_threads);
   }
@@ -53,6 +57,8 @@ OutArray<std::int64_t> edges(const InArray<std::int64_t>& indptr, const InArray<
     const nb::gil_scoped_release release;
     const CscView<Index> graph = view(indptr, indices);
     check_frontier(destinations.data(), destinations.shape(0), graph.num_nodes, "draw_edges: destinations");
+    if (destinations.shape(0) == 0 && num_draws != 0) throw ItemsError("draw_edges: there is nothing to draw from");
+    if (num_draws > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc();
     drawn.resize(2 * num_draws);
     draw_edges(graph, destinations.data(), destinations.shape(0), key, drawn.data(), num_draws, num_threads);
   }
@@ -66,9 +72,12 @@ OutArray<float> weights(const InArray<std::int64_t>& indptr, const InArray<Index
   Buffer<float> weights;
   {
     const nb::gil_scoped_release release;
-    weights.resize(indices.shape(0));
-    saint_weights(view(indptr, indices), {touch.data(), degrees.data(), num_draws, num_rows}, weights.data(),
-                  num_threads);
+    const CscView<Index> subgraph = view(indptr, indices);
+    check_ends(indptr, subgraph.num_edges);
+    check_length("touch", touch.shape(0), subgraph.num_nodes, "vertex");
+    check_length("degrees", degrees.shape(0), subgraph.num_nodes, "vertex");
+    weights.resize(subgraph.num_edges);
+    saint_weights(subgraph, {touch.data(), degrees.data(), num_draws, num_rows}, weights.data(), num_threads);
   }
   return to_numpy(std::move(weights));
 }

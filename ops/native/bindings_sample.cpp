@@ -33,7 +33,7 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     const nb::gil_scoped_release release;
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
-    hop = sample_hop(graph, frontier.data(), frontier.shape(0), {kind, fanout, rounds}, key, num_threads);
+    hop = sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, num_threads);
   }
   return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
                         to_numpy(std::move(hop.edges)), optional(std::move(hop.weights), hop.has_weights));
@@ -54,17 +54,21 @@ class BoundSampler {
     };
     if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&indices_)) {
       make(*narrow);
+    } else if (const auto* wide = std::get_if<InArray<std::int64_t>>(&indices_)) {
+      make(*wide);
     } else {
-      make(std::get<InArray<std::int64_t>>(indices_));
+      throw GraphError("indices must be an array of int32 or int64, got None");
     }
   }
 
   nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<Rule::Kind>& kinds,
                    const std::vector<std::int64_t>& fanouts, const std::vector<std::int64_t>& rounds,
                    const std::vector<std::uint64_t>& keys, bool expand_new, bool want_edge_ids, int num_threads) {
+    if (fanouts.size() != kinds.size() || rounds.size() != kinds.size() || keys.size() != kinds.size()) {
+      throw InputError("expected one fanout, one number of rounds and one key per kind");
+    }
     std::vector<HopSpec> hops;
-    for (std::size_t i = 0; i < kinds.size(); ++i)
-      hops.push_back({{kinds[i], fanouts.at(i), rounds.at(i)}, keys.at(i)});
+    for (std::size_t i = 0; i < kinds.size(); ++i) hops.push_back({rule_of(kinds[i], fanouts[i], rounds[i]), keys[i]});
     const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
     return std::visit(
         [&](auto& sampler) {
@@ -163,7 +167,7 @@ void bind_sample(nb::module_& m) {
       [](const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {
         const AnyWeights edge_weights = any_weights(weights);
         const nb::gil_scoped_release release;
-        check_weights(indptr.data(), indptr.shape(0) - 1, size(edge_weights), view(edge_weights), num_threads);
+        check_weights(indptr.data(), num_nodes_of(indptr), size(edge_weights), view(edge_weights), num_threads);
       },
       "indptr"_a.noconvert(), "weights"_a, "num_threads"_a);
   nb::enum_<Rule::Kind>(m, "RuleKind")

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <limits>
+#include <new>
+
 #include "bindings.hpp"
 #include "bindings_views.hpp"
 #include "hop.hpp"
@@ -10,10 +14,19 @@ using nb::literals::operator""_a;
 
 // Null for None.
 template <class T>
-const T* address(nb::handle array, InArray<T>& keep) {
+const T* address(nb::handle array, InArray<T>& keep, const char* name, std::size_t length, const char* per) {
   if (array.is_none()) return nullptr;
-  keep = nb::cast<InArray<T>>(array, false);
+  if (!nb::try_cast(array, keep, false)) {
+    throw nb::type_error("expected contiguous one-dimensional arrays: sums of float64, ids of int64");
+  }
+  check_length(name, keep.shape(0), length, per);
   return keep.data();
+}
+
+template <class Index>
+WalkGraph<Index> walk_graph(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, nb::handle sums,
+                            InArray<double>& keep) {
+  return {view(indptr, indices), address(sums, keep, "sums", indices.shape(0), "edge")};
 }
 
 template <class Index>
@@ -22,12 +35,15 @@ OutArray<std::int64_t> walks(const InArray<std::int64_t>& indptr, const InArray<
                              std::uint64_t restart, std::uint64_t key, int num_threads) {
   InArray<double> sums_array;
   InArray<std::int64_t> ids_array;
-  const WalkGraph<Index> graph{view(indptr, indices), address(sums, sums_array)};
-  const std::int64_t* const walk_ids = address(ids, ids_array);
+  const WalkGraph<Index> graph = walk_graph(indptr, indices, sums, sums_array);
+  const std::int64_t* const walk_ids = address(ids, ids_array, "ids", starts.shape(0), "start");
   Buffer<std::int64_t> out;
   {
     const nb::gil_scoped_release release;
     check_frontier(starts.data(), starts.shape(0), graph.csc.num_nodes, "random_walk: starts");
+    if (length >= std::numeric_limits<std::size_t>::max() / std::max<std::size_t>(starts.shape(0), 1)) {
+      throw std::bad_alloc();  // num_starts * (length + 1) would wrap around
+    }
     out.resize(starts.shape(0) * (length + 1));
     random_walk(graph, starts.data(), walk_ids, starts.shape(0), {length, restart}, key, out.data(), num_threads);
   }
@@ -39,7 +55,7 @@ nb::tuple neighbors(const InArray<std::int64_t>& indptr, const InArray<Index>& i
                     const InArray<std::int64_t>& frontier, std::size_t num_neighbors, std::size_t num_walks,
                     std::size_t length, std::uint64_t restart, std::uint64_t key, int num_threads) {
   InArray<double> sums_array;
-  const WalkGraph<Index> graph{view(indptr, indices), address(sums, sums_array)};
+  const WalkGraph<Index> graph = walk_graph(indptr, indices, sums, sums_array);
   Visits<Index> visits;
   {
     const nb::gil_scoped_release release;
@@ -57,8 +73,10 @@ OutArray<double> sums(const InArray<std::int64_t>& indptr, nb::handle weights, i
   {
     const nb::gil_scoped_release release;
     const std::size_t num_edges = size(edge_weights);
+    const std::size_t num_nodes = num_nodes_of(indptr);
+    check_ends(indptr, num_edges);
     sums = Buffer<double>::long_lived(num_edges);
-    sum_rows(indptr.data(), indptr.shape(0) - 1, num_edges, view(edge_weights), sums.data(), num_threads);
+    sum_rows(indptr.data(), num_nodes, num_edges, view(edge_weights), sums.data(), num_threads);
   }
   return to_numpy(std::move(sums));
 }

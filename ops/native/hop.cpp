@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -185,6 +187,20 @@ Buffer<Row> find_rows(const CscView<Index>& csc, const std::int64_t* vertices, s
   return rows;
 }
 
+// The running sum of the picks of each row. Draws with replacement can be more than 64 bits count.
+template <class Picker>
+void count_picks(const Picker& picker, const Buffer<Row>& rows, Buffer<std::int64_t>& indptr) {
+  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+  std::size_t total = 0;
+  indptr[0] = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::size_t count = picker.max_picks(rows[i].degree);
+    if (count > kMost - total) throw std::bad_alloc();
+    total += count;
+    indptr[i + 1] = static_cast<std::int64_t>(total);
+  }
+}
+
 void to_running_sum(Buffer<std::int64_t>& indptr) {
   indptr[0] = 0;
   for (std::size_t i = 1; i < indptr.size(); ++i) indptr[i] += indptr[i - 1];
@@ -204,11 +220,7 @@ Hop<Index> sample_with(const HopGraph<Index>& graph, const std::int64_t* vertice
                     part_bound(num_dst, num_tasks, task + 1)};
   };
   if constexpr (Picker::kKnowsCount) {
-    const Picker picker = make_picker();
-    for (std::size_t i = 0; i < num_dst; ++i) {
-      hop.indptr[i + 1] = static_cast<std::int64_t>(picker.max_picks(rows[i].degree));
-    }
-    to_running_sum(hop.indptr);
+    count_picks(make_picker(), rows, hop.indptr);
     const auto num_edges = static_cast<std::size_t>(hop.indptr[num_dst]);
     hop.neighbors.resize(num_edges);
     hop.edges.resize(num_edges);

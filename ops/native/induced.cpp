@@ -29,7 +29,8 @@ void keep_edges(const CscView<Index>& graph, const IdSet& places, const std::int
   for (std::size_t i = begin; i < end; ++i) {
     if (i + kPrefetchDistance < end) prefetch_read(graph.indptr + vertices[i + kPrefetchDistance]);
     if (i + kPrefetchDistance / 2 < end) {
-      prefetch_read(graph.indices + graph.indptr[vertices[i + kPrefetchDistance / 2]]);
+      const auto next = static_cast<std::uint64_t>(graph.indptr[vertices[i + kPrefetchDistance / 2]]);
+      if (next < graph.num_edges) prefetch_read(graph.indices + next);
     }
     const Row row = graph.row(vertices[i]);
     const std::size_t before = piece.indices.size();

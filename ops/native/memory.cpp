@@ -10,9 +10,21 @@
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace headrace {
 namespace {
+
+// AddressSanitizer sees what malloc gives out. Tell it of the rest: only the first `bytes` of a block are anyone's.
+void mark_usable([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes,
+                 [[maybe_unused]] std::size_t capacity) {
+#ifdef __SANITIZE_ADDRESS__
+  __asan_poison_memory_region(block, capacity);
+  __asan_unpoison_memory_region(block, bytes);
+#endif
+}
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPooled = std::size_t{1} << 18;  // below this malloc recycles by itself
@@ -118,12 +130,15 @@ void* take_block(std::size_t bytes, Lifetime lifetime) {
   const std::size_t capacity = rounded(bytes);
   if (capacity < bytes) throw std::bad_alloc();
   const bool pooled = lifetime == Lifetime::kBatch && capacity >= kPooled;
-  return (pooled ? pool().take(capacity) : allocate(capacity, false)) + 1;
+  Header* const header = pooled ? pool().take(capacity) : allocate(capacity, false);
+  mark_usable(header + 1, bytes, header->capacity);
+  return header + 1;
 }
 
 void give_block(void* block) noexcept {
   if (block == nullptr) return;
   Header* const header = static_cast<Header*>(block) - 1;
+  mark_usable(block, 0, header->capacity);
   if (header->pooled) {
     pool().give(header);
   } else {

@@ -35,7 +35,7 @@ Pair combined(Pair a, Pair b) {
 Pair after(Pair one, std::uint64_t num_draws) {
   Pair state{1.0, 0.0, 0.0, 0.0};
   unsigned bits = 0;
-  while (num_draws >> bits != 0) ++bits;
+  while (bits < 64 && num_draws >> bits != 0) ++bits;
   while (bits-- > 0) {
     state = combined(state, state);
     if ((num_draws >> bits & 1) != 0) state = combined(state, one);
@@ -98,7 +98,8 @@ void sum_inverse_degrees(const CscView<Index>& graph, int power, bool skip_loops
                          "; run check_csc on the graph");
       }
       if (e + static_cast<std::int64_t>(kPrefetchDistance) < static_cast<std::int64_t>(graph.num_edges)) {
-        prefetch_write(sums + graph.indices[e + static_cast<std::int64_t>(kPrefetchDistance)]);
+        const auto next = static_cast<std::uint64_t>(graph.indices[e + static_cast<std::int64_t>(kPrefetchDistance)]);
+        if (next < graph.num_nodes) prefetch_write(sums + next);
       }
       if (!skip_loops || source != v) sums[source] += term;
     }
@@ -107,6 +108,7 @@ void sum_inverse_degrees(const CscView<Index>& graph, int power, bool skip_loops
 
 void draw_by_weight(const double* sums, std::size_t num_weights, std::uint64_t key, std::int64_t* out,
                     std::size_t num_draws, int num_threads) {
+  if (num_draws == 0) return;  // perhaps for there is nothing to draw from
   const double total = sums[num_weights - 1];
   parallel_for(num_threads, tasks_for(num_draws), [&](std::size_t task) {
     const std::size_t end = std::min(num_draws, (task + 1) * kDrawsPerTask);

@@ -27,9 +27,10 @@ void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_
         }
         sum += weight;
       }
-      if (sum > kLargest) {
+      // Importance weights multiply by the number of picks before they divide by the sum.
+      if (sum * static_cast<double>(row.degree) > kLargest) {
         throw GraphError("check_weights: the weights of the in-edges of node " + std::to_string(v) +
-                         " sum to infinity; scale them down");
+                         " sum to infinity, or do so times their number; scale them down");
       }
     }
   });

@@ -58,3 +58,11 @@ def test_refuses_seen_ids_twice():
 def test_refuses_other_dtypes():
     with pytest.raises(InputError, match=r"compact: neighbors must be .* got float32"):
         compact(torch.tensor([4]), torch.tensor([1.0]))
+
+
+def test_misaligned_ids_are_copied():
+    """As numpy.frombuffer of a file with a header of odd length gives them; kernels read whole words."""
+    ids = np.frombuffer(b"#" + np.array([5, 7, 5]).tobytes(), np.int64, offset=1)
+    unique, inverse = unique_and_inverse(ids)
+    assert unique.tolist() == [5, 7]
+    assert inverse.tolist() == [0, 1, 0]

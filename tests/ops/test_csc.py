@@ -109,6 +109,14 @@ def test_peak_memory_is_within_a_fifth_of_the_output(num_threads):
     assert 0.9 < float(run.stdout) < 1.2
 
 
+@pytest.mark.parametrize("num_nodes", [2**61, 2**64 - 1])
+def test_more_nodes_than_memory_can_hold_is_an_error_not_a_crash(num_nodes):
+    """2**64 - 1 nodes have 2**64 entries of indptr, which is 0 in 64 bits."""
+    empty = torch.empty(0, dtype=torch.int64)
+    with pytest.raises(MemoryError):
+        coo_to_csc(empty, empty, num_nodes)
+
+
 BAD_EDGES = [
     (([0, 3], [0, 1], 3), r"coo_to_csc: src\[1\] = 3 is not a node id: expected 0 <= id < num_nodes = 3"),
     (([0, 1], [-1, 1], 3), r"dst\[0\] = -1 is not a node id"),

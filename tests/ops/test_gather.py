@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import FeatureError, gather_rows
+from headrace.ops import FeatureError, InputError, gather_rows
 
 from strategies import thread_counts
 
@@ -130,3 +132,35 @@ def test_no_rows():
     assert gather_rows(torch.empty(0, 3), torch.empty(0, dtype=torch.int64)).shape == (0, 3)
     with pytest.raises(FeatureError, match="num_rows = 0"):
         gather_rows(torch.empty(0, 3), torch.tensor([0]))
+
+
+def test_lazy_views_are_read_for_what_they_stand_for():
+    """A conjugated or negated view shares the memory of its base, which holds other numbers."""
+    source = torch.tensor([[1 + 2j], [3 + 4j]]).conj()
+    ids = torch.tensor([1, 0])
+    assert torch.equal(gather_rows(source, ids), source[ids])
+    assert torch.equal(gather_rows(source.imag, ids), source.imag[ids])
+
+
+def test_one_id_of_a_reversed_array():
+    """Of one element NumPy says that it is contiguous, whatever its stride; torch wants no negative one."""
+    columns = torch.arange(12).reshape(2, 2, 3).transpose(1, 2)  # rows that are not packed
+    assert torch.equal(gather_rows(columns, np.array([1])[::-1]), columns[[1]])
+
+
+def test_refuses_an_output_that_is_a_lazy_view():
+    """Of one element torch says that it is contiguous; what is written there would be read with the other sign."""
+    out = torch.zeros(1, 1, dtype=torch.complex64).conj().imag
+    with pytest.raises(FeatureError, match="no lazy view: False"):
+        gather_rows(torch.ones(3, 1), torch.tensor([0]), out=out)
+
+
+def test_refuses_threads_that_rows_of_strides_would_not_use():
+    with pytest.raises(InputError, match="num_threads must be"):
+        gather_rows(torch.zeros(2, 2, 3).transpose(1, 2), torch.tensor([0]), num_threads=-2)
+
+
+def test_refuses_an_output_that_is_no_tensor():
+    out: Any = np.zeros((1, 2), np.float32)
+    with pytest.raises(FeatureError, match=r"out must be a contiguous CPU tensor torch.float32\[1, 2\], got ndarray"):
+        gather_rows(torch.zeros(3, 2), torch.tensor([0]), out=out)

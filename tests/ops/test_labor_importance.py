@@ -18,6 +18,7 @@ from headrace.ops import (
     LaborImportanceRule,
     LaborRule,
     LadiesRule,
+    _native,
     labor_importance,
     reference,
     reference_layer,
@@ -281,3 +282,15 @@ def test_damaged_graphs_never_read_foreign_memory(bad, rule):
         sample_hop(indptr, indices, torch.arange(2), rule, 0)
     with pytest.raises(GraphError, match="do not bound a row"):
         sample_hop(torch.tensor([0, 5, 4, 4]), indices, torch.arange(2), rule, 0)
+
+
+@pytest.mark.parametrize(("fanout", "rounds", "message"), [(-2, 1, "fanout"), (3, 0, "rounds"), (3, -2, "rounds")])
+def test_the_compiled_module_refuses_what_is_no_rule(fanout, rounds, message):
+    """0 rounds would do one, and other negative fan-outs would be huge ones."""
+    graph = np.array([0, 1]), np.array([0])
+    with pytest.raises(InputError, match=f"{message}.* at least .*-1"):
+        _native.labor_importance(*graph, np.array([0]), fanout, rounds, None, 1)
+    with pytest.raises(InputError, match=f"{message}.* at least .*-1"):
+        _native.sample_hop(*graph, np.array([0]), _native.RuleKind.LABOR_IMPORTANCE, fanout, rounds, 0, None, 1)
+    with pytest.raises(InputError, match="fanout or size"):
+        _native.draw_ladies(*graph, np.array([0]), -2, poisson=False, key=0, weights=None, num_threads=1)

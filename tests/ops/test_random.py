@@ -60,6 +60,7 @@ def test_stream_key_depends_on_every_coordinate(position):
         ((0, 0, -1, 0, 0), "batch"),
         ((0, 0, 0, 2**16, 0), "layer"),
         ((0, 0, 0, 0, 2**16), "purpose"),
+        ((1.5, 0, 0, 0, 0), "seed"),
     ],
 )
 def test_stream_key_refuses_what_does_not_fit(arguments, name):

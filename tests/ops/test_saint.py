@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from headrace.ops import (
     InputError,
     ItemsError,
     NodeLaw,
+    _native,
     draw_edges,
     draw_nodes,
     edge_law,
@@ -238,3 +241,54 @@ def test_bad_input(small):
         subgraph_weights(subgraph, node_law(indptr, indices), torch.arange(3), torch.ones(2, dtype=torch.int64), 5)
     with pytest.raises(GraphError, match="not a node id"):
         node_law(torch.tensor([0, 1]), torch.tensor([1]))
+
+
+def test_nothing_to_draw_from():
+    nothing, none = torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.int64)
+    graph = torch.tensor([0, 1]), torch.tensor([0])
+    for draw in (
+        lambda count: draw_nodes(NodeLaw(nothing, nothing), count, key=0),
+        lambda count: draw_edges(*graph, EdgeLaw(none, nothing), count, key=0),
+    ):
+        assert draw(0).numel() == 0
+        with pytest.raises(ItemsError, match="nothing to draw from"):
+            draw(1)
+
+
+def test_laws_and_subgraphs_of_other_kinds(small):
+    indptr, indices = small
+    law, subgraph = node_law(indptr, indices), induced_subgraph(indptr, indices, torch.arange(3))
+    degrees = indptr.diff()[:3]
+    wrong: Any = law.probability
+    for call in (
+        lambda: draw_nodes(wrong, 1, key=0),
+        lambda: draw_edges(indptr, indices, wrong, 1, key=0),
+        lambda: subgraph_weights(wrong, law, torch.arange(3), degrees, 1),
+        lambda: subgraph_weights(subgraph, wrong, torch.arange(3), degrees, 1),
+        lambda: inclusion_probability(law.probability.float(), 1),
+        lambda: inclusion_probability(law.probability, -1),
+    ):
+        with pytest.raises(InputError, match="must be"):
+            call()
+    with pytest.raises(ItemsError, match=r"below num_nodes = 30, got -1 to 30"):
+        subgraph_weights(subgraph, law, torch.tensor([-1, 0, 30]), degrees, 1)
+
+
+def test_the_compiled_module_checks_what_it_is_given():
+    """Lengths that kernels take for granted, damaged rows ahead of the loop, and numbers of draws of 64 bits."""
+    indptr, indices = np.array([0, 1, 2]), np.array([1, 0])
+    touch, degrees = np.full(2, 0.5), np.ones(2, np.int64)
+    for short in ((indptr, touch[:1], degrees), (indptr, touch, degrees[:1]), (indptr - 1, touch, degrees)):
+        with pytest.raises(GraphError, match="must"):
+            _native.saint_weights(short[0], indices, *short[1:], 5, 0, 1)
+    with pytest.raises(MemoryError):  # twice as many numbers wrap around
+        _native.draw_edges(indptr, indices, np.zeros(1, np.int64), 1 << 63, 0, 1)
+    weights = _native.saint_weights(indptr, indices, touch, degrees, (1 << 64) - 1, 0, 1)
+    assert np.array_equal(weights, np.ones(2, np.float32))  # who is drawn that often is there
+    far = np.array([0, *[1 << 62] * 40])
+    with pytest.raises(GraphError, match="do not bound a row"):
+        _native.induced_subgraph(far, indices, np.arange(40), 1)
+    with pytest.raises(GraphError, match="not a node id"):
+        _native.sum_inverse_degrees(np.array([0, 40]), np.full(40, 1 << 62), 1, skip_loops=False)
+    with pytest.raises(GraphError, match="got none"):
+        _native.sum_inverse_degrees(np.empty(0, np.int64), indices, 1, skip_loops=False)

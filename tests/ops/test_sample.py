@@ -354,6 +354,7 @@ def test_damaged_graphs_never_read_foreign_memory(indptr, indices, message, num_
             "got 'some'",
         ),
         (lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [NeighborRule(1)], [1], num_threads=0), "num_threads"),
+        (lambda: sample_hop(INDPTR, INDICES, INDICES, NeighborRule(1), 1, num_threads=10**6), "at most 4096"),
         (lambda: BlockSampler(INDPTR, INDICES, INDPTR), "edge_ids must have one entry per edge"),
     ],
 )
@@ -380,14 +381,18 @@ def test_refuses_bad_weights(weights, message, num_threads):
         BlockSampler(INDPTR, INDICES, weights=weights)
 
 
-def test_refuses_weights_whose_sum_overflows():
+@pytest.mark.parametrize("values", [[1e308, 1e308], [1e308, 1.0]], ids=["the sum", "a multiple"])
+def test_refuses_weights_whose_sum_overflows(values):
+    """Importance weights are computed with the sum times the number of edges: it has to be finite as well."""
     with pytest.raises(GraphError, match="in-edges of node 0 sum to infinity"):
-        check_weights(torch.tensor([0, 2]), torch.tensor([1e308, 1e308], dtype=torch.float64))
+        check_weights(torch.tensor([0, 2]), torch.tensor(values, dtype=torch.float64))
 
 
-def test_more_picks_than_memory_can_hold_is_an_error_not_a_crash():
+@pytest.mark.parametrize("num_dst", [1, 2, 4, 5], ids=lambda n: f"{n} times 2**62")
+def test_more_picks_than_memory_can_hold_is_an_error_not_a_crash(num_dst):
+    """Four times 2**62 is 0 in 64 bits: the running sum of the picks must not wrap around."""
     with pytest.raises(MemoryError):
-        sample_hop(INDPTR, INDICES, torch.tensor([0]), NeighborRule(2**62, replace=True), 0)
+        sample_hop(INDPTR, INDICES, torch.zeros(num_dst, dtype=torch.int64), NeighborRule(2**62, replace=True), 0)
 
 
 def test_edges_of_weight_zero_are_not_drawn_among_the_smallest_doubles():

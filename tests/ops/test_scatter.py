@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -94,6 +97,29 @@ def test_nothing_is_written_for_bad_input():
     with pytest.raises(FeatureError, match="contiguous"):
         scatter_add_rows(out.t(), torch.tensor([0]), torch.ones(1, 4))
     assert torch.equal(out, torch.zeros(4, 2))
+
+
+def test_memory_of_any_kind():
+    """Misaligned, as in files that are mapped, or negated by a flag, which a kernel would not see."""
+    expected = torch.tensor([[1.0, 2], [0, 0]])
+    misaligned = torch.frombuffer(bytearray(17), dtype=torch.float32, offset=1).reshape(2, 2)
+    assert scatter_add_rows(misaligned, torch.tensor([0]), expected[:1]) is misaligned
+    assert torch.equal(misaligned, expected)
+    rows = torch.frombuffer(bytearray(9), dtype=torch.float32, offset=1).reshape(1, 2).copy_(expected[0])
+    assert torch.equal(scatter_add_rows(torch.zeros(2, 2), torch.tensor([0]), rows), expected)
+    negated = torch.complex(torch.zeros(2), torch.tensor([-1.0, -2])).conj().imag.reshape(1, 2)
+    assert torch.equal(scatter_add_rows(torch.zeros(2, 2), torch.tensor([0]), negated), expected)
+    out = torch.zeros(1, 1, dtype=torch.complex64).conj().imag
+    assert scatter_add_rows(out, torch.tensor([0]), torch.ones(1, 1)).item() == 1
+
+
+@pytest.mark.parametrize(
+    "bad", [None, np.zeros((1, 2)), torch.zeros(1, 2).to_sparse()], ids=["None", "NumPy", "sparse"]
+)
+def test_refuses_what_is_no_dense_tensor(bad: Any):
+    for out, rows in ((bad, torch.zeros(1, 2)), (torch.zeros(1, 2), bad)):
+        with pytest.raises(FeatureError, match="must be a dense CPU tensor, got"):
+            scatter_add_rows(out, torch.tensor([0]), rows)
 
 
 def test_empty_tables():

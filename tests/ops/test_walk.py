@@ -17,6 +17,7 @@ from headrace.ops import (
     InputError,
     ItemsError,
     WeightSums,
+    _native,
     pinsage_neighbors,
     random_walk,
     reference,
@@ -270,3 +271,25 @@ def test_damaged_graphs_are_noticed():
         random_walk(torch.tensor([0, 1]), torch.tensor([7]), torch.tensor([0]), 2, key=0)
     with pytest.raises(GraphError, match="do not bound a row"):
         random_walk(torch.tensor([0, 9, 1]), torch.tensor([0]), torch.tensor([0]), 2, key=0)
+
+
+def test_the_compiled_module_checks_what_it_is_given():
+    indptr, indices, starts = np.array([0, 1, 2]), np.array([1, 0]), np.zeros(2, np.int64)
+    for length in ((1 << 63) - 1, (1 << 64) - 1):  # times the starts they wrap around
+        with pytest.raises(MemoryError):
+            _native.random_walk(indptr, indices, None, starts, None, length, 0, 0, 1)
+    with pytest.raises(GraphError, match=r"sums must have one entry per edge \(2\), got 1"):
+        _native.random_walk(indptr, indices, np.ones(1), starts, None, 1, 0, 0, 1)
+    with pytest.raises(GraphError, match=r"ids must have one entry per start \(2\), got 1"):
+        _native.random_walk(indptr, indices, None, starts, starts[:1], 1, 0, 0, 1)
+    with pytest.raises(TypeError, match="sums of float64"):
+        _native.random_walk(indptr, indices, cast("Any", np.ones(2, np.float32)), starts, None, 1, 0, 0, 1)
+    with pytest.raises(GraphError, match="must run from 0 to the number of edges, 2, got 1 to 2"):
+        _native.sum_rows(np.array([1, 2]), np.ones(2), 1)
+
+
+def test_sums_of_what_is_no_graph():
+    with pytest.raises(GraphError, match="got none"):
+        weight_sums(torch.empty(0, dtype=torch.int64), torch.ones(1), trust_weights=True)
+    with pytest.raises(GraphError, match="expected finite weights"):
+        weight_sums(torch.tensor([0, 1]), torch.tensor([-1.0]), trust_weights=cast("bool", "no"))

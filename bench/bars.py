@@ -1,0 +1,140 @@
+"""What the kernels are to reach, each claim with the records that decide it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness import Record
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A claim about records: those whose fields match must have medians within the bounds.
+
+    `case` and `system` are regular expressions for the whole field; `threads` of None means any.
+    """
+
+    claim: str
+    bench: str
+    case: str
+    system: str
+    metric: str
+    threads: int | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def decided_by(self, records: Iterable[Record]) -> list[Record]:
+        return [
+            record
+            for record in records
+            if (record.bench, record.metric) == (self.bench, self.metric)
+            and self.threads in (None, record.threads)
+            and re.fullmatch(self.case, record.case)
+            and re.fullmatch(self.system, record.system)
+        ]
+
+    def met(self, record: Record) -> bool:
+        low = self.at_least is None or record.median >= self.at_least
+        return low and (self.at_most is None or record.median <= self.at_most)
+
+    @property
+    def bound(self) -> str:
+        bounds = [
+            f"{sign} {bound:g}" for sign, bound in (("≥", self.at_least), ("≤", self.at_most)) if bound is not None
+        ]
+        return ", ".join(bounds)
+
+
+_BATCH = "products, batch 1024, fanouts 10,10,10"
+_GROWTH = "from 10,000,000 to 1,000,000,000 edges"
+_GAIN = "time gain"
+
+BARS = (
+    Bar("`sample_neighbor` over GraphBolt", "sampling", f"neighbor, {_BATCH}", "headrace over GraphBolt", _GAIN, 1, 12),
+    Bar("`sample_neighbor` over GraphBolt", "sampling", f"neighbor, {_BATCH}", "headrace over GraphBolt", _GAIN, 2, 10),
+    Bar("LABOR-0 over GraphBolt", "sampling", f"labor, {_BATCH}", "headrace over GraphBolt", _GAIN, 1, 10),
+    Bar("LABOR-0 over GraphBolt", "sampling", f"labor, {_BATCH}", "headrace over GraphBolt", _GAIN, 2, 8),
+    Bar(
+        "weighted without replacement: cost in uniform ones",
+        "sampling",
+        f"weighted without replacement, {_BATCH}",
+        "headrace over headrace, weighted",
+        _GAIN,
+        at_most=2,
+    ),
+    Bar(
+        "weighted without replacement over GraphBolt",
+        "sampling",
+        f"weighted without replacement, {_BATCH}",
+        "headrace, weighted over GraphBolt",
+        _GAIN,
+        at_least=20,
+    ),
+    Bar(
+        "gather of 400 B rows over `index_select`",
+        "gather",
+        "2,449,029 rows of 100 float32.*",
+        "headrace over torch.index_select",
+        _GAIN,
+        1,
+        4,
+    ),
+    Bar(
+        "gather of 400 B rows over `index_select`",
+        "gather",
+        "2,449,029 rows of 100 float32.*",
+        "headrace over torch.index_select",
+        _GAIN,
+        2,
+        3,
+    ),
+    Bar("sample and fetch over GraphBolt", "loader", f"{_BATCH}, .*", "headrace over GraphBolt.*", _GAIN, None, 8),
+    Bar("sample and fetch over PyG", "loader", f"{_BATCH}, .*", "headrace.* over PyG.*", _GAIN, None, 25),
+    Bar("2 threads over 1", "sampling", f".*, {_BATCH}", "headrace.*, 2 threads over 1", _GAIN, None, 1.8),
+    Bar(
+        "2 threads over 1",
+        "sampling",
+        f".*, {_BATCH}",
+        "batches in parallel over one after the other on 1",
+        _GAIN,
+        2,
+        1.8,
+    ),
+    Bar(
+        "COO to CSC over SciPy and PyG",
+        "build",
+        "products, .* int64 ids",
+        "headrace over (SciPy|PyG).*",
+        _GAIN,
+        None,
+        3,
+    ),
+    Bar(
+        "COO to CSC: peak, in arrays of one int64 per edge",
+        "build",
+        "products, .* int64 ids",
+        "headrace",
+        "peak in arrays",
+        at_most=2.2,
+    ),
+    Bar(
+        "growth of an edge's cost, 10 M to 1 B edges",
+        "scaling: growth",
+        _GROWTH,
+        "headrace",
+        "edge cost growth",
+        at_most=2.5,
+    ),
+    Bar(
+        "NS / LABOR of |V3|, over the published ratio",
+        "labor",
+        "flickr|yelp|products-footprint",
+        r"NS over LABOR-(0|\*)",
+        "|V3| ratio over published",
+        None,
+        0.85,
+        1.15,
+    ),
+)

@@ -1,0 +1,71 @@
+// What the memory allows, measured beside what is bounded by it: no gather and no sampler can be faster than this.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr std::int64_t kLine = 64;
+// Bytes that are asked for ahead of their use: enough to hide the latency, few enough to be on their way at once.
+constexpr std::int64_t kAhead = 2048;
+constexpr std::int64_t kMostRowsAhead = 32;
+
+template <typename Part>
+void in_parallel(std::int64_t count, int num_threads, Part part) {
+  std::vector<std::thread> threads;
+  for (int thread = 1; thread < num_threads; ++thread) {
+    threads.emplace_back(part, count * thread / num_threads, count * (thread + 1) / num_threads);
+  }
+  part(0, count / num_threads);
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+// Latency: the address of each load is what the load before it found.
+std::int64_t chase(const std::int64_t* next, std::int64_t steps) {
+  std::int64_t place = 0;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    place = next[place];
+  }
+  return place;
+}
+
+// Throughput: read one word of every cache line of rows at random places, all known beforehand; nothing is written.
+std::int64_t read_rows(const char* table, std::int64_t row_bytes, const std::int64_t* ids, std::int64_t count,
+                       int num_threads) {
+  std::atomic<std::int64_t> total{0};
+  const std::int64_t rows_ahead = std::clamp<std::int64_t>(kAhead / row_bytes, 1, kMostRowsAhead);
+  in_parallel(count, num_threads, [&](std::int64_t first, std::int64_t last) {
+    std::int64_t sum = 0;
+    for (std::int64_t i = first; i < last; ++i) {
+      const char* ahead = table + ids[std::min(i + rows_ahead, last - 1)] * row_bytes;
+      for (std::int64_t at = 0; at < row_bytes; at += kLine) {
+        __builtin_prefetch(ahead + at);
+      }
+      const char* row = table + ids[i] * row_bytes;
+      for (std::int64_t at = 0; at < row_bytes; at += kLine) {
+        std::int32_t word;
+        std::memcpy(&word, row + at, sizeof word);
+        sum += word;
+      }
+    }
+    total += sum;
+  });
+  return total;
+}
+
+void copy(char* to, const char* from, std::int64_t bytes, int num_threads) {
+  in_parallel(bytes, num_threads,
+              [&](std::int64_t first, std::int64_t last) { std::memcpy(to + first, from + first, last - first); });
+}
+
+}  // extern "C"

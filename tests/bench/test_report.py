@@ -1,0 +1,131 @@
+"""The report is made of files: bars decided, tables laid out, the hand-written part kept."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def report(bench):
+    return bench("report")
+
+
+@pytest.fixture
+def record(bench):
+    harness = bench("harness")
+
+    def make(system="headrace over GraphBolt", metric="time gain", median=13.0, *, threads=1, unit="×", **where):
+        fields = {"bench": "sampling", "case": "neighbor, products, batch 1024, fanouts 10,10,10", **where}
+        return harness.Record(
+            system=system,
+            metric=metric,
+            unit=unit,
+            median=median,
+            min=median - 1,
+            max=median + 1,
+            n=5,
+            threads=threads,
+            **fields,
+        )
+
+    return make
+
+
+def test_bars_are_met_missed_or_not_measured(bench, report, record):
+    bar = bench("bars").Bar("claim", "sampling", "neighbor, .*", "headrace over GraphBolt", "time gain", 1, 12)
+    rows = {
+        "met": [record(median=12.0)],
+        "**missed**": [record(median=11.9)],
+        "not measured": [
+            record(threads=2),
+            record(metric="edges gain"),
+            record(system="headrace, weighted over GraphBolt"),
+            record(case="labor, products"),
+            record(bench="loader"),
+        ],
+    }
+    for verdict, records in rows.items():
+        *_, row = report.bar_lines(records, [bar])
+        assert row.endswith(f"| ≥ 12 | {verdict} |")
+
+
+def test_bars_with_two_bounds_hold_a_value_between(bench, record):
+    bar = bench("bars").Bar("claim", "labor", ".*", ".*", "ratio", None, 0.85, 1.15)
+    assert bar.bound == "≥ 0.85, ≤ 1.15"
+    assert [bar.met(record(median=value)) for value in (0.84, 0.85, 1.15, 1.16)] == [False, True, True, False]
+
+
+def test_a_cost_is_bounded_from_above(bench, record):
+    (bar,) = [bar for bar in bench("bars").BARS if "cost in uniform" in bar.claim]
+    assert bar.met(record(median=1.9))
+    assert not bar.met(record(median=2.1))
+
+
+def test_every_case_is_a_table_of_systems_by_metrics(report, record):
+    records = [
+        record("headrace", "time", 2.0, unit="ms"),
+        record("headrace", "edges", 1_234_567.0, unit="edges"),
+        record("GraphBolt", "time", 26.0, unit="ms"),
+        record(),
+    ]
+    lines = report.case_lines(records)
+    assert "| system | threads | time, ms | edges, edges |" in lines
+    assert "| headrace | 1 | 2 (1 to 3) | 1,234,567 (1,234,566 to 1,234,568) |" in lines
+    assert "| GraphBolt | 1 | 26 (25 to 27) | - |" in lines
+    assert "| headrace over GraphBolt | 1 | time gain | 13 (12 to 14) |" in lines
+
+
+def test_published_numbers_stand_beside_ours(report, record):
+    ours = record("NS", "|V3|", 70.0, unit="thousand", bench="labor", case="flickr")
+    assert report.cell(ours) == "70, published 73"
+    lines = report.case_lines([ours])
+    assert r"| system | threads | \|V3\|, thousand |" in lines
+
+
+def test_the_report_follows_the_files_and_keeps_what_was_written_by_hand(bench, report, record, tmp_path):
+    results = tmp_path / "results"
+    results.mkdir()
+    out = tmp_path / "RESULTS.md"
+    with pytest.raises(FileNotFoundError, match="bench-all"):
+        report.report_text(results, out)
+    bench("harness").write_json(results / "sampling.json", [record()])
+    (results / "sampling.txt").write_text("some machine\nsome graph\n\nsampling: a long table\n")
+    (results / "sampling.png").touch()
+    text = report.report_text(results, out)
+    assert "some machine\nsome graph\n```" in text
+    assert "a long table" not in text
+    assert "![sampling](results/sampling.png)" in text
+    assert "| 13 (12 to 14) | ≥ 12 | met |" in text
+    out.write_text(text.replace(report.BEGIN, report.BEGIN + "\nWhat remains is the memory.\n"))
+    again = report.report_text(results, out)
+    assert "What remains is the memory." in again
+    out.write_text(again)
+    assert report.report_text(results, out) == again
+
+
+def test_deviation_from_the_published_ratio(bench, record):
+    labor_table, published = bench("labor_table"), bench("published")
+    ratio = published.published_ratio("flickr", "LABOR-0")
+    assert ratio == pytest.approx(73 / 66)
+    ours = record("NS over LABOR-0", "|V3| gain", 2 * ratio, bench="labor", case="flickr")
+    (found,) = labor_table.deviations([ours, record("NS", "|V3|", 70.0, bench="labor", case="flickr")])
+    assert found.median == pytest.approx(2.0)
+    assert (found.system, found.metric) == ("NS over LABOR-0", "|V3| ratio over published")
+
+
+def test_layer_sizes_are_fitted_to_the_vertices_that_are_reached(bench, monkeypatch):
+    """A model of a sampler: of the vertices drawn for a hop, a known share was there already."""
+    import numpy as np
+
+    labor_table = bench("labor_table")
+    new_share = np.array([0.9, 0.7, 0.5])
+
+    def reached(sizes, train, threads):
+        del threads
+        return len(train) + np.cumsum(np.array(sizes) * new_share)
+
+    monkeypatch.setattr(labor_table, "mean_vertices", reached)
+    train = np.arange(100)
+    target = np.array([600.0, 3_000.0, 9_000.0])
+    sizes = labor_table.fitted_sizes(lambda sizes: sizes, target, train, threads=1)
+    assert reached(sizes, train, 1) == pytest.approx(target, rel=0.01)

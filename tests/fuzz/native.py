@@ -1,0 +1,313 @@
+"""Entries for the functions of the compiled module, called directly."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from headrace.ops import _native, reference
+
+from fuzz.draw import MAX_EDGES, Draw
+from fuzz.entry import Entry, check_compact, check_importance, check_rows, values
+
+SETS = [one for one in _native.InstructionSet if _native.has(one)]
+KINDS = list(_native.RuleKind)
+
+
+def fanout(draw: Draw) -> Any:
+    """A fan-out, rarely one that no memory can hold or that is none: 2**31 draws would be honest work."""
+    if draw.chance(0.05):
+        return draw.one_of(1 << 62, (1 << 63) - 1, -2, -(1 << 63), 1 << 64, 1.5, None, "1")
+    return draw.integer(-1, MAX_EDGES + 5)
+
+
+def rounds(draw: Draw) -> int:
+    """Rounds of importance, rarely none; 2**62 of them would be honest work."""
+    return draw.one_of(0, -2) if draw.chance(0.05) else draw.one_of(-1, 1, 2, 3)
+
+
+# --- randomness -------------------------------------------------------------------------------------------------------
+
+
+def _check_philox(arguments: list[Any], answer: Any) -> None:
+    counter, key = arguments
+    assert tuple(answer) == reference.philox4x32([int(word) for word in counter], [int(word) for word in key])
+
+
+def _check_stream_key(arguments: list[Any], answer: Any) -> None:
+    assert answer == reference.stream_key(*(int(value) for value in arguments))
+
+
+def _check_words(arguments: list[Any], answer: Any) -> None:
+    assert len(answer) == int(arguments[2])
+
+
+def _check_bounded(arguments: list[Any], answer: Any) -> None:
+    bound, count = int(arguments[2]), int(arguments[3])
+    assert len(answer) == count
+    assert all(int(value) < max(bound, 1) for value in answer)
+
+
+def _range_arguments(draw: Draw) -> list[Any]:
+    num_items = draw.one_of(draw.integer(0, 50), draw.integer(0, 1 << 62))
+    start = draw.integer(0, num_items)
+    return [num_items, start, min(num_items, start + draw.integer(0, 20)), draw.key()]
+
+
+def check_range(arguments: list[Any], answer: Any) -> None:
+    """Distinct items, as many as positions were asked for."""
+    num_items, start, stop = (int(value) for value in arguments[:3])
+    items = values(answer)
+    assert len(np.unique(items)) == len(items) == stop - start
+    assert ((items >= 0) & (items < num_items)).all()
+
+
+# --- graphs -----------------------------------------------------------------------------------------------------------
+
+
+def edge_list_arguments(draw: Draw) -> list[Any]:
+    """src, dst, num_nodes, num_threads; 2**32 nodes would be honest work."""
+    num_nodes, count = draw.integer(0, 12), draw.integer(0, MAX_EDGES)
+    dtype = draw.one_of(np.int32, np.int64)
+    src, dst = draw.ids(count, num_nodes, dtype), draw.ids(count, num_nodes, dtype)
+    if draw.chance(0.05):
+        num_nodes = draw.one_of(1 << 61, (1 << 64) - 1, 1 << 64, -1, 1.5, None)
+    return [src, dst, num_nodes, draw.threads()]
+
+
+def check_csc_answer(arguments: list[Any], answer: Any) -> None:
+    """The edges sorted by destination, their ids leading back."""
+    src, dst, num_nodes = values(arguments[0]), values(arguments[1]), int(arguments[2])
+    indptr, indices, edge_ids = answer
+    check_rows(indptr, num_nodes, len(src))
+    order = np.arange(len(src)) if edge_ids is None else values(edge_ids)
+    assert np.array_equal(src[order], values(indices))
+    assert np.array_equal(dst[order], np.repeat(np.arange(num_nodes), np.diff(values(indptr))))
+
+
+def _check_csc_arguments(draw: Draw) -> list[Any]:
+    graph = draw.graph()
+    return [graph.indptr, graph.indices, draw.threads()]
+
+
+def check_sound(arguments: list[Any], answer: Any) -> None:
+    """What passes check_csc is a graph."""
+    indptr, indices = values(arguments[0]), values(arguments[1])
+    check_rows(indptr, len(indptr) - 1, len(indices))
+    assert ((indices >= 0) & (indices < len(indptr) - 1)).all()
+
+
+def _check_weights_arguments(draw: Draw) -> list[Any]:
+    graph = draw.graph()
+    return [graph.indptr, draw.weights(graph.num_edges), draw.threads()]
+
+
+def check_good_weights(arguments: list[Any], answer: Any) -> None:
+    """What passes check_weights is finite and not negative, as far as rows reach."""
+    if arguments[1] is None:
+        return  # the raw function takes it for a graph without weights
+    starts = values(arguments[0])
+    for start, stop in pairwise(starts):
+        row = values(arguments[1])[start:stop].astype(float)
+        assert ((row >= 0) & np.isfinite(row)).all()
+
+
+def _compact_arguments(draw: Draw) -> list[Any]:
+    neighbors = draw.ids(draw.integer(0, MAX_EDGES), 40, draw.one_of(np.int32, np.int64))
+    return [draw.unique_ids(40), neighbors]
+
+
+# --- sampling ---------------------------------------------------------------------------------------------------------
+
+
+def _hop_arguments(draw: Draw) -> list[Any]:
+    graph = draw.graph()
+    frontier = draw.ids(draw.integer(0, 8), graph.num_nodes)
+    weights = draw.weights(graph.num_edges) if draw.chance(0.5) else None
+    return [
+        graph.indptr,
+        graph.indices,
+        frontier,
+        draw.one_of(*KINDS),
+        fanout(draw),
+        rounds(draw),
+        draw.key(),
+        weights,
+        draw.threads(),
+    ]
+
+
+def check_hop(
+    graph_indptr: Any, graph_indices: Any, frontier: Any, weights: Any, picked: tuple[Any, Any, Any, Any]
+) -> None:
+    """Picks lie within the rows of their destinations, and are the neighbours they are said to be."""
+    indptr, neighbors, positions, importance = picked
+    places, vertices = values(positions), values(frontier)
+    check_rows(indptr, len(vertices), len(places))
+    assert np.array_equal(values(graph_indices)[places], values(neighbors))
+    owners = np.repeat(vertices, np.diff(values(indptr)))
+    starts = values(graph_indptr)
+    assert (places >= starts[owners]).all()
+    assert (places < starts[owners + 1]).all()
+    if importance is not None:
+        assert len(importance) == len(places)
+        check_importance(indptr, importance, weights)
+
+
+def _check_native_hop(arguments: list[Any], answer: Any) -> None:
+    indptr, indices, frontier, _, _, _, _, weights, _ = arguments
+    check_hop(indptr, indices, frontier, weights, answer)
+
+
+def _fused(*arguments: Any) -> Any:
+    """Construct and sample: what the two take are positional arguments 0 to 4 and the rest."""
+    sampler = _native.FusedSampler(*arguments[:5])
+    sampler.sample(*arguments[5:])
+    return sampler.sample(*arguments[5:])  # the second call finds the vertex map used
+
+
+def _fused_arguments(draw: Draw) -> list[Any]:
+    graph, hops = draw.graph(), draw.integer(0, 3)
+    edge_ids = draw.one_of(None, np.arange(graph.num_edges, dtype=draw.one_of(np.int32, np.int64)))
+    weights = draw.weights(graph.num_edges) if draw.chance(0.5) else None
+    return [
+        graph.indptr,
+        graph.indices,
+        edge_ids,
+        weights,
+        draw.one_of(0, (1 << 32) - 2),
+        draw.unique_ids(graph.num_nodes),
+        [draw.one_of(*KINDS) for _ in range(hops)],
+        [fanout(draw) for _ in range(hops)],
+        [rounds(draw) for _ in range(hops)],
+        [draw.key() for _ in range(hops)],
+        draw.chance(0.5),
+        draw.chance(0.8),
+        draw.threads(),
+    ]
+
+
+def _check_fused(arguments: list[Any], answer: Any) -> None:
+    n_id, blocks, num_nodes, num_edges = answer
+    check_blocks(values(arguments[0]), values(arguments[1]), values(arguments[5]), n_id, num_nodes)
+    check_compact(arguments[5], n_id, n_id, np.arange(len(n_id)))
+    assert sum(len(indices) for _, indices, _, _, _ in blocks) == sum(num_edges)
+    for indptr, indices, edge_ids, weights, num_src in blocks:
+        check_rows(indptr, len(indptr) - 1, len(indices))
+        assert len(indptr) - 1 <= num_src <= len(n_id)
+        assert (np.asarray(indices) < num_src).all()
+        if edge_ids is not None and arguments[2] is None:
+            assert np.array_equal(values(arguments[1])[edge_ids], n_id[indices])
+        assert weights is None or len(weights) == len(indices)
+
+
+def check_blocks(indptr: np.ndarray, indices: np.ndarray, seeds: np.ndarray, n_id: Any, num_nodes: Any) -> None:
+    """Ids are nodes, the seeds first, as many as the hops say they found."""
+    found = values(n_id)
+    assert ((found >= 0) & (found < len(indptr) - 1)).all()
+    assert len(found) == sum(num_nodes)
+    assert num_nodes[0] == len(seeds)
+
+
+def _scan_arguments(draw: Draw) -> list[Any]:
+    ids = draw.ids(draw.integer(0, 70), 1 << 31, draw.one_of(np.int32, np.int64))
+    return [ids, draw.key(), draw.random.getrandbits(32), draw.integer(0, 80), draw.one_of(*SETS)]
+
+
+def _check_scan(arguments: list[Any], answer: Any) -> None:
+    high, offsets, kept = answer
+    assert len(high) == len(offsets)
+    assert (high <= int(arguments[2])).all()
+    assert (offsets < len(values(arguments[0]))).all()
+    assert len(kept) >= min(int(arguments[3]), len(high))
+    assert np.isin(kept, offsets).all()
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _gather(source: np.ndarray, out: np.ndarray, ids: Any, num_threads: Any) -> Any:
+    """Addresses, strides and sizes come from arrays that live as long as the call; ids are anything."""
+    stride, width = source.strides[0], source.shape[1]
+    _native.gather_rows(source.ctypes.data, len(source), stride, width, ids, out.ctypes.data, num_threads)
+    return out
+
+
+def _gather_arguments(draw: Draw) -> list[Any]:
+    rows, width, count = draw.integer(0, 20), draw.one_of(0, 1, 3, 16, 64, 100), draw.integer(0, 40)
+    source = np.arange(rows * (width + 5), dtype=np.uint8).reshape(rows, width + 5)[:, 2 : 2 + width]
+    # Twice the room, as damaged ids may be up to twice as many and one more.
+    return [
+        source[:: draw.one_of(1, -1)],
+        np.zeros((2 * count + 10, width), np.uint8),
+        draw.ids(count, rows, draw.one_of(np.int32, np.int64)),
+        draw.threads(),
+    ]
+
+
+def _check_gather(arguments: list[Any], answer: Any) -> None:
+    source, out, ids, _ = arguments
+    assert np.array_equal(out[: len(ids)], source[values(ids)])
+    assert not out[len(ids) :].any()
+
+
+def _check_empty(arguments: list[Any], answer: Any) -> None:
+    assert len(answer) == int(arguments[0])
+    answer[:] = 255
+
+
+def _has_arguments(draw: Draw) -> list[Any]:
+    return [draw.one_of(*_native.InstructionSet)]
+
+
+def _small_or_impossible(draw: Draw) -> int:
+    """A count of things to be made: tens of them, or more than any address space has room for."""
+    return draw.one_of(1 << 63, (1 << 64) - 1) if draw.chance(0.1) else draw.integer(0, 40)
+
+
+_COUNTS = frozenset({2})  # 2**32 words would be honest work
+
+ENTRIES = {
+    "philox4x32": Entry(
+        _native.philox4x32,
+        lambda draw: [[draw.random.getrandbits(32) for _ in range(n)] for n in (4, 2)],
+        _check_philox,
+    ),
+    "stream_key": Entry(
+        _native.stream_key,
+        lambda draw: [draw.random.getrandbits(bits) for bits in (64, 32, 64, 16, 16)],
+        _check_stream_key,
+    ),
+    "stream_words": Entry(
+        _native.stream_words, lambda draw: [draw.key(), draw.key(), _small_or_impossible(draw)], _check_words, _COUNTS
+    ),
+    "bounded_integers": Entry(
+        _native.bounded_integers,
+        lambda draw: [draw.key(), draw.key(), abs(draw.edge_of_range()), _small_or_impossible(draw)],
+        _check_bounded,
+        frozenset({3}),
+    ),
+    "shuffled_range": Entry(_native.shuffled_range, _range_arguments, check_range, frozenset({1, 2})),
+    "coo_to_csc": Entry(_native.coo_to_csc, edge_list_arguments, check_csc_answer, frozenset({2, 3}), aligned=True),
+    "check_csc": Entry(_native.check_csc, _check_csc_arguments, check_sound, frozenset({2}), aligned=True),
+    "check_weights": Entry(
+        _native.check_weights, _check_weights_arguments, check_good_weights, frozenset({2}), aligned=True
+    ),
+    "compact": Entry(
+        _native.compact, _compact_arguments, lambda given, answer: check_compact(*given, *answer), aligned=True
+    ),
+    "sample_hop": Entry(_native.sample_hop, _hop_arguments, _check_native_hop, frozenset({4, 5, 8}), aligned=True),
+    "FusedSampler.__init__": Entry(
+        _native.FusedSampler,
+        lambda draw: _fused_arguments(draw)[:5],
+        lambda given, answer: None,
+        aligned=True,
+    ),
+    "FusedSampler.sample": Entry(_fused, _fused_arguments, _check_fused, frozenset({7, 8, 12}), aligned=True),
+    "has": Entry(_native.has, _has_arguments, lambda given, answer: None),
+    "labor_scan": Entry(_native.labor_scan, _scan_arguments, _check_scan, frozenset({4}), aligned=True),
+    "empty": Entry(_native.empty, lambda draw: [_small_or_impossible(draw)], _check_empty, frozenset({0})),
+    "gather_rows": Entry(_gather, _gather_arguments, _check_gather, frozenset({0, 1, 3}), aligned=True),
+}

@@ -1,0 +1,15 @@
+"""All entries: `native.` those of the compiled module, `public.` those of headrace.ops."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fuzz import native, native_laws, public, public_laws
+from fuzz.entry import Entry
+
+NATIVE: Final = {**native.ENTRIES, **native_laws.ENTRIES}
+PUBLIC: Final = {**public.ENTRIES, **public_laws.ENTRIES}
+ENTRIES: Final[dict[str, Entry]] = {
+    **{f"native.{name}": entry for name, entry in NATIVE.items()},
+    **{f"public.{name}": entry for name, entry in PUBLIC.items()},
+}

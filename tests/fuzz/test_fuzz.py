@@ -1,0 +1,47 @@
+"""The fuzzer knows every entry point and reaches both sides of each; `make fuzz` runs it for longer."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import warnings
+from pathlib import Path
+
+import pytest
+
+from headrace import ops
+
+from fuzz.table import ENTRIES, NATIVE, PUBLIC
+
+STUB = ast.parse((Path(ops.__file__).parent / "_native.pyi").read_text(encoding="utf-8"))
+NEVER_REFUSE = {"native.empty", "native.has"}  # one in ten calls asks for too much, resp. any value of an enum is right
+
+
+def functions_of(stub):
+    """The names of functions, and of methods as Class.method."""
+    for node in stub.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name
+        elif isinstance(node, ast.ClassDef):
+            yield from (f"{node.name}.{line.name}" for line in node.body if isinstance(line, ast.FunctionDef))
+
+
+def test_every_native_function_has_an_entry():
+    assert set(functions_of(STUB)) == set(NATIVE)
+
+
+def test_every_public_function_has_an_entry():
+    """Of the classes those that check their arguments; the others only carry results."""
+    functions = {name for name in ops.__all__ if inspect.isfunction(getattr(ops, name))}
+    rules = {"NeighborRule", "LaborRule", "LaborImportanceRule", "LadiesRule"}
+    assert functions | rules | {"BlockSampler"} == set(PUBLIC)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_answers_and_refusals(name):
+    """300 calls: a fuzzer of which all calls are refused at the door would test the door."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        answered = sum(ENTRIES[name].run(f"test/{name}/{number}") for number in range(300))
+    assert answered >= 30
+    assert answered < 300 or name in NEVER_REFUSE
