@@ -137,7 +137,7 @@ void arrivals(const Weight* weights, std::size_t count, std::uint64_t* times, In
 std::size_t keep_earliest(std::uint64_t* times, std::size_t count, std::size_t wanted, std::uint32_t* kept,
                           InstructionSet set) {
   if (wanted == 0) return 0;
-  if (count > kCountAll && wanted <= count) return keep_by_selection(times, count, wanted, kept);
+  if (count > kCountAll) return keep_by_selection(times, count, std::min(wanted, count), kept);
 #if defined(__x86_64__)
   if (set == InstructionSet::kAvx512) return keep_avx512(times, count, wanted, kept);
   if (set == InstructionSet::kAvx2) return keep_avx2(times, count, wanted, kept);

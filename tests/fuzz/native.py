@@ -225,6 +225,21 @@ def _check_scan(arguments: list[Any], answer: Any) -> None:
     assert np.isin(kept, offsets).all()
 
 
+def _loops_arguments(draw: Draw) -> list[Any]:
+    weights = draw.random.choices([0.0, 1.0, 1e-300, 1e300, 0.5], k=draw.integer(0, 200))
+    array = np.array(weights, draw.one_of(np.float32, np.float64))
+    return [array, draw.key(), draw.key(), draw.integer(0, 210), draw.one_of(*SETS)]
+
+
+def _check_loops(arguments: list[Any], answer: Any) -> None:
+    variates, edges, times, kept = answer
+    degree = len(values(arguments[0]))
+    assert len(variates) == len(edges) == len(times) == degree
+    assert (edges <= degree).all()
+    assert len(kept) >= min(int(arguments[3]), degree)
+    assert (kept < degree).all()
+
+
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
@@ -308,6 +323,7 @@ ENTRIES = {
     "FusedSampler.sample": Entry(_fused, _fused_arguments, _check_fused, frozenset({7, 8, 12}), aligned=True),
     "has": Entry(_native.has, _has_arguments, lambda given, answer: None),
     "labor_scan": Entry(_native.labor_scan, _scan_arguments, _check_scan, frozenset({4}), aligned=True),
+    "weighted_loops": Entry(_native.weighted_loops, _loops_arguments, _check_loops, frozenset({4}), aligned=True),
     "empty": Entry(_native.empty, lambda draw: [_small_or_impossible(draw)], _check_empty, frozenset({0})),
     "gather_rows": Entry(_gather, _gather_arguments, _check_gather, frozenset({0, 1, 3}), aligned=True),
 }
