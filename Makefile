@@ -16,11 +16,14 @@ JOBS ?= 2
 SECONDS_ ?= 600
 SEED ?= 0
 
+# In the project's own builds a warning is an error; in users' builds a new compiler must not stop them.
+STRICT := --config-settings cmake.define.HEADRACE_WERROR=ON
+
 NATIVE := CMakeLists.txt $(wildcard ops/native/*)
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help demo test lint lint-python lint-native lint-types sanitize fuzz dgl-test bench bench-all bench-report peers \
+.PHONY: help demo test lint lint-python lint-native lint-types sanitize fuzz wheel-test dgl-test bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -65,6 +68,9 @@ sanitize: .venv-sanitize/.installed ## run the tests of ops/ and a short fuzz on
 fuzz: .venv-sanitize/.installed ## call the native entry points with hostile arguments for SECONDS_=600 from SEED=0
 	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds $(SECONDS_) --seed $(SEED)
 
+wheel-test: .venv-wheel/.installed ## run the tests of ops/ on the wheel that dgl-test takes, under the newest torch
+	.venv-wheel/bin/python -m pytest -n $(JOBS) tests/ops $(ARGS)
+
 dgl-test: .venv-dgl/.installed ## run the tests of ops/ and of DGL interoperation on the same wheel under torch 2.2.1
 	.venv-dgl/bin/pytest tests/ops tests/dgl $(ARGS)
 
@@ -106,14 +112,14 @@ clean: ## remove everything that the other targets made
 # The development environment: every library, every tool and an editable install.
 .venv/.installed: constraints.txt pyproject.toml $(NATIVE) pipeline/_package.py pipeline/py.typed
 	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
-	.venv/bin/pip install --quiet --constraint constraints.txt nanobind scikit-build-core
-	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev,partition,plot,pyg]'
+	.venv/bin/pip install --quiet --constraint constraints.txt nanobind scikit-build-core cmake ninja
+	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation $(STRICT) --editable '.[dev,partition,plot,pyg]'
 	touch $@
 
 # One wheel for every environment.
 dist/.wheel: .venv/.installed $(PACKAGE)
 	rm -f dist/*.whl
-	.venv/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	.venv/bin/pip wheel --quiet --no-deps --no-build-isolation $(STRICT) --wheel-dir dist .
 	touch $@
 
 dist/.sdist: .venv/.installed $(PACKAGE)
@@ -136,7 +142,7 @@ endef
 .venv-sanitize/.installed: .venv/.installed $(PACKAGE)
 	$(call environment_over_main,.venv-sanitize)
 	.venv/bin/pip --python .venv-sanitize/bin/python install --quiet --no-deps --no-build-isolation \
-		--config-settings build-dir=build/sanitize --config-settings install.strip=false \
+		$(STRICT) --config-settings build-dir=build/sanitize --config-settings install.strip=false \
 		--config-settings cmake.define.HEADRACE_SANITIZE=ON .
 	touch $@
 

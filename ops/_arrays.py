@@ -21,7 +21,7 @@ Array: TypeAlias = "torch.Tensor | NDArray[Any]"
 
 ID_DTYPES = ("int32", "int64")
 _MASK64 = (1 << 64) - 1
-_MAX_THREADS = 1 << 12  # more than any machine has cores; a slip of the keyboard must not start a million threads
+MAX_THREADS = 1 << 12  # more than any machine has cores; a slip of the keyboard must not start a million threads
 
 
 def as_numpy(
@@ -91,8 +91,8 @@ def as_num_threads(num_threads: int | None, *, stage: str) -> int:
     if num_threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wrong_type = isinstance(num_threads, bool) or not isinstance(num_threads, (int, np.integer))
-    if wrong_type or not 1 <= num_threads <= _MAX_THREADS:
-        message = f"{stage}: num_threads must be an int of at least 1 and at most {_MAX_THREADS}, got {num_threads!r}"
+    if wrong_type or not 1 <= num_threads <= MAX_THREADS:
+        message = f"{stage}: num_threads must be an int of at least 1 and at most {MAX_THREADS}, got {num_threads!r}"
         raise InputError(message)
     return int(num_threads)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.autograd.graph import increment_version
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
@@ -59,9 +60,10 @@ def gather_rows(source: Array, ids: Array, *, out: torch.Tensor | None = None, n
         _native.gather_rows(0, shape[0], 0, 0, rows, 0, 1)
         if isinstance(source, torch.Tensor):
             return torch.index_select(source.detach(), 0, torch.from_numpy(rows), out=out)
-        np.take(source, rows, axis=0, out=out.numpy(), mode="clip")
-        return out
-    _native.gather_rows(address, shape[0], strides[0], row_bytes, rows, out.data_ptr(), num_threads)
+        np.take(source, rows, axis=0, out=out.detach().numpy(), mode="clip")
+    else:
+        _native.gather_rows(address, shape[0], strides[0], row_bytes, rows, out.data_ptr(), num_threads)
+    increment_version(out)  # autograd has not seen the write
     return out
 
 

@@ -11,8 +11,11 @@ a 128-bit counter and a 64-bit key to four 32-bit words, and a draw is addressed
 Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of
 1 takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
 variate of source vertex ``t`` in LABOR and LADIES is ``word 0 << 32 | word 1`` of its stream. A real variate in (0, 1)
-is the odd multiple of 2**-53 that the upper 52 of 64 such bits name; edge ``i`` of a row picks by weight with words
-``2i`` and ``2i + 1`` of its destination's stream.
+is the odd multiple of 2**-53 that the upper 52 of 64 such bits name.
+
+Draw ``i`` of a pick by weight takes words ``2i`` and ``2i + 1`` of its destination's stream. Without replacement at
+most ``d`` draws are made: none where the in-degree is below twice the fan-out, ``4 * fanout + 16`` elsewhere. Where
+they leave edges to be picked, edge ``i`` of the row races with words ``2 * (d + i)`` and ``2 * (d + i) + 1``.
 
 A step of a random walk takes one word to decide on a restart (none where the walk never restarts), then a bounded
 integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one

@@ -6,6 +6,7 @@ import math
 from typing import Any, cast
 
 import torch
+from torch.autograd.graph import increment_version
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
@@ -20,7 +21,7 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
     """Add ``rows[i]`` to ``out[ids[i]]`` for every i, in place.
 
     The rows that one id receives are added in the order of `rows`, whatever the number of threads, so the result is the
-    same to the last bit.
+    same to the last bit. No gradient flows through the addition.
 
     Parameters
     ----------
@@ -78,6 +79,8 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
     )
     if wide.data_ptr() != out.data_ptr():
         out.detach().copy_(wide)
+    else:
+        increment_version(out)  # the kernel wrote behind autograd's back
     return out
 
 

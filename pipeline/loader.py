@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from headrace.ops._arrays import MAX_THREADS
 from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.batch import MiniBatch
@@ -62,7 +63,7 @@ class Loader:
         check_data(self._rewriting.final)
         if num_threads is None:
             num_threads = machine.cores
-        num_threads = whole_number(num_threads, "num_threads", 1, LoaderError)
+        num_threads = whole_number(num_threads, "num_threads", 1, LoaderError, MAX_THREADS)
         settings = RunSettings(source_of(plan).seed, num_threads, rank, world_size)
         self._node, self._source = lower(self._rewriting.final, settings)
         self._fingerprint: dict[str, str] | None = None

@@ -1,7 +1,7 @@
 #include "csc_buckets.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <mutex>
 #include <vector>
 
 #include "buffer.hpp"
@@ -13,6 +13,7 @@ namespace {
 constexpr unsigned kBucketBits = 11;  // as many write positions as a core's second cache holds lines for
 constexpr std::size_t kFewEdges = std::size_t{1} << 15;
 constexpr std::size_t kLargeShare = 16;  // a bucket of more than 1 / 16 of all edges is placed from the edge list
+constexpr unsigned char kNotLarge = 0xFF;
 
 unsigned bits_of(std::size_t num_values) {
   unsigned bits = 0;
@@ -50,10 +51,8 @@ struct Packing {
 class Rows {
  public:
   // Of `num_rows` rows; the bucket's edges begin at `first`.
-  void begin(std::size_t num_rows, std::size_t first) {
-    cursors_.assign(num_rows + 1, 0);
-    first_ = static_cast<std::int64_t>(first);
-  }
+  Rows(std::size_t num_rows, std::size_t first) : cursors_(num_rows + 1, 0), first_(static_cast<std::int64_t>(first)) {}
+
   void count(std::size_t row) { ++cursors_[row + 1]; }
   // Counts become the places where rows begin; those where they end go to `ends`.
   void finish_counting(std::int64_t* ends) {
@@ -67,7 +66,7 @@ class Rows {
 
  private:
   std::vector<std::int64_t> cursors_;
-  std::int64_t first_ = 0;
+  std::int64_t first_;
 };
 
 template <class Id, class Index, class EdgeId>
@@ -97,10 +96,22 @@ class BucketSort {
       distribute(part_of(part), part_of(part + 1), cursors.data() + part * num_buckets_);
     });
     indptr_[0] = 0;
+    sort_large();
+    // Copies of all threads together, and the one that is large for a thread, stay below 1 / 8 of the output.
+    const std::size_t usual = num_edges_ / kLargeShare / num_parts;
+    std::mutex large_copy;
     parallel_for(num_threads, num_parts, [&](std::size_t part) {
-      Rows rows;
-      Buffer<std::uint64_t> packed;
-      for (std::size_t bucket = part; bucket < num_buckets_; bucket += num_parts) sort(bucket, rows, packed);
+      auto packed = Buffer<std::uint64_t>::long_lived(usual);
+      for (std::size_t bucket = part; bucket < num_buckets_; bucket += num_parts) {
+        if (size(bucket) > num_edges_ / kLargeShare) continue;
+        if (size(bucket) <= usual) {
+          sort(bucket, packed.data());
+        } else {
+          const std::lock_guard<std::mutex> lock(large_copy);
+          auto more = Buffer<std::uint64_t>::long_lived(size(bucket));
+          sort(bucket, more.data());
+        }
+      }
     });
   }
 
@@ -144,36 +155,51 @@ class BucketSort {
     edge_ids_[place] = static_cast<EdgeId>(edge);
   }
 
-  void sort(std::size_t bucket, Rows& rows, Buffer<std::uint64_t>& packed) const {
-    const std::size_t first = starts_[bucket];
-    const std::size_t num_packed = starts_[bucket + 1] - first;
-    const std::size_t first_row = bucket << packing_.row_bits;
-    rows.begin(std::min(std::size_t{1} << packing_.row_bits, num_nodes_ - first_row), first);
-    std::int64_t* const ends = indptr_ + first_row + 1;
-    if (num_packed > num_edges_ / kLargeShare) return sort_large(bucket, rows, ends);
-    packed.resize(num_packed);
+  std::size_t size(std::size_t bucket) const { return starts_[bucket + 1] - starts_[bucket]; }
+  std::size_t first_row(std::size_t bucket) const { return bucket << packing_.row_bits; }
+  std::int64_t* row_ends(std::size_t bucket) const { return indptr_ + first_row(bucket) + 1; }
+  Rows rows_of(std::size_t bucket) const {
+    return Rows(std::min(std::size_t{1} << packing_.row_bits, num_nodes_ - first_row(bucket)), starts_[bucket]);
+  }
+
+  // `packed` has room for the bucket's edges.
+  void sort(std::size_t bucket, std::uint64_t* packed) const {
+    const std::size_t num_packed = size(bucket);
+    Rows rows = rows_of(bucket);
     for (std::size_t k = 0; k < num_packed; ++k) {
-      packed[k] = packed_at(first + k);
+      packed[k] = packed_at(starts_[bucket] + k);
       rows.count(packing_.row_of(packed[k]));
     }
-    rows.finish_counting(ends);
+    rows.finish_counting(row_ends(bucket));
     for (std::size_t k = 0; k < num_packed; ++k) {
       put(rows.place(packing_.row_of(packed[k])), packing_.source(packed[k]), packing_.edge(packed[k]));
     }
   }
 
-  // A bucket that is too large for a copy; there are fewer than kLargeShare of them.
-  void sort_large(std::size_t bucket, Rows& rows, std::int64_t* ends) const {
+  // Buckets that are too large for a copy, of which there are fewer than kLargeShare.
+  void sort_large() const {
+    std::vector<unsigned char> large_number(num_buckets_, kNotLarge);
+    std::vector<std::size_t> buckets;
+    std::vector<Rows> rows;
+    for (std::size_t bucket = 0; bucket < num_buckets_; ++bucket) {
+      if (size(bucket) <= num_edges_ / kLargeShare) continue;
+      large_number[bucket] = static_cast<unsigned char>(rows.size());
+      buckets.push_back(bucket);
+      rows.push_back(rows_of(bucket));
+    }
+    if (rows.empty()) return;
     const auto for_edges = [&](const auto& body) {
       for (std::size_t i = 0; i < num_edges_; ++i) {
         const auto destination = static_cast<std::uint64_t>(dst_[i]);
-        if (packing_.bucket(destination) == bucket) body(i, static_cast<std::size_t>(packing_.row(destination)));
+        const unsigned char number = large_number[packing_.bucket(destination)];
+        if (number != kNotLarge) body(i, rows[number], static_cast<std::size_t>(packing_.row(destination)));
       }
     };
-    for_edges([&](std::size_t /*edge*/, std::size_t row) { rows.count(row); });
-    rows.finish_counting(ends);
-    for_edges(
-        [&](std::size_t edge, std::size_t row) { put(rows.place(row), static_cast<std::uint64_t>(src_[edge]), edge); });
+    for_edges([](std::size_t /*edge*/, Rows& bucket, std::size_t row) { bucket.count(row); });
+    for (std::size_t k = 0; k < rows.size(); ++k) rows[k].finish_counting(row_ends(buckets[k]));
+    for_edges([&](std::size_t edge, Rows& bucket, std::size_t row) {
+      put(bucket.place(row), static_cast<std::uint64_t>(src_[edge]), edge);
+    });
   }
 
   StridedIds<Id> src_;

@@ -8,7 +8,8 @@
 
 namespace headrace {
 
-// Whether an edge list of this size is placed faster by place_by_bucket than by place_edges, and can be.
+// Whether an edge list of this size is placed faster by place_by_bucket than by place_edges, and can be: a source, an
+// edge and a row within its bucket fit in 64 bits together. 10^9 edges do up to 2^22 nodes, 2^28 edges up to 2^23.
 bool has_buckets(std::size_t num_nodes, std::size_t num_edges);
 
 // What count_rows and place_edges do together, for edges that check_edges has passed: indptr[num_nodes + 1],

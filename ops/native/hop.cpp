@@ -21,11 +21,11 @@ namespace headrace {
 namespace {
 
 constexpr std::size_t kRowsPerTask = 1024;    // hubs make rows unequal: many small tasks keep threads evenly busy
-constexpr std::size_t kEdgesInFlight = 64;    // picked edges whose cache lines are on their way while drawing goes on
 constexpr std::size_t kRowsAhead = 4;         // rows that are on their way while one is scanned ...
+constexpr std::uint64_t kLinesAhead = 16;     // ... with so many cache lines of each
+constexpr std::size_t kEdgesInFlight = 64;    // picked edges whose cache lines are on their way while drawing goes on
 constexpr std::size_t kPicksInFlight = 1024;  // the same where picks wait for a whole lot: they fit in a core's cache
 constexpr std::size_t kUsualPicks = 32;       // of a row; what room is made for
-constexpr std::uint64_t kLinesAhead = 16;     // ... with so many cache lines of each
 
 // Where the picks of consecutive rows go.
 template <class Index>
@@ -76,7 +76,7 @@ class Lookup {
   std::size_t finished_ = 0;
 };
 
-// A frontier vertex and where its in-edges are.
+// A stretch of the frontier, and where the in-edges of its vertices are.
 struct Frontier {
   const std::int64_t* vertices;
   const Row* rows;

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -43,7 +42,7 @@ void parallel_for(int num_threads, std::size_t num_tasks, const Body& body) {
   helpers.reserve(num_helpers);
   try {
     for (std::size_t i = 0; i < num_helpers; ++i) helpers.emplace_back(work);
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     // The process may not start more threads: those there are, and this one, do all the tasks.
   }
   work();

@@ -121,9 +121,9 @@ class WeightedPicker {
     }
     const auto wanted = static_cast<std::size_t>(fanout_);
     const auto degree = static_cast<std::size_t>(row.degree);
-    picked_set_.begin(positions, wanted);
     std::size_t picked = 0;
     if (num_draws != 0) {
+      picked_set_.begin(positions, wanted);
       const double* const sums = sums_.of(row);
       if (!(sums[degree - 1] > 0.0)) return 0;
       for (std::uint64_t first = 0; first < num_draws;) {

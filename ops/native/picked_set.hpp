@@ -31,10 +31,6 @@ class PickedSet {
     return true;
   }
 
-  bool contains(std::size_t count, std::int64_t position) const {
-    return short_list_ ? is_listed(count, position) : table_[find(position)] == position;
-  }
-
  private:
   static constexpr std::size_t kLinearCheck = 32;  // up to here a scan of the picks beats hashing
   static constexpr std::int64_t kFree = -1;

@@ -11,6 +11,7 @@ namespace headrace {
 void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
                    int num_threads) {
   constexpr double kLargest = std::numeric_limits<double>::max();
+  constexpr double kSmallest = 64.0 / kLargest;  // variates have logarithms up to 37: below, quotients overflow
   const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
   const CscView<std::int32_t> rows{indptr, num_nodes, nullptr, num_edges};
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
@@ -24,6 +25,10 @@ void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_
         if (!(weight >= 0.0 && weight <= kLargest)) {  // false for NaN too
           throw GraphError("check_weights: weights[" + std::to_string(e) + "] = " + std::to_string(weight) +
                            ", in the row of node " + std::to_string(v) + ": expected finite weights of at least 0");
+        }
+        if (weight > 0.0 && weight < kSmallest) {
+          throw GraphError("check_weights: weights[" + std::to_string(e) + "], in the row of node " +
+                           std::to_string(v) + ", is positive but below 3.6e-307, too small to compare; scale them up");
         }
         sum += weight;
       }

@@ -11,6 +11,7 @@ from headrace.pipeline.stage import Stage
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 LARGEST_COUNT = (1 << 31) - 1
+MOST_PICKS = 1 << 62
 
 
 def check_graph(stage: str, graph: object) -> None:
@@ -52,7 +53,8 @@ def counts_by_hop(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ..
     listed = list(counts)
     if not listed:
         raise InputError(f"{expected}; none came")
-    return tuple(whole_number(count, f"{stage}: a {name} (-1 takes all)", -1, InputError) for count in listed)
+    what = f"{stage}: a {name} (-1 takes all)"
+    return tuple(whole_number(count, what, -1, InputError, MOST_PICKS) for count in listed)
 
 
 def make_positive(stage: Stage, *names: str) -> None:

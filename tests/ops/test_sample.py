@@ -381,6 +381,13 @@ def test_refuses_bad_weights(weights, message, num_threads):
         BlockSampler(INDPTR, INDICES, weights=weights)
 
 
+@pytest.mark.parametrize("tiny", [5e-324, 1e-310, 3.5e-307])
+def test_refuses_weights_too_small_to_compare(tiny):
+    with pytest.raises(GraphError, match=r"weights\[1\], in the row of node 0, is positive but below .*scale them up"):
+        check_weights(torch.tensor([0, 2]), torch.tensor([1.0, tiny], dtype=torch.float64))
+    check_weights(torch.tensor([0, 2]), torch.tensor([0.0, 3.6e-307], dtype=torch.float64))
+
+
 @pytest.mark.parametrize("values", [[1e308, 1e308], [1e308, 1.0]], ids=["the sum", "a multiple"])
 def test_refuses_weights_whose_sum_overflows(values):
     """Importance weights are computed with the sum times the number of edges: it has to be finite as well."""

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import FeatureError, gather_rows_with_grad, reference, scatter_add_rows
+from headrace.ops import FeatureError, gather_rows, gather_rows_with_grad, reference, scatter_add_rows
 
 from strategies import thread_counts
 
@@ -127,3 +127,17 @@ def test_empty_tables():
     assert scatter_add_rows(torch.ones(3), torch.empty(0, dtype=torch.int64), torch.empty(0)).tolist() == [1, 1, 1]
     with pytest.raises(FeatureError, match="has no row"):
         scatter_add_rows(torch.ones(0, 2), torch.tensor([0]), torch.ones(1, 2))
+
+
+def test_autograd_sees_that_a_tensor_was_written():
+    """As with torch's own in-place operations, what the backward pass needs may not change under it."""
+    for write in (
+        lambda out: scatter_add_rows(out, torch.tensor([0]), torch.ones(1, 2)),
+        lambda out: gather_rows(torch.ones(3, 2), torch.tensor([0, 2]), out=out),
+    ):
+        leaf = torch.ones(2, 2, requires_grad=True)
+        kept = leaf * 1
+        total = (kept * kept).sum()
+        write(kept.detach())
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            total.backward()
