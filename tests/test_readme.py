@@ -8,7 +8,8 @@ from pathlib import Path
 README = Path(__file__).parent.parent / "README.md"
 
 
-def test_code_blocks_run():
+def test_code_blocks_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a block writes a file
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert len(blocks) >= 3
     names: dict[str, object] = {"__name__": "readme"}
