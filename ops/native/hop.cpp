@@ -32,11 +32,6 @@ template <class Index>
 struct Sink {
   Index* neighbors;
   std::int64_t* edges;
-  float* weights;
-
-  Sink behind(std::size_t count) const {
-    return {neighbors + count, edges + count, weights == nullptr ? nullptr : weights + count};
-  }
 };
 
 template <class Index>
@@ -47,8 +42,17 @@ void announce_picks(const HopGraph<Index>& graph, const std::int64_t* positions,
   }
 }
 
-// Looks up what is at the picked positions some time after asking for the memory; positions turn into edge ids in
-// place.
+// Look up what is at the picked positions from `first` on; positions turn into edge ids in place.
+template <class Index>
+void look_up(const HopGraph<Index>& graph, const Sink<Index>& sink, std::size_t first, std::size_t end) {
+  for (std::size_t e = first; e < end; ++e) {
+    std::int64_t& edge = sink.edges[e];
+    sink.neighbors[e] = graph.csc.indices[edge];
+    if (!graph.edge_ids.is_position()) edge = graph.edge_ids[edge];
+  }
+}
+
+// Looks up what is at the picked positions some time after asking for the memory.
 template <class Index>
 class Lookup {
  public:
@@ -62,11 +66,9 @@ class Lookup {
   }
 
   void finish(std::size_t count) {
-    for (; finished_ < count; ++finished_) {
-      std::int64_t& edge = sink_.edges[finished_];
-      sink_.neighbors[finished_] = graph_.csc.indices[edge];
-      if (!graph_.edge_ids.is_position()) edge = graph_.edge_ids[edge];
-    }
+    if (count <= finished_) return;
+    look_up(graph_, sink_, finished_, count);
+    finished_ = count;
   }
 
  private:
@@ -106,7 +108,8 @@ void announce_row(const HopGraph<Index>& graph, const Frontier& frontier, const 
 template <class Index, class Picker>
 void sample_in_place(const HopGraph<Index>& graph, const Frontier& frontier, Picker picker, const std::int64_t* indptr,
                      const Sink<Index>& all) {
-  const Sink<Index> sink = all.behind(static_cast<std::size_t>(indptr[frontier.begin]));
+  const std::int64_t start = indptr[frontier.begin];
+  const Sink<Index> sink{all.neighbors + start, all.edges + start};
   Lookup<Index> lookup(graph, sink);
   std::size_t picked = 0;
   for (std::size_t i = frontier.begin; i < frontier.end; ++i) {
@@ -131,11 +134,7 @@ void look_up(const HopGraph<Index>& graph, Piece<Index>& piece, std::size_t firs
   const std::size_t num_edges = piece.edges.size();
   piece.neighbors.ensure_spare(num_edges - first);
   piece.neighbors.resize(num_edges);
-  for (std::size_t e = first; e < num_edges; ++e) {
-    std::int64_t& edge = piece.edges[e];
-    piece.neighbors[e] = graph.csc.indices[edge];
-    if (!graph.edge_ids.is_position()) edge = graph.edge_ids[edge];
-  }
+  look_up(graph, Sink<Index>{piece.neighbors.data(), piece.edges.data()}, first, num_edges);
 }
 
 template <class Index, class Picker>
@@ -224,7 +223,7 @@ Hop<Index> sample_with(const HopGraph<Index>& graph, const std::int64_t* vertice
     const auto num_edges = static_cast<std::size_t>(hop.indptr[num_dst]);
     hop.neighbors.resize(num_edges);
     hop.edges.resize(num_edges);
-    const Sink<Index> sink{hop.neighbors.data(), hop.edges.data(), nullptr};
+    const Sink<Index> sink{hop.neighbors.data(), hop.edges.data()};
     parallel_for(num_threads, num_tasks,
                  [&](std::size_t task) { sample_in_place(graph, part(task), make_picker(), hop.indptr.data(), sink); });
     return hop;

@@ -1,6 +1,13 @@
 // The instruction sets that inner loops are written for.
 #pragma once
 
+#if defined(__x86_64__)
+#define HEADRACE_AVX2 __attribute__((target("avx2,popcnt")))
+#define HEADRACE_AVX512 __attribute__((target("avx512f,popcnt,prefer-vector-width=512")))
+#endif
+// For what is compiled again for every instruction set that it is called in.
+#define HEADRACE_INLINE inline __attribute__((always_inline))
+
 namespace headrace {
 
 enum class InstructionSet { kPortable, kAvx2, kAvx512 };

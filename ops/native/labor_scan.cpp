@@ -8,10 +8,6 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define HEADRACE_AVX2 __attribute__((target("avx2,popcnt")))
-#define HEADRACE_AVX512 __attribute__((target("avx512f,popcnt")))
-// Inside the loops over a row a call would cost as much as the work.
-#define HEADRACE_INLINE inline __attribute__((always_inline))
 #endif
 
 namespace headrace {

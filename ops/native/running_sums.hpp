@@ -5,10 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "instruction_set.hpp"
 #include "unit_interval.hpp"
-
-// Inlined into loops that are compiled for several instruction sets.
-#define HEADRACE_INLINE inline __attribute__((always_inline))
 
 namespace headrace {
 

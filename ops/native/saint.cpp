@@ -9,6 +9,7 @@
 #include "errors.hpp"
 #include "parallel.hpp"
 #include "prefetch.hpp"
+#include "running_sums.hpp"
 #include "stream.hpp"
 #include "unit_interval.hpp"
 
@@ -109,13 +110,10 @@ void sum_inverse_degrees(const CscView<Index>& graph, int power, bool skip_loops
 void draw_by_weight(const double* sums, std::size_t num_weights, std::uint64_t key, std::int64_t* out,
                     std::size_t num_draws, int num_threads) {
   if (num_draws == 0) return;  // perhaps for there is nothing to draw from
-  const double total = sums[num_weights - 1];
   parallel_for(num_threads, tasks_for(num_draws), [&](std::size_t task) {
     const std::size_t end = std::min(num_draws, (task + 1) * kDrawsPerTask);
     for (std::size_t i = task * kDrawsPerTask; i < end; ++i) {
-      const double target = unit_interval(labor_variate(key, i)) * total;
-      const auto found = std::upper_bound(sums, sums + num_weights, target) - sums;
-      out[i] = std::min<std::ptrdiff_t>(found, static_cast<std::ptrdiff_t>(num_weights) - 1);
+      out[i] = static_cast<std::int64_t>(find_edge(sums, num_weights, unit_interval(labor_variate(key, i))));
     }
   });
 }

@@ -4,8 +4,6 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define HEADRACE_AVX2 __attribute__((target("avx2")))
-#define HEADRACE_AVX512 __attribute__((target("avx512f")))
 #endif
 
 namespace headrace {

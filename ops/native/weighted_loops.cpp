@@ -10,8 +10,6 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define HEADRACE_AVX2 __attribute__((target("avx2,popcnt")))
-#define HEADRACE_AVX512 __attribute__((target("avx512f,popcnt,prefer-vector-width=512")))
 #endif
 
 namespace headrace {
