@@ -25,7 +25,11 @@ class Worker:
     """
 
     def __init__(self, python: Path, script: Path) -> None:
-        self._process = subprocess.Popen([python, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # DGL announces on standard output, where answers go, that it has no backend yet.
+        environment = {**os.environ, "DGLBACKEND": "pytorch"}
+        self._process = subprocess.Popen(
+            [python, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
 
     def close(self) -> None:
         """End the peer by closing its standard input, and wait for it."""

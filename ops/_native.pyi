@@ -33,7 +33,7 @@ class FusedSampler:
         indices: IdArray,
         edge_ids: IdArray | None,
         weights: WeightArray | None,
-        last_epoch: int = 0,
+        first_number: int = 1,
     ) -> None: ...
     def sample(
         self,

@@ -28,11 +28,11 @@ _MASK64 = (1 << 64) - 1
 # --- random numbers ---------------------------------------------------------------------------------------------------
 
 
-def philox4x32(counter: Sequence[int], key: Sequence[int]) -> tuple[int, int, int, int]:
-    """Philox4x32-10 of a counter of four and a key of two 32-bit words."""
+def philox4x32(counter: Sequence[int], key: Sequence[int], rounds: int = 10) -> tuple[int, int, int, int]:
+    """Philox4x32 of a counter of four and a key of two 32-bit words."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
-    for _ in range(10):
+    for _ in range(rounds):
         product0, product1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
         c0, c1, c2, c3 = (product1 >> 32) ^ c1 ^ k0, product1 & _MASK32, (product0 >> 32) ^ c3 ^ k1, product0 & _MASK32
         k0, k1 = (k0 + 0x9E3779B9) & _MASK32, (k1 + 0xBB67AE85) & _MASK32
@@ -68,8 +68,8 @@ def bounded(words: Iterator[int], bound: int) -> int:
 
 def labor_variate(key: int, vertex: int) -> int:
     """r_t of LABOR as a 64-bit integer."""
-    words = stream_words(key, vertex)
-    return next(words) << 32 | next(words)
+    high, low, *_ = philox4x32((vertex & _MASK32, vertex >> 32, 0, 0), (key & _MASK32, key >> 32), rounds=7)
+    return high << 32 | low
 
 
 def unit_interval(variate: int) -> float:

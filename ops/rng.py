@@ -10,8 +10,10 @@ a 128-bit counter and a 64-bit key to four 32-bit words, and a draw is addressed
 
 Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of
 1 takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
-variate of source vertex ``t`` in LABOR and LADIES is ``word 0 << 32 | word 1`` of its stream. A real variate in (0, 1)
-is the odd multiple of 2**-53 that the upper 52 of 64 such bits name.
+variate of source vertex ``t`` in LABOR and LADIES is ``lane 0 << 32 | lane 1`` of Philox4x32-7 with the counter
+``(t_low, t_high, 0, 0)`` and the stream key: it is computed for every in-edge of a frontier, and seven rounds are the
+fewest that pass BigCrush (the same paper). A real variate in (0, 1) is the odd multiple of 2**-53 that the upper 52 of
+64 such bits name.
 
 Draw ``i`` of a pick by weight takes words ``2i`` and ``2i + 1`` of its destination's stream. Without replacement at
 most ``d`` draws are made: none where the in-degree is below twice the fan-out, ``4 * fanout + 16`` elsewhere. Where
@@ -19,8 +21,8 @@ they leave edges to be picked, edge ``i`` of the row races with words ``2 * (d +
 
 A step of a random walk takes one word to decide on a restart (none where the walk never restarts), then a bounded
 integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one
-destination share its stream and follow each other. Draw ``i`` from all vertices or edges uses stream ``i``: words 0 and
-1 as a real variate for a draw by weight, bounded integers for a uniform destination and then one of its in-edges.
+destination share its stream and follow each other. Draw ``i`` from all vertices or edges uses stream ``i``: the variate
+of ``i`` as a real one for a draw by weight, bounded integers for a uniform destination and then one of its in-edges.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class BlockSampler:
     """Sample several hops in one call, without edge lists or sorting in between (FastSample, arXiv 2311.17847).
 
     The result is bit for bit what `sample_hop` followed by `compact`, hop by hop, would give. The sampler keeps scratch
-    memory of 8 bytes per vertex between calls, once per call that runs at the same time, and with weights, from the
+    memory of 4 bytes per vertex between calls, once per call that runs at the same time, and with weights, from the
     first `NeighborRule` on, running sums of 8 bytes per edge. Calling it from several threads at once is safe.
 
     Parameters

@@ -16,7 +16,7 @@ constexpr std::uint64_t kMostShuffledItems = std::uint64_t{1} << 62;
 
 void bind_random(nb::module_& m) {
   using nb::literals::operator""_a;
-  m.def("philox4x32", &philox4x32, "counter"_a, "key"_a);
+  m.def("philox4x32", &philox4x32<>, "counter"_a, "key"_a);
   m.def("stream_key", &stream_key, "seed"_a, "epoch"_a, "batch"_a, "layer"_a, "purpose"_a);
   m.def(
       "stream_words",

@@ -23,18 +23,46 @@ nb::object optional(Buffer<float>&& weights, bool present) {
   return present ? nb::cast(to_numpy(std::move(weights))) : nb::none();
 }
 
+// One hop as it comes, in global ids.
+template <class Index>
+class HopCollector : public HopSink<Index> {
+ public:
+  HopCollector() { hop_.indptr.push_back(0); }
+
+  void expect(std::size_t num_dst, std::size_t num_edges) override {
+    hop_.indptr.ensure_spare(num_dst);
+    hop_.neighbors.ensure_spare(num_edges);
+    hop_.edges.ensure_spare(num_edges);
+  }
+
+  void append(const Hop<Index>& stretch) override {
+    const std::int64_t start = hop_.indptr[hop_.indptr.size() - 1];
+    for (std::size_t i = 1; i < stretch.indptr.size(); ++i) hop_.indptr.push_back(start + stretch.indptr[i]);
+    hop_.neighbors.extend(stretch.neighbors);
+    hop_.edges.extend(stretch.edges);
+    hop_.weights.extend(stretch.weights);
+    hop_.has_weights = stretch.has_weights;
+  }
+
+  Hop<Index>& hop() { return hop_; }
+
+ private:
+  Hop<Index> hop_;
+};
+
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
               Rule::Kind kind, std::int64_t fanout, std::int64_t rounds, std::uint64_t key, nb::handle weights,
               int num_threads) {
   const AnyWeights edge_weights = any_weights(weights);
-  Hop<Index> hop;
+  HopCollector<Index> collector;
   {
     const nb::gil_scoped_release release;
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
-    hop = sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, num_threads);
+    sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, num_threads, collector);
   }
+  Hop<Index>& hop = collector.hop();
   return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
                         to_numpy(std::move(hop.edges)), optional(std::move(hop.weights), hop.has_weights));
 }
@@ -43,14 +71,14 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
 class BoundSampler {
  public:
   BoundSampler(InArray<std::int64_t> indptr, nb::handle indices, nb::handle edge_ids, nb::handle weights,
-               std::uint32_t last_epoch)
+               std::uint32_t first_number)
       : indptr_(std::move(indptr)),
         indices_(any_ids(indices)),
         edge_ids_(any_ids(edge_ids)),
         weights_(any_weights(weights)) {
     const auto make = [&](const auto& sources) {
       using Index = std::remove_const_t<typename std::decay_t<decltype(sources)>::Scalar>;
-      sampler_ = std::make_unique<FusedSampler<Index>>(view(indptr_, sources, edge_ids_, weights_), last_epoch);
+      sampler_ = std::make_unique<FusedSampler<Index>>(view(indptr_, sources, edge_ids_, weights_), first_number);
     };
     if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&indices_)) {
       make(*narrow);
@@ -74,7 +102,7 @@ class BoundSampler {
         [&](auto& sampler) {
           auto sampled = [&] {
             const nb::gil_scoped_release release;
-            return sampler->sample(seeds.data(), seeds.shape(0), hops, expand, num_threads);
+            return sampler->sample(seeds.data(), seeds.shape(0), hops, expand, want_edge_ids, num_threads);
           }();
           nb::list blocks;
           for (auto& block : sampled.blocks) {
@@ -112,7 +140,7 @@ nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t
   Buffer<std::uint32_t> high(room);
   Buffer<std::uint32_t> offsets(room);
   Buffer<std::uint32_t> kept(room);
-  const std::size_t count = scan_variates(ids.data(), ids.shape(0), key, bound, high.data(), offsets.data(), set);
+  const std::size_t count = scan_variates(ids.data(), ids.shape(0), key, bound, high.data(), offsets.data(), {}, set);
   kept.resize(keep_smallest(high.data(), offsets.data(), count, wanted, kept.data(), set));
   high.resize(count);
   offsets.resize(count);
@@ -182,7 +210,7 @@ void bind_sample(nb::module_& m) {
   bind_hop<std::int64_t>(m);
   nb::class_<BoundSampler>(m, "FusedSampler")
       .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, std::uint32_t>(), "indptr"_a.noconvert(),
-           "indices"_a, "edge_ids"_a.none(), "weights"_a.none(), "last_epoch"_a = 0)
+           "indices"_a, "edge_ids"_a.none(), "weights"_a.none(), "first_number"_a = 1)
       .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "kinds"_a, "fanouts"_a, "rounds"_a, "keys"_a,
            "expand_new"_a, "want_edge_ids"_a, "num_threads"_a);
 }

@@ -67,6 +67,13 @@ class Buffer {
     data_[size_++] = value;
   }
 
+  void extend(const Buffer& tail) {
+    if (tail.size() == 0) return;
+    ensure_spare(tail.size());
+    std::memcpy(data_ + size_, tail.data(), tail.size() * sizeof(T));
+    size_ += tail.size();
+  }
+
   // Hand the memory over to whoever calls give_block on it.
   T* release() {
     size_ = capacity_ = 0;

@@ -1,8 +1,6 @@
 #include "fused.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -10,113 +8,119 @@
 namespace headrace {
 namespace {
 
-template <class Index>
-constexpr std::size_t max_local_ids() {
-  return std::min<std::size_t>(std::numeric_limits<Index>::max(), std::numeric_limits<std::uint32_t>::max());
-}
-
 void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, VertexMap& map, Buffer<std::int64_t>& n_id) {
-  n_id.ensure_spare(num_seeds);
-  for (std::size_t i = 0; i < num_seeds; ++i) {
-    if (i + kPrefetchDistance < num_seeds) map.prefetch(static_cast<std::size_t>(seeds[i + kPrefetchDistance]));
-    const auto fresh = static_cast<std::uint32_t>(i);
-    if (const std::uint32_t local = map.find_or_insert(static_cast<std::size_t>(seeds[i]), fresh); local != fresh) {
-      throw ItemsError("BlockSampler.sample: seeds[" + std::to_string(local) + "] and seeds[" + std::to_string(i) +
-                       "] are both " + std::to_string(seeds[i]) +
-                       ": expected unique seeds; pass them through unique_and_inverse");
-    }
-    n_id.push_back(seeds[i]);
-  }
+  n_id.ensure_spare(num_seeds + 1);
+  Buffer<std::int64_t> local(num_seeds);
+  n_id.resize(map.number(seeds, num_seeds, local.data(), n_id.data(), 0));
+  if (n_id.size() == num_seeds) return;
+  std::size_t i = 0;
+  while (local[i] == static_cast<std::int64_t>(i)) ++i;
+  throw ItemsError("BlockSampler.sample: seeds[" + std::to_string(local[i]) + "] and seeds[" + std::to_string(i) +
+                   "] are both " + std::to_string(seeds[i]) +
+                   ": expected unique seeds; pass them through unique_and_inverse");
 }
 
-// Turn global source ids into local ones in place; new vertices go behind n_id in order of first occurrence.
+constexpr std::size_t kEdgesPerCheck = std::size_t{1} << 20;  // between checks that local ids suffice
+
+// Appends the picks of a hop to a block: sources get local ids, new ones go behind n_id in order of first occurrence.
 template <class Index>
-void renumber(Buffer<Index>& neighbors, std::size_t num_nodes, VertexMap& map, Buffer<std::int64_t>& n_id) {
-  using Unsigned = std::make_unsigned_t<Index>;
-  const std::size_t num_edges = neighbors.size();
-  Unsigned largest = 0;
-  for (std::size_t e = 0; e < num_edges; ++e) largest = std::max(largest, static_cast<Unsigned>(neighbors[e]));
-  if (num_edges != 0 && largest >= num_nodes) {
-    throw GraphError("BlockSampler.sample: indices hold " + std::to_string(static_cast<Index>(largest)) +
-                     ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes) +
-                     "; run check_csc on the graph");
+class BlockSink : public HopSink<Index> {
+ public:
+  BlockSink(SampledBlock<Index>& block, std::size_t num_nodes, bool want_edge_ids, VertexMap& map,
+            Buffer<std::int64_t>& n_id)
+      : block_(block), num_nodes_(num_nodes), want_edge_ids_(want_edge_ids), map_(map), n_id_(n_id) {
+    if (block.indptr.size() == 0) block.indptr.push_back(0);
   }
-  n_id.ensure_spare(std::min(num_edges, num_nodes - n_id.size()));
-  for (std::size_t e = 0; e < num_edges; ++e) {
-    if (e + kPrefetchDistance < num_edges) map.prefetch(static_cast<std::size_t>(neighbors[e + kPrefetchDistance]));
-    const auto vertex = static_cast<std::size_t>(neighbors[e]);
-    const std::size_t fresh = n_id.size();
-    const std::uint32_t local = map.find_or_insert(vertex, static_cast<std::uint32_t>(fresh));
-    neighbors[e] = static_cast<Index>(local);
-    if (local != fresh) continue;
-    if (fresh >= max_local_ids<Index>()) {
+
+  void expect(std::size_t num_dst, std::size_t num_edges) override {
+    block_.indptr.ensure_spare(num_dst);
+    block_.indices.ensure_spare(num_edges);
+    if (want_edge_ids_) block_.edge_ids.ensure_spare(num_edges);
+    n_id_.ensure_spare(std::min(num_edges, num_nodes_ - n_id_.size()) + 1);
+  }
+
+  void append(const Hop<Index>& stretch) override {
+    const std::size_t num_dst = stretch.indptr.size() - 1;
+    const std::int64_t start = block_.indptr[block_.indptr.size() - 1];
+    block_.indptr.ensure_spare(num_dst);
+    for (std::size_t i = 1; i <= num_dst; ++i) block_.indptr.push_back(start + stretch.indptr[i]);
+    const std::size_t num_edges = stretch.neighbors.size();
+    for (std::size_t first = 0; first < num_edges; first += kEdgesPerCheck) {
+      renumber(stretch.neighbors.data() + first, std::min(kEdgesPerCheck, num_edges - first));
+    }
+    if (want_edge_ids_) block_.edge_ids.extend(stretch.edges);
+    // Hops of rules that give no weights say nothing about the others' edges: then the shared block has none either.
+    block_.has_weights &= stretch.has_weights;
+    if (block_.has_weights) block_.weights.extend(stretch.weights);
+  }
+
+ private:
+  void renumber(const Index* neighbors, std::size_t num_edges) {
+    using Unsigned = std::make_unsigned_t<Index>;
+    Unsigned largest = 0;
+    for (std::size_t e = 0; e < num_edges; ++e) largest = std::max(largest, static_cast<Unsigned>(neighbors[e]));
+    if (largest >= num_nodes_) refuse(neighbors);
+    n_id_.ensure_spare(std::min(num_edges, num_nodes_ - n_id_.size()) + 1);
+    block_.indices.ensure_spare(num_edges);
+    std::int64_t* const n_id = n_id_.data();
+    Index* const indices = block_.indices.data() + block_.indices.size();
+    const std::size_t num_seen = map_.number(neighbors, num_edges, indices, n_id, n_id_.size());
+    if (num_seen > VertexMap::kMostLocalIds) {
       throw InputError("BlockSampler.sample: one minibatch reaches more than " +
-                       std::to_string(max_local_ids<Index>()) +
+                       std::to_string(VertexMap::kMostLocalIds) +
                        " vertices, more than a local id can number; use smaller batches or fanouts");
     }
-    n_id.push_back(static_cast<std::int64_t>(vertex));
+    n_id_.resize(num_seen);
+    block_.indices.resize(block_.indices.size() + num_edges);
   }
-}
 
-template <class T>
-void extend(Buffer<T>& buffer, const Buffer<T>& tail) {
-  if (tail.size() == 0) return;
-  buffer.ensure_spare(tail.size());
-  std::memcpy(buffer.data() + buffer.size(), tail.data(), tail.size() * sizeof(T));
-  buffer.resize(buffer.size() + tail.size());
-}
-
-// Put `hop` behind the rows and edges of `block`.
-template <class Index>
-void append(SampledBlock<Index>& block, Hop<Index>&& hop) {
-  if (block.indptr.size() == 0) {
-    block.indptr = std::move(hop.indptr);
-    block.indices = std::move(hop.neighbors);
-    block.edge_ids = std::move(hop.edges);
-    block.weights = std::move(hop.weights);
-    block.has_weights = hop.has_weights;
-    return;
+  // Throws for the first neighbor that is not a node.
+  [[noreturn]] void refuse(const Index* neighbors) const {
+    using Unsigned = std::make_unsigned_t<Index>;
+    while (static_cast<Unsigned>(*neighbors) < num_nodes_) ++neighbors;
+    throw GraphError("BlockSampler.sample: indices hold " + std::to_string(*neighbors) +
+                     ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes_) +
+                     "; run check_csc on the graph");
   }
-  const std::size_t num_rows = hop.indptr.size() - 1;
-  const std::int64_t start = block.indptr[block.indptr.size() - 1];
-  block.indptr.ensure_spare(num_rows);
-  for (std::size_t i = 1; i <= num_rows; ++i) block.indptr.push_back(start + hop.indptr[i]);
-  // Hops of rules that give no weights say nothing about the others' edges: then the shared block has none either.
-  block.has_weights &= hop.has_weights;
-  extend(block.indices, hop.neighbors);
-  extend(block.edge_ids, hop.edges);
-  if (block.has_weights) extend(block.weights, hop.weights);
-}
+
+  SampledBlock<Index>& block_;
+  std::size_t num_nodes_;
+  bool want_edge_ids_;
+  VertexMap& map_;
+  Buffer<std::int64_t>& n_id_;
+};
 
 }  // namespace
 
 template <class Index>
-FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t last_epoch)
-    : graph_(graph), last_epoch_(last_epoch) {}
+FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number)
+    : graph_(graph), first_number_(first_number) {}
 
 template <class Index>
 Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_t num_seeds,
-                                           const std::vector<HopSpec>& hops, Expand expand, int num_threads) {
+                                           const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids,
+                                           int num_threads) {
   check_frontier(seeds, num_seeds, graph_.csc.num_nodes, "BlockSampler.sample: seeds");
-  const HopGraph<Index> graph = graph_for(hops, num_threads);
+  HopGraph<Index> graph = graph_for(hops, num_threads);
+  if (!want_edge_ids) graph.edge_ids = {};
   std::unique_ptr<VertexMap> map = take_map();  // a call that throws drops its map; the next one gets a new one
-  map->clear();
   Sampled<Index> sampled;
   append_seeds(seeds, num_seeds, *map, sampled.n_id);
   sampled.num_nodes.push_back(static_cast<std::int64_t>(num_seeds));
   std::size_t first_dst = 0;
   for (const HopSpec& spec : hops) {
-    const std::size_t num_seen = sampled.n_id.size();
-    Hop<Index> hop =
-        sample_hop(graph, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule, spec.key, num_threads);
-    renumber(hop.neighbors, graph_.csc.num_nodes, *map, sampled.n_id);
-    sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
-    sampled.num_edges.push_back(static_cast<std::int64_t>(hop.edges.size()));
     if (expand == Expand::kAll || sampled.blocks.empty()) sampled.blocks.emplace_back();
-    append(sampled.blocks.back(), std::move(hop));
-    sampled.blocks.back().num_src = sampled.n_id.size();
+    SampledBlock<Index>& block = sampled.blocks.back();
+    const std::size_t num_seen = sampled.n_id.size();
+    const std::size_t num_edges = block.indices.size();
+    BlockSink<Index> sink(block, graph.csc.num_nodes, want_edge_ids, *map, sampled.n_id);
+    sample_hop(graph, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule, spec.key, num_threads, sink);
+    block.num_src = sampled.n_id.size();
+    sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
+    sampled.num_edges.push_back(static_cast<std::int64_t>(block.indices.size() - num_edges));
     if (expand == Expand::kNew) first_dst = num_seen;
   }
+  map->clear(sampled.n_id.size());
   give_back(std::move(map));
   return sampled;
 }
@@ -147,7 +151,7 @@ std::unique_ptr<VertexMap> FusedSampler<Index>::take_map() {
       return map;
     }
   }
-  return std::make_unique<VertexMap>(graph_.csc.num_nodes, last_epoch_);
+  return std::make_unique<VertexMap>(graph_.csc.num_nodes, first_number_);
 }
 
 template <class Index>

@@ -49,10 +49,10 @@ struct Sampled {
 template <class Index>
 class FusedSampler {
  public:
-  FusedSampler(const HopGraph<Index>& graph, std::uint32_t last_epoch);
+  FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number);
 
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
-                        Expand expand, int num_threads);
+                        Expand expand, bool want_edge_ids, int num_threads);
 
  private:
   HopGraph<Index> graph_for(const std::vector<HopSpec>& hops, int num_threads);
@@ -60,7 +60,7 @@ class FusedSampler {
   void give_back(std::unique_ptr<VertexMap> map);
 
   HopGraph<Index> graph_;
-  std::uint32_t last_epoch_;  // of a new vertex map
+  std::uint32_t first_number_;  // of new vertex maps
   std::mutex sums_mutex_;
   Buffer<double> sums_;
   std::mutex pool_mutex_;

@@ -1,12 +1,9 @@
 #include "hop.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
-#include <new>
+#include <cstddef>
+#include <numeric>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "layer_hop.hpp"
@@ -20,79 +17,49 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kRowsPerTask = 1024;    // hubs make rows unequal: many small tasks keep threads evenly busy
-constexpr std::size_t kRowsAhead = 4;         // rows that are on their way while one is scanned ...
-constexpr std::uint64_t kLinesAhead = 16;     // ... with so many cache lines of each
-constexpr std::size_t kEdgesInFlight = 64;    // picked edges whose cache lines are on their way while drawing goes on
-constexpr std::size_t kPicksInFlight = 1024;  // the same where picks wait for a whole lot: they fit in a core's cache
-constexpr std::size_t kUsualPicks = 32;       // of a row; what room is made for
+constexpr std::size_t kRowsPerTask = 512;   // what a task makes stays in a core's cache until it is appended
+constexpr std::size_t kRowsAhead = 4;       // rows that are on their way while one is scanned ...
+constexpr std::uint64_t kLinesAhead = 16;   // ... with so many cache lines of each
+constexpr std::size_t kEdgesInFlight = 128;  // picked edges whose cache lines are on their way while drawing goes on
+constexpr std::size_t kUsualPicks = 32;     // of a row; what room is made for
 
-// Where the picks of consecutive rows go.
-template <class Index>
-struct Sink {
-  Index* neighbors;
-  std::int64_t* edges;
+// A vertex of the frontier, and where its in-edges are.
+struct Destination {
+  std::int64_t vertex;
+  Row row;
 };
 
+// Look up what is at the picked positions; they turn into edge ids in place.
 template <class Index>
-void announce_picks(const HopGraph<Index>& graph, const std::int64_t* positions, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    prefetch_read(graph.csc.indices + positions[i]);
-    if (!graph.edge_ids.is_position()) prefetch_read(graph.edge_ids.address(positions[i]));
+void look_up(const HopGraph<Index>& graph, Hop<Index>& hop) {
+  const std::size_t count = hop.edges.size();
+  hop.neighbors.resize(count);
+  std::int64_t* const edges = hop.edges.data();
+  Index* const neighbors = hop.neighbors.data();
+  if (graph.edge_ids.is_position()) {
+    for (std::size_t e = 0; e < count; ++e) {
+      if (e + kEdgesInFlight < count) prefetch_read(graph.csc.indices + edges[e + kEdgesInFlight]);
+      neighbors[e] = graph.csc.indices[edges[e]];
+    }
+    return;
+  }
+  for (std::size_t e = 0; e < count; ++e) {
+    if (e + kEdgesInFlight < count) {
+      prefetch_read(graph.csc.indices + edges[e + kEdgesInFlight]);
+      prefetch_read(graph.edge_ids.address(edges[e + kEdgesInFlight]));
+    }
+    neighbors[e] = graph.csc.indices[edges[e]];
+    edges[e] = graph.edge_ids[edges[e]];
   }
 }
-
-// Look up what is at the picked positions from `first` on; positions turn into edge ids in place.
-template <class Index>
-void look_up(const HopGraph<Index>& graph, const Sink<Index>& sink, std::size_t first, std::size_t end) {
-  for (std::size_t e = first; e < end; ++e) {
-    std::int64_t& edge = sink.edges[e];
-    sink.neighbors[e] = graph.csc.indices[edge];
-    if (!graph.edge_ids.is_position()) edge = graph.edge_ids[edge];
-  }
-}
-
-// Looks up what is at the picked positions some time after asking for the memory.
-template <class Index>
-class Lookup {
- public:
-  Lookup(const HopGraph<Index>& graph, const Sink<Index>& sink) : graph_(graph), sink_(sink) {}
-
-  // Ask for the picks up to `count`, and finish those asked for long enough ago.
-  void announce(std::size_t count) {
-    announce_picks(graph_, sink_.edges + announced_, count - announced_);
-    announced_ = count;
-    if (count > kEdgesInFlight) finish(count - kEdgesInFlight);
-  }
-
-  void finish(std::size_t count) {
-    if (count <= finished_) return;
-    look_up(graph_, sink_, finished_, count);
-    finished_ = count;
-  }
-
- private:
-  const HopGraph<Index>& graph_;
-  Sink<Index> sink_;
-  std::size_t announced_ = 0;
-  std::size_t finished_ = 0;
-};
-
-// A stretch of the frontier, and where the in-edges of its vertices are.
-struct Frontier {
-  const std::int64_t* vertices;
-  const Row* rows;
-  std::size_t begin;
-  std::size_t end;
-};
 
 // Announce the memory that the picker will read of a row further on.
 template <class Picker, class Index>
-void announce_row(const HopGraph<Index>& graph, const Frontier& frontier, const Picker& picker, std::size_t i) {
-  if (Picker::kAhead == Ahead::kNothing || i + kRowsAhead >= frontier.end) return;
-  const Row row = frontier.rows[i + kRowsAhead];
+void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destination* dst, const Destination* end) {
+  if (Picker::kAhead == Ahead::kNothing || end - dst <= static_cast<std::ptrdiff_t>(kRowsAhead)) return;
+  const auto& [vertex, row] = dst[kRowsAhead];
   if constexpr (Picker::kAhead == Ahead::kPicker) {
-    picker.announce(frontier.vertices[i + kRowsAhead], row);
+    picker.announce(vertex, row);
   } else {
     constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
     // The hardware follows a long row by itself once it has seen its beginning.
@@ -104,165 +71,97 @@ void announce_row(const HopGraph<Index>& graph, const Frontier& frontier, const 
   }
 }
 
-// Rules that pick a known number of edges write them where they belong at once.
-template <class Index, class Picker>
-void sample_in_place(const HopGraph<Index>& graph, const Frontier& frontier, Picker picker, const std::int64_t* indptr,
-                     const Sink<Index>& all) {
-  const std::int64_t start = indptr[frontier.begin];
-  const Sink<Index> sink{all.neighbors + start, all.edges + start};
-  Lookup<Index> lookup(graph, sink);
-  std::size_t picked = 0;
-  for (std::size_t i = frontier.begin; i < frontier.end; ++i) {
-    announce_row(graph, frontier, picker, i);
-    picked += picker(frontier.vertices[i], frontier.rows[i], sink.edges + picked, nullptr);
-    lookup.announce(picked);
-  }
-  lookup.finish(picked);
+// The picks to make room for.
+template <class Picker>
+std::size_t usual_picks(const Picker& picker, const Destination* dst, const Destination* end) {
+  std::size_t count = 0;
+  for (; dst != end; ++dst) count += std::min(picker.max_picks(dst->row.degree), kUsualPicks);
+  return count;
 }
 
-// The picks of a contiguous piece of the frontier.
-template <class Index>
-struct Piece {
-  Buffer<Index> neighbors;
-  Buffer<std::int64_t> edges;
-  Buffer<float> weights;
-};
-
-// Look up the picks from `first` on, whose memory has been announced.
-template <class Index>
-void look_up(const HopGraph<Index>& graph, Piece<Index>& piece, std::size_t first) {
-  const std::size_t num_edges = piece.edges.size();
-  piece.neighbors.ensure_spare(num_edges - first);
-  piece.neighbors.resize(num_edges);
-  look_up(graph, Sink<Index>{piece.neighbors.data(), piece.edges.data()}, first, num_edges);
-}
-
+// The picks of a stretch of the frontier, over what `hop` held.
 template <class Index, class Picker>
-void sample_piece(const HopGraph<Index>& graph, const Frontier& frontier, Picker picker, std::int64_t* counts,
-                  Piece<Index>& piece) {
-  // Where a rule may pick whole rows it rarely does.
-  std::size_t expected = 0;
-  for (std::size_t i = frontier.begin; i < frontier.end; ++i) {
-    expected += std::min(picker.max_picks(frontier.rows[i].degree), kUsualPicks);
-  }
-  piece.edges.ensure_spare(expected);
-  piece.neighbors.ensure_spare(expected);
-  if (Picker::kReturnsWeights) piece.weights.ensure_spare(expected);
-  std::size_t looked_up = 0;
-  for (std::size_t i = frontier.begin; i < frontier.end; ++i) {
-    announce_row(graph, frontier, picker, i);
-    const Row row = frontier.rows[i];
-    const std::size_t size = piece.edges.size();
-    const std::size_t max_picks = picker.max_picks(row.degree);
-    piece.edges.ensure_spare(max_picks);
+void sample_stretch(const HopGraph<Index>& graph, const Destination* dst, const Destination* end, Picker& picker,
+                    Hop<Index>& hop) {
+  hop.has_weights = Picker::kReturnsWeights;
+  hop.indptr.resize(static_cast<std::size_t>(end - dst) + 1);
+  std::int64_t* count_so_far = hop.indptr.data();
+  *count_so_far = 0;
+  hop.edges.resize(0);
+  hop.weights.resize(0);
+  const std::size_t usual = usual_picks(picker, dst, end);
+  hop.edges.ensure_spare(usual + kPickSlack);
+  if (Picker::kReturnsWeights) hop.weights.ensure_spare(usual);
+  for (; dst != end; ++dst) {
+    announce_row(graph, picker, dst, end);
+    const std::size_t size = hop.edges.size();
+    const std::size_t max_picks = picker.max_picks(dst->row.degree);
+    hop.edges.ensure_spare(max_picks + kPickSlack);
     float* weights = nullptr;
     if (Picker::kReturnsWeights) {
-      piece.weights.ensure_spare(max_picks);
-      weights = piece.weights.data() + size;
+      hop.weights.ensure_spare(max_picks);
+      weights = hop.weights.data() + size;
     }
-    const std::size_t count = picker(frontier.vertices[i], row, piece.edges.data() + size, weights);
-    if (Picker::kReturnsWeights) piece.weights.resize(size + count);
-    piece.edges.resize(size + count);
-    counts[i] = static_cast<std::int64_t>(count);
-    announce_picks(graph, piece.edges.data() + size, count);
-    if (size + count - looked_up < kPicksInFlight) continue;
-    look_up(graph, piece, looked_up);
-    looked_up = piece.edges.size();
+    const std::size_t count = picker(dst->vertex, dst->row, hop.edges.data() + size, weights);
+    hop.edges.resize(size + count);
+    if (Picker::kReturnsWeights) hop.weights.resize(size + count);
+    *++count_so_far = static_cast<std::int64_t>(size + count);
   }
-  look_up(graph, piece, looked_up);
-}
-
-template <class Index>
-Buffer<Row> find_rows(const CscView<Index>& csc, const std::int64_t* vertices, std::size_t num_dst,
-                      std::size_t num_tasks, int num_threads) {
-  Buffer<Row> rows(num_dst);
-  parallel_for(num_threads, num_tasks, [&](std::size_t task) {
-    const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
-    for (std::size_t i = part_bound(num_dst, num_tasks, task); i < end; ++i) {
-      if (i + kPrefetchDistance < end) prefetch_read(csc.indptr + vertices[i + kPrefetchDistance]);
-      rows[i] = csc.row(vertices[i]);
-    }
-  });
-  return rows;
-}
-
-// The running sum of the picks of each row. Draws with replacement can be more than 64 bits count.
-template <class Picker>
-void count_picks(const Picker& picker, const Buffer<Row>& rows, Buffer<std::int64_t>& indptr) {
-  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
-  std::size_t total = 0;
-  indptr[0] = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::size_t count = picker.max_picks(rows[i].degree);
-    if (count > kMost - total) throw std::bad_alloc();
-    total += count;
-    indptr[i + 1] = static_cast<std::int64_t>(total);
-  }
-}
-
-void to_running_sum(Buffer<std::int64_t>& indptr) {
-  indptr[0] = 0;
-  for (std::size_t i = 1; i < indptr.size(); ++i) indptr[i] += indptr[i - 1];
+  look_up(graph, hop);
 }
 
 template <class Index, class MakePicker>
-Hop<Index> sample_with(const HopGraph<Index>& graph, const std::int64_t* vertices, std::size_t num_dst,
-                       const MakePicker& make_picker, int num_threads) {
-  using Picker = std::decay_t<decltype(make_picker())>;
-  Hop<Index> hop;
-  hop.has_weights = Picker::kReturnsWeights;
-  hop.indptr.resize(num_dst + 1);
-  const std::size_t num_tasks = num_threads <= 1 ? 1 : std::max<std::size_t>(1, num_dst / kRowsPerTask);
-  const Buffer<Row> rows = find_rows(graph.csc, vertices, num_dst, num_tasks, num_threads);
-  const auto part = [&](std::size_t task) {
-    return Frontier{vertices, rows.data(), part_bound(num_dst, num_tasks, task),
-                    part_bound(num_dst, num_tasks, task + 1)};
-  };
-  if constexpr (Picker::kKnowsCount) {
-    count_picks(make_picker(), rows, hop.indptr);
-    const auto num_edges = static_cast<std::size_t>(hop.indptr[num_dst]);
-    hop.neighbors.resize(num_edges);
-    hop.edges.resize(num_edges);
-    const Sink<Index> sink{hop.neighbors.data(), hop.edges.data()};
-    parallel_for(num_threads, num_tasks,
-                 [&](std::size_t task) { sample_in_place(graph, part(task), make_picker(), hop.indptr.data(), sink); });
-    return hop;
-  }
-  std::vector<Piece<Index>> pieces(num_tasks);
+void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
+                 const MakePicker& make_picker, int num_threads, HopSink<Index>& sink) {
+  // Something is appended even of an empty frontier: it says whether there are weights.
+  const std::size_t num_tasks = std::max<std::size_t>(1, (num_dst + kRowsPerTask - 1) / kRowsPerTask);
+  Buffer<Destination> destinations(num_dst);
+  std::vector<std::size_t> max_picks(num_tasks);
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
-    sample_piece(graph, part(task), make_picker(), hop.indptr.data() + 1, pieces[task]);
+    const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
+    const auto picker = make_picker();
+    for (std::size_t i = part_bound(num_dst, num_tasks, task); i < end; ++i) {
+      if (i + kPrefetchDistance < end) {
+        const std::int64_t* const ahead = graph.csc.indptr + frontier[i + kPrefetchDistance];
+        prefetch_read(ahead);
+        prefetch_read(ahead + 1);  // may be on the next cache line
+      }
+      destinations[i] = {frontier[i], graph.csc.row(frontier[i])};
+      max_picks[task] += std::min(picker.max_picks(destinations[i].row.degree), kUsualPicks);
+    }
   });
-  to_running_sum(hop.indptr);
-  if (num_tasks == 1) {
-    hop.neighbors = std::move(pieces[0].neighbors);
-    hop.edges = std::move(pieces[0].edges);
-    hop.weights = std::move(pieces[0].weights);
-    return hop;
+  sink.expect(num_dst, std::accumulate(max_picks.begin(), max_picks.end(), std::size_t{0}));
+  const auto bound = [&](std::size_t task) { return destinations.data() + part_bound(num_dst, num_tasks, task); };
+  if (num_threads <= 1) {
+    Hop<Index> hop;
+    auto picker = make_picker();
+    for (std::size_t task = 0; task < num_tasks; ++task) {
+      sample_stretch(graph, bound(task), bound(task + 1), picker, hop);
+      sink.append(hop);
+    }
+    return;
   }
-  const auto num_edges = static_cast<std::size_t>(hop.indptr[num_dst]);
-  hop.neighbors.resize(num_edges);
-  hop.edges.resize(num_edges);
-  if (hop.has_weights) hop.weights.resize(num_edges);
-  parallel_for(num_threads, num_tasks, [&](std::size_t task) {
-    const Piece<Index>& piece = pieces[task];
-    if (piece.edges.size() == 0) return;
-    const std::int64_t start = hop.indptr[part_bound(num_dst, num_tasks, task)];
-    std::memcpy(hop.neighbors.data() + start, piece.neighbors.data(), piece.neighbors.size() * sizeof(Index));
-    std::memcpy(hop.edges.data() + start, piece.edges.data(), piece.edges.size() * sizeof(std::int64_t));
-    if (!hop.has_weights) return;
-    std::memcpy(hop.weights.data() + start, piece.weights.data(), piece.weights.size() * sizeof(float));
-  });
-  return hop;
+  std::vector<Hop<Index>> hops(num_tasks);
+  parallel_in_order(
+      num_threads, num_tasks,
+      [&](std::size_t task) {
+        auto picker = make_picker();
+        sample_stretch(graph, bound(task), bound(task + 1), picker, hops[task]);
+      },
+      [&](std::size_t task) {
+        sink.append(hops[task]);
+        hops[task] = {};
+      });
 }
 
 }  // namespace
 
 template <class Index>
-Hop<Index> sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
-                      std::uint64_t key, int num_threads) {
-  if (rule.is_layer_wise()) return sample_layer(graph, frontier, num_dst, rule, key, num_threads);
+void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
+                std::uint64_t key, int num_threads, HopSink<Index>& sink) {
+  if (rule.is_layer_wise()) return sink.append(sample_layer(graph, frontier, num_dst, rule, key, num_threads));
   const auto run = [&](const auto& make_picker) {
-    return sample_with(graph, frontier, num_dst, make_picker, num_threads);
+    sample_with(graph, frontier, num_dst, make_picker, num_threads, sink);
   };
   const Index* const indices = graph.csc.indices;
   const EdgeWeights weights = graph.weights;
@@ -302,9 +201,9 @@ void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size
                    " is not a node of the graph: expected 0 <= id < num_nodes = " + std::to_string(num_nodes));
 }
 
-template Hop<std::int32_t> sample_hop<std::int32_t>(const HopGraph<std::int32_t>&, const std::int64_t*, std::size_t,
-                                                    Rule, std::uint64_t, int);
-template Hop<std::int64_t> sample_hop<std::int64_t>(const HopGraph<std::int64_t>&, const std::int64_t*, std::size_t,
-                                                    Rule, std::uint64_t, int);
+template void sample_hop<std::int32_t>(const HopGraph<std::int32_t>&, const std::int64_t*, std::size_t, Rule,
+                                       std::uint64_t, int, HopSink<std::int32_t>&);
+template void sample_hop<std::int64_t>(const HopGraph<std::int64_t>&, const std::int64_t*, std::size_t, Rule,
+                                       std::uint64_t, int, HopSink<std::int64_t>&);
 
 }  // namespace headrace

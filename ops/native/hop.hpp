@@ -19,6 +19,7 @@ struct HopGraph {
   EdgeWeights weights;
 };
 
+// The picks of a frontier, or of a stretch of it.
 template <class Index>
 struct Hop {
   Buffer<std::int64_t> indptr;  // [num_dst + 1]
@@ -28,11 +29,26 @@ struct Hop {
   bool has_weights = false;
 };
 
-// The frontier must hold vertices of the graph (check_frontier); it may hold a vertex twice and then repeats its picks.
-// `key` is the hop's stream key. The result does not depend on num_threads.
+// Takes the picks of a frontier, one stretch after the other, while those of later stretches are still being made.
 template <class Index>
-Hop<Index> sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
-                      std::uint64_t key, int num_threads);
+class HopSink {
+ public:
+  HopSink() = default;
+  HopSink(const HopSink&) = delete;
+  HopSink& operator=(const HopSink&) = delete;
+  virtual ~HopSink() = default;
+
+  // About so much will come.
+  virtual void expect(std::size_t num_dst, std::size_t num_edges) = 0;
+  virtual void append(const Hop<Index>& stretch) = 0;
+};
+
+// The frontier must hold vertices of the graph (check_frontier); it may hold a vertex twice and then repeats its picks.
+// It is read before anything is appended. `key` is the hop's stream key. What comes, taken together, does not depend on
+// num_threads; where it is cut does.
+template <class Index>
+void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
+                std::uint64_t key, int num_threads, HopSink<Index>& sink);
 
 // Throws ItemsError for the first id outside [0, num_nodes).
 void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size_t num_nodes, const char* name);

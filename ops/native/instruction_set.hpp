@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 #define HEADRACE_AVX2 __attribute__((target("avx2,popcnt")))
-#define HEADRACE_AVX512 __attribute__((target("avx512f,popcnt,prefer-vector-width=512")))
+#define HEADRACE_AVX512 __attribute__((target("avx512f,avx512cd,avx512vl,popcnt,prefer-vector-width=512")))
 #endif
 // For what is compiled again for every instruction set that it is called in.
 #define HEADRACE_INLINE inline __attribute__((always_inline))

@@ -24,7 +24,7 @@ __attribute__((target("avx2"))) inline __m256i load4(const std::int64_t* ids) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ids));
 }
 
-// Philox4x32-10 with each 32-bit word in the lower half of a 64-bit lane. The upper halves hold rubbish, which neither
+// Philox4x32 with each 32-bit word in the lower half of a 64-bit lane. The upper halves hold rubbish, which neither
 // the 32 x 32 -> 64 bit multiplication nor the final shift and mask look at. Two vectors hide the multiplier's latency.
 template <class Index>
 __attribute__((target("avx2"))) void four_by_four(std::uint64_t key, const Index* vertices, std::size_t count,
@@ -44,7 +44,7 @@ __attribute__((target("avx2"))) void four_by_four(std::uint64_t key, const Index
     }
     std::uint32_t k0 = low_word(key);
     std::uint32_t k1 = high_word(key);
-    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9U, k1 += 0xBB67AE85U) {
+    for (int round = 0; round < kVariateRounds; ++round, k0 += 0x9E3779B9U, k1 += 0xBB67AE85U) {
       const __m256i key0 = _mm256_set1_epi64x(static_cast<long long>(k0));
       const __m256i key1 = _mm256_set1_epi64x(static_cast<long long>(k1));
       for (int v = 0; v < kVectors; ++v) {

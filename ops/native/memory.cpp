@@ -27,13 +27,14 @@ void mark_usable([[maybe_unused]] void* block, [[maybe_unused]] std::size_t byte
 }
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kPooled = std::size_t{1} << 18;  // below this malloc recycles by itself
+constexpr std::size_t kPooled = std::size_t{1} << 14;  // below this malloc recycles by itself
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
 
 // Stands before every block.
 struct alignas(kAlignment) Header {
   std::size_t capacity;
   bool pooled;
+  std::uint64_t given_back = 0;  // when, in blocks given back before
 };
 
 // Sizes in steps of an eighth, so that batches of slightly different sizes can use each other's blocks.
@@ -81,20 +82,24 @@ class Pool {
   }
 
   void give(Header* header) noexcept {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      used_ -= header->capacity;
-      if (kept_ + header->capacity <= most_used_) {
-        try {
-          waiting_.emplace(header->capacity, header);
-          kept_ += header->capacity;
-          return;
-        } catch (const std::bad_alloc&) {
-          // No room for the note that it waits: let it go.
-        }
-      }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    used_ -= header->capacity;
+    header->given_back = ++num_given_back_;
+    try {
+      waiting_.emplace(header->capacity, header);
+      kept_ += header->capacity;
+    } catch (const std::bad_alloc&) {
+      std::free(header);  // no room for the note that it waits
     }
-    std::free(header);
+    // Sizes that were needed once must not keep out those that are needed in every batch: the oldest ones go.
+    while (kept_ > most_used_) {
+      const auto oldest = std::min_element(waiting_.begin(), waiting_.end(), [](const auto& a, const auto& b) {
+        return a.second->given_back < b.second->given_back;
+      });
+      kept_ -= oldest->first;
+      std::free(oldest->second);
+      waiting_.erase(oldest);
+    }
   }
 
   void trim() noexcept {
@@ -113,6 +118,7 @@ class Pool {
  private:
   std::mutex mutex_;
   std::multimap<std::size_t, Header*> waiting_;
+  std::uint64_t num_given_back_ = 0;
   std::size_t used_ = 0;
   std::size_t most_used_ = 0;
   std::size_t kept_ = 0;

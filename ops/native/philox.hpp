@@ -9,12 +9,12 @@ namespace headrace {
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 
-inline PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
+template <int kRounds = 10>
+PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   constexpr std::uint32_t kMultiplier0 = 0xD2511F53U;
   constexpr std::uint32_t kMultiplier1 = 0xCD9E8D57U;
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9U;  // golden ratio
   constexpr std::uint32_t kWeyl1 = 0xBB67AE85U;  // sqrt(3) - 1
-  constexpr int kRounds = 10;
   for (int round = 0; round < kRounds; ++round) {
     const std::uint64_t product0 = static_cast<std::uint64_t>(kMultiplier0) * counter[0];
     const std::uint64_t product1 = static_cast<std::uint64_t>(kMultiplier1) * counter[2];

@@ -13,6 +13,7 @@
 #include "labor_scan.hpp"
 #include "labor_variates.hpp"
 #include "pick_uniform.hpp"
+#include "prefetch.hpp"
 #include "select_smallest.hpp"
 
 namespace headrace {
@@ -32,8 +33,17 @@ class RowScan {
     offsets_.resize(room);
     kept_.resize(room);
     count_ = scan_variates(indices_ + row.start, static_cast<std::size_t>(row.degree), key_, bound, high_.data(),
-                           offsets_.data());
+                           offsets_.data(), ahead_);
+    ahead_ = {};
     return count_;
+  }
+
+  // The next scan asks for the memory of this row as it goes.
+  void announce(Row row) {
+    for (; ahead_.count > 0; ahead_.count -= std::min(ahead_.count, kPerLine), ahead_.ids += kPerLine) {
+      prefetch_read(ahead_.ids);  // there was no scan that could ask for the row before
+    }
+    ahead_ = {indices_ + row.start, static_cast<std::size_t>(std::min(row.degree, kLinesAhead * kPerLine))};
   }
 
   std::size_t count() const { return count_; }
@@ -51,8 +61,12 @@ class RowScan {
   std::uint32_t kept(std::size_t i) const { return kept_[i]; }
 
  private:
+  static constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
+  static constexpr std::uint64_t kLinesAhead = 16;
+
   const Index* indices_;
   std::uint64_t key_;
+  IdsAhead<Index> ahead_;
   std::size_t count_ = 0;
   Buffer<std::uint32_t> high_;
   Buffer<std::uint32_t> offsets_;
@@ -63,7 +77,7 @@ class RowScan {
 template <class Index>
 class LaborExactPicker {
  public:
-  static constexpr Ahead kAhead = Ahead::kRow;
+  static constexpr Ahead kAhead = Ahead::kPicker;
   static constexpr bool kKnowsCount = true;  // picks exactly max_picks(degree) edges
   static constexpr bool kReturnsWeights = false;
 
@@ -74,6 +88,8 @@ class LaborExactPicker {
     while (root < (std::uint64_t{1} << 20) && (root + 1) * (root + 1) <= fanout) ++root;
     candidates_ = fanout + 2 * root + 2;
   }
+
+  void announce(std::int64_t /*vertex*/, Row row) { scan_.announce(row); }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
@@ -128,12 +144,14 @@ class LaborExactPicker {
 template <class Index>
 class LaborPoissonPicker {
  public:
-  static constexpr Ahead kAhead = Ahead::kRow;
+  static constexpr Ahead kAhead = Ahead::kPicker;
   static constexpr bool kKnowsCount = false;
   static constexpr bool kReturnsWeights = false;
 
   LaborPoissonPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
       : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key) {}
+
+  void announce(std::int64_t /*vertex*/, Row row) { scan_.announce(row); }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "bounded.hpp"
+#include "distinct_draws.hpp"
 #include "graph.hpp"
 #include "picked_set.hpp"
 #include "picker.hpp"
@@ -44,6 +46,11 @@ class UniformPicker {
   std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     const auto count = static_cast<std::size_t>(fanout_);
+    if (count <= kMostDistinctDraws && row.degree <= std::numeric_limits<std::uint32_t>::max() &&
+        draw_distinct(key_, static_cast<std::uint64_t>(vertex), row.start, static_cast<std::uint32_t>(row.degree),
+                      static_cast<std::uint32_t>(count), positions)) {
+      return count;
+    }
     picked_set_.begin(positions, count);
     WordStream stream(key_, static_cast<std::uint64_t>(vertex));
     for (std::size_t picked = 0; picked < count; ++picked) {

@@ -4,7 +4,12 @@
 // (kKnowsCount), and whether it fills in importance weights (kReturnsWeights).
 #pragma once
 
+#include <cstddef>
+
 namespace headrace {
+
+// Positions behind the last one picked that a picker may overwrite.
+constexpr std::size_t kPickSlack = 16;
 
 enum class Ahead {
   kNothing,  // what it reads is known only when it has drawn

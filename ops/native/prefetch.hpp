@@ -5,7 +5,7 @@
 
 namespace headrace {
 
-constexpr std::size_t kPrefetchDistance = 16;
+constexpr std::size_t kPrefetchDistance = 64;
 constexpr std::size_t kCacheLineBytes = 64;
 
 // Written as assembly because GCC does not count __builtin_prefetch as an effect: it drops calls of functions that do

@@ -1,10 +1,10 @@
 // Global id -> local id for one minibatch, without clearing anything between minibatches.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 
 #include "memory.hpp"
@@ -12,34 +12,55 @@
 
 namespace headrace {
 
-// One 64-bit slot per vertex holds (epoch << 32 | local id); a slot of an older epoch is empty. So a new minibatch
-// costs one increment instead of the O(num_nodes) fill that FastSample (arXiv 2311.17847) implies by M = -1.
+// One 32-bit slot per vertex holds a running number that no earlier minibatch has used: `first_` + local id. A slot
+// below `first_` is empty. So a new minibatch costs one addition instead of the O(num_nodes) fill that FastSample
+// (arXiv 2311.17847) implies by M = -1.
 class VertexMap {
  public:
-  explicit VertexMap(std::size_t num_vertices, std::uint32_t last_epoch = 0)
+  // More vertices than this in one minibatch cannot be numbered.
+  static constexpr std::size_t kMostLocalIds = (std::size_t{1} << 31) - 1;
+
+  // Numbers below `first` count as used.
+  explicit VertexMap(std::size_t num_vertices, std::uint32_t first = 1)
       : num_vertices_(num_vertices),
-        epoch_(last_epoch),
-        slots_(static_cast<std::uint64_t*>(take_block(num_vertices * sizeof(std::uint64_t), Lifetime::kLong))) {
-    std::memset(slots_.get(), 0, num_vertices * sizeof(std::uint64_t));
+        first_(first),
+        slots_(static_cast<std::uint32_t*>(take_block(num_vertices * sizeof(std::uint32_t), Lifetime::kLong))) {
+    std::memset(slots_.get(), 0, num_vertices * sizeof(std::uint32_t));
   }
 
-  // Forget every vertex.
-  void clear() {
-    if (epoch_ == std::numeric_limits<std::uint32_t>::max()) {
-      std::memset(slots_.get(), 0, num_vertices_ * sizeof(std::uint64_t));
-      epoch_ = 0;
+  // Forget every vertex; `count` of them had local ids.
+  void clear(std::size_t count) {
+    if (const std::uint64_t next = first_ + std::uint64_t{count}; next <= kLastFirst) {
+      first_ = static_cast<std::uint32_t>(next);
+    } else {
+      std::memset(slots_.get(), 0, num_vertices_ * sizeof(std::uint32_t));
+      first_ = 1;
     }
-    ++epoch_;
   }
 
-  void prefetch(std::size_t vertex) const { prefetch_write(slots_.get() + vertex); }
-
-  // Give `vertex` the local id `fresh` unless it has one. Returns the local id it has now.
-  std::uint32_t find_or_insert(std::size_t vertex, std::uint32_t fresh) {
-    std::uint64_t& slot = slots_[vertex];
-    if (slot >> 32 == epoch_) return static_cast<std::uint32_t>(slot);
-    slot = static_cast<std::uint64_t>(epoch_) << 32 | fresh;
-    return fresh;
+  // local[i] = the local id of ids[i], a new one if it has none. New ids go behind the `num_seen` of n_id by first
+  // occurrence; n_id has room for one more than there can be. Returns how many there are now.
+  template <class Index>
+  std::size_t number(const Index* ids, std::size_t count, Index* local, std::int64_t* n_id, std::size_t num_seen) {
+    std::uint32_t* const slots = slots_.get();
+    const std::uint32_t first = first_;
+    const auto step = [&](std::size_t i) {
+      const auto id = static_cast<std::size_t>(ids[i]);
+      const auto fresh = static_cast<std::uint32_t>(num_seen);
+      // An empty slot wraps around to more than any local id. No branch: whether a vertex is new is a coin toss.
+      const std::uint32_t place = std::min(slots[id] - first, fresh);
+      slots[id] = first + place;
+      local[i] = static_cast<Index>(place);
+      n_id[num_seen] = static_cast<std::int64_t>(id);
+      num_seen += place == fresh ? 1 : 0;
+    };
+    const std::size_t announced = count - std::min(count, kPrefetchDistance);
+    for (std::size_t i = 0; i < announced; ++i) {
+      prefetch_write(slots + ids[i + kPrefetchDistance]);
+      step(i);
+    }
+    for (std::size_t i = announced; i < count; ++i) step(i);
+    return num_seen;
   }
 
  private:
@@ -47,9 +68,12 @@ class VertexMap {
     void operator()(void* memory) const { give_block(memory); }
   };
 
+  // From here on a minibatch of kMostLocalIds vertices still fits into 32 bits.
+  static constexpr std::uint32_t kLastFirst = std::uint32_t{1} << 31;
+
   std::size_t num_vertices_;
-  std::uint32_t epoch_;
-  std::unique_ptr<std::uint64_t[], Free> slots_;
+  std::uint32_t first_;
+  std::unique_ptr<std::uint32_t[], Free> slots_;
 };
 
 }  // namespace headrace

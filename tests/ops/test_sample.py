@@ -180,11 +180,12 @@ def test_concurrent_calls_do_not_disturb_each_other(skewed):
                 assert torch.equal(one.hops[1].indices, other.hops[1].indices)
 
 
-def test_the_epoch_of_the_vertex_map_wraps():
-    """After 2**32 - 1 minibatches the map starts over, and must not take an old stamp for a new one."""
+@pytest.mark.parametrize("first_number", [2**31 - 5, 2**31, 2**32 - 5])
+def test_the_vertex_map_starts_over(first_number):
+    """When its running numbers are used up it is cleared, and must not take an old number for a new one."""
     indptr, indices = np.array([0, 2, 4, 6]), np.array([1, 2, 0, 2, 0, 1])
     fresh = _native.FusedSampler(indptr, indices, None, None)
-    old = _native.FusedSampler(indptr, indices, None, None, 2**32 - 3)
+    old = _native.FusedSampler(indptr, indices, None, None, first_number)
     for seed in (0, 1, 2, 0, 1, 2):
         arguments = (np.array([seed]), [_native.RuleKind.NEIGHBOR], [-1], [0], [0], False, True, 1)
         one, other = fresh.sample(*arguments), old.sample(*arguments)
@@ -254,10 +255,11 @@ def test_labor_touches_fewer_vertices(skewed):
 
 def test_ids_beyond_32_bits_take_part_in_the_variate():
     """A frontier and sources above 2**32 would need a graph of 32 GB; the variate itself is checked instead."""
-    for vertex in (2**32, 2**32 + 1, 2**40 + 3):
-        words = _native.stream_words(9, vertex, 2)
-        assert int(words[0]) << 32 | int(words[1]) == reference.labor_variate(9, vertex)
-        assert words.tolist() != _native.stream_words(9, vertex % 2**32, 2).tolist()
+    vertices = np.array([2**32, 2**32 + 1, 2**40 + 3])
+    everything = (9, 2**32 - 1, len(vertices), _native.InstructionSet.PORTABLE)
+    high, _, _ = _native.labor_scan(vertices, *everything)
+    assert high.tolist() == [reference.labor_variate(9, int(vertex)) >> 32 for vertex in vertices]
+    assert not np.isin(high, _native.labor_scan(vertices % 2**32, *everything)[0]).any()
 
 
 def test_without_edge_ids(skewed):
