@@ -11,12 +11,16 @@ import json
 import os
 import platform
 import statistics
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
-WARM_UP_ROUNDS = 2
+WARM_UP_ROUNDS = 5
+# Seconds of rest before each run: threads of OpenMP go on spinning for a while after their work, on cores that the next
+# system needs.
+REST = 0.05
 
 UNITS = {
     "time": "ms",
@@ -120,6 +124,7 @@ def interleave(
     for number in range(-warm_up, rounds):
         first = number % len(systems)
         for system in [*systems[first:], *systems[:first]]:
+            time.sleep(REST)
             metrics = system.run(number + warm_up)
             if number >= 0:
                 measured[system.key].append(metrics)

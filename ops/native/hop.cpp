@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,9 @@ namespace headrace {
 namespace {
 
 constexpr std::size_t kRowsPerTask = 512;   // what a task makes stays in a core's cache until it is appended
+// For fewer rows a second thread takes longer to start than it saves: to look them up, to pick of them.
+constexpr std::size_t kRowsPerSearch = 16384;
+constexpr std::size_t kMostSerialRows = 2048;
 constexpr std::size_t kRowsAhead = 4;       // rows that are on their way while one is scanned ...
 constexpr std::uint64_t kLinesAhead = 16;   // ... with so many cache lines of each
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges whose cache lines are on their way while drawing goes on
@@ -110,29 +112,35 @@ void sample_stretch(const HopGraph<Index>& graph, const Destination* dst, const 
   look_up(graph, hop);
 }
 
-template <class Index, class MakePicker>
-void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
-                 const MakePicker& make_picker, int num_threads, HopSink<Index>& sink) {
-  // Something is appended even of an empty frontier: it says whether there are weights.
-  const std::size_t num_tasks = std::max<std::size_t>(1, (num_dst + kRowsPerTask - 1) / kRowsPerTask);
+template <class Index>
+Buffer<Destination> find_rows(const CscView<Index>& csc, const std::int64_t* frontier, std::size_t num_dst,
+                              int num_threads) {
   Buffer<Destination> destinations(num_dst);
-  std::vector<std::size_t> max_picks(num_tasks);
+  const std::size_t num_tasks = num_dst / kRowsPerSearch + 1;
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
     const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
-    const auto picker = make_picker();
     for (std::size_t i = part_bound(num_dst, num_tasks, task); i < end; ++i) {
       if (i + kPrefetchDistance < end) {
-        const std::int64_t* const ahead = graph.csc.indptr + frontier[i + kPrefetchDistance];
+        const std::int64_t* const ahead = csc.indptr + frontier[i + kPrefetchDistance];
         prefetch_read(ahead);
         prefetch_read(ahead + 1);  // may be on the next cache line
       }
-      destinations[i] = {frontier[i], graph.csc.row(frontier[i])};
-      max_picks[task] += std::min(picker.max_picks(destinations[i].row.degree), kUsualPicks);
+      destinations[i] = {frontier[i], csc.row(frontier[i])};
     }
   });
-  sink.expect(num_dst, std::accumulate(max_picks.begin(), max_picks.end(), std::size_t{0}));
+  return destinations;
+}
+
+template <class Index, class MakePicker>
+void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
+                 const MakePicker& make_picker, int num_threads, HopSink<Index>& sink) {
+  const Buffer<Destination> destinations = find_rows(graph.csc, frontier, num_dst, num_threads);
+  const Destination* const end = destinations.data() + num_dst;
+  sink.expect(num_dst, usual_picks(make_picker(), destinations.data(), end));
+  // Something is appended even of an empty frontier: it says whether there are weights.
+  const std::size_t num_tasks = std::max<std::size_t>(1, (num_dst + kRowsPerTask - 1) / kRowsPerTask);
   const auto bound = [&](std::size_t task) { return destinations.data() + part_bound(num_dst, num_tasks, task); };
-  if (num_threads <= 1) {
+  if (num_threads <= 1 || num_dst <= kMostSerialRows) {
     Hop<Index> hop;
     auto picker = make_picker();
     for (std::size_t task = 0; task < num_tasks; ++task) {

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "cores.hpp"
+
 namespace headrace {
 
 // Call body(task) for every task in [0, num_tasks), and finish(task) on this thread, in the order of the tasks, each as
@@ -58,6 +60,7 @@ void parallel_in_order(int num_threads, std::size_t num_tasks, const Body& body,
       helpers.emplace_back([&] {
         while (run_one()) continue;
       });
+      keep_off_this_core(helpers.back(), i);
     }
   } catch (const std::exception&) {
     // The process may not start more threads: those there are, and this one, do all the tasks.
