@@ -246,7 +246,7 @@ def pick_weighted(vertex: int, row: NDArray[np.float64], fanout: int, key: int, 
         return [draw() for _ in range(fanout)]
     picks: list[int] = []
     degree = len(row)
-    if fanout > 0 and degree >= 2 * fanout:
+    if fanout > 0 and 2 * (degree - fanout) >= fanout:
         for _ in range(4 * fanout + 16):
             pick = draw()
             if pick not in picks:

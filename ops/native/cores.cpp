@@ -7,7 +7,8 @@
 
 namespace headrace {
 
-void keep_off_this_core([[maybe_unused]] std::thread& helper, [[maybe_unused]] std::size_t num_helpers_before) noexcept {
+void keep_off_this_core([[maybe_unused]] std::thread& helper,
+                        [[maybe_unused]] std::size_t num_helpers_before) noexcept {
 #ifdef __linux__
   cpu_set_t cores;
   const int here = sched_getcpu();

@@ -1,5 +1,9 @@
 #include "distinct_draws.hpp"
 
+#include <algorithm>
+
+#include "instruction_set.hpp"
+#include "select_smallest.hpp"
 #include "stream.hpp"
 
 #if defined(__x86_64__)
@@ -7,7 +11,8 @@
 #endif
 
 namespace headrace {
-namespace {
+
+bool draws_whole_rows() { return best_instruction_set() == InstructionSet::kAvx512; }
 
 #if defined(__x86_64__)
 
@@ -15,6 +20,10 @@ namespace {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+namespace {
+
+constexpr int kXor3 = 0x96;
 
 // The first sixteen words of an id's stream, in order.
 HEADRACE_AVX512 HEADRACE_INLINE __m512i first_words(std::uint64_t key, std::uint64_t id) {
@@ -26,18 +35,15 @@ HEADRACE_AVX512 HEADRACE_INLINE __m512i first_words(std::uint64_t key, std::uint
   __m256i c3 = _mm256_setzero_si256();
   __m256i key0 = _mm256_set1_epi64x(low_word(key));
   __m256i key1 = _mm256_set1_epi64x(high_word(key));
-  const __m256i step0 = _mm256_set1_epi64x(0x9E3779B9LL);
-  const __m256i step1 = _mm256_set1_epi64x(0xBB67AE85LL);
   for (int round = 0; round < 10; ++round) {
-    constexpr int kXor3 = 0x96;
     const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);
     const __m256i product1 = _mm256_mul_epu32(c2, multiplier1);
     c0 = _mm256_ternarylogic_epi64(_mm256_srli_epi64(product1, 32), c1, key0, kXor3);
     c2 = _mm256_ternarylogic_epi64(_mm256_srli_epi64(product0, 32), c3, key1, kXor3);
-    key0 = _mm256_add_epi64(key0, step0);
-    key1 = _mm256_add_epi64(key1, step1);
     c1 = product1;
     c3 = product0;
+    key0 = _mm256_add_epi64(key0, _mm256_set1_epi64x(0x9E3779B9LL));
+    key1 = _mm256_add_epi64(key1, _mm256_set1_epi64x(0xBB67AE85LL));
   }
   // Lane i of c0 to c3 holds words 4 i to 4 i + 3, each in its lower half.
   const __m256i front = _mm256_mask_blend_epi32(0xAA, c0, _mm256_slli_epi64(c1, 32));
@@ -46,47 +52,128 @@ HEADRACE_AVX512 HEADRACE_INLINE __m512i first_words(std::uint64_t key, std::uint
   return _mm512_permutex2var_epi64(_mm512_castsi256_si512(front), order, _mm512_castsi256_si512(back));
 }
 
-HEADRACE_AVX512 bool draw_avx512(std::uint64_t key, std::uint64_t id, std::int64_t start, std::uint32_t degree,
-                                 std::uint32_t count, std::int64_t* positions) {
-  const auto wanted = static_cast<__mmask16>((1U << count) - 1U);
-  const __m512i words = first_words(key, id);
-  const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const __m512i last = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(degree - count)), lanes);
-  const __m512i range = _mm512_add_epi32(last, _mm512_set1_epi32(1));
-  // Lemire's method: the draw is the upper half of word * range, unless the lower half says to repeat it.
-  const __m512i even = _mm512_mul_epu32(words, range);
-  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(words, 32), _mm512_srli_epi64(range, 32));
-  const __m512i low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
-  if (_mm512_mask_cmplt_epu32_mask(wanted, low, range) != 0) return false;
-  __m512i offsets = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
-  // A draw that was drawn before becomes the last edge that it could have been, which may repeat a later draw.
-  for (;;) {
-    const __m512i earlier = _mm512_conflict_epi32(offsets);
-    const __mmask16 repeated = _mm512_mask_test_epi32_mask(wanted, earlier, earlier);
-    offsets = _mm512_mask_mov_epi32(offsets, repeated, last);
-    const __m512i again = _mm512_conflict_epi32(offsets);
-    if (_mm512_mask_test_epi32_mask(wanted, again, again) == 0) break;
+// Sixteen 64-bit variates behind block `first_block`: the even ones and the odd ones.
+HEADRACE_AVX512 HEADRACE_INLINE void sixteen_variates(std::uint64_t key, std::uint64_t id, std::uint32_t first_block,
+                                                      __m512i* even, __m512i* odd) {
+  const __m512i multiplier0 = _mm512_set1_epi64(0xD2511F53LL);
+  const __m512i multiplier1 = _mm512_set1_epi64(0xCD9E8D57LL);
+  __m512i c0 = _mm512_set1_epi64(low_word(id));
+  __m512i c1 = _mm512_set1_epi64(high_word(id));
+  __m512i c2 = _mm512_add_epi64(_mm512_set1_epi64(first_block), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+  __m512i c3 = _mm512_setzero_si512();
+  __m512i key0 = _mm512_set1_epi64(low_word(key));
+  __m512i key1 = _mm512_set1_epi64(high_word(key));
+  for (int round = 0; round < 10; ++round) {
+    const __m512i product0 = _mm512_mul_epu32(c0, multiplier0);
+    const __m512i product1 = _mm512_mul_epu32(c2, multiplier1);
+    c0 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(product1, 32), c1, key0, kXor3);
+    c2 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(product0, 32), c3, key1, kXor3);
+    c1 = product1;
+    c3 = product0;
+    key0 = _mm512_add_epi64(key0, _mm512_set1_epi64(0x9E3779B9LL));
+    key1 = _mm512_add_epi64(key1, _mm512_set1_epi64(0xBB67AE85LL));
   }
+  const __mmask16 upper = 0xAAAA;
+  *even = _mm512_mask_blend_epi32(upper, c1, _mm512_slli_epi64(c0, 32));
+  *odd = _mm512_mask_blend_epi32(upper, c3, _mm512_slli_epi64(c2, 32));
+}
+
+// unit_interval of each lane.
+HEADRACE_AVX512 HEADRACE_INLINE __m512d unit_interval8(__m512i variates) {
+  const __m512i bits = _mm512_or_si512(_mm512_srli_epi64(variates, 12), _mm512_set1_epi64(0x3FF0000000000000LL));
+  return _mm512_add_pd(_mm512_sub_pd(_mm512_castsi512_pd(bits), _mm512_set1_pd(1.0)), _mm512_set1_pd(0x1p-53));
+}
+
+HEADRACE_AVX512 HEADRACE_INLINE void store_positions(std::int64_t start, __m512i offsets, std::int64_t* positions) {
   const __m512i first = _mm512_set1_epi64(start);
   const __m512i front = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(offsets));
   const __m512i back = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(offsets, 1));
   _mm512_storeu_si512(positions, _mm512_add_epi64(front, first));
   _mm512_storeu_si512(positions + 8, _mm512_add_epi64(back, first));
+}
+
+// The lanes that hold what an earlier lane holds.
+HEADRACE_AVX512 HEADRACE_INLINE __mmask16 repeated_lanes(__m512i values) {
+  const __m512i earlier = _mm512_conflict_epi32(values);
+  return _mm512_test_epi32_mask(earlier, earlier);
+}
+
+}  // namespace
+
+HEADRACE_AVX512 bool draw_distinct(std::uint64_t key, std::uint64_t id, std::int64_t start, std::uint32_t degree,
+                                   std::uint32_t wanted, std::int64_t* positions) {
+  const auto lanes = static_cast<__mmask16>((1U << wanted) - 1U);
+  const __m512i words = first_words(key, id);
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i last = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(degree - wanted)), lane);
+  const __m512i range = _mm512_add_epi32(last, _mm512_set1_epi32(1));
+  // Lemire's method: the draw is the upper half of word * range, unless the lower half says to repeat it.
+  const __mmask16 upper = 0xAAAA;
+  const __m512i even = _mm512_mul_epu32(words, range);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(words, 32), _mm512_srli_epi64(range, 32));
+  const __m512i low = _mm512_mask_blend_epi32(upper, even, _mm512_slli_epi64(odd, 32));
+  if (_mm512_mask_cmplt_epu32_mask(lanes, low, range) != 0) return false;
+  __m512i offsets = _mm512_mask_blend_epi32(upper, _mm512_srli_epi64(even, 32), odd);
+  // A draw that was drawn before becomes the last edge that it could have been, which may repeat a later draw.
+  do {
+    offsets = _mm512_mask_mov_epi32(offsets, lanes & repeated_lanes(offsets), last);
+  } while ((lanes & repeated_lanes(offsets)) != 0);
+  store_positions(start, offsets, positions);
   return true;
+}
+
+HEADRACE_AVX512 std::size_t draw_distinct_by_weight(std::uint64_t key, std::uint64_t id, std::int64_t start,
+                                                    const double* sums, std::size_t degree, std::size_t wanted,
+                                                    std::size_t num_draws, std::int64_t* positions) {
+  const double total = sums[degree - 1];
+  const __m512d totals = _mm512_set1_pd(total);
+  // Among the smallest doubles a target rounds up to the total: then its edge is the last one of positive weight.
+  const __m512d largest = _mm512_set1_pd(from_ordered_bits(ordered_bits(total) - 1));
+  const __m512i one = _mm512_set1_epi64(1);
+  std::uint32_t picks[2 * kMostDistinctDraws];
+  std::size_t picked = 0;
+  for (std::size_t first = 0; first < num_draws && picked < wanted; first += 16) {
+    __m512i even;
+    __m512i odd;
+    sixteen_variates(key, id, static_cast<std::uint32_t>(first / 2), &even, &odd);
+    const __m512d even_target = _mm512_min_pd(_mm512_mul_pd(unit_interval8(even), totals), largest);
+    const __m512d odd_target = _mm512_min_pd(_mm512_mul_pd(unit_interval8(odd), totals), largest);
+    // A draw hits the edge that comes behind all whose running sums do not exceed its target.
+    __m512i even_edge = _mm512_setzero_si512();
+    __m512i odd_edge = _mm512_setzero_si512();
+    for (std::size_t i = 0; i < degree; ++i) {
+      const __m512d sum = _mm512_set1_pd(sums[i]);
+      even_edge = _mm512_mask_add_epi64(even_edge, _mm512_cmp_pd_mask(sum, even_target, _CMP_LE_OQ), even_edge, one);
+      odd_edge = _mm512_mask_add_epi64(odd_edge, _mm512_cmp_pd_mask(sum, odd_target, _CMP_LE_OQ), odd_edge, one);
+    }
+    const __m512i edges = _mm512_or_si512(even_edge, _mm512_slli_epi64(odd_edge, 32));
+    __mmask16 known = repeated_lanes(edges);
+    for (std::size_t i = 0; i < picked; ++i) {
+      known |= _mm512_cmpeq_epi32_mask(edges, _mm512_set1_epi32(static_cast<int>(picks[i])));
+    }
+    const std::size_t left = num_draws - first;
+    const auto drawn = static_cast<__mmask16>(left >= 16 ? 0xFFFFU : (1U << left) - 1U);
+    const auto fresh = static_cast<__mmask16>(drawn & ~known);
+    _mm512_storeu_si512(picks + picked, _mm512_maskz_compress_epi32(fresh, edges));
+    picked = std::min(wanted, picked + static_cast<unsigned>(__builtin_popcount(fresh)));
+  }
+  store_positions(start, _mm512_loadu_si512(picks), positions);
+  return picked;
 }
 
 #pragma GCC diagnostic pop
 
-#endif
+#else
 
-}  // namespace
-
-bool draw_distinct(std::uint64_t key, std::uint64_t id, std::int64_t start, std::uint32_t degree, std::uint32_t count,
-                   std::int64_t* positions) {
-#if defined(__x86_64__)
-  if (best_instruction_set() == InstructionSet::kAvx512) return draw_avx512(key, id, start, degree, count, positions);
-#endif
+bool draw_distinct(std::uint64_t, std::uint64_t, std::int64_t, std::uint32_t, std::uint32_t, std::int64_t*) {
   return false;
 }
+
+std::size_t draw_distinct_by_weight(std::uint64_t, std::uint64_t, std::int64_t, const double*, std::size_t, std::size_t,
+                                    std::size_t, std::int64_t*) {
+  return 0;
+}
+
+#endif
 
 }  // namespace headrace

@@ -1,21 +1,31 @@
-// The inner loop of uniform picks without replacement.
+// Draws without replacement for a whole row at once, where the machine has vectors of sixteen lanes. The picks are
+// those that UniformPicker and WeightedPicker would find draw by draw.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "instruction_set.hpp"
-
 namespace headrace {
 
-// Rows of which more edges are wanted take the plain way.
+// Rows of which more edges are wanted are drawn from draw by draw.
 constexpr std::size_t kMostDistinctDraws = 16;
+// So are rows of more edges, by weight.
+constexpr std::size_t kMostWeightedDegree = 64;
 
-// Floyd's algorithm, as UniformPicker does it, for a whole row at once: `count` <= kMostDistinctDraws distinct positions
-// from [start, start + degree), count < degree < 2^32. Overwrites kMostDistinctDraws entries of `positions`. Returns
-// false when it cannot tell what the picks are (a draw may have to be repeated, or no instruction set for it); then
-// nothing of `positions` is valid.
-bool draw_distinct(std::uint64_t key, std::uint64_t id, std::int64_t start, std::uint32_t degree, std::uint32_t count,
+// Whether this machine can.
+bool draws_whole_rows();
+
+// `wanted` <= kMostDistinctDraws distinct positions of [start, start + degree), wanted < degree < 2^32, by Floyd's
+// algorithm. Overwrites kMostDistinctDraws entries of `positions`. Returns false when a draw has to be repeated, which
+// is rare: then nothing of `positions` is valid.
+bool draw_distinct(std::uint64_t key, std::uint64_t id, std::int64_t start, std::uint32_t degree, std::uint32_t wanted,
                    std::int64_t* positions);
+
+// The first `wanted` <= kMostDistinctDraws different edges that `num_draws` draws by weight hit, as positions; `sums`
+// are the running sums of a row of `degree` <= kMostWeightedDegree edges, the last one positive. Overwrites
+// kMostDistinctDraws entries of `positions`. Returns how many there are.
+std::size_t draw_distinct_by_weight(std::uint64_t key, std::uint64_t id, std::int64_t start, const double* sums,
+                                    std::size_t degree, std::size_t wanted, std::size_t num_draws,
+                                    std::int64_t* positions);
 
 }  // namespace headrace

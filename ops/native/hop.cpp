@@ -16,14 +16,14 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kRowsPerTask = 512;   // what a task makes stays in a core's cache until it is appended
+constexpr std::size_t kRowsPerTask = 512;  // what a task makes stays in a core's cache until it is appended
 // For fewer rows a second thread takes longer to start than it saves: to look them up, to pick of them.
 constexpr std::size_t kRowsPerSearch = 16384;
 constexpr std::size_t kMostSerialRows = 2048;
-constexpr std::size_t kRowsAhead = 4;       // rows that are on their way while one is scanned ...
-constexpr std::uint64_t kLinesAhead = 16;   // ... with so many cache lines of each
+constexpr std::size_t kRowsAhead = 4;        // rows that are on their way while one is scanned ...
+constexpr std::uint64_t kLinesAhead = 16;    // ... with so many cache lines of each
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges whose cache lines are on their way while drawing goes on
-constexpr std::size_t kUsualPicks = 32;     // of a row; what room is made for
+constexpr std::size_t kUsualPicks = 32;      // of a row; what room is made for
 
 // A vertex of the frontier, and where its in-edges are.
 struct Destination {

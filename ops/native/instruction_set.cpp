@@ -5,7 +5,8 @@ namespace headrace {
 bool has(InstructionSet set) {
 #if defined(__x86_64__)
   if (set == InstructionSet::kAvx512) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vl");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("avx512vl");
   }
   if (set == InstructionSet::kAvx2) return __builtin_cpu_supports("avx2") != 0;
 #endif

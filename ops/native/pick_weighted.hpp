@@ -7,6 +7,7 @@
 #include <string>
 
 #include "buffer.hpp"
+#include "distinct_draws.hpp"
 #include "graph.hpp"
 #include "picked_set.hpp"
 #include "picker.hpp"
@@ -57,7 +58,11 @@ class RowSums {
     const auto count = static_cast<std::size_t>(std::min(num_draws, kDrawsAhead));
     stream_variates(key, static_cast<std::uint64_t>(vertex), 0, count, variates);
     for (std::size_t i = 0; i < count; ++i) {
-      prefetch_read(sums + guess_edge(unit_interval(variates[i]), static_cast<std::size_t>(row.degree)));
+      // What find_edge looks at first, which is on up to three cache lines.
+      const std::size_t guess = guess_edge(unit_interval(variates[i]), static_cast<std::size_t>(row.degree));
+      prefetch_read(sums + (guess - std::min(guess, kWindow / 2)));
+      prefetch_read(sums + guess);
+      prefetch_read(sums + guess + kWindow / 2);
     }
   }
 
@@ -98,7 +103,11 @@ class WeightedPicker {
   static constexpr bool kReturnsWeights = false;
 
   WeightedPicker(EdgeWeights weights, std::uint64_t key, std::uint64_t fanout)
-      : weights_(weights), key_(key), fanout_(fanout), sums_(weights) {}
+      : weights_(weights),
+        key_(key),
+        fanout_(fanout),
+        whole_rows_(fanout <= kMostDistinctDraws && draws_whole_rows()),
+        sums_(weights) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
@@ -126,6 +135,11 @@ class WeightedPicker {
       picked_set_.begin(positions, wanted);
       const double* const sums = sums_.of(row);
       if (!(sums[degree - 1] > 0.0)) return 0;
+      if (whole_rows_ && degree <= kMostWeightedDegree) {
+        picked = draw_distinct_by_weight(key_, static_cast<std::uint64_t>(vertex), row.start, sums, degree, wanted,
+                                         static_cast<std::size_t>(num_draws), positions);
+        return picked == wanted ? picked : race(vertex, row, num_draws, picked, positions);
+      }
       for (std::uint64_t first = 0; first < num_draws;) {
         // To find an edge in a long row takes longer than to begin anew: no more draws than are wanted.
         std::size_t count = degree <= kWholeRow ? EdgeDraws::kMost : (wanted - picked + 1) / 2 * 2;
@@ -145,7 +159,9 @@ class WeightedPicker {
 
  private:
   // Draws without success are few unless much of the row is wanted. A multiple of 2: whole blocks of words.
-  std::uint64_t most_draws(std::uint64_t degree) const { return degree - fanout_ < fanout_ ? 0 : 4 * fanout_ + 16; }
+  std::uint64_t most_draws(std::uint64_t degree) const {
+    return 2 * (degree - fanout_) < fanout_ ? 0 : 4 * fanout_ + 16;
+  }
 
   // Behind the `picked` positions write those of the edges that win the race, in ascending order.
   std::size_t race(std::int64_t vertex, Row row, std::uint64_t num_draws, std::size_t picked, std::int64_t* positions) {
@@ -183,6 +199,7 @@ class WeightedPicker {
   EdgeWeights weights_;
   std::uint64_t key_;
   std::uint64_t fanout_;
+  bool whole_rows_;
   RowSums sums_;
   EdgeDraws draws_;
   PickedSet picked_set_;

@@ -37,8 +37,9 @@ HEADRACE_INLINE std::size_t find_edge(const double* sums, std::size_t degree, do
   const std::size_t guess = guess_edge(u, degree);
   std::size_t first = std::min(guess - std::min(guess, kWindow / 2), degree - kWindow);
   std::size_t last = first + kWindow;
-  const bool too_late = first != 0 && sums[first - 1] > target;
-  if (!too_late && sums[last - 1] > target) return count_up_to(sums, first, last, target);
+  const std::size_t edge = count_up_to(sums, first, first + kWindow, target);
+  const bool too_late = edge == first && first != 0 && sums[first - 1] > target;
+  if (!too_late && edge != last) return edge;
   if (too_late) {
     last = first;
     first = 0;

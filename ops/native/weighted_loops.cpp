@@ -15,8 +15,34 @@
 namespace headrace {
 namespace {
 
+constexpr std::size_t kLanes = 16;  // draws that look at the same sum at the same time
+
+// A row of which all sums are looked at: each draw counts those that do not exceed its target.
+HEADRACE_INLINE void count_sums(const double* sums, std::size_t degree, const std::uint64_t* variates,
+                                std::size_t count, std::uint64_t* out) {
+  const double total = sums[degree - 1];
+  // Among the smallest doubles a target rounds up to the total: then its edge is the last one of positive weight.
+  const double largest = from_ordered_bits(ordered_bits(total) - 1);
+  double targets[kLanes];
+  std::uint64_t counts[kLanes];
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    targets[lane] = std::min(unit_interval(variates[std::min(lane, count - 1)]) * total, largest);
+    counts[lane] = 0;
+  }
+  for (std::size_t i = 0; i < degree; ++i) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) counts[lane] += sums[i] <= targets[lane] ? 1 : 0;
+  }
+  std::copy(counts, counts + count, out);
+}
+
 HEADRACE_INLINE void find_edges_of(const double* sums, std::size_t degree, const std::uint64_t* variates,
                                    std::size_t count, std::uint64_t* out) {
+  if (degree <= kWholeRow) {
+    for (std::size_t i = 0; i < count; i += kLanes) {
+      count_sums(sums, degree, variates + i, std::min(count - i, kLanes), out + i);
+    }
+    return;
+  }
   for (std::size_t i = 0; i < count; ++i) out[i] = find_edge(sums, degree, unit_interval(variates[i]));
 }
 
@@ -68,9 +94,51 @@ HEADRACE_AVX512 void find_edges_avx512(const double* sums, std::size_t degree, c
   find_edges_of(sums, degree, variates, count, out);
 }
 
+HEADRACE_AVX512 HEADRACE_INLINE __m512d load8(const float* weights, __mmask8 lanes) {
+  return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(lanes, weights));
+}
+
+HEADRACE_AVX512 HEADRACE_INLINE __m512d load8(const double* weights, __mmask8 lanes) {
+  return _mm512_maskz_loadu_pd(lanes, weights);
+}
+
+// negative_log of eight variates, step by step the same. The compiler leaves that loop scalar for short rows.
+HEADRACE_AVX512 HEADRACE_INLINE __m512d negative_log8(__m512i variates) {
+  const __m512d one = _mm512_set1_pd(1.0);
+  const __m512i unit = _mm512_or_si512(_mm512_srli_epi64(variates, 12), _mm512_set1_epi64(0x3FF0000000000000LL));
+  const __m512d u = _mm512_add_pd(_mm512_sub_pd(_mm512_castsi512_pd(unit), one), _mm512_set1_pd(0x1p-53));
+  const __m512i bits = _mm512_castpd_si512(u);
+  const __m512i exponent = _mm512_or_si512(_mm512_srli_epi64(bits, 52), _mm512_set1_epi64(0x4330000000000000LL));
+  const __m512i mantissa = _mm512_or_si512(_mm512_and_si512(bits, _mm512_set1_epi64(0x000FFFFFFFFFFFFFLL)),
+                                           _mm512_set1_epi64(0x3FE0000000000000LL));
+  __m512d e = _mm512_sub_pd(_mm512_castsi512_pd(exponent), _mm512_set1_pd(0x1p52 + 1022.0));
+  __m512d m = _mm512_castsi512_pd(mantissa);
+  const __mmask8 below = _mm512_cmp_pd_mask(m, _mm512_set1_pd(0x1.6a09e667f3bcdp-1), _CMP_LT_OQ);
+  m = _mm512_mask_add_pd(m, below, m, m);
+  e = _mm512_mask_sub_pd(e, below, e, one);
+  const __m512d s = _mm512_div_pd(_mm512_sub_pd(m, one), _mm512_add_pd(m, one));
+  const __m512d z = _mm512_mul_pd(s, s);
+  __m512d series = _mm512_set1_pd(1.0 / 23.0);
+  for (int divisor = 21; divisor >= 3; divisor -= 2) {
+    series = _mm512_add_pd(_mm512_mul_pd(series, z), _mm512_set1_pd(1.0 / divisor));
+  }
+  const __m512d twice = _mm512_add_pd(s, s);
+  const __m512d log_m = _mm512_add_pd(twice, _mm512_mul_pd(twice, _mm512_mul_pd(z, series)));
+  const __m512d small = _mm512_add_pd(log_m, _mm512_mul_pd(e, _mm512_set1_pd(1.90821492927058770002e-10)));
+  const __m512d log = _mm512_add_pd(_mm512_mul_pd(e, _mm512_set1_pd(6.93147180369123816490e-01)), small);
+  return _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(log), _mm512_set1_epi64(INT64_MIN)));
+}
+
 template <class Weight>
 HEADRACE_AVX512 void arrivals_avx512(const Weight* weights, std::size_t count, std::uint64_t* times) {
-  arrivals_of(weights, count, times);
+  for (std::size_t i = 0; i < count; i += 8) {
+    const auto lanes = static_cast<__mmask8>(count - i >= 8 ? 0xFFU : (1U << (count - i)) - 1U);
+    const __m512d weight = load8(weights + i, lanes);
+    const __m512d time = _mm512_div_pd(negative_log8(_mm512_maskz_loadu_epi64(lanes, times + i)), weight);
+    const __mmask8 arrives = _mm512_cmp_pd_mask(weight, _mm512_setzero_pd(), _CMP_GT_OQ);
+    const __m512i never = _mm512_set1_epi64(-1);
+    _mm512_mask_storeu_epi64(times + i, lanes, _mm512_mask_mov_epi64(never, arrives, _mm512_castpd_si512(time)));
+  }
 }
 
 HEADRACE_AVX512 std::size_t keep_avx512(std::uint64_t* times, std::size_t count, std::size_t wanted,
