@@ -182,8 +182,9 @@ class BlockSampler:
     """Sample several hops in one call, without edge lists or sorting in between (FastSample, arXiv 2311.17847).
 
     The result is bit for bit what `sample_hop` followed by `compact`, hop by hop, would give. The sampler keeps scratch
-    memory of 4 bytes per vertex between calls, once per call that runs at the same time, and with weights, from the
-    first `NeighborRule` on, running sums of 8 bytes per edge. Calling it from several threads at once is safe.
+    memory between calls, once per call that runs at the same time: 4 bytes per vertex of a graph of up to 2**26
+    vertices, otherwise 16 to 32 bytes per vertex of the largest minibatch. With weights it keeps, from the first
+    `NeighborRule` on, running sums of 8 bytes per edge. `scratch_bytes` tells how much that is. Calling it from several threads at once is safe.
 
     Parameters
     ----------
@@ -227,6 +228,11 @@ class BlockSampler:
                 check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
         self._native = _native.FusedSampler(starts, sources, ids, values)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes kept between calls; what a running call uses is counted when it has ended."""
+        return self._native.scratch_bytes()
 
     def sample(
         self,

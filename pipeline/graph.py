@@ -298,6 +298,11 @@ class Graph:
             )
         return self._block_samplers[weight]
 
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that the graph's fused samplers keep between minibatches."""
+        return sum(sampler.scratch_bytes for sampler in self._block_samplers.values())
+
     @cached_property
     def _block_samplers(self) -> dict[str | None, BlockSampler]:
         return {}

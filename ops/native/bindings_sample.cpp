@@ -71,14 +71,15 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
 class BoundSampler {
  public:
   BoundSampler(InArray<std::int64_t> indptr, nb::handle indices, nb::handle edge_ids, nb::handle weights,
-               std::uint32_t first_number)
+               std::uint32_t first_number, std::size_t most_slots)
       : indptr_(std::move(indptr)),
         indices_(any_ids(indices)),
         edge_ids_(any_ids(edge_ids)),
         weights_(any_weights(weights)) {
     const auto make = [&](const auto& sources) {
       using Index = std::remove_const_t<typename std::decay_t<decltype(sources)>::Scalar>;
-      sampler_ = std::make_unique<FusedSampler<Index>>(view(indptr_, sources, edge_ids_, weights_), first_number);
+      sampler_ =
+          std::make_unique<FusedSampler<Index>>(view(indptr_, sources, edge_ids_, weights_), first_number, most_slots);
     };
     if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&indices_)) {
       make(*narrow);
@@ -116,6 +117,10 @@ class BoundSampler {
                                 nb::cast(sampled.num_edges));
         },
         sampler_);
+  }
+
+  std::size_t scratch_bytes() {
+    return std::visit([](auto& sampler) { return sampler->scratch_bytes(); }, sampler_);
   }
 
  private:
@@ -184,6 +189,7 @@ void bind_sample(nb::module_& m) {
       .value("AVX2", InstructionSet::kAvx2)
       .value("AVX512", InstructionSet::kAvx512);
   m.def("has", &has, "instructions"_a);
+  m.def("use_instruction_set", &use_instruction_set, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def("weighted_loops", &weighted_loops<float>, "weights"_a.noconvert(), "key"_a, "vertex"_a, "wanted"_a,
@@ -209,8 +215,10 @@ void bind_sample(nb::module_& m) {
   bind_hop<std::int32_t>(m);
   bind_hop<std::int64_t>(m);
   nb::class_<BoundSampler>(m, "FusedSampler")
-      .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, std::uint32_t>(), "indptr"_a.noconvert(),
-           "indices"_a, "edge_ids"_a.none(), "weights"_a.none(), "first_number"_a = 1)
+      .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, std::uint32_t, std::size_t>(),
+           "indptr"_a.noconvert(), "indices"_a, "edge_ids"_a.none(), "weights"_a.none(), "first_number"_a = 1,
+           "most_slots"_a = VertexMap::kMostSlots)
+      .def("scratch_bytes", &BoundSampler::scratch_bytes)
       .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "kinds"_a, "fanouts"_a, "rounds"_a, "keys"_a,
            "expand_new"_a, "want_edge_ids"_a, "num_threads"_a);
 }

@@ -93,8 +93,20 @@ class BlockSink : public HopSink<Index> {
 }  // namespace
 
 template <class Index>
-FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number)
-    : graph_(graph), first_number_(first_number) {}
+FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number, std::size_t most_slots)
+    : graph_(graph), first_number_(first_number), most_slots_(most_slots) {}
+
+template <class Index>
+std::size_t FusedSampler<Index>::scratch_bytes() {
+  std::size_t num_bytes = 0;
+  {
+    const std::lock_guard<std::mutex> lock(sums_mutex_);
+    num_bytes += sums_.size() * sizeof(double);
+  }
+  const std::lock_guard<std::mutex> lock(pool_mutex_);
+  for (const auto& map : pool_) num_bytes += map->num_bytes();
+  return num_bytes;
+}
 
 template <class Index>
 Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_t num_seeds,
@@ -151,7 +163,7 @@ std::unique_ptr<VertexMap> FusedSampler<Index>::take_map() {
       return map;
     }
   }
-  return std::make_unique<VertexMap>(graph_.csc.num_nodes, first_number_);
+  return std::make_unique<VertexMap>(graph_.csc.num_nodes, first_number_, most_slots_);
 }
 
 template <class Index>

@@ -49,10 +49,14 @@ struct Sampled {
 template <class Index>
 class FusedSampler {
  public:
-  FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number);
+  // `first_number` and `most_slots` are of its vertex maps.
+  FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number, std::size_t most_slots);
 
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
                         Expand expand, bool want_edge_ids, int num_threads);
+
+  // Bytes of running sums and of the vertex maps that no call uses now.
+  std::size_t scratch_bytes();
 
  private:
   HopGraph<Index> graph_for(const std::vector<HopSpec>& hops, int num_threads);
@@ -60,7 +64,8 @@ class FusedSampler {
   void give_back(std::unique_ptr<VertexMap> map);
 
   HopGraph<Index> graph_;
-  std::uint32_t first_number_;  // of new vertex maps
+  std::uint32_t first_number_;
+  std::size_t most_slots_;
   std::mutex sums_mutex_;
   Buffer<double> sums_;
   std::mutex pool_mutex_;

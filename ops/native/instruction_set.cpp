@@ -1,5 +1,7 @@
 #include "instruction_set.hpp"
 
+#include <atomic>
+
 namespace headrace {
 
 bool has(InstructionSet set) {
@@ -13,11 +15,23 @@ bool has(InstructionSet set) {
   return set == InstructionSet::kPortable;
 }
 
-InstructionSet best_instruction_set() {
-  static const InstructionSet best = has(InstructionSet::kAvx512) ? InstructionSet::kAvx512
-                                     : has(InstructionSet::kAvx2) ? InstructionSet::kAvx2
-                                                                  : InstructionSet::kPortable;
-  return best;
+namespace {
+
+std::atomic<InstructionSet>& chosen() {
+  static std::atomic<InstructionSet> set = has(InstructionSet::kAvx512) ? InstructionSet::kAvx512
+                                           : has(InstructionSet::kAvx2) ? InstructionSet::kAvx2
+                                                                        : InstructionSet::kPortable;
+  return set;
+}
+
+}  // namespace
+
+InstructionSet best_instruction_set() { return chosen().load(std::memory_order_relaxed); }
+
+bool use_instruction_set(InstructionSet set) {
+  if (!has(set)) return false;
+  chosen().store(set, std::memory_order_relaxed);
+  return true;
 }
 
 }  // namespace headrace

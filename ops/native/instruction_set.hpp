@@ -15,7 +15,10 @@ enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 // Whether this machine has it.
 bool has(InstructionSet set);
 
-// The best one that this machine has; asked once per process.
+// The best one that this machine has, unless another was asked for.
 InstructionSet best_instruction_set();
+
+// Use this one from now on, in every thread. For the tests, as all give the same. False if the machine lacks it.
+bool use_instruction_set(InstructionSet set);
 
 }  // namespace headrace

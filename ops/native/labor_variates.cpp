@@ -1,5 +1,6 @@
 #include "labor_variates.hpp"
 
+#include "instruction_set.hpp"
 #include "stream.hpp"
 
 #if defined(__x86_64__)
@@ -16,19 +17,18 @@ void one_by_one(std::uint64_t key, const Index* vertices, std::size_t count, std
 
 #if defined(__x86_64__)
 
-__attribute__((target("avx2"))) inline __m256i load4(const std::int32_t* ids) {
+HEADRACE_AVX2 inline __m256i load4(const std::int32_t* ids) {
   return _mm256_cvtepi32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(ids)));
 }
 
-__attribute__((target("avx2"))) inline __m256i load4(const std::int64_t* ids) {
+HEADRACE_AVX2 inline __m256i load4(const std::int64_t* ids) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ids));
 }
 
 // Philox4x32 with each 32-bit word in the lower half of a 64-bit lane. The upper halves hold rubbish, which neither
 // the 32 x 32 -> 64 bit multiplication nor the final shift and mask look at. Two vectors hide the multiplier's latency.
 template <class Index>
-__attribute__((target("avx2"))) void four_by_four(std::uint64_t key, const Index* vertices, std::size_t count,
-                                                  std::uint64_t* out) {
+HEADRACE_AVX2 void four_by_four(std::uint64_t key, const Index* vertices, std::size_t count, std::uint64_t* out) {
   constexpr int kVectors = 2;
   constexpr std::size_t kStep = 4 * kVectors;
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
@@ -71,8 +71,7 @@ __attribute__((target("avx2"))) void four_by_four(std::uint64_t key, const Index
 template <class Index>
 void labor_variates(std::uint64_t key, const Index* vertices, std::size_t count, std::uint64_t* out) {
 #if defined(__x86_64__)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-  if (has_avx2) return four_by_four(key, vertices, count, out);
+  if (best_instruction_set() != InstructionSet::kPortable) return four_by_four(key, vertices, count, out);
 #endif
   one_by_one(key, vertices, count, out);
 }

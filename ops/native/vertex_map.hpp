@@ -9,31 +9,39 @@
 
 #include "memory.hpp"
 #include "prefetch.hpp"
+#include "vertex_table.hpp"
 
 namespace headrace {
 
-// One 32-bit slot per vertex holds a running number that no earlier minibatch has used: `first_` + local id. A slot
-// below `first_` is empty. So a new minibatch costs one addition instead of the O(num_nodes) fill that FastSample
-// (arXiv 2311.17847) implies by M = -1.
+// Each vertex gets a running number that no earlier minibatch has used: `first_` + local id. What is below `first_` is
+// forgotten. So a new minibatch costs one addition instead of the O(num_nodes) fill that FastSample (arXiv 2311.17847)
+// implies by M = -1. The numbers are kept in one 32-bit slot per vertex, or, for graphs of many vertices, in a table.
 class VertexMap {
  public:
   // More vertices than this in one minibatch cannot be numbered.
   static constexpr std::size_t kMostLocalIds = (std::size_t{1} << 31) - 1;
+  // Up to here one slot per vertex, 256 MB, is as fast as a table of the minibatch's vertices or faster
+  // (bench/RESULTS.md).
+  static constexpr std::size_t kMostSlots = std::size_t{1} << 26;
 
   // Numbers below `first` count as used.
-  explicit VertexMap(std::size_t num_vertices, std::uint32_t first = 1)
-      : num_vertices_(num_vertices),
+  explicit VertexMap(std::size_t num_vertices, std::uint32_t first = 1, std::size_t most_slots = kMostSlots)
+      : num_slots_(num_vertices <= most_slots ? num_vertices : 0),
         first_(first),
-        slots_(static_cast<std::uint32_t*>(take_block(num_vertices * sizeof(std::uint32_t), Lifetime::kLong))) {
-    std::memset(slots_.get(), 0, num_vertices * sizeof(std::uint32_t));
+        table_(num_vertices > std::uint64_t{1} << 32) {
+    if (num_vertices > most_slots) return;
+    slots_.reset(static_cast<std::uint32_t*>(take_block(num_slots_ * sizeof(std::uint32_t), Lifetime::kLong)));
+    forget_all();
   }
+
+  std::size_t num_bytes() const { return num_slots_ * sizeof(std::uint32_t) + table_.num_bytes(); }
 
   // Forget every vertex; `count` of them had local ids.
   void clear(std::size_t count) {
     if (const std::uint64_t next = first_ + std::uint64_t{count}; next <= kLastFirst) {
       first_ = static_cast<std::uint32_t>(next);
     } else {
-      std::memset(slots_.get(), 0, num_vertices_ * sizeof(std::uint32_t));
+      forget_all();
       first_ = 1;
     }
   }
@@ -42,6 +50,7 @@ class VertexMap {
   // occurrence; n_id has room for one more than there can be. Returns how many there are now.
   template <class Index>
   std::size_t number(const Index* ids, std::size_t count, Index* local, std::int64_t* n_id, std::size_t num_seen) {
+    if (slots_ == nullptr) return table_.number(ids, count, local, n_id, num_seen, first_);
     std::uint32_t* const slots = slots_.get();
     const std::uint32_t first = first_;
     const auto step = [&](std::size_t i) {
@@ -71,9 +80,15 @@ class VertexMap {
   // From here on a minibatch of kMostLocalIds vertices still fits into 32 bits.
   static constexpr std::uint32_t kLastFirst = std::uint32_t{1} << 31;
 
-  std::size_t num_vertices_;
+  void forget_all() {
+    if (slots_ != nullptr) std::memset(slots_.get(), 0, num_slots_ * sizeof(std::uint32_t));
+    table_.clear();
+  }
+
+  std::size_t num_slots_;
   std::uint32_t first_;
   std::unique_ptr<std::uint32_t[], Free> slots_;
+  VertexTable table_;
 };
 
 }  // namespace headrace

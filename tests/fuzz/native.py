@@ -273,7 +273,7 @@ def _check_empty(arguments: list[Any], answer: Any) -> None:
     answer[:] = 255
 
 
-def _has_arguments(draw: Draw) -> list[Any]:
+def _set_arguments(draw: Draw) -> list[Any]:
     return [draw.one_of(*_native.InstructionSet)]
 
 
@@ -320,8 +320,16 @@ ENTRIES = {
         lambda given, answer: None,
         aligned=True,
     ),
+    "FusedSampler.scratch_bytes": Entry(
+        lambda *arguments: _native.FusedSampler(*arguments).scratch_bytes(),
+        lambda draw: _fused_arguments(draw)[:5],
+        lambda given, answer: None,
+        aligned=True,
+    ),
     "FusedSampler.sample": Entry(_fused, _fused_arguments, _check_fused, frozenset({7, 8, 12}), aligned=True),
-    "has": Entry(_native.has, _has_arguments, lambda given, answer: None),
+    "has": Entry(_native.has, _set_arguments, lambda given, answer: None),
+    # The calls that follow are fuzzed with the set that this one chose.
+    "use_instruction_set": Entry(_native.use_instruction_set, _set_arguments, lambda given, answer: None),
     "labor_scan": Entry(_native.labor_scan, _scan_arguments, _check_scan, frozenset({4}), aligned=True),
     "weighted_loops": Entry(_native.weighted_loops, _loops_arguments, _check_loops, frozenset({4}), aligned=True),
     "empty": Entry(_native.empty, lambda draw: [_small_or_impossible(draw)], _check_empty, frozenset({0})),

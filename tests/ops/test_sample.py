@@ -181,16 +181,32 @@ def test_concurrent_calls_do_not_disturb_each_other(skewed):
 
 
 @pytest.mark.parametrize("first_number", [2**31 - 5, 2**31, 2**32 - 5])
-def test_the_vertex_map_starts_over(first_number):
+@pytest.mark.parametrize("most_slots", [0, 3])
+def test_the_vertex_map_starts_over(first_number, most_slots):
     """When its running numbers are used up it is cleared, and must not take an old number for a new one."""
     indptr, indices = np.array([0, 2, 4, 6]), np.array([1, 2, 0, 2, 0, 1])
     fresh = _native.FusedSampler(indptr, indices, None, None)
-    old = _native.FusedSampler(indptr, indices, None, None, first_number)
+    old = _native.FusedSampler(indptr, indices, None, None, first_number, most_slots)
     for seed in (0, 1, 2, 0, 1, 2):
         arguments = (np.array([seed]), [_native.RuleKind.NEIGHBOR], [-1], [0], [0], False, True, 1)
         one, other = fresh.sample(*arguments), old.sample(*arguments)
         assert one[0].tolist() == other[0].tolist()
         assert one[1][0][1].tolist() == other[1][0][1].tolist()
+
+
+def test_a_table_of_the_minibatch_serves_as_vertex_map(skewed):
+    """As for graphs of more than 2**26 vertices; it grows in the midst of a batch and is used again for the next."""
+    arrays = [array.numpy() for array in skewed[:2]]
+    slots, table = _native.FusedSampler(*arrays, None, None), _native.FusedSampler(*arrays, None, None, 1, 0)
+    for seed in range(6):
+        seeds = np.random.default_rng(seed).choice(2_000, 10 + 100 * seed, replace=False)
+        arguments = (seeds, [_native.RuleKind.NEIGHBOR] * 3, [10] * 3, [0] * 3, [seed, 1, 2], False, True, 2)
+        one, other = slots.sample(*arguments), table.sample(*arguments)
+        assert np.array_equal(one[0], other[0])
+        for block, same in zip(one[1], other[1], strict=True):
+            assert np.array_equal(block[1], same[1])
+    assert slots.scratch_bytes() == 4 * (len(arrays[0]) - 1)
+    assert 16 * len(one[0]) <= table.scratch_bytes() <= 64 * len(one[0])
 
 
 # --- what a rule promises ---------------------------------------------------------------------------------------------
