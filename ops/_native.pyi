@@ -34,7 +34,7 @@ class FusedSampler:
         edge_ids: IdArray | None,
         weights: WeightArray | None,
         first_number: int = 1,
-        most_slots: int = 1 << 26,
+        most_slots: int = ...,
     ) -> None: ...
     def scratch_bytes(self) -> int: ...
     def sample(

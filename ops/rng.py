@@ -17,7 +17,8 @@ fewest that pass BigCrush (the same paper). A real variate in (0, 1) is the odd 
 
 Draw ``i`` of a pick by weight takes words ``2i`` and ``2i + 1`` of its destination's stream. Without replacement at
 most ``d`` draws are made: none where the in-degree is less than half the fan-out above it, ``4 * fanout + 16``
-elsewhere. Where they leave edges to be picked, edge ``i`` of the row races with words ``2 * (d + i)`` and ``2 * (d + i) + 1``.
+elsewhere. Where they leave edges to be picked, edge ``i`` of the row races with words ``2 * (d + i)`` and
+``2 * (d + i) + 1``.
 
 A step of a random walk takes one word to decide on a restart (none where the walk never restarts), then a bounded
 integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one
