@@ -248,7 +248,7 @@ HEADRACE_AVX512 std::size_t keep_avx512(std::uint32_t* high, const std::uint32_t
       below[v] = _mm512_mask_add_epi32(below[v], _mm512_cmplt_epu32_mask(other, values[v]), below[v], one);
     }
   }
-  const __m512i limit = _mm512_set1_epi32(static_cast<int>(wanted));
+  const __m512i limit = _mm512_set1_epi32(static_cast<int>(std::min(wanted, count)));
   std::size_t num_kept = 0;
   for (std::size_t v = 0; v < kVectors; ++v) {
     const std::size_t left = count - std::min(count, 16 * v);

@@ -78,7 +78,6 @@ template <class Index>
 class LaborExactPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kPicker;
-  static constexpr bool kKnowsCount = true;  // picks exactly max_picks(degree) edges
   static constexpr bool kReturnsWeights = false;
 
   LaborExactPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
@@ -145,7 +144,6 @@ template <class Index>
 class LaborPoissonPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kPicker;
-  static constexpr bool kKnowsCount = false;
   static constexpr bool kReturnsWeights = false;
 
   LaborPoissonPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)

@@ -24,7 +24,6 @@ template <class Index>
 class LaborWeightedPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kRow;
-  static constexpr bool kKnowsCount = false;
   static constexpr bool kReturnsWeights = true;
 
   LaborWeightedPicker(const Index* indices, EdgeWeights weights, std::uint64_t key, std::uint64_t fanout, bool exact)

@@ -22,7 +22,6 @@ inline std::size_t take_all(Row row, std::int64_t* positions) {
 class AllPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kNothing;
-  static constexpr bool kKnowsCount = true;
   static constexpr bool kReturnsWeights = false;
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
@@ -36,7 +35,6 @@ class AllPicker {
 class UniformPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kNothing;
-  static constexpr bool kKnowsCount = true;
   static constexpr bool kReturnsWeights = false;
 
   UniformPicker(std::uint64_t key, std::uint64_t fanout)
@@ -77,7 +75,6 @@ class UniformPicker {
 class UniformReplacementPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kNothing;
-  static constexpr bool kKnowsCount = true;
   static constexpr bool kReturnsWeights = false;
 
   UniformReplacementPicker(std::uint64_t key, std::uint64_t fanout) : key_(key), fanout_(fanout) {}

@@ -99,7 +99,6 @@ class EdgeDraws {
 class WeightedPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kPicker;
-  static constexpr bool kKnowsCount = false;
   static constexpr bool kReturnsWeights = false;
 
   WeightedPicker(EdgeWeights weights, std::uint64_t key, std::uint64_t fanout)
@@ -212,7 +211,6 @@ class WeightedPicker {
 class WeightedReplacementPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kPicker;
-  static constexpr bool kKnowsCount = false;
   static constexpr bool kReturnsWeights = false;
 
   WeightedReplacementPicker(EdgeWeights weights, std::uint64_t key, std::uint64_t fanout)

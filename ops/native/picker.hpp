@@ -1,7 +1,7 @@
 // What the pickers have in common. A picker writes CSC positions of one row and returns how many; its randomness is the
 // word stream of the destination's global id, or of the sources', so neither threads nor other rows can change the
-// outcome. It says which memory to announce ahead of a row (kAhead), whether it picks exactly max_picks(degree) edges
-// (kKnowsCount), and whether it fills in importance weights (kReturnsWeights).
+// outcome. It says which memory to announce ahead of a row (kAhead) and whether it fills in importance weights
+// (kReturnsWeights).
 #pragma once
 
 #include <cstddef>

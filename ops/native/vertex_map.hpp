@@ -24,10 +24,10 @@ class VertexMap {
   // (bench/RESULTS.md).
   static constexpr std::size_t kMostSlots = std::size_t{1} << 26;
 
-  // Numbers below `first` count as used.
+  // Numbers below `first` count as used; what is out of range starts at 1.
   explicit VertexMap(std::size_t num_vertices, std::uint32_t first = 1, std::size_t most_slots = kMostSlots)
       : num_slots_(num_vertices <= most_slots ? num_vertices : 0),
-        first_(first),
+        first_(first == 0 || first > kLastFirst ? 1 : first),
         table_(num_vertices > std::uint64_t{1} << 32) {
     if (num_vertices > most_slots) return;
     slots_.reset(static_cast<std::uint32_t*>(take_block(num_slots_ * sizeof(std::uint32_t), Lifetime::kLong)));

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 
 MAX_NODES, MAX_EDGES = 12, 60
+# Enough that hops are cut into pieces for several threads and edges into buckets.
+LARGE_NODES, LARGE_EDGES = 3_000, 40_000
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,13 @@ class Draw:
             values.append(self.one_of(values[0], -1, num_nodes, 1 << 62))
         return np.array(values, np.int64)
 
-    def graph(self) -> Graph:
-        """Any graph of up to 12 nodes, in one of four calls with damaged arrays."""
-        num_nodes = self.integer(0, MAX_NODES)
-        num_edges = self.integer(0, MAX_EDGES) if num_nodes else 0
+    def graph(self, *, large: bool = False) -> Graph:
+        """Any graph of up to 12 nodes, or a large one; in one of four calls with damaged arrays."""
+        num_nodes, num_edges = self.integer(0, MAX_NODES), self.integer(0, MAX_EDGES)
+        if large:
+            num_nodes, num_edges = LARGE_NODES, LARGE_EDGES
+        if num_nodes == 0:
+            num_edges = 0
         hub = self.chance(0.5)
         degrees = np.zeros(num_nodes, np.int64)
         for _ in range(num_edges):

@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.ops import _native, reference
 
-from fuzz.draw import MAX_EDGES, Draw
+from fuzz.draw import LARGE_EDGES, LARGE_NODES, MAX_EDGES, Draw
 from fuzz.entry import Entry, check_compact, check_importance, check_rows, values
 
 SETS = [one for one in _native.InstructionSet if _native.has(one)]
@@ -70,6 +70,8 @@ def check_range(arguments: list[Any], answer: Any) -> None:
 def edge_list_arguments(draw: Draw) -> list[Any]:
     """src, dst, num_nodes, num_threads; 2**32 nodes would be honest work."""
     num_nodes, count = draw.integer(0, 12), draw.integer(0, MAX_EDGES)
+    if draw.chance(0.01):
+        num_nodes, count = LARGE_NODES, LARGE_EDGES
     dtype = draw.one_of(np.int32, np.int64)
     src, dst = draw.ids(count, num_nodes, dtype), draw.ids(count, num_nodes, dtype)
     if draw.chance(0.05):
@@ -162,14 +164,14 @@ def _check_native_hop(arguments: list[Any], answer: Any) -> None:
 
 
 def _fused(*arguments: Any) -> Any:
-    """Construct and sample: what the two take are positional arguments 0 to 4 and the rest."""
-    sampler = _native.FusedSampler(*arguments[:5])
-    sampler.sample(*arguments[5:])
-    return sampler.sample(*arguments[5:])  # the second call finds the vertex map used
+    """Construct and sample: what the two take are positional arguments 0 to 5 and the rest."""
+    sampler = _native.FusedSampler(*arguments[:6])
+    sampler.sample(*arguments[6:])
+    return sampler.sample(*arguments[6:])  # the second call finds the vertex map used
 
 
 def _fused_arguments(draw: Draw) -> list[Any]:
-    graph, hops = draw.graph(), draw.integer(0, 3)
+    graph, hops = draw.graph(large=draw.chance(0.01)), draw.integer(0, 3)
     edge_ids = draw.one_of(None, np.arange(graph.num_edges, dtype=draw.one_of(np.int32, np.int64)))
     weights = draw.weights(graph.num_edges) if draw.chance(0.5) else None
     return [
@@ -177,7 +179,8 @@ def _fused_arguments(draw: Draw) -> list[Any]:
         graph.indices,
         edge_ids,
         weights,
-        draw.one_of(0, (1 << 32) - 2),
+        draw.one_of(0, 1, (1 << 31) - 1, (1 << 32) - 2),
+        draw.one_of(0, 1 << 26),
         draw.unique_ids(graph.num_nodes),
         [draw.one_of(*KINDS) for _ in range(hops)],
         [fanout(draw) for _ in range(hops)],
@@ -191,8 +194,8 @@ def _fused_arguments(draw: Draw) -> list[Any]:
 
 def _check_fused(arguments: list[Any], answer: Any) -> None:
     n_id, blocks, num_nodes, num_edges = answer
-    check_blocks(values(arguments[0]), values(arguments[1]), values(arguments[5]), n_id, num_nodes)
-    check_compact(arguments[5], n_id, n_id, np.arange(len(n_id)))
+    check_blocks(values(arguments[0]), values(arguments[1]), values(arguments[6]), n_id, num_nodes)
+    check_compact(arguments[6], n_id, n_id, np.arange(len(n_id)))
     assert sum(len(indices) for _, indices, _, _, _ in blocks) == sum(num_edges)
     for indptr, indices, edge_ids, weights, num_src in blocks:
         check_rows(indptr, len(indptr) - 1, len(indices))
@@ -316,17 +319,17 @@ ENTRIES = {
     "sample_hop": Entry(_native.sample_hop, _hop_arguments, _check_native_hop, frozenset({4, 5, 8}), aligned=True),
     "FusedSampler.__init__": Entry(
         _native.FusedSampler,
-        lambda draw: _fused_arguments(draw)[:5],
+        lambda draw: _fused_arguments(draw)[:6],
         lambda given, answer: None,
         aligned=True,
     ),
     "FusedSampler.scratch_bytes": Entry(
         lambda *arguments: _native.FusedSampler(*arguments).scratch_bytes(),
-        lambda draw: _fused_arguments(draw)[:5],
+        lambda draw: _fused_arguments(draw)[:6],
         lambda given, answer: None,
         aligned=True,
     ),
-    "FusedSampler.sample": Entry(_fused, _fused_arguments, _check_fused, frozenset({7, 8, 12}), aligned=True),
+    "FusedSampler.sample": Entry(_fused, _fused_arguments, _check_fused, frozenset({8, 9, 13}), aligned=True),
     "has": Entry(_native.has, _set_arguments, lambda given, answer: None),
     # The calls that follow are fuzzed with the set that this one chose.
     "use_instruction_set": Entry(_native.use_instruction_set, _set_arguments, lambda given, answer: None),

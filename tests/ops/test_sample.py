@@ -180,7 +180,7 @@ def test_concurrent_calls_do_not_disturb_each_other(skewed):
                 assert torch.equal(one.hops[1].indices, other.hops[1].indices)
 
 
-@pytest.mark.parametrize("first_number", [2**31 - 5, 2**31, 2**32 - 5])
+@pytest.mark.parametrize("first_number", [2**31 - 5, 2**31])
 @pytest.mark.parametrize("most_slots", [0, 3])
 def test_the_vertex_map_starts_over(first_number, most_slots):
     """When its running numbers are used up it is cleared, and must not take an old number for a new one."""
