@@ -40,7 +40,7 @@ def compact(seen: Array, neighbors: Array) -> Compacted:
     Raises
     ------
     InputError
-        If `seen` holds an id twice, or for other dtypes or devices.
+        If `seen` holds an id twice, for more than 2**31 - 1 ids, or for other dtypes or devices.
     """
     ids, indices = _native.compact(
         as_numpy(seen, "seen", stage="compact"),

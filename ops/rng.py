@@ -1,7 +1,8 @@
 """Random numbers as functions: the published contract of every draw that headrace makes.
 
-There is no generator state. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) maps
-a 128-bit counter and a 64-bit key to four 32-bit words, and a draw is addressed by what it is for:
+There is no generator state. Philox4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), of 10
+rounds unless said otherwise, maps a 128-bit counter and a 64-bit key to four 32-bit words, and a draw is addressed by
+what it is for:
 
 1. The *stream key* of (seed, epoch, batch, layer, purpose) is words 0 (low) and 1 (high) of
    ``philox(counter=(epoch, batch_low, batch_high, layer | purpose << 16), key=(seed_low, seed_high))``.

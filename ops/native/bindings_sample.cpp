@@ -120,6 +120,7 @@ class BoundSampler {
   }
 
   std::size_t scratch_bytes() {
+    const nb::gil_scoped_release release;
     return std::visit([](auto& sampler) { return sampler->scratch_bytes(); }, sampler_);
   }
 

@@ -9,7 +9,7 @@
 namespace headrace {
 
 // ids = `seen` followed by the ids of `values` that are not in it, by first occurrence; local[i] = place of values[i]
-// in ids. Throws InputError when `seen` holds an id twice, and when a local id does not fit `Index`.
+// in ids. Throws InputError when `seen` holds an id twice, and for more than 2^31 - 1 ids.
 template <class Index>
 Buffer<std::int64_t> compact(const std::int64_t* seen, std::size_t num_seen, const Index* values,
                              std::size_t num_values, Index* local);

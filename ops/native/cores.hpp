@@ -1,14 +1,35 @@
-// Where threads run.
+// Where helper threads begin.
 #pragma once
 
 #include <cstddef>
 #include <thread>
 
+#ifdef __linux__
+#include <sched.h>
+#endif
+
 namespace headrace {
 
-// Let a thread that this one has just started begin on another core at once. By itself Linux may leave it behind its
-// creator: in a virtual machine it takes the idle cores for busy ones, and milliseconds pass before it moves the
-// thread. Does nothing where the process may only use as many cores as there are threads before this one.
-void keep_off_this_core(std::thread& helper, std::size_t num_helpers_before) noexcept;
+// Lets helpers of the thread that makes this begin on other cores at once. By itself Linux may leave a new thread
+// behind its creator: in a virtual machine it takes idle cores for busy ones, and milliseconds pass before it moves the
+// thread. What the system refuses costs nothing but speed.
+class OtherCores {
+ public:
+  OtherCores() noexcept;
+
+  // For the creator: keep a helper off this core until it calls `release`, if there are cores for it and the helpers
+  // before it. The helper must not have ended: the system would take the creator for it.
+  void place(std::thread& helper, std::size_t num_helpers_before) const noexcept;
+
+  // For the helper, once it runs: it may move wherever its creator may.
+  void release() const noexcept;
+
+#ifdef __linux__
+
+ private:
+  bool known_ = false;
+  cpu_set_t allowed_;
+#endif
+};
 
 }  // namespace headrace

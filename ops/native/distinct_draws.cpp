@@ -35,7 +35,7 @@ HEADRACE_AVX512 HEADRACE_INLINE __m512i first_words(std::uint64_t key, std::uint
   __m256i c3 = _mm256_setzero_si256();
   __m256i key0 = _mm256_set1_epi64x(low_word(key));
   __m256i key1 = _mm256_set1_epi64x(high_word(key));
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kStreamRounds; ++round) {
     const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);
     const __m256i product1 = _mm256_mul_epu32(c2, multiplier1);
     c0 = _mm256_ternarylogic_epi64(_mm256_srli_epi64(product1, 32), c1, key0, kXor3);
@@ -63,7 +63,7 @@ HEADRACE_AVX512 HEADRACE_INLINE void sixteen_variates(std::uint64_t key, std::ui
   __m512i c3 = _mm512_setzero_si512();
   __m512i key0 = _mm512_set1_epi64(low_word(key));
   __m512i key1 = _mm512_set1_epi64(high_word(key));
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kStreamRounds; ++round) {
     const __m512i product0 = _mm512_mul_epu32(c0, multiplier0);
     const __m512i product1 = _mm512_mul_epu32(c2, multiplier1);
     c0 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(product1, 32), c1, key0, kXor3);

@@ -8,7 +8,13 @@
 namespace headrace {
 namespace {
 
+[[noreturn]] void refuse_size() {
+  throw InputError("BlockSampler.sample: one minibatch reaches more than " + std::to_string(VertexMap::kMostLocalIds) +
+                   " vertices, more than a local id can number; use smaller batches or fanouts");
+}
+
 void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, VertexMap& map, Buffer<std::int64_t>& n_id) {
+  if (num_seeds > VertexMap::kMostLocalIds) refuse_size();
   n_id.ensure_spare(num_seeds + 1);
   Buffer<std::int64_t> local(num_seeds);
   n_id.resize(map.number(seeds, num_seeds, local.data(), n_id.data(), 0));
@@ -65,11 +71,7 @@ class BlockSink : public HopSink<Index> {
     std::int64_t* const n_id = n_id_.data();
     Index* const indices = block_.indices.data() + block_.indices.size();
     const std::size_t num_seen = map_.number(neighbors, num_edges, indices, n_id, n_id_.size());
-    if (num_seen > VertexMap::kMostLocalIds) {
-      throw InputError("BlockSampler.sample: one minibatch reaches more than " +
-                       std::to_string(VertexMap::kMostLocalIds) +
-                       " vertices, more than a local id can number; use smaller batches or fanouts");
-    }
+    if (num_seen > VertexMap::kMostLocalIds) refuse_size();
     n_id_.resize(num_seen);
     block_.indices.resize(block_.indices.size() + num_edges);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -73,25 +75,31 @@ void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destinatio
   }
 }
 
-// The picks to make room for.
+// The picks to make room for: no row has more, but where a rule may pick whole rows it rarely picks more than its
+// limit.
 template <class Picker>
-std::size_t usual_picks(const Picker& picker, const Destination* dst, const Destination* end) {
-  std::size_t count = 0;
-  for (; dst != end; ++dst) count += std::min(picker.max_picks(dst->row.degree), kUsualPicks);
-  return count;
+std::size_t usual_picks(const Picker& picker, std::uint64_t limit, const Destination* dst, const Destination* end) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  std::uint64_t count = 0;
+  for (; dst != end; ++dst) {
+    const auto more = std::min<std::uint64_t>(picker.max_picks(dst->row.degree), limit);
+    if (more > kMost - count) throw std::bad_alloc();  // draws with replacement can be more than 64 bits count
+    count += more;
+  }
+  return static_cast<std::size_t>(count);
 }
 
 // The picks of a stretch of the frontier, over what `hop` held.
 template <class Index, class Picker>
 void sample_stretch(const HopGraph<Index>& graph, const Destination* dst, const Destination* end, Picker& picker,
-                    Hop<Index>& hop) {
+                    std::uint64_t limit, Hop<Index>& hop) {
   hop.has_weights = Picker::kReturnsWeights;
   hop.indptr.resize(static_cast<std::size_t>(end - dst) + 1);
   std::int64_t* count_so_far = hop.indptr.data();
   *count_so_far = 0;
   hop.edges.resize(0);
   hop.weights.resize(0);
-  const std::size_t usual = usual_picks(picker, dst, end);
+  const std::size_t usual = usual_picks(picker, limit, dst, end);
   hop.edges.ensure_spare(usual + kPickSlack);
   if (Picker::kReturnsWeights) hop.weights.ensure_spare(usual);
   for (; dst != end; ++dst) {
@@ -133,10 +141,10 @@ Buffer<Destination> find_rows(const CscView<Index>& csc, const std::int64_t* fro
 
 template <class Index, class MakePicker>
 void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
-                 const MakePicker& make_picker, int num_threads, HopSink<Index>& sink) {
+                 const MakePicker& make_picker, std::uint64_t limit, int num_threads, HopSink<Index>& sink) {
   const Buffer<Destination> destinations = find_rows(graph.csc, frontier, num_dst, num_threads);
   const Destination* const end = destinations.data() + num_dst;
-  sink.expect(num_dst, usual_picks(make_picker(), destinations.data(), end));
+  sink.expect(num_dst, usual_picks(make_picker(), limit, destinations.data(), end));
   // Something is appended even of an empty frontier: it says whether there are weights.
   const std::size_t num_tasks = std::max<std::size_t>(1, (num_dst + kRowsPerTask - 1) / kRowsPerTask);
   const auto bound = [&](std::size_t task) { return destinations.data() + part_bound(num_dst, num_tasks, task); };
@@ -144,7 +152,7 @@ void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std
     Hop<Index> hop;
     auto picker = make_picker();
     for (std::size_t task = 0; task < num_tasks; ++task) {
-      sample_stretch(graph, bound(task), bound(task + 1), picker, hop);
+      sample_stretch(graph, bound(task), bound(task + 1), picker, limit, hop);
       sink.append(hop);
     }
     return;
@@ -154,7 +162,7 @@ void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std
       num_threads, num_tasks,
       [&](std::size_t task) {
         auto picker = make_picker();
-        sample_stretch(graph, bound(task), bound(task + 1), picker, hops[task]);
+        sample_stretch(graph, bound(task), bound(task + 1), picker, limit, hops[task]);
       },
       [&](std::size_t task) {
         sink.append(hops[task]);
@@ -169,7 +177,7 @@ void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std:
                 std::uint64_t key, int num_threads, HopSink<Index>& sink) {
   if (rule.is_layer_wise()) return sink.append(sample_layer(graph, frontier, num_dst, rule, key, num_threads));
   const auto run = [&](const auto& make_picker) {
-    sample_with(graph, frontier, num_dst, make_picker, num_threads, sink);
+    sample_with(graph, frontier, num_dst, make_picker, rule.limit(), num_threads, sink);
   };
   const Index* const indices = graph.csc.indices;
   const EdgeWeights weights = graph.weights;

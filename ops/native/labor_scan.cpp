@@ -15,11 +15,14 @@ namespace {
 
 constexpr std::size_t kOwnIdsAhead = 256;  // how far ahead of the scan a long row's memory is asked for
 
-// Asks for one more cache line of the ids ahead, or of the row itself, at each step.
-template <class Index>
+// Asks at each step of `kStep` ids for as much of the ids ahead, and of the row itself further on.
+template <std::size_t kStep, class Index>
 HEADRACE_INLINE void announce(const Index* ids, std::size_t num_ids, std::size_t i, IdsAhead<Index> ahead) {
-  if (i < ahead.count) prefetch_read(ahead.ids + i);
-  if (i + kOwnIdsAhead < num_ids) prefetch_read(ids + i + kOwnIdsAhead);
+  constexpr std::size_t kPerLine = kCacheLineBytes / sizeof(Index);
+  for (std::size_t k = i; k < i + kStep; k += kPerLine) {
+    if (k < ahead.count) prefetch_read(ahead.ids + k);
+    if (k + kOwnIdsAhead < num_ids) prefetch_read(ids + k + kOwnIdsAhead);
+  }
 }
 
 // The lines that the steps have not come to.
@@ -98,7 +101,7 @@ HEADRACE_AVX2 std::size_t scan_avx2(const Index* ids, std::size_t num_ids, std::
   std::size_t found = 0;
   std::size_t i = 0;
   for (; i + 8 <= num_ids; i += 8) {
-    announce(ids, num_ids, i, ahead);
+    announce<8>(ids, num_ids, i, ahead);
     alignas(32) std::uint32_t words[8];
     const __m256i all = high_words_avx2(load4(ids + i), load4(ids + i + 4), key);
     _mm256_store_si256(reinterpret_cast<__m256i*>(words), all);
@@ -216,7 +219,7 @@ HEADRACE_AVX512 std::size_t scan_avx512(const Index* ids, std::size_t num_ids, s
   for (; i < num_ids; i += 16) {
     const std::size_t left = num_ids - i;
     const auto lanes = static_cast<__mmask16>(left >= 16 ? 0xFFFFU : (1U << left) - 1U);
-    announce(ids, num_ids, i, ahead);
+    announce<16>(ids, num_ids, i, ahead);
     __m512i front;
     __m512i back;
     load16(ids + i, lanes, &front, &back);

@@ -1,7 +1,7 @@
 // The inner loops of LABOR, which reads every in-edge of every frontier vertex: find small variates in a row, and the
 // smallest of those. They work on high words alone, the upper 32 bits of the variates r_t of stream.hpp.
 //
-// Each function has a version for AVX-512, one for AVX2 and a portable one; all give the same.
+// Whatever the instruction set, they give the same.
 #pragma once
 
 #include <cstddef>

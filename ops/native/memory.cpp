@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
+#include <list>
 #include <map>
 #include <mutex>
 #include <new>
@@ -34,7 +36,6 @@ constexpr std::size_t kHugePage = std::size_t{1} << 21;
 struct alignas(kAlignment) Header {
   std::size_t capacity;
   bool pooled;
-  std::uint64_t given_back = 0;  // when, in blocks given back before
 };
 
 // Sizes in steps of an eighth, so that batches of slightly different sizes can use each other's blocks.
@@ -63,12 +64,13 @@ class Pool {
       used_ += capacity;
       most_used_ = std::max(most_used_, used_);
       // A block up to a quarter larger serves as well.
-      if (const auto found = waiting_.lower_bound(capacity);
-          found != waiting_.end() && found->first <= capacity + capacity / 4) {
-        Header* const header = found->second;
+      if (const auto found = by_capacity_.lower_bound(capacity);
+          found != by_capacity_.end() && found->first <= capacity + capacity / 4) {
+        Header* const header = *found->second;
         used_ += header->capacity - capacity;
         kept_ -= header->capacity;
-        waiting_.erase(found);
+        waiting_.erase(found->second);
+        by_capacity_.erase(found);
         return header;
       }
     }
@@ -82,32 +84,37 @@ class Pool {
   }
 
   void give(Header* header) noexcept {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    used_ -= header->capacity;
-    header->given_back = ++num_given_back_;
-    try {
-      waiting_.emplace(header->capacity, header);
-      kept_ += header->capacity;
-    } catch (const std::bad_alloc&) {
-      std::free(header);  // no room for the note that it waits
+    Blocks gone;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      used_ -= header->capacity;
+      if (!keep(header)) {
+        std::free(header);
+        return;
+      }
+      // Sizes that were needed once must not keep out those that are needed in every batch: the oldest blocks go.
+      while (kept_ > most_used_) {
+        const auto oldest = waiting_.begin();
+        auto place = by_capacity_.find((*oldest)->capacity);
+        while (place->second != oldest) ++place;
+        kept_ -= (*oldest)->capacity;
+        by_capacity_.erase(place);
+        gone.splice(gone.end(), waiting_, oldest);
+      }
     }
-    // Sizes that were needed once must not keep out those that are needed in every batch: the oldest ones go.
-    while (kept_ > most_used_) {
-      const auto oldest = std::min_element(waiting_.begin(), waiting_.end(), [](const auto& a, const auto& b) {
-        return a.second->given_back < b.second->given_back;
-      });
-      kept_ -= oldest->first;
-      std::free(oldest->second);
-      waiting_.erase(oldest);
-    }
+    for (Header* const block : gone) std::free(block);  // without the lock: it may take the system a while
   }
 
   void trim() noexcept {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [capacity, header] : waiting_) std::free(header);
-    waiting_.clear();
-    kept_ = 0;
-    most_used_ = used_;
+    Blocks all;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      all.swap(waiting_);
+      by_capacity_.clear();
+      kept_ = 0;
+      most_used_ = used_;
+    }
+    for (Header* const block : all) std::free(block);
   }
 
   PoolState state() noexcept {
@@ -116,9 +123,28 @@ class Pool {
   }
 
  private:
+  using Blocks = std::list<Header*>;
+
+  // False if there is no room for the note that the block waits.
+  bool keep(Header* header) noexcept {
+    try {
+      waiting_.push_back(header);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    try {
+      by_capacity_.emplace(header->capacity, std::prev(waiting_.end()));
+    } catch (const std::bad_alloc&) {
+      waiting_.pop_back();
+      return false;
+    }
+    kept_ += header->capacity;
+    return true;
+  }
+
   std::mutex mutex_;
-  std::multimap<std::size_t, Header*> waiting_;
-  std::uint64_t num_given_back_ = 0;
+  Blocks waiting_;  // the oldest first
+  std::multimap<std::size_t, Blocks::iterator> by_capacity_;
   std::size_t used_ = 0;
   std::size_t most_used_ = 0;
   std::size_t kept_ = 0;

@@ -52,18 +52,27 @@ void parallel_in_order(int num_threads, std::size_t num_tasks, const Body& body,
     progress.notify_one();
     return true;
   };
+  const OtherCores other_cores;
   std::vector<std::thread> helpers;
   const std::size_t num_helpers = std::min(static_cast<std::size_t>(num_threads), num_tasks) - 1;
   helpers.reserve(num_helpers);
-  try {
-    for (std::size_t i = 0; i < num_helpers; ++i) {
-      helpers.emplace_back([&] {
-        while (run_one()) continue;
-      });
-      keep_off_this_core(helpers.back(), i);
+  {
+    // No helper gets further than this lock, and so none ends, before all have their places.
+    const std::lock_guard<std::mutex> placing(mutex);
+    try {
+      for (std::size_t i = 0; i < num_helpers; ++i) {
+        helpers.emplace_back([&] {
+          {
+            const std::lock_guard<std::mutex> placed(mutex);
+          }
+          other_cores.release();
+          while (run_one()) continue;
+        });
+        other_cores.place(helpers.back(), i);
+      }
+    } catch (const std::exception&) {
+      // The process may not start more threads: those there are, and this one, do all the tasks.
     }
-  } catch (const std::exception&) {
-    // The process may not start more threads: those there are, and this one, do all the tasks.
   }
   std::exception_ptr failure;
   try {

@@ -1,4 +1,4 @@
-// Philox4x32-10, the counter-based generator of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+// Philox4x32, the counter-based generator of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 #pragma once
 
 #include <array>
@@ -9,7 +9,10 @@ namespace headrace {
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 
-template <int kRounds = 10>
+// Rounds of everything that names no other number.
+constexpr int kStreamRounds = 10;
+
+template <int kRounds = kStreamRounds>
 PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   constexpr std::uint32_t kMultiplier0 = 0xD2511F53U;
   constexpr std::uint32_t kMultiplier1 = 0xCD9E8D57U;

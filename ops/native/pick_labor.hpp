@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -83,9 +84,7 @@ class LaborExactPicker {
   LaborExactPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
       : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key) {
     // Enough candidates that fewer than `fanout` of them turn up in about one row of a hundred.
-    std::uint64_t root = 0;
-    while (root < (std::uint64_t{1} << 20) && (root + 1) * (root + 1) <= fanout) ++root;
-    candidates_ = fanout + 2 * root + 2;
+    candidates_ = fanout + 2 * static_cast<std::uint64_t>(std::sqrt(static_cast<double>(fanout))) + 2;
   }
 
   void announce(std::int64_t /*vertex*/, Row row) { scan_.announce(row); }

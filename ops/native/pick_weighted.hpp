@@ -134,6 +134,8 @@ class WeightedPicker {
       picked_set_.begin(positions, wanted);
       const double* const sums = sums_.of(row);
       if (!(sums[degree - 1] > 0.0)) return 0;
+      static_assert(kMostWeightedDegree <= kWholeRow,
+                    "announce asks for all sums of rows that are looked at as a whole");
       if (whole_rows_ && degree <= kMostWeightedDegree) {
         picked = draw_distinct_by_weight(key_, static_cast<std::uint64_t>(vertex), row.start, sums, degree, wanted,
                                          static_cast<std::size_t>(num_draws), positions);

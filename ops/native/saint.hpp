@@ -12,8 +12,8 @@ namespace headrace {
 template <class Index>
 void sum_inverse_degrees(const CscView<Index>& graph, int power, bool skip_loops, double* sums);
 
-// Draw i is the first entry of `sums`, running sums of weights, above a uniform variate (words 0 and 1 of stream i)
-// times the total.
+// Draw i is the first entry of `sums`, running sums of weights, above a uniform variate (that of source vertex i in
+// LABOR) times the total.
 void draw_by_weight(const double* sums, std::size_t num_weights, std::uint64_t key, std::int64_t* out,
                     std::size_t num_draws, int num_threads);
 

@@ -36,7 +36,7 @@ HEADRACE_AVX2 void variates_avx2(std::uint64_t key, std::uint64_t id, std::uint3
     __m256i c3 = _mm256_setzero_si256();
     std::uint32_t key0 = low_word(key);
     std::uint32_t key1 = high_word(key);
-    for (int round = 0; round < 10; ++round, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
+    for (int round = 0; round < kStreamRounds; ++round, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
       const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);
       const __m256i product1 = _mm256_mul_epu32(c2, multiplier1);
       c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), c1), _mm256_set1_epi64x(key0));
@@ -75,7 +75,7 @@ HEADRACE_AVX512 void variates_avx512(std::uint64_t key, std::uint64_t id, std::u
     __m512i c3 = _mm512_setzero_si512();
     std::uint32_t key0 = low_word(key);
     std::uint32_t key1 = high_word(key);
-    for (int round = 0; round < 10; ++round, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
+    for (int round = 0; round < kStreamRounds; ++round, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
       const __m512i product0 = _mm512_mul_epu32(c0, multiplier0);
       const __m512i product1 = _mm512_mul_epu32(c2, multiplier1);
       c0 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(product1, 32), c1, _mm512_set1_epi64(key0), kXor3);

@@ -74,7 +74,7 @@ def test_labor_picks(graph, exact, weighted):
 
 
 def test_draws_that_have_to_be_repeated():
-    """About one in 2,000 picks of a row of a million has a word that Lemire's method refuses, or looks at closely."""
+    """One in some hundred rows of a million has a draw that Lemire's method repeats, or looks at closely."""
     indptr, indices = torch.tensor([0, 1_000_000]), torch.zeros(1_000_000, dtype=torch.int32)
     sampler, seeds = BlockSampler(indptr, indices), torch.tensor([0])
 

@@ -45,3 +45,11 @@ def test_long_rows_select_instead_of_counting(one):
     for wanted in (1, 100, 4999, 5000):
         _, _, kept = _native.labor_scan(ids, 99, (1 << 32) - 1, wanted, one)
         np.testing.assert_array_equal(kept, expected(ids, 99, (1 << 32) - 1, wanted)[2])
+
+
+@pytest.mark.parametrize("one", SETS)
+def test_known_answers(one):
+    """philox4x32-7 of zeros, from the kat_vectors file of Random123."""
+    high, _, _ = _native.labor_scan(np.zeros(1, np.int64), 0, (1 << 32) - 1, 1, one)
+    assert high.tolist() == [0x5F6FB709]
+    assert reference.philox4x32([0] * 4, [0] * 2, rounds=7) == (0x5F6FB709, 0x0D893F64, 0x4F121F81, 0x4F730A48)

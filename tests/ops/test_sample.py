@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,6 +24,7 @@ from headrace.ops import (
     _native,
     check_weights,
     compact,
+    gather_rows,
     reference,
     sample_hop,
 )
@@ -154,7 +156,7 @@ def test_fused_equals_hop_and_compact(skewed, rule, expand):
 @pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
 @pytest.mark.parametrize("rule", BIG_RULES, ids=str)
 def test_threads_do_not_change_a_bit(skewed, rule, weighted):
-    """Frontier of 5,000 vertices: four tasks at any thread count above one, one task at one."""
+    """Frontier of 5,000 vertices: ten stretches, on one thread one after the other."""
     indptr, indices, edge_ids = skewed
     weights = torch.rand(len(indices), generator=torch.Generator().manual_seed(0)) if weighted else None
     sampler = BlockSampler(indptr, indices, edge_ids, weights)
@@ -178,6 +180,48 @@ def test_concurrent_calls_do_not_disturb_each_other(skewed):
             for one, other in zip(expected, pool.map(sample, range(12)), strict=True):
                 assert torch.equal(one.n_id, other.n_id)
                 assert torch.equal(one.hops[1].indices, other.hops[1].indices)
+
+
+def test_large_frontiers_do_not_change_with_threads():
+    """40,000 vertices: threads share the search for their rows as well."""
+    random = np.random.default_rng(0)
+    indptr = np.concatenate([[0], np.cumsum(random.integers(0, 30, 40_000))])
+    sampler = BlockSampler(indptr, random.integers(0, 40_000, indptr[-1]).astype(np.int32))
+    seeds = torch.from_numpy(random.permutation(40_000))
+    for rule in (NeighborRule(5), LaborRule(5, exact=False)):
+        one, two, four = (sampler.sample(seeds, [rule], [3], num_threads=n) for n in (1, 2, 4))
+        for other in (two, four):
+            assert torch.equal(one.n_id, other.n_id)
+            assert all(same(getattr(one.hops[0], field), getattr(other.hops[0], field)) for field in FIELDS)
+
+
+@pytest.mark.parametrize("damage", ["late row", "neighbor", "both"])
+def test_threads_meet_the_same_error_first(damage):
+    indptr, indices = np.arange(0, 40_004, 4), np.arange(40_000) % 10_000
+    if damage != "neighbor":
+        indptr[9_001] = 1 << 40
+    if damage != "late row":
+        indices[20_000:30_000:999] = -3 - np.arange(11)
+    seeds = torch.arange(10_000)
+    messages = []
+    for threads in (1, 2, 4):
+        sampler = BlockSampler(indptr, indices)
+        with pytest.raises(GraphError) as caught:
+            sampler.sample(seeds, [NeighborRule(2)], [0], num_threads=threads)
+        messages.append(str(caught.value))
+        assert len(sampler.sample(torch.arange(10), [NeighborRule(2)], [0], num_threads=threads).n_id) >= 10
+    assert len(set(messages)) == 1
+
+
+def test_threads_leave_the_callers_cores_alone(skewed):
+    """Helpers begin on other cores than their caller's; the caller must not be moved or pinned for it."""
+    if not hasattr(os, "sched_getaffinity"):
+        pytest.skip("this system does not tell which cores a thread may use")
+    before = os.sched_getaffinity(0)
+    x, ids = torch.zeros(1, 1, dtype=torch.uint8), torch.zeros(8_200, dtype=torch.int64)
+    for _ in range(300):
+        gather_rows(x, ids, num_threads=8)
+    assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.parametrize("first_number", [2**31 - 5, 2**31])
