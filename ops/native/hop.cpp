@@ -25,7 +25,6 @@ constexpr std::size_t kMostSerialRows = 2048;
 constexpr std::size_t kRowsAhead = 4;        // rows that are on their way while one is scanned ...
 constexpr std::uint64_t kLinesAhead = 16;    // ... with so many cache lines of each
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges whose cache lines are on their way while drawing goes on
-constexpr std::size_t kUsualPicks = 32;      // of a row; what room is made for
 
 // A vertex of the frontier, and where its in-edges are.
 struct Destination {
