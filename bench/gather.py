@@ -58,13 +58,16 @@ def bounded(
 
 
 def width_records(
-    num_rows: int, width: int, batches: list[torch.Tensor], threads: list[int], rounds: int
+    num_rows: int, width: int, batches: list[torch.Tensor], threads: list[int], rounds: int, *, huge_pages: bool = False
 ) -> list[Record]:
-    """Measure one width, into fresh memory and into memory that is kept.
+    """Measure one width, into fresh memory and into memory that is kept, from ordinary pages or from huge ones.
 
     Fresh memory costs page faults, which hide the gather itself; a loader that keeps its buffers does not pay them.
     """
     x = torch.ones(num_rows, width)
+    place = ""
+    if huge_pages:
+        place = f", {ops.use_huge_pages(x) / (4 * x.numel()):.0%} of the table in huge pages"
     kept = torch.zeros(len(batches[0]), width)
     gains = [Gain((OURS, count), (TORCH, count), metric) for count in threads for metric in ("time", "inputs")]
     gains += [Gain((OURS, count), (OURS, min(threads))) for count in threads if count > min(threads)]
@@ -80,7 +83,7 @@ def width_records(
                 systems += [
                     System(limit, partial(bounded, limit, x, batches, out, count), count) for limit in (COPY, READ)
                 ]
-        case = f"{num_rows:,} rows of {width} float32 ({4 * width} B), {len(kept):,} ids, {name}"
+        case = f"{num_rows:,} rows of {width} float32 ({4 * width} B), {len(kept):,} ids, {name}{place}"
         records += interleave("gather", case, systems, rounds=rounds, gains=gains)
     return records
 
@@ -118,6 +121,9 @@ def main() -> None:
     parser.add_argument(
         "--widths", type=int, nargs="+", default=[1, 16, 100, 256, 602], help="float32 columns (default: %(default)s)"
     )
+    parser.add_argument(
+        "--huge-page-widths", type=int, nargs="*", default=[100], help="those measured in huge pages as well"
+    )
     options = parser.parse_args()
 
     print(describe_machine(["headrace", "torch"]))
@@ -126,6 +132,8 @@ def main() -> None:
     records = probe_records(options.rows, batches, options.threads, options.rounds)
     for width in options.widths:
         records += width_records(options.rows, width, batches, options.threads, options.rounds)
+    for width in options.huge_page_widths:
+        records += width_records(options.rows, width, batches, options.threads, options.rounds, huge_pages=True)
     print_table(records)
     write_json(options.json, records)
     draw_bars(options.plot, records, "row rate")

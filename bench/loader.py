@@ -34,6 +34,7 @@ from work import identified, table
 from worker import Worker
 
 import headrace as hr
+from headrace import ops
 
 OURS, NEW, PYG = "headrace", 'headrace, expand="new"', "PyG + torch-sparse"
 PEER_NAMES = {GRAPHBOLT: GRAPHBOLT, TORCH_SPARSE: PYG}
@@ -110,10 +111,12 @@ def main() -> None:
     folder = cached_csc(options.shape)
     graph = hr.Graph.from_csc(*(np.load(folder / f"{name}.npy") for name in ("indptr", "indices")))
     items = seeds_of(0, cached_train(options.shape), options.batch_size * options.batches)
-    store = hr.FeatureStore(node={"x": table(graph.num_nodes, width)})
+    x = table(graph.num_nodes, width)
+    in_huge_pages = ops.use_huge_pages(x) / (x.numel() * x.element_size())
+    store = hr.FeatureStore(node={"x": x})
     print(describe_machine(["headrace", "torch", "numpy"]))
     sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {width} float32 a node"
-    print(f"graph {options.shape}: {sizes}, generated")
+    print(f"graph {options.shape}: {sizes}, generated; {in_huge_pages:.0%} of our features in huge pages")
 
     systems = []
     for count in threads:

@@ -18,6 +18,7 @@ Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the no
 Renumber vertices     `compact` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
 Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients
+Place large arrays    `use_huge_pages`
 ====================  ==============================================================================================
 
 A graph is CSC over in-neighbours: ``indices[indptr[v]:indptr[v + 1]]`` are the sources of the edges into ``v``. Two
@@ -40,6 +41,7 @@ from headrace.ops.compact import Compacted, compact, unique_and_inverse
 from headrace.ops.csc import Csc, check_csc, coo_to_csc
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
 from headrace.ops.gather import gather_rows
+from headrace.ops.huge_pages import use_huge_pages
 from headrace.ops.labor import LaborImportance, labor_importance
 from headrace.ops.ladies import LadiesDraw, draw_ladies
 from headrace.ops.rng import stream_key
@@ -106,5 +108,6 @@ __all__ = [
     "stream_key",
     "subgraph_weights",
     "unique_and_inverse",
+    "use_huge_pages",
     "weight_sums",
 ]

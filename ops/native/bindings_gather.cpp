@@ -1,5 +1,6 @@
 #include "bindings.hpp"
 #include "gather.hpp"
+#include "huge_pages.hpp"
 
 namespace headrace {
 namespace {
@@ -30,6 +31,13 @@ void bind_ids(nb::module_& m) {
 
 void bind_gather(nb::module_& m) {
   m.def("empty", &empty, "num_bytes"_a);
+  m.def(
+      "use_huge_pages",
+      [](std::uintptr_t memory, std::size_t num_bytes) {
+        const nb::gil_scoped_release release;
+        return use_huge_pages(reinterpret_cast<void*>(memory), num_bytes);
+      },
+      "memory"_a, "num_bytes"_a);
   bind_ids<std::int32_t>(m);
   bind_ids<std::int64_t>(m);
 }

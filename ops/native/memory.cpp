@@ -9,9 +9,8 @@
 #include <mutex>
 #include <new>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
+#include "huge_pages.hpp"
+
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
@@ -176,18 +175,6 @@ void give_block(void* block) noexcept {
   } else {
     std::free(header);
   }
-}
-
-void prefer_huge_pages(void* memory, std::size_t bytes) noexcept {
-#ifdef __linux__
-  const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  const std::uintptr_t first = (address + kHugePage - 1) / kHugePage * kHugePage;
-  const std::uintptr_t last = (address + bytes) / kHugePage * kHugePage;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-#else
-  static_cast<void>(memory);
-  static_cast<void>(bytes);
-#endif
 }
 
 PoolState pool_state() noexcept { return pool().state(); }

@@ -20,9 +20,6 @@ void* take_block(std::size_t bytes, Lifetime lifetime = Lifetime::kBatch);
 // Return a block; null is ignored.
 void give_block(void* block) noexcept;
 
-// Ask for huge pages where `memory` has no pages yet. A refusal by the system costs nothing but speed.
-void prefer_huge_pages(void* memory, std::size_t bytes) noexcept;
-
 struct PoolState {
   std::size_t used;  // bytes in pooled blocks that were taken
   std::size_t kept;  // bytes in blocks that wait to be taken again; never more than were ever used at once

@@ -246,6 +246,17 @@ def _check_loops(arguments: list[Any], answer: Any) -> None:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
+def _use_huge_pages(array: np.ndarray, num_bytes: Any) -> int:
+    """The address is an array's; any size that does not reach beyond it."""
+    if isinstance(num_bytes, int):
+        num_bytes = min(num_bytes, array.nbytes)
+    return _native.use_huge_pages(array.ctypes.data, num_bytes)
+
+
+def _huge_arguments(draw: Draw) -> list[Any]:
+    return [np.zeros(draw.one_of(0, 1, 100, 1 << 23), np.uint8), draw.one_of(0, 1, 1 << 21, 1 << 23)]
+
+
 def _gather(source: np.ndarray, out: np.ndarray, ids: Any, num_threads: Any) -> Any:
     """Addresses, strides and sizes come from arrays that live as long as the call; ids are anything."""
     stride, width = source.strides[0], source.shape[1]
@@ -336,5 +347,6 @@ ENTRIES = {
     "labor_scan": Entry(_native.labor_scan, _scan_arguments, _check_scan, frozenset({4}), aligned=True),
     "weighted_loops": Entry(_native.weighted_loops, _loops_arguments, _check_loops, frozenset({4}), aligned=True),
     "empty": Entry(_native.empty, lambda draw: [_small_or_impossible(draw)], _check_empty, frozenset({0})),
+    "use_huge_pages": Entry(_use_huge_pages, _huge_arguments, lambda given, answer: None, frozenset({0})),
     "gather_rows": Entry(_gather, _gather_arguments, _check_gather, frozenset({0, 1, 3}), aligned=True),
 }

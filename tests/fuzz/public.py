@@ -185,6 +185,9 @@ ENTRIES = {
         lambda given, answer: check_csc_answer(given, (answer.indptr, answer.indices, answer.edge_ids)),
         frozenset({2, 3}),  # hundreds of threads that read all edges each are honest work
     ),
+    "use_huge_pages": Entry(
+        ops.use_huge_pages, lambda draw: [np.zeros(draw.integer(0, 100), np.uint8)], lambda given, answer: None
+    ),
     "gather_rows": Entry(_gather, _gather_arguments, _check_gather),
     "sample_hop": Entry(_hop, _hop_arguments, _check_hop),
     "shuffled_range": Entry(
