@@ -67,7 +67,7 @@ def width_records(
     x = torch.ones(num_rows, width)
     place = ""
     if huge_pages:
-        place = f", {ops.use_huge_pages(x) / (4 * x.numel()):.0%} of the table in huge pages"
+        place = f", {ops.use_huge_pages(x) / x.nbytes:.0%} of the table in huge pages"
     kept = torch.zeros(len(batches[0]), width)
     gains = [Gain((OURS, count), (TORCH, count), metric) for count in threads for metric in ("time", "inputs")]
     gains += [Gain((OURS, count), (OURS, min(threads))) for count in threads if count > min(threads)]

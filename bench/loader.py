@@ -112,7 +112,7 @@ def main() -> None:
     graph = hr.Graph.from_csc(*(np.load(folder / f"{name}.npy") for name in ("indptr", "indices")))
     items = seeds_of(0, cached_train(options.shape), options.batch_size * options.batches)
     x = table(graph.num_nodes, width)
-    in_huge_pages = ops.use_huge_pages(x) / (x.numel() * x.element_size())
+    in_huge_pages = ops.use_huge_pages(x) / x.nbytes
     store = hr.FeatureStore(node={"x": x})
     print(describe_machine(["headrace", "torch", "numpy"]))
     sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {width} float32 a node"

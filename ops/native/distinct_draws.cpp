@@ -5,6 +5,7 @@
 #include "instruction_set.hpp"
 #include "select_smallest.hpp"
 #include "stream.hpp"
+#include "stream_variates.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -50,32 +51,6 @@ HEADRACE_AVX512 HEADRACE_INLINE __m512i first_words(std::uint64_t key, std::uint
   const __m256i back = _mm256_mask_blend_epi32(0xAA, c2, _mm256_slli_epi64(c3, 32));
   const __m512i order = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
   return _mm512_permutex2var_epi64(_mm512_castsi256_si512(front), order, _mm512_castsi256_si512(back));
-}
-
-// Sixteen 64-bit variates behind block `first_block`: the even ones and the odd ones.
-HEADRACE_AVX512 HEADRACE_INLINE void sixteen_variates(std::uint64_t key, std::uint64_t id, std::uint32_t first_block,
-                                                      __m512i* even, __m512i* odd) {
-  const __m512i multiplier0 = _mm512_set1_epi64(0xD2511F53LL);
-  const __m512i multiplier1 = _mm512_set1_epi64(0xCD9E8D57LL);
-  __m512i c0 = _mm512_set1_epi64(low_word(id));
-  __m512i c1 = _mm512_set1_epi64(high_word(id));
-  __m512i c2 = _mm512_add_epi64(_mm512_set1_epi64(first_block), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
-  __m512i c3 = _mm512_setzero_si512();
-  __m512i key0 = _mm512_set1_epi64(low_word(key));
-  __m512i key1 = _mm512_set1_epi64(high_word(key));
-  for (int round = 0; round < kStreamRounds; ++round) {
-    const __m512i product0 = _mm512_mul_epu32(c0, multiplier0);
-    const __m512i product1 = _mm512_mul_epu32(c2, multiplier1);
-    c0 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(product1, 32), c1, key0, kXor3);
-    c2 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(product0, 32), c3, key1, kXor3);
-    c1 = product1;
-    c3 = product0;
-    key0 = _mm512_add_epi64(key0, _mm512_set1_epi64(0x9E3779B9LL));
-    key1 = _mm512_add_epi64(key1, _mm512_set1_epi64(0xBB67AE85LL));
-  }
-  const __mmask16 upper = 0xAAAA;
-  *even = _mm512_mask_blend_epi32(upper, c1, _mm512_slli_epi64(c0, 32));
-  *odd = _mm512_mask_blend_epi32(upper, c3, _mm512_slli_epi64(c2, 32));
 }
 
 // unit_interval of each lane.
@@ -130,23 +105,25 @@ HEADRACE_AVX512 std::size_t draw_distinct_by_weight(std::uint64_t key, std::uint
   // Among the smallest doubles a target rounds up to the total: then its edge is the last one of positive weight.
   const __m512d largest = _mm512_set1_pd(from_ordered_bits(ordered_bits(total) - 1));
   const __m512i one = _mm512_set1_epi64(1);
+  std::uint64_t variates[16 + kVariatesSlack];
   std::uint32_t picks[2 * kMostDistinctDraws];
   std::size_t picked = 0;
   for (std::size_t first = 0; first < num_draws && picked < wanted; first += 16) {
-    __m512i even;
-    __m512i odd;
-    sixteen_variates(key, id, static_cast<std::uint32_t>(first / 2), &even, &odd);
-    const __m512d even_target = _mm512_min_pd(_mm512_mul_pd(unit_interval8(even), totals), largest);
-    const __m512d odd_target = _mm512_min_pd(_mm512_mul_pd(unit_interval8(odd), totals), largest);
+    stream_variates(key, id, static_cast<std::uint32_t>(first / 2), 16, variates, InstructionSet::kAvx512);
+    const __m512d front_targets =
+        _mm512_min_pd(_mm512_mul_pd(unit_interval8(_mm512_loadu_si512(variates)), totals), largest);
+    const __m512d back_targets =
+        _mm512_min_pd(_mm512_mul_pd(unit_interval8(_mm512_loadu_si512(variates + 8)), totals), largest);
     // A draw hits the edge that comes behind all whose running sums do not exceed its target.
-    __m512i even_edge = _mm512_setzero_si512();
-    __m512i odd_edge = _mm512_setzero_si512();
+    __m512i front = _mm512_setzero_si512();
+    __m512i back = _mm512_setzero_si512();
     for (std::size_t i = 0; i < degree; ++i) {
       const __m512d sum = _mm512_set1_pd(sums[i]);
-      even_edge = _mm512_mask_add_epi64(even_edge, _mm512_cmp_pd_mask(sum, even_target, _CMP_LE_OQ), even_edge, one);
-      odd_edge = _mm512_mask_add_epi64(odd_edge, _mm512_cmp_pd_mask(sum, odd_target, _CMP_LE_OQ), odd_edge, one);
+      front = _mm512_mask_add_epi64(front, _mm512_cmp_pd_mask(sum, front_targets, _CMP_LE_OQ), front, one);
+      back = _mm512_mask_add_epi64(back, _mm512_cmp_pd_mask(sum, back_targets, _CMP_LE_OQ), back, one);
     }
-    const __m512i edges = _mm512_or_si512(even_edge, _mm512_slli_epi64(odd_edge, 32));
+    const __m512i edges =
+        _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(front)), _mm512_cvtepi64_epi32(back), 1);
     __mmask16 known = repeated_lanes(edges);
     for (std::size_t i = 0; i < picked; ++i) {
       known |= _mm512_cmpeq_epi32_mask(edges, _mm512_set1_epi32(static_cast<int>(picks[i])));

@@ -22,8 +22,7 @@ constexpr std::size_t kRowsPerTask = 512;  // what a task makes stays in a core'
 // For fewer rows a second thread takes longer to start than it saves: to look them up, to pick of them.
 constexpr std::size_t kRowsPerSearch = 16384;
 constexpr std::size_t kMostSerialRows = 2048;
-constexpr std::size_t kRowsAhead = 4;        // rows that are on their way while one is scanned ...
-constexpr std::uint64_t kLinesAhead = 16;    // ... with so many cache lines of each
+constexpr std::size_t kRowsAhead = 4;        // rows that are on their way while one is read
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges whose cache lines are on their way while drawing goes on
 
 // A vertex of the frontier, and where its in-edges are.
@@ -65,7 +64,6 @@ void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destinatio
     picker.announce(vertex, row);
   } else {
     constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
-    // The hardware follows a long row by itself once it has seen its beginning.
     for (std::uint64_t k = 0; k < std::min(row.degree, kLinesAhead * kPerLine); k += kPerLine) {
       const std::int64_t position = row.start + static_cast<std::int64_t>(k);
       prefetch_read(graph.csc.indices + position);

@@ -17,8 +17,6 @@ namespace headrace {
 
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{1} << 21;
-
 // The huge pages that lie wholly in the memory.
 struct Range {
   std::uintptr_t first;

@@ -5,6 +5,8 @@
 
 namespace headrace {
 
+constexpr std::size_t kHugePage = std::size_t{1} << 21;
+
 // Ask for huge pages where `memory` has no pages yet. A refusal by the system costs nothing but speed.
 void prefer_huge_pages(void* memory, std::size_t bytes) noexcept;
 

@@ -18,7 +18,7 @@ constexpr std::size_t kScanSlack = 16;
 template <class Index>
 struct IdsAhead {
   const Index* ids = nullptr;
-  std::size_t count = 0;  // the hardware follows a long row by itself once it has seen its beginning
+  std::size_t count = 0;
 };
 
 // Find the entries of `ids` whose high word is at most `bound`. Their high words and offsets go to `high` and

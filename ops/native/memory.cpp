@@ -29,7 +29,6 @@ void mark_usable([[maybe_unused]] void* block, [[maybe_unused]] std::size_t byte
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPooled = std::size_t{1} << 14;  // below this malloc recycles by itself
-constexpr std::size_t kHugePage = std::size_t{1} << 21;
 
 // Stands before every block.
 struct alignas(kAlignment) Header {

@@ -14,6 +14,7 @@
 #include "labor_scan.hpp"
 #include "labor_variates.hpp"
 #include "pick_uniform.hpp"
+#include "picker.hpp"
 #include "prefetch.hpp"
 #include "select_smallest.hpp"
 
@@ -63,7 +64,6 @@ class RowScan {
 
  private:
   static constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
-  static constexpr std::uint64_t kLinesAhead = 16;
 
   const Index* indices_;
   std::uint64_t key_;

@@ -5,11 +5,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace headrace {
 
 // Positions behind the last one picked that a picker may overwrite.
 constexpr std::size_t kPickSlack = 16;
+
+// Cache lines of a row that are announced: the hardware follows a long row by itself once it has seen its beginning.
+constexpr std::uint64_t kLinesAhead = 16;
 
 enum class Ahead {
   kNothing,  // what it reads is known only when it has drawn
