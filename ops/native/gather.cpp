@@ -12,9 +12,29 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kRowsAhead = 4;      // rows announced ahead of the copy; hides DRAM latency from 64 byte rows up
-constexpr std::size_t kIdsPerTask = 4096;  // enough work that taking a task costs nothing
+constexpr std::size_t kBytesInFlight = 8192;  // rows are announced about so far ahead of the copy ...
+constexpr std::size_t kLeastRowsAhead = 4;
+constexpr std::size_t kMostRowsAhead = 128;
 constexpr std::size_t kMaxPrefetchBytes = 4096;  // beyond a page the hardware prefetcher follows a row by itself
+constexpr std::size_t kIdsPerTask = 4096;        // enough work that taking a task costs nothing
+
+// The loop of gather_rows. Its bounds are values of its own, as reading them anew from memory for every row takes a
+// fifth of the time.
+template <class Id>
+void copy_rows(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
+  const std::size_t announced_bytes = std::min(source.row_bytes, kMaxPrefetchBytes);
+  const std::size_t rows_ahead = std::clamp(kBytesInFlight / source.row_bytes, kLeastRowsAhead, kMostRowsAhead);
+  const auto row = [=](std::size_t i) { return source.data + static_cast<std::ptrdiff_t>(ids[i]) * source.row_stride; };
+  for (std::size_t i = 0; i < num_ids; ++i) {
+    if (i + rows_ahead < num_ids) {
+      const char* line = row(i + rows_ahead);
+      const char* const end = line + announced_bytes;
+      line -= reinterpret_cast<std::uintptr_t>(line) % kCacheLineBytes;  // rows need not begin where a line does
+      for (; line < end; line += kCacheLineBytes) prefetch_far(line);
+    }
+    std::memcpy(out + i * source.row_bytes, row(i), source.row_bytes);
+  }
+}
 
 }  // namespace
 
@@ -28,18 +48,11 @@ void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, ch
                        "; the feature may be shorter than the graph");
   }
   if (source.row_bytes == 0) return;  // nothing to copy, and the arrays may have no memory at all
-  const auto row = [&](std::size_t i) { return source.data + static_cast<std::ptrdiff_t>(ids[i]) * source.row_stride; };
-  const std::size_t prefetch_bytes = std::min(source.row_bytes, kMaxPrefetchBytes);
-  const auto prefetch = [&](std::size_t i) {
-    for (std::size_t offset = 0; offset < prefetch_bytes; offset += kCacheLineBytes) prefetch_read(row(i) + offset);
-  };
   const std::size_t num_tasks = num_threads <= 1 ? 1 : (num_ids + kIdsPerTask - 1) / kIdsPerTask;
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
-    const std::size_t end = part_bound(num_ids, num_tasks, task + 1);
-    for (std::size_t i = part_bound(num_ids, num_tasks, task); i < end; ++i) {
-      if (i + kRowsAhead < end) prefetch(i + kRowsAhead);
-      std::memcpy(out + i * source.row_bytes, row(i), source.row_bytes);
-    }
+    const std::size_t first = part_bound(num_ids, num_tasks, task);
+    const std::size_t count = part_bound(num_ids, num_tasks, task + 1) - first;
+    copy_rows(source, ids + first, count, out + first * source.row_bytes);
   });
 }
 

@@ -40,15 +40,15 @@ void look_up(const HopGraph<Index>& graph, Hop<Index>& hop) {
   Index* const neighbors = hop.neighbors.data();
   if (graph.edge_ids.is_position()) {
     for (std::size_t e = 0; e < count; ++e) {
-      if (e + kEdgesInFlight < count) prefetch_read(graph.csc.indices + edges[e + kEdgesInFlight]);
+      if (e + kEdgesInFlight < count) prefetch_far(graph.csc.indices + edges[e + kEdgesInFlight]);
       neighbors[e] = graph.csc.indices[edges[e]];
     }
     return;
   }
   for (std::size_t e = 0; e < count; ++e) {
     if (e + kEdgesInFlight < count) {
-      prefetch_read(graph.csc.indices + edges[e + kEdgesInFlight]);
-      prefetch_read(graph.edge_ids.address(edges[e + kEdgesInFlight]));
+      prefetch_far(graph.csc.indices + edges[e + kEdgesInFlight]);
+      prefetch_far(graph.edge_ids.address(edges[e + kEdgesInFlight]));
     }
     neighbors[e] = graph.csc.indices[edges[e]];
     edges[e] = graph.edge_ids[edges[e]];

@@ -63,12 +63,13 @@ class VertexMap {
       n_id[num_seen] = static_cast<std::int64_t>(id);
       num_seen += place == fresh ? 1 : 0;
     };
-    const std::size_t announced = count - std::min(count, kPrefetchDistance);
-    for (std::size_t i = 0; i < announced; ++i) {
-      prefetch_write(slots + ids[i + kPrefetchDistance]);
+    const std::size_t ahead = std::min(count, kFarPrefetchDistance);
+    for (std::size_t i = 0; i < ahead; ++i) prefetch_far(slots + ids[i]);
+    for (std::size_t i = 0; i < count - ahead; ++i) {
+      prefetch_far(slots + ids[i + ahead]);
       step(i);
     }
-    for (std::size_t i = announced; i < count; ++i) step(i);
+    for (std::size_t i = count - ahead; i < count; ++i) step(i);
     return num_seen;
   }
 
