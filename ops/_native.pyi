@@ -77,8 +77,8 @@ def labor_scan(
     ids: IdArray, key: int, bound: int, wanted: int, instructions: InstructionSet
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]: ...
 def weighted_loops(
-    weights: WeightArray, key: int, vertex: int, wanted: int, instructions: InstructionSet
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]: ...
+    weights: WeightArray, start: int, key: int, vertex: int, wanted: int, instructions: InstructionSet
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]: ...
 def empty(num_bytes: int) -> NDArray[np.uint8]: ...
 def use_huge_pages(memory: int, num_bytes: int) -> int: ...
 def gather_rows(
@@ -106,6 +106,7 @@ def draw_ladies(
 def random_walk(
     indptr: Int64Array,
     indices: IdArray,
+    weights: WeightArray | None,
     sums: NDArray[np.float64] | None,
     starts: Int64Array,
     ids: Int64Array | None,
@@ -117,6 +118,7 @@ def random_walk(
 def pinsage_neighbors(
     indptr: Int64Array,
     indices: IdArray,
+    weights: WeightArray | None,
     sums: NDArray[np.float64] | None,
     frontier: Int64Array,
     num_neighbors: int,

@@ -33,10 +33,14 @@ class WeightSums:
 
     Attributes
     ----------
+    weights : torch.Tensor or numpy.ndarray
+        float32[num_edges] or float64[num_edges], in CSC order.
     sums : torch.Tensor
-        float64[num_edges], in CSC order, the sum of the row's weights up to and including each edge.
+        float64[num_edges // 16 + 1]: entry i is the sum of the weights before edge 16 i in that edge's row, or 0 where
+        the row begins there.
     """
 
+    weights: Array
     sums: torch.Tensor
 
 
@@ -98,7 +102,8 @@ def weight_sums(
         message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
         raise GraphError(message)
     values = weight_array(weights, int(starts[-1]), stage)
-    return WeightSums(torch.from_numpy(_native.sum_rows(starts, values, as_num_threads(num_threads, stage=stage))))
+    sums = _native.sum_rows(starts, values, as_num_threads(num_threads, stage=stage))
+    return WeightSums(weights, torch.from_numpy(sums))
 
 
 def random_walk(
@@ -171,7 +176,7 @@ def random_walk(
     walks = _native.random_walk(
         pointers,
         sources,
-        _sums(weights, sources.size, stage),
+        *_weights_and_sums(weights, sources.size, stage),
         begin,
         streams,
         _steps(length, "length", stage),
@@ -235,7 +240,7 @@ def pinsage_neighbors(
     starts, neighbors, counts = _native.pinsage_neighbors(
         pointers,
         sources,
-        _sums(weights, sources.size, stage),
+        *_weights_and_sums(weights, sources.size, stage),
         as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
         as_count(num_neighbors, "num_neighbors", stage=stage),
         _steps(num_walks, "num_walks", stage),
@@ -247,19 +252,22 @@ def pinsage_neighbors(
     return Visits(torch.from_numpy(starts), torch.from_numpy(neighbors), torch.from_numpy(counts))
 
 
-def _sums(weights: WeightSums | None, num_edges: int, stage: str) -> NDArray[np.float64] | None:
+def _weights_and_sums(
+    weights: WeightSums | None, num_edges: int, stage: str
+) -> tuple[_native.WeightArray, NDArray[np.float64]] | tuple[None, None]:
     if weights is None:
-        return None
+        return None, None
     if not isinstance(weights, WeightSums):
         message = f"{stage}: weights must come from weight_sums(indptr, weights), got {type(weights).__name__}"
         raise InputError(message)
+    values = as_numpy(weights.weights, "weights", stage=stage, dtypes=("float32", "float64"), error=GraphError)
     sums = as_numpy(weights.sums, "weights.sums", stage=stage, dtypes=("float64",), error=GraphError)
-    if sums.size != num_edges:
+    if values.size != num_edges:
         message = (
-            f"{stage}: weights must have one entry per edge ({num_edges}), got {sums.size}: is it another graph's?"
+            f"{stage}: weights must have one entry per edge ({num_edges}), got {values.size}: is it another graph's?"
         )
         raise GraphError(message)
-    return sums
+    return values, sums
 
 
 def _steps(number: int, name: str, stage: str) -> int:

@@ -153,15 +153,20 @@ nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t
   return nb::make_tuple(to_numpy(std::move(high)), to_numpy(std::move(offsets)), to_numpy(std::move(kept)));
 }
 
-// The inner loops of weighted picks for one row: variates, the edges they fall on, arrivals, the earliest of them.
+// The inner loops of weighted picks for the row that begins at `start`: variates, the edges they fall on (found by
+// looking at all sums, and between some), arrivals, the earliest of them.
 template <class Weight>
-nb::tuple weighted_loops(const InArray<Weight>& weights, std::uint64_t key, std::uint64_t vertex, std::size_t wanted,
-                         InstructionSet set) {
-  const std::size_t degree = weights.shape(0);
+nb::tuple weighted_loops(const InArray<Weight>& weights, std::size_t start, std::uint64_t key, std::uint64_t vertex,
+                         std::size_t wanted, InstructionSet set) {
+  if (start >= weights.shape(0)) throw InputError("weighted_loops: the row must have an edge");
+  const Row row{static_cast<std::int64_t>(start), weights.shape(0) - start};
+  const std::size_t degree = weights.shape(0) - start;
   const auto first_block = static_cast<std::uint32_t>(wanted);
   Buffer<std::uint64_t> variates(degree + kVariatesSlack);
   Buffer<std::uint64_t> edges(degree);
+  Buffer<std::uint64_t> searched(degree);
   Buffer<double> sums(degree);
+  Buffer<double> parts(num_sums(row));
   Buffer<std::uint64_t> times(degree + std::max(kVariatesSlack, kTimesSlack));
   Buffer<std::uint32_t> kept(degree + 1);
   stream_variates(key, vertex, first_block, degree, variates.data(), set);
@@ -171,15 +176,18 @@ nb::tuple weighted_loops(const InArray<Weight>& weights, std::uint64_t key, std:
   } else {
     view.wide = weights.data();
   }
-  sum_row(view, {0, degree}, sums.data());
+  sum_row(view, row, sums.data());
   find_edges(sums.data(), degree, variates.data(), degree, edges.data(), set);
+  sum_parts(view, row, parts.data());
+  const SummedRow<Weight> summed(weights.data(), parts.data(), row);
+  find_edges(summed, summed.total(), variates.data(), degree, searched.data(), set);
   std::copy(variates.data(), variates.data() + degree, times.data());
-  arrivals(weights.data(), degree, times.data(), set);
+  arrivals(weights.data() + start, degree, times.data(), set);
   kept.resize(keep_earliest(times.data(), degree, wanted, kept.data(), set));
   variates.resize(degree);
   times.resize(degree);
-  return nb::make_tuple(to_numpy(std::move(variates)), to_numpy(std::move(edges)), to_numpy(std::move(times)),
-                        to_numpy(std::move(kept)));
+  return nb::make_tuple(to_numpy(std::move(variates)), to_numpy(std::move(edges)), to_numpy(std::move(searched)),
+                        to_numpy(std::move(times)), to_numpy(std::move(kept)));
 }
 
 }  // namespace
@@ -193,9 +201,9 @@ void bind_sample(nb::module_& m) {
   m.def("use_instruction_set", &use_instruction_set, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
-  m.def("weighted_loops", &weighted_loops<float>, "weights"_a.noconvert(), "key"_a, "vertex"_a, "wanted"_a,
+  m.def("weighted_loops", &weighted_loops<float>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "wanted"_a,
         "instructions"_a);
-  m.def("weighted_loops", &weighted_loops<double>, "weights"_a.noconvert(), "key"_a, "vertex"_a, "wanted"_a,
+  m.def("weighted_loops", &weighted_loops<double>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "wanted"_a,
         "instructions"_a);
   m.def(
       "check_weights",

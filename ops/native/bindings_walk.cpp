@@ -5,6 +5,7 @@
 #include "bindings.hpp"
 #include "bindings_views.hpp"
 #include "hop.hpp"
+#include "running_sums.hpp"
 #include "walk.hpp"
 
 namespace headrace {
@@ -12,31 +13,42 @@ namespace {
 
 using nb::literals::operator""_a;
 
-// Null for None.
-template <class T>
-const T* address(nb::handle array, InArray<T>& keep, const char* name, std::size_t length, const char* per) {
-  if (array.is_none()) return nullptr;
-  if (!nb::try_cast(array, keep, false)) {
-    throw nb::type_error("expected contiguous one-dimensional arrays: sums of float64, ids of int64");
+std::size_t sums_of(std::size_t num_edges) { return num_edges / kEdgesPerSum + 1; }
+
+template <class Index>
+WalkGraph<Index> walk_graph(const InArray<std::int64_t>& indptr, const InArray<Index>& indices,
+                            const AnyWeights& weights, nb::handle sums, InArray<double>& keep) {
+  WalkGraph<Index> graph{view(indptr, indices), view(weights)};
+  if (graph.weights.none()) return graph;
+  const std::size_t num_edges = indices.shape(0);
+  check_length("weights", size(weights), num_edges);
+  if (!nb::try_cast(sums, keep, false)) {
+    throw nb::type_error("expected sums as a contiguous one-dimensional array of float64");
   }
-  check_length(name, keep.shape(0), length, per);
+  check_length("sums", keep.shape(0), sums_of(num_edges), "sixteen edges, and one");
+  graph.weights.sums = keep.data();
+  return graph;
+}
+
+// Null for None.
+const std::int64_t* walk_ids(nb::handle ids, InArray<std::int64_t>& keep, std::size_t num_starts) {
+  if (ids.is_none()) return nullptr;
+  if (!nb::try_cast(ids, keep, false)) {
+    throw nb::type_error("expected ids as a contiguous one-dimensional array of int64");
+  }
+  check_length("ids", keep.shape(0), num_starts, "start");
   return keep.data();
 }
 
 template <class Index>
-WalkGraph<Index> walk_graph(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, nb::handle sums,
-                            InArray<double>& keep) {
-  return {view(indptr, indices), address(sums, keep, "sums", indices.shape(0), "edge")};
-}
-
-template <class Index>
-OutArray<std::int64_t> walks(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, nb::handle sums,
-                             const InArray<std::int64_t>& starts, nb::handle ids, std::size_t length,
+OutArray<std::int64_t> walks(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, nb::handle weights,
+                             nb::handle sums, const InArray<std::int64_t>& starts, nb::handle ids, std::size_t length,
                              std::uint64_t restart, std::uint64_t key, int num_threads) {
+  const AnyWeights edge_weights = any_weights(weights);
   InArray<double> sums_array;
   InArray<std::int64_t> ids_array;
-  const WalkGraph<Index> graph = walk_graph(indptr, indices, sums, sums_array);
-  const std::int64_t* const walk_ids = address(ids, ids_array, "ids", starts.shape(0), "start");
+  const WalkGraph<Index> graph = walk_graph(indptr, indices, edge_weights, sums, sums_array);
+  const std::int64_t* const stream_ids = walk_ids(ids, ids_array, starts.shape(0));
   Buffer<std::int64_t> out;
   {
     const nb::gil_scoped_release release;
@@ -45,17 +57,19 @@ OutArray<std::int64_t> walks(const InArray<std::int64_t>& indptr, const InArray<
       throw std::bad_alloc();  // num_starts * (length + 1) would wrap around
     }
     out.resize(starts.shape(0) * (length + 1));
-    random_walk(graph, starts.data(), walk_ids, starts.shape(0), {length, restart}, key, out.data(), num_threads);
+    random_walk(graph, starts.data(), stream_ids, starts.shape(0), {length, restart}, key, out.data(), num_threads);
   }
   return to_numpy(std::move(out));
 }
 
 template <class Index>
-nb::tuple neighbors(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, nb::handle sums,
-                    const InArray<std::int64_t>& frontier, std::size_t num_neighbors, std::size_t num_walks,
-                    std::size_t length, std::uint64_t restart, std::uint64_t key, int num_threads) {
+nb::tuple neighbors(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, nb::handle weights,
+                    nb::handle sums, const InArray<std::int64_t>& frontier, std::size_t num_neighbors,
+                    std::size_t num_walks, std::size_t length, std::uint64_t restart, std::uint64_t key,
+                    int num_threads) {
+  const AnyWeights edge_weights = any_weights(weights);
   InArray<double> sums_array;
-  const WalkGraph<Index> graph = walk_graph(indptr, indices, sums, sums_array);
+  const WalkGraph<Index> graph = walk_graph(indptr, indices, edge_weights, sums, sums_array);
   Visits<Index> visits;
   {
     const nb::gil_scoped_release release;
@@ -75,7 +89,8 @@ OutArray<double> sums(const InArray<std::int64_t>& indptr, nb::handle weights, i
     const std::size_t num_edges = size(edge_weights);
     const std::size_t num_nodes = num_nodes_of(indptr);
     check_ends(indptr, num_edges);
-    sums = Buffer<double>::long_lived(num_edges);
+    sums = Buffer<double>::long_lived(sums_of(num_edges));
+    std::fill_n(sums.data(), sums.size(), 0.0);  // an entry where a row begins is never read
     sum_rows(indptr.data(), num_nodes, num_edges, view(edge_weights), sums.data(), num_threads);
   }
   return to_numpy(std::move(sums));
@@ -83,10 +98,11 @@ OutArray<double> sums(const InArray<std::int64_t>& indptr, nb::handle weights, i
 
 template <class Index>
 void bind_index(nb::module_& m) {
-  m.def("random_walk", &walks<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "sums"_a.none(),
-        "starts"_a.noconvert(), "ids"_a.none(), "length"_a, "restart"_a, "key"_a, "num_threads"_a);
-  m.def("pinsage_neighbors", &neighbors<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "sums"_a.none(),
-        "frontier"_a.noconvert(), "num_neighbors"_a, "num_walks"_a, "length"_a, "restart"_a, "key"_a, "num_threads"_a);
+  m.def("random_walk", &walks<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "weights"_a.none(),
+        "sums"_a.none(), "starts"_a.noconvert(), "ids"_a.none(), "length"_a, "restart"_a, "key"_a, "num_threads"_a);
+  m.def("pinsage_neighbors", &neighbors<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "weights"_a.none(),
+        "sums"_a.none(), "frontier"_a.noconvert(), "num_neighbors"_a, "num_walks"_a, "length"_a, "restart"_a, "key"_a,
+        "num_threads"_a);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "running_sums.hpp"
+
 namespace headrace {
 namespace {
 
@@ -146,8 +148,9 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
   const CscView<Index>& csc = graph_.csc;
   HopGraph<Index> graph = graph_;
   const std::lock_guard<std::mutex> lock(sums_mutex_);
-  if (sums_.size() != csc.num_edges) {
-    auto sums = Buffer<double>::long_lived(csc.num_edges);
+  const std::size_t num_sums = csc.num_edges / kEdgesPerSum + 1;
+  if (sums_.size() != num_sums) {
+    auto sums = Buffer<double>::long_lived(num_sums);
     sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), num_threads);
     sums_ = std::move(sums);
   }

@@ -45,7 +45,7 @@ struct Sampled {
 
 // Samples from one graph, which it borrows. May be called from several threads at once: each call takes a vertex map
 // from a pool, and the pool grows to the number of calls that ever ran together. The first call that draws by weight
-// makes the running sums of all rows, 8 bytes per edge, and keeps them.
+// makes the running sums of all rows, half a byte per edge, and keeps them.
 template <class Index>
 class FusedSampler {
  public:

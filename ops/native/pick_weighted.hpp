@@ -31,62 +31,77 @@ inline std::size_t take_positive(Row row, EdgeWeights weights, std::int64_t* pos
   return count;
 }
 
-// The running sums of rows: those of the graph if it has them, or made for the row at hand.
-class RowSums {
- public:
-  explicit RowSums(EdgeWeights weights) : weights_(weights) {}
-
-  const double* of(Row row) {
-    if (weights_.sums != nullptr) return weights_.sums + row.start;
-    made_.resize(static_cast<std::size_t>(row.degree));
-    sum_row(weights_, row, made_.data());
-    return made_.data();
-  }
-
-  // Announce what `num_draws` draws will read of a row further on.
-  void announce(std::uint64_t key, std::int64_t vertex, Row row, std::uint64_t num_draws) const {
-    if (weights_.sums == nullptr || row.degree == 0) return;
-    constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(double);
-    const double* const sums = weights_.sums + row.start;
-    if (row.degree <= kWholeRow) {
-      for (std::uint64_t i = 0; i < row.degree + kPerLine; i += kPerLine) prefetch_read(sums + i);
-      return;
-    }
-    // To draw twice takes less time than to wait for the memory.
-    prefetch_read(sums + row.degree - 1);
-    std::uint64_t variates[kDrawsAhead + kVariatesSlack];
-    const auto count = static_cast<std::size_t>(std::min(num_draws, kDrawsAhead));
-    stream_variates(key, static_cast<std::uint64_t>(vertex), 0, count, variates);
-    for (std::size_t i = 0; i < count; ++i) {
-      // What find_edge looks at first, which is on up to three cache lines.
-      const std::size_t guess = guess_edge(unit_interval(variates[i]), static_cast<std::size_t>(row.degree));
-      prefetch_read(sums + (guess - std::min(guess, kWindow / 2)));
-      prefetch_read(sums + guess);
-      prefetch_read(sums + guess + kWindow / 2);
-    }
-  }
-
- private:
-  static constexpr std::uint64_t kDrawsAhead = 32;
-
-  EdgeWeights weights_;
-  Buffer<double> made_;
-};
-
-// The draws of a row, made several at a time: draw i takes words 2i and 2i + 1 of the destination's stream.
+// The draws of one row after another: draw i takes words 2i and 2i + 1 of the destination's stream.
 class EdgeDraws {
  public:
   static constexpr std::size_t kMost = 16;  // at a time; what fills a vector register
 
+  EdgeDraws(EdgeWeights weights, std::uint64_t key) : weights_(weights), key_(key) {}
+
+  // Announce what begin and make will read of a row further on.
+  void announce(Row row) const {
+    if (row.degree == 0) return;
+    const std::int64_t end = row.start + static_cast<std::int64_t>(row.degree);
+    prefetch_read(weights_.address(end - 1));
+    if (row.degree <= kWholeRow) {
+      for (std::int64_t e = row.start; e < end; e += kPerLine) prefetch_read(weights_.address(e));
+    } else if (weights_.sums != nullptr) {
+      const double* const sums = weights_.sums + first_sum(row);
+      const std::size_t count = std::min(num_sums(row), kWholeRow);
+      for (std::size_t i = 0; i < count; i += kCacheLineBytes / sizeof(double)) prefetch_read(sums + i);
+      prefetch_read(sums + count - 1);
+    }
+  }
+
+  // Turn to a row, whose degree is positive. Returns the sum of its weights.
+  double begin(Row row) {
+    row_ = row;
+    const auto degree = static_cast<std::size_t>(row.degree);
+    if (degree <= kWholeRow) {
+      sum_row(weights_, row, sums_);
+      return total_ = sums_[degree - 1];
+    }
+    if (weights_.sums != nullptr) {
+      parts_ = weights_.sums + first_sum(row);
+    } else {
+      made_.resize(num_sums(row));
+      sum_parts(weights_, row, made_.data());
+      parts_ = made_.data();
+    }
+    return total_ = weights_.narrow != nullptr ? summed(weights_.narrow).total() : summed(weights_.wide).total();
+  }
+
+  // All running sums of a row of at most kWholeRow edges.
+  const double* sums() const { return sums_; }
+
   // Make draws first, first + 1, ..., count <= kMost of them. `first` is even. Returns offsets in the row.
-  const std::uint64_t* make(std::uint64_t key, std::int64_t vertex, const double* sums, std::size_t degree,
-                            std::uint64_t first, std::size_t count) {
-    stream_variates(key, static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(first / 2), count, variates_);
-    find_edges(sums, degree, variates_, count, offsets_);
+  const std::uint64_t* make(std::int64_t vertex, std::uint64_t first, std::size_t count) {
+    stream_variates(key_, static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(first / 2), count, variates_);
+    if (row_.degree <= kWholeRow) {
+      find_edges(sums_, static_cast<std::size_t>(row_.degree), variates_, count, offsets_);
+    } else if (weights_.narrow != nullptr) {
+      find_edges(summed(weights_.narrow), total_, variates_, count, offsets_);
+    } else {
+      find_edges(summed(weights_.wide), total_, variates_, count, offsets_);
+    }
     return offsets_;
   }
 
  private:
+  static constexpr std::int64_t kPerLine = kCacheLineBytes / sizeof(float);
+
+  template <class Weight>
+  SummedRow<Weight> summed(const Weight* weights) const {
+    return {weights, parts_, row_};
+  }
+
+  EdgeWeights weights_;
+  std::uint64_t key_;
+  Row row_{};
+  double total_ = 0.0;
+  const double* parts_ = nullptr;  // of a longer row; see SummedRow
+  Buffer<double> made_;
+  double sums_[kWholeRow];
   std::uint64_t variates_[kMost + kVariatesSlack];
   std::uint64_t offsets_[kMost];
 };
@@ -106,13 +121,13 @@ class WeightedPicker {
         key_(key),
         fanout_(fanout),
         whole_rows_(fanout <= kMostDistinctDraws && draws_whole_rows()),
-        sums_(weights) {}
+        draws_(weights, key) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
-  void announce(std::int64_t vertex, Row row) const {
+  void announce(std::int64_t /*vertex*/, Row row) const {
     if (row.degree > fanout_ && most_draws(row.degree) != 0) {
-      sums_.announce(key_, vertex, row, fanout_);
+      draws_.announce(row);
     } else if (row.degree != 0) {
       prefetch_read(weights_.address(row.start));
       prefetch_read(weights_.address(row.start + static_cast<std::int64_t>(row.degree) - 1));
@@ -132,20 +147,18 @@ class WeightedPicker {
     std::size_t picked = 0;
     if (num_draws != 0) {
       picked_set_.begin(positions, wanted);
-      const double* const sums = sums_.of(row);
-      if (!(sums[degree - 1] > 0.0)) return 0;
-      static_assert(kMostWeightedDegree <= kWholeRow,
-                    "announce asks for all sums of rows that are looked at as a whole");
+      if (!(draws_.begin(row) > 0.0)) return 0;
+      static_assert(kMostWeightedDegree <= kWholeRow, "all sums of rows that are looked at as a whole are made");
       if (whole_rows_ && degree <= kMostWeightedDegree) {
-        picked = draw_distinct_by_weight(key_, static_cast<std::uint64_t>(vertex), row.start, sums, degree, wanted,
-                                         static_cast<std::size_t>(num_draws), positions);
+        picked = draw_distinct_by_weight(key_, static_cast<std::uint64_t>(vertex), row.start, draws_.sums(), degree,
+                                         wanted, static_cast<std::size_t>(num_draws), positions);
         return picked == wanted ? picked : race(vertex, row, num_draws, picked, positions);
       }
       for (std::uint64_t first = 0; first < num_draws;) {
         // To find an edge in a long row takes longer than to begin anew: no more draws than are wanted.
         std::size_t count = degree <= kWholeRow ? EdgeDraws::kMost : (wanted - picked + 1) / 2 * 2;
         count = static_cast<std::size_t>(std::min({count, EdgeDraws::kMost, num_draws - first}));
-        const std::uint64_t* const offsets = draws_.make(key_, vertex, sums, degree, first, count);
+        const std::uint64_t* const offsets = draws_.make(vertex, first, count);
         for (std::size_t i = 0; i < count; ++i) {
           const std::int64_t position = row.start + static_cast<std::int64_t>(offsets[i]);
           if (!picked_set_.insert(picked, position)) continue;
@@ -201,7 +214,6 @@ class WeightedPicker {
   std::uint64_t key_;
   std::uint64_t fanout_;
   bool whole_rows_;
-  RowSums sums_;
   EdgeDraws draws_;
   PickedSet picked_set_;
   Buffer<std::uint64_t> times_;
@@ -216,30 +228,25 @@ class WeightedReplacementPicker {
   static constexpr bool kReturnsWeights = false;
 
   WeightedReplacementPicker(EdgeWeights weights, std::uint64_t key, std::uint64_t fanout)
-      : key_(key), fanout_(fanout), sums_(weights) {}
+      : fanout_(fanout), draws_(weights, key) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return degree == 0 ? 0 : static_cast<std::size_t>(fanout_); }
 
-  void announce(std::int64_t vertex, Row row) const { sums_.announce(key_, vertex, row, fanout_); }
+  void announce(std::int64_t /*vertex*/, Row row) const { draws_.announce(row); }
 
   std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
-    const auto degree = static_cast<std::size_t>(row.degree);
-    if (degree == 0) return 0;
-    const double* const sums = sums_.of(row);
-    if (!(sums[degree - 1] > 0.0)) return 0;
+    if (row.degree == 0 || !(draws_.begin(row) > 0.0)) return 0;
     const auto count = static_cast<std::size_t>(fanout_);
     for (std::size_t first = 0; first < count; first += EdgeDraws::kMost) {
       const std::size_t more = std::min(count - first, EdgeDraws::kMost);
-      const std::uint64_t* const offsets = draws_.make(key_, vertex, sums, degree, first, more);
+      const std::uint64_t* const offsets = draws_.make(vertex, first, more);
       for (std::size_t i = 0; i < more; ++i) positions[first + i] = row.start + static_cast<std::int64_t>(offsets[i]);
     }
     return count;
   }
 
  private:
-  std::uint64_t key_;
   std::uint64_t fanout_;
-  RowSums sums_;
   EdgeDraws draws_;
 };
 

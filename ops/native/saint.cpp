@@ -113,7 +113,7 @@ void draw_by_weight(const double* sums, std::size_t num_weights, std::uint64_t k
   parallel_for(num_threads, tasks_for(num_draws), [&](std::size_t task) {
     const std::size_t end = std::min(num_draws, (task + 1) * kDrawsPerTask);
     for (std::size_t i = task * kDrawsPerTask; i < end; ++i) {
-      out[i] = static_cast<std::int64_t>(find_edge(sums, num_weights, unit_interval(labor_variate(key, i))));
+      out[i] = static_cast<std::int64_t>(find_weight(sums, num_weights, unit_interval(labor_variate(key, i))));
     }
   });
 }

@@ -42,11 +42,12 @@ class Stepper {
       return;
     }
     const Row row = graph_.csc.row(walker.vertex);
-    if (row.degree == 0 || (graph_.sums != nullptr && !(sums_of(row)[row.degree - 1] > 0.0))) {
+    std::uint64_t offset = 0;
+    if (!pick(row, walker.stream, offset)) {
       walker.vertex = kEnded;
       return;
     }
-    walker.edge = row.start + static_cast<std::int64_t>(pick(row, walker.stream));
+    walker.edge = row.start + static_cast<std::int64_t>(offset);
     prefetch_read(graph_.csc.indices + walker.edge);
   }
 
@@ -62,13 +63,26 @@ class Stepper {
   }
 
  private:
-  const double* sums_of(Row row) const { return graph_.sums + row.start; }
+  // False where no edge can be picked.
+  bool pick(Row row, WordStream& stream, std::uint64_t& offset) const {
+    const EdgeWeights& weights = graph_.weights;
+    if (row.degree == 0) return false;
+    if (weights.narrow != nullptr) return pick_by(weights.narrow, row, stream, offset);
+    if (weights.wide != nullptr) return pick_by(weights.wide, row, stream, offset);
+    offset = bounded(stream, row.degree);
+    return true;
+  }
 
-  std::uint64_t pick(Row row, WordStream& stream) const {
-    if (graph_.sums == nullptr) return bounded(stream, row.degree);
-    const double* const sums = sums_of(row);
+  template <class Weight>
+  bool pick_by(const Weight* weights, Row row, WordStream& stream, std::uint64_t& offset) const {
+    const SummedRow<Weight> summed(weights, graph_.weights.sums + first_sum(row), row);
+    const double total = summed.total();
+    if (!(total > 0.0)) return false;
     const std::uint64_t first = stream.next();
-    return find_edge(sums, static_cast<std::size_t>(row.degree), unit_interval(first << 32 | stream.next()));
+    const double u = unit_interval(first << 32 | stream.next());
+    const double target = target_of(u, total);
+    offset = summed.find(summed.part(u, target), target);
+    return true;
   }
 
   WalkGraph<Index> graph_;

@@ -6,15 +6,15 @@
 
 #include "buffer.hpp"
 #include "graph.hpp"
+#include "weights.hpp"
 
 namespace headrace {
 
-// What walks read of a graph. `sums` holds the running sums of the edge weights of each row (see sum_rows), in CSC
-// order; null for uniform steps.
+// What walks read of a graph. Weights come with their sums; without weights steps are uniform.
 template <class Index>
 struct WalkGraph {
   CscView<Index> csc;
-  const double* sums = nullptr;
+  EdgeWeights weights;
 };
 
 struct WalkLaw {

@@ -17,16 +17,14 @@ namespace {
 
 constexpr std::size_t kLanes = 16;  // draws that look at the same sum at the same time
 
-// A row of which all sums are looked at: each draw counts those that do not exceed its target.
+// Each draw counts the sums that do not exceed its target.
 HEADRACE_INLINE void count_sums(const double* sums, std::size_t degree, const std::uint64_t* variates,
                                 std::size_t count, std::uint64_t* out) {
   const double total = sums[degree - 1];
-  // Among the smallest doubles a target rounds up to the total: then its edge is the last one of positive weight.
-  const double largest = from_ordered_bits(ordered_bits(total) - 1);
   double targets[kLanes];
   std::uint64_t counts[kLanes];
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    targets[lane] = std::min(unit_interval(variates[std::min(lane, count - 1)]) * total, largest);
+    targets[lane] = target_of(unit_interval(variates[std::min(lane, count - 1)]), total);
     counts[lane] = 0;
   }
   for (std::size_t i = 0; i < degree; ++i) {
@@ -37,13 +35,26 @@ HEADRACE_INLINE void count_sums(const double* sums, std::size_t degree, const st
 
 HEADRACE_INLINE void find_edges_of(const double* sums, std::size_t degree, const std::uint64_t* variates,
                                    std::size_t count, std::uint64_t* out) {
-  if (degree <= kWholeRow) {
-    for (std::size_t i = 0; i < count; i += kLanes) {
-      count_sums(sums, degree, variates + i, std::min(count - i, kLanes), out + i);
-    }
-    return;
+  for (std::size_t i = 0; i < count; i += kLanes) {
+    count_sums(sums, degree, variates + i, std::min(count - i, kLanes), out + i);
   }
-  for (std::size_t i = 0; i < count; ++i) out[i] = find_edge(sums, degree, unit_interval(variates[i]));
+}
+
+template <class Weight>
+HEADRACE_INLINE void find_edges_of(const SummedRow<Weight>& row, double total, const std::uint64_t* variates,
+                                   std::size_t count, std::uint64_t* out) {
+  double targets[kLanes];
+  std::size_t parts[kLanes];
+  for (std::size_t first = 0; first < count; first += kLanes) {
+    const std::size_t lanes = std::min(count - first, kLanes);
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      const double u = unit_interval(variates[first + lane]);
+      targets[lane] = target_of(u, total);
+      parts[lane] = row.part(u, targets[lane]);
+      row.announce(parts[lane]);
+    }
+    for (std::size_t lane = 0; lane < lanes; ++lane) out[first + lane] = row.find(parts[lane], targets[lane]);
+  }
 }
 
 template <class Weight>
@@ -75,6 +86,12 @@ HEADRACE_AVX2 void find_edges_avx2(const double* sums, std::size_t degree, const
 }
 
 template <class Weight>
+HEADRACE_AVX2 void find_edges_avx2(const SummedRow<Weight>& row, double total, const std::uint64_t* variates,
+                                   std::size_t count, std::uint64_t* out) {
+  find_edges_of(row, total, variates, count, out);
+}
+
+template <class Weight>
 HEADRACE_AVX2 void arrivals_avx2(const Weight* weights, std::size_t count, std::uint64_t* times) {
   arrivals_of(weights, count, times);
 }
@@ -92,6 +109,12 @@ HEADRACE_AVX2 std::size_t keep_avx2(const std::uint64_t* times, std::size_t coun
 HEADRACE_AVX512 void find_edges_avx512(const double* sums, std::size_t degree, const std::uint64_t* variates,
                                        std::size_t count, std::uint64_t* out) {
   find_edges_of(sums, degree, variates, count, out);
+}
+
+template <class Weight>
+HEADRACE_AVX512 void find_edges_avx512(const SummedRow<Weight>& row, double total, const std::uint64_t* variates,
+                                       std::size_t count, std::uint64_t* out) {
+  find_edges_of(row, total, variates, count, out);
 }
 
 HEADRACE_AVX512 HEADRACE_INLINE __m512d load8(const float* weights, __mmask8 lanes) {
@@ -191,6 +214,17 @@ void find_edges(const double* sums, std::size_t degree, const std::uint64_t* var
 }
 
 template <class Weight>
+void find_edges(const SummedRow<Weight>& row, double total, const std::uint64_t* variates, std::size_t count,
+                std::uint64_t* out, InstructionSet set) {
+#if defined(__x86_64__)
+  if (set == InstructionSet::kAvx512) return find_edges_avx512(row, total, variates, count, out);
+  if (set == InstructionSet::kAvx2) return find_edges_avx2(row, total, variates, count, out);
+#endif
+  static_cast<void>(set);
+  find_edges_of(row, total, variates, count, out);
+}
+
+template <class Weight>
 void arrivals(const Weight* weights, std::size_t count, std::uint64_t* times, InstructionSet set) {
 #if defined(__x86_64__)
   if (set == InstructionSet::kAvx512) return arrivals_avx512(weights, count, times);
@@ -212,6 +246,10 @@ std::size_t keep_earliest(std::uint64_t* times, std::size_t count, std::size_t w
   return keep_by_counting(times, count, wanted, kept);
 }
 
+template void find_edges<float>(const SummedRow<float>&, double, const std::uint64_t*, std::size_t, std::uint64_t*,
+                                InstructionSet);
+template void find_edges<double>(const SummedRow<double>&, double, const std::uint64_t*, std::size_t, std::uint64_t*,
+                                 InstructionSet);
 template void arrivals<float>(const float*, std::size_t, std::uint64_t*, InstructionSet);
 template void arrivals<double>(const double*, std::size_t, std::uint64_t*, InstructionSet);
 

@@ -6,15 +6,21 @@
 #include <cstdint>
 
 #include "instruction_set.hpp"
+#include "running_sums.hpp"
 
 namespace headrace {
 
 // Entries that `times` below must have room for behind the last one they hold.
 constexpr std::size_t kTimesSlack = 8;
 
-// out[i] = the first edge whose running sum exceeds unit_interval(variates[i]) * total; see find_edge. The total, the
-// last of the row's running sums, is positive.
+// out[i] = the first edge of a row whose running sum exceeds unit_interval(variates[i]) * total; see target_of. All the
+// running sums are given, the last of which is positive and the total. For short rows: every variate looks at each sum.
 void find_edges(const double* sums, std::size_t degree, const std::uint64_t* variates, std::size_t count,
+                std::uint64_t* out, InstructionSet set = best_instruction_set());
+
+// The same for a row of any length.
+template <class Weight>
+void find_edges(const SummedRow<Weight>& row, double total, const std::uint64_t* variates, std::size_t count,
                 std::uint64_t* out, InstructionSet set = best_instruction_set());
 
 // Turn variates into the times -ln(u_i) / weight_i at which edges arrive, in place as bits (ordered_bits); an edge of

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "parallel.hpp"
+#include "running_sums.hpp"
 
 namespace headrace {
 
@@ -41,6 +42,15 @@ void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_
   });
 }
 
+void sum_parts(EdgeWeights weights, Row row, double* sums) {
+  const std::int64_t stop = row.start + static_cast<std::int64_t>(row.degree);
+  double sum = 0.0;
+  for (std::int64_t e = row.start; e < stop; ++e) {
+    if (e % static_cast<std::int64_t>(kEdgesPerSum) == 0 && e != row.start) *sums++ = sum;
+    sum += weights[e];
+  }
+}
+
 void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
               double* sums, int num_threads) {
   const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
@@ -49,7 +59,7 @@ void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num
     const std::size_t end = part_bound(num_nodes, num_parts, part + 1);
     for (std::size_t v = part_bound(num_nodes, num_parts, part); v < end; ++v) {
       const Row row = rows.row(static_cast<std::int64_t>(v));
-      sum_row(weights, row, sums + row.start);
+      if (row.degree != 0) sum_parts(weights, row, sums + first_sum(row));
     }
   });
 }

@@ -33,7 +33,10 @@ inline void sum_row(EdgeWeights weights, Row row, double* sums) {
   }
 }
 
-// The running sums of all rows, in CSC order: [num_edges].
+// Those of the running sums that SummedRow reads: [num_sums(row)].
+void sum_parts(EdgeWeights weights, Row row, double* sums);
+
+// The same of all rows: [num_edges / kEdgesPerSum + 1].
 void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
               double* sums, int num_threads);
 

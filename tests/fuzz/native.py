@@ -231,15 +231,16 @@ def _check_scan(arguments: list[Any], answer: Any) -> None:
 def _loops_arguments(draw: Draw) -> list[Any]:
     weights = draw.random.choices([0.0, 1.0, 1e-300, 1e300, 0.5], k=draw.integer(0, 200))
     array = np.array(weights, draw.one_of(np.float32, np.float64))
-    return [array, draw.key(), draw.key(), draw.integer(0, 210), draw.one_of(*SETS)]
+    return [array, draw.integer(0, 40), draw.key(), draw.key(), draw.integer(0, 210), draw.one_of(*SETS)]
 
 
 def _check_loops(arguments: list[Any], answer: Any) -> None:
-    variates, edges, times, kept = answer
-    degree = len(values(arguments[0]))
-    assert len(variates) == len(edges) == len(times) == degree
+    variates, edges, searched, times, kept = answer
+    degree = len(values(arguments[0])) - int(arguments[1])
+    assert len(variates) == len(edges) == len(searched) == len(times) == degree
     assert (edges <= degree).all()
-    assert len(kept) >= min(int(arguments[3]), degree)
+    assert (searched < degree).all()
+    assert len(kept) >= min(int(arguments[4]), degree)
     assert (kept < degree).all()
 
 
@@ -345,7 +346,7 @@ ENTRIES = {
     # The calls that follow are fuzzed with the set that this one chose.
     "use_instruction_set": Entry(_native.use_instruction_set, _set_arguments, lambda given, answer: None),
     "labor_scan": Entry(_native.labor_scan, _scan_arguments, _check_scan, frozenset({4}), aligned=True),
-    "weighted_loops": Entry(_native.weighted_loops, _loops_arguments, _check_loops, frozenset({4}), aligned=True),
+    "weighted_loops": Entry(_native.weighted_loops, _loops_arguments, _check_loops, frozenset({1, 5}), aligned=True),
     "empty": Entry(_native.empty, lambda draw: [_small_or_impossible(draw)], _check_empty, frozenset({0})),
     "use_huge_pages": Entry(_use_huge_pages, _huge_arguments, lambda given, answer: None, frozenset({0})),
     "gather_rows": Entry(_gather, _gather_arguments, _check_gather, frozenset({0, 1, 3}), aligned=True),

@@ -86,11 +86,12 @@ def sums(draw: Draw, graph: Graph) -> Any:
     if draw.chance(0.5):
         return None
     if draw.chance(0.1):
-        return ops.WeightSums(draw.one_of(draw.hostile(), draw.layout(weights, aligned=False)))
+        return ops.WeightSums(weights, draw.one_of(draw.hostile(), draw.layout(weights, aligned=False)))
     try:
         return ops.weight_sums(graph.indptr, weights, trust_weights=True, num_threads=1)
     except REFUSALS:
-        return ops.WeightSums(torch.from_numpy(np.cumsum(weights, dtype=np.float64)))
+        sums = np.cumsum(weights, dtype=np.float64)[: graph.num_edges // 16 + 1]
+        return ops.WeightSums(weights, torch.from_numpy(sums))
 
 
 def _walk(

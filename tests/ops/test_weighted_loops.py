@@ -28,7 +28,7 @@ def expected(weights, key, identifier, wanted):
         for unit, weight in zip(units, weights, strict=True)
     ]
     kept = [i for i in range(degree) if sum(other < times[i] for other in times) < wanted]
-    return variates, edges, times, kept
+    return variates, edges, edges, times, kept
 
 
 @pytest.mark.parametrize("one", SETS)
@@ -45,7 +45,9 @@ def test_finds_what_the_reference_finds(one, dtype, data):
     key = data.draw(st.integers(0, 2**64 - 1), label="key")
     identifier = data.draw(st.integers(0, 2**62), label="id")
     wanted = data.draw(st.integers(0, degree), label="wanted")
-    found = _native.weighted_loops(weights, key, identifier, wanted, one)
+    start = data.draw(st.integers(0, 40), label="start")
+    padded = np.concatenate([np.full(start, 7, dtype), weights])
+    found = _native.weighted_loops(padded, start, key, identifier, wanted, one)
     for got, right in zip(found, expected(weights, key, identifier, wanted), strict=True):
         assert got.tolist() == right
 
@@ -55,7 +57,9 @@ def test_finds_what_the_reference_finds(one, dtype, data):
 def test_finds_edges_of_long_rows(one, skew):
     """From a good guess or a bad one, the edge is the one that bisection finds."""
     weights = np.random.default_rng(skew).random(20_000) ** skew
-    variates, edges, _, _ = _native.weighted_loops(weights, 3, 4, 0, one)
+    variates, edges, searched, _, _ = _native.weighted_loops(weights, 0, 3, 4, 0, one)
     sums = np.cumsum(weights)
     units = np.array([reference.unit_interval(int(variate)) for variate in variates])
-    np.testing.assert_array_equal(edges, np.searchsorted(sums, units * sums[-1], side="right"))
+    right = np.searchsorted(sums, units * sums[-1], side="right")
+    np.testing.assert_array_equal(edges, right)
+    np.testing.assert_array_equal(searched, right)
