@@ -66,9 +66,12 @@ def layer_edges(
 # --- LABOR-i and LABOR-* ----------------------------------------------------------------------------------------------
 
 
-def solve_scale(squares: Sequence[float], inverses: Sequence[float], excess: float) -> float:
-    """Return the c at which the sum of square / min(1, c / inverse) is the sum of the squares plus `excess`."""
-    scale, below_one = 0.0, len(squares) + 1
+def solve_scale(squares: Sequence[float], inverses: Sequence[float], excess: float, least: float) -> float:
+    """Return the c at which the sum of square / min(1, c / inverse) is the sum of the squares plus `excess`.
+
+    It is not below `least`.
+    """
+    scale, below_one = least, len(squares) + 1
     while True:
         below = [scale <= inverse for inverse in inverses]
         if sum(below) == below_one:
@@ -94,7 +97,7 @@ def labor_importance(rows: list[list[LayerEdge]], rule: LaborImportanceRule, *, 
     fanout = rule.fanout
     inverse = {edge.source: 1.0 for row in rows for edge in row}  # by first occurrence
 
-    def scale(row: list[LayerEdge], inverse_of: Callable[[LayerEdge], float]) -> float:
+    def scale(row: list[LayerEdge], inverse_of: Callable[[LayerEdge], float], least: float = 0.0) -> float:
         if fanout == -1 or len(row) <= fanout:
             return np.inf
         if fanout == 0:
@@ -104,7 +107,7 @@ def labor_importance(rows: list[list[LayerEdge]], rule: LaborImportanceRule, *, 
             squares, excess = [edge.share * edge.share for edge in row], 1.0 / fanout - 1.0 / degree
         else:  # without the factor 1 / degree**2 that all terms have
             squares, excess = [1.0] * len(row), degree * (degree - fanout) / fanout
-        return solve_scale(squares, [inverse_of(edge) for edge in row], excess)
+        return solve_scale(squares, [inverse_of(edge) for edge in row], excess, least)
 
     def current_inverse(edge: LayerEdge) -> float:
         return inverse[edge.source]
@@ -134,7 +137,9 @@ def labor_importance(rows: list[list[LayerEdge]], rule: LaborImportanceRule, *, 
     sizes = [ordered_sum([1.0 / value for value in following.values()])]
     while True:
         inverse = following
-        scales = [scale(row, current_inverse) for row in rows]
+        # As no pi grows from round to round, no c falls; but the first one, by weight, was of P in place of pi.
+        fresh = weighted and len(sizes) == 1
+        scales = [scale(row, current_inverse, 0.0 if fresh else c) for row, c in zip(rows, scales, strict=True)]
         following = spread(by_scale)
         sizes.append(ordered_sum([1.0 / value for value in following.values()]))
         done = sizes[-1] >= (1.0 - 1e-4) * sizes[-2] if rule.importance == "*" else len(sizes) > rule.importance

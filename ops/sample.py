@@ -182,7 +182,7 @@ class BlockSampler:
     """Sample several hops in one call, without edge lists or sorting in between (FastSample, arXiv 2311.17847).
 
     The result is bit for bit what `sample_hop` followed by `compact`, hop by hop, would give. The sampler keeps scratch
-    memory between calls, once per call that runs at the same time: 4 bytes per vertex of a graph of up to 2**26
+    memory between calls, once per call that runs at the same time: 4 bytes per vertex of a graph of up to 2**27
     vertices, otherwise 16 to 64 bytes per vertex of the largest minibatch. With weights it keeps, from the first
     `NeighborRule` on, running sums of half a byte per edge. `scratch_bytes` tells how much that is. Calling it from several
     threads at once is safe.

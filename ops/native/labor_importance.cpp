@@ -6,6 +6,7 @@
 
 #include "ordered_sum.hpp"
 #include "parallel.hpp"
+#include "prefetch.hpp"
 #include "rule.hpp"
 #include "select_smallest.hpp"
 
@@ -30,10 +31,10 @@ struct Moments {
 };
 
 // The c with sum of square / min(1, c / inverse) = sum of square + excess. With the edges of c * pi > 1 at 1 the
-// equation is linear in c; its solution grows as edges go to 1, so they are found in a few sweeps, and exactly.
+// equation is linear in c; its solution grows as edges go to 1, so they are found in a few sweeps, and exactly. `scale`
+// is not above the solution.
 template <class Square, class Inverse>
-double solve_scale(std::size_t degree, double excess, const Square& square, const Inverse& inverse) {
-  double scale = 0.0;
+double solve_scale(std::size_t degree, double excess, double scale, const Square& square, const Inverse& inverse) {
   for (;;) {
     const auto moments = ordered_sum<Moments>(degree, [&](std::size_t i) {
       const double inverse_pi = inverse(i);
@@ -75,7 +76,7 @@ class Solver {
     result_.expected_sizes.push_back(spread(true));
     for (std::int64_t round = 1;; ++round) {
       std::swap(result_.inverse, next_);
-      solve_again();
+      solve_again(round == 1);
       const double before = result_.expected_sizes.back();
       const double size = spread(false);
       result_.expected_sizes.push_back(size);
@@ -85,24 +86,35 @@ class Solver {
   }
 
  private:
+  // Call body(begin, end) for stretches of rows.
   template <class Body>
-  void for_rows(const Body& body) const {
+  void for_stretches(const Body& body) const {
     const std::size_t num_dst = edges_.num_dst();
     const std::size_t num_tasks = (num_dst + kLayerRowsPerTask - 1) / kLayerRowsPerTask;
     parallel_for(num_threads_, num_tasks, [&](std::size_t task) {
-      const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
-      for (std::size_t row = part_bound(num_dst, num_tasks, task); row < end; ++row) body(row);
+      body(part_bound(num_dst, num_tasks, task), part_bound(num_dst, num_tasks, task + 1));
     });
   }
 
+  // Announce what is read at the source of an edge further on.
+  template <class Value>
+  void announce(const Buffer<Value>& values, std::size_t edge) const {
+    if (edge + kFarPrefetchDistance >= edges_.sources.size()) return;
+    prefetch_far(values.data() + edges_.source(edge + kFarPrefetchDistance));
+  }
+
+  // c_s of each row; `solve` finds that of a row that does not keep all.
   template <class Solve>
   void solve_rows(const Solve& solve) {
-    for_rows([&](std::size_t row) {
-      const std::size_t degree = edges_.degree(row);
-      if (degree <= fanout_) {
-        result_.scales[row] = kKeepAll;
-      } else {
-        result_.scales[row] = fanout_ == 0 ? 0.0 : solve(row, degree);
+    for_stretches([&](std::size_t begin, std::size_t end) {
+      Buffer<double> scratch;
+      for (std::size_t row = begin; row < end; ++row) {
+        const std::size_t degree = edges_.degree(row);
+        if (degree <= fanout_) {
+          result_.scales[row] = kKeepAll;
+        } else {
+          result_.scales[row] = fanout_ == 0 ? 0.0 : solve(row, degree, scratch);
+        }
       }
     });
   }
@@ -114,24 +126,32 @@ class Solver {
   }
 
   void solve_first() {
-    solve_rows([&](std::size_t row, std::size_t degree) {
+    solve_rows([&](std::size_t row, std::size_t degree, Buffer<double>& /*scratch*/) {
       if (!edges_.has_weights) return static_cast<double>(fanout_) / static_cast<double>(degree);
       const double* const shares = edges_.shares.data() + edges_.begin(row);
       return solve_scale(
-          degree, excess(static_cast<double>(degree)), [=](std::size_t i) { return shares[i] * shares[i]; },
+          degree, excess(static_cast<double>(degree)), 0.0, [=](std::size_t i) { return shares[i] * shares[i]; },
           [=](std::size_t i) { return 1.0 / shares[i]; });
     });
   }
 
-  void solve_again() {
-    solve_rows([&](std::size_t row, std::size_t degree) {
-      const Index* const sources = edges_.sources.data() + edges_.begin(row);
-      const double* const inverse = result_.inverse.data();
-      const auto inverse_of = [=](std::size_t i) { return inverse[sources[i]]; };
+  void solve_again(bool first) {
+    solve_rows([&](std::size_t row, std::size_t degree, Buffer<double>& scratch) {
+      // Side by side, as every sweep reads them.
+      scratch.resize(degree);
+      double* const inverse = scratch.data();
+      const std::size_t begin = edges_.begin(row);
+      for (std::size_t i = 0; i < degree; ++i) {
+        announce(result_.inverse, begin + i);
+        inverse[i] = result_.inverse[edges_.source(begin + i)];
+      }
+      const auto inverse_of = [=](std::size_t i) { return inverse[i]; };
       const double rest = excess(static_cast<double>(degree));
-      if (!edges_.has_weights) return solve_scale(degree, rest, [](std::size_t) { return 1.0; }, inverse_of);
+      // As no pi grows from round to round, no c falls; but the first one, by weight, was of P in place of pi.
+      const double least = first && edges_.has_weights ? 0.0 : result_.scales[row];
+      if (!edges_.has_weights) return solve_scale(degree, rest, least, [](std::size_t) { return 1.0; }, inverse_of);
       const double* const shares = edges_.shares.data() + edges_.begin(row);
-      return solve_scale(degree, rest, [=](std::size_t i) { return shares[i] * shares[i]; }, inverse_of);
+      return solve_scale(degree, rest, least, [=](std::size_t i) { return shares[i] * shares[i]; }, inverse_of);
     });
   }
 
@@ -144,11 +164,13 @@ class Solver {
     const double* const shares = edges_.shares.data();
     const Index* const sources = edges_.sources.data();
     std::uint64_t* const largest = largest_.data();
-    for_rows([&](std::size_t row) {
-      const double scale = result_.scales[row];
-      const std::size_t end = edges_.begin(row + 1);
-      for (std::size_t e = edges_.begin(row); e < end; ++e) {
-        raise(largest[sources[e]], ordered_bits(by_share ? scale * shares[e] : scale), alone);
+    for_stretches([&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const double scale = result_.scales[row];
+        for (std::size_t e = edges_.begin(row); e < edges_.begin(row + 1); ++e) {
+          announce(largest_, e);
+          raise(largest[sources[e]], ordered_bits(by_share ? scale * shares[e] : scale), alone);
+        }
       }
     });
     return ordered_sum<double>(next_.size(), [&](std::size_t t) {

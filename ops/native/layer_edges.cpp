@@ -9,6 +9,7 @@
 #include "parallel.hpp"
 #include "pick_weighted.hpp"
 #include "prefetch.hpp"
+#include "vertex_map.hpp"
 
 namespace headrace {
 namespace {
@@ -49,22 +50,13 @@ Buffer<std::int64_t> number_sources(Buffer<Index>& sources, std::size_t num_node
                      ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes) +
                      "; run check_csc on the graph");
   }
-  // A table with a place for every vertex is faster than a hash table, unless filling it costs more than the edges do.
-  if (num_nodes / kNodesPerEdge > num_edges)
+  // A place for every vertex is faster than a hash table, unless clearing them costs more than the edges do.
+  if (num_nodes / kNodesPerEdge > num_edges || num_nodes > VertexMap::kMostLocalIds) {
     return compact<Index>(nullptr, 0, sources.data(), num_edges, sources.data());
-  constexpr Index kFree = -1;
-  Buffer<Index> places(num_nodes);
-  std::fill_n(places.data(), num_nodes, kFree);
-  Buffer<std::int64_t> ids;
-  for (std::size_t e = 0; e < num_edges; ++e) {
-    if (e + kPrefetchDistance < num_edges) prefetch_write(places.data() + sources[e + kPrefetchDistance]);
-    Index& place = places[static_cast<std::size_t>(sources[e])];
-    if (place == kFree) {
-      place = static_cast<Index>(ids.size());
-      ids.push_back(sources[e]);
-    }
-    sources[e] = place;
   }
+  VertexMap map(num_nodes, 1, num_nodes);
+  Buffer<std::int64_t> ids(std::min(num_edges, num_nodes) + 1);
+  ids.resize(map.number(sources.data(), num_edges, sources.data(), ids.data(), 0));
   return ids;
 }
 

@@ -20,9 +20,9 @@ class VertexMap {
  public:
   // More vertices than this in one minibatch cannot be numbered.
   static constexpr std::size_t kMostLocalIds = (std::size_t{1} << 31) - 1;
-  // Up to here one slot per vertex, 256 MB, is as fast as a table of the minibatch's vertices or faster
+  // Up to here one slot per vertex, 512 MB, is as fast as a table of the minibatch's vertices or faster
   // (bench/RESULTS.md).
-  static constexpr std::size_t kMostSlots = std::size_t{1} << 26;
+  static constexpr std::size_t kMostSlots = std::size_t{1} << 27;
 
   // Numbers below `first` count as used; what is out of range starts at 1.
   explicit VertexMap(std::size_t num_vertices, std::uint32_t first = 1, std::size_t most_slots = kMostSlots)

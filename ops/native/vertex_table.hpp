@@ -26,7 +26,7 @@ class VertexTable {
                      std::uint32_t first) {
     make_room(num_seen + count, n_id, num_seen, first);
     for (std::size_t i = 0; i < count; ++i) {
-      if (i + kPrefetchDistance < count) prefetch_write(slots_.data() + home(ids[i + kPrefetchDistance]));
+      if (i + kFarPrefetchDistance < count) prefetch_far(slots_.data() + home(ids[i + kFarPrefetchDistance]));
       const auto id = static_cast<std::int64_t>(ids[i]);
       Slot& slot = slots_[probe(id, n_id, first)];
       if (slot.number < first) {

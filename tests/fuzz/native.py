@@ -180,7 +180,7 @@ def _fused_arguments(draw: Draw) -> list[Any]:
         edge_ids,
         weights,
         draw.one_of(0, 1, (1 << 31) - 1, (1 << 32) - 2),
-        draw.one_of(0, 1 << 26),
+        draw.one_of(0, 1 << 27),
         draw.unique_ids(graph.num_nodes),
         [draw.one_of(*KINDS) for _ in range(hops)],
         [fanout(draw) for _ in range(hops)],

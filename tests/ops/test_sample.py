@@ -239,7 +239,7 @@ def test_the_vertex_map_starts_over(first_number, most_slots):
 
 
 def test_a_table_of_the_minibatch_serves_as_vertex_map(skewed):
-    """As for graphs of more than 2**26 vertices; it grows in the midst of a batch and is used again for the next."""
+    """As for graphs of more than 2**27 vertices; it grows in the midst of a batch and is used again for the next."""
     arrays = [array.numpy() for array in skewed[:2]]
     slots, table = _native.FusedSampler(*arrays, None, None), _native.FusedSampler(*arrays, None, None, 1, 0)
     for seed in range(6):
