@@ -8,7 +8,6 @@
 #include "parallel.hpp"
 #include "prefetch.hpp"
 #include "rule.hpp"
-#include "select_smallest.hpp"
 
 namespace headrace {
 namespace {
@@ -48,23 +47,15 @@ double solve_scale(std::size_t degree, double excess, double scale, const Square
   }
 }
 
-// Non-negative doubles compare like their bits, and the largest of some numbers does not depend on their order.
-void raise(std::uint64_t& largest, std::uint64_t value, bool alone) {
-  std::uint64_t seen = __atomic_load_n(&largest, __ATOMIC_RELAXED);
-  if (alone) {  // a locked instruction costs as much as all the rest
-    if (seen < value) largest = value;
-    return;
-  }
-  while (seen < value &&
-         !__atomic_compare_exchange_n(&largest, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-  }
-}
-
 template <class Index>
 class Solver {
  public:
   Solver(const LayerEdges<Index>& edges, std::uint64_t fanout, int num_threads)
-      : edges_(edges), fanout_(fanout), num_threads_(num_threads), largest_(edges.num_candidates()) {
+      : edges_(edges),
+        fanout_(fanout),
+        num_threads_(num_threads),
+        num_parts_(static_cast<std::size_t>(std::max(num_threads, 1))),
+        largest_(num_parts_ * edges.num_candidates()) {
     result_.scales.resize(edges.num_dst());
     result_.inverse.resize(edges.num_candidates());
     std::fill_n(result_.inverse.data(), result_.inverse.size(), 1.0);
@@ -94,13 +85,6 @@ class Solver {
     parallel_for(num_threads_, num_tasks, [&](std::size_t task) {
       body(part_bound(num_dst, num_tasks, task), part_bound(num_dst, num_tasks, task + 1));
     });
-  }
-
-  // Announce what is read at the source of an edge further on.
-  template <class Value>
-  void announce(const Buffer<Value>& values, std::size_t edge) const {
-    if (edge + kFarPrefetchDistance >= edges_.sources.size()) return;
-    prefetch_far(values.data() + edges_.source(edge + kFarPrefetchDistance));
   }
 
   // c_s of each row; `solve` finds that of a row that does not keep all.
@@ -140,10 +124,12 @@ class Solver {
       // Side by side, as every sweep reads them.
       scratch.resize(degree);
       double* const inverse = scratch.data();
-      const std::size_t begin = edges_.begin(row);
+      const Index* const sources = edges_.sources.data() + edges_.begin(row);
+      const double* const all = result_.inverse.data();
+      const std::size_t left = edges_.sources.size() - edges_.begin(row);
       for (std::size_t i = 0; i < degree; ++i) {
-        announce(result_.inverse, begin + i);
-        inverse[i] = result_.inverse[edges_.source(begin + i)];
+        if (i + kFarPrefetchDistance < left) prefetch_far(all + sources[i + kFarPrefetchDistance]);
+        inverse[i] = all[sources[i]];
       }
       const auto inverse_of = [=](std::size_t i) { return inverse[i]; };
       const double rest = excess(static_cast<double>(degree));
@@ -158,33 +144,51 @@ class Solver {
   // next pi_t = min(1, pi_t * the largest c_s of t's destinations), where round 0 has P_ts in place of pi_t. Returns
   // the sum of them, which is E|T| of this round.
   double spread(bool first) {
-    std::fill_n(largest_.data(), largest_.size(), 0);
     const bool by_share = first && edges_.has_weights;
-    const bool alone = num_threads_ <= 1;
-    const double* const shares = edges_.shares.data();
-    const Index* const sources = edges_.sources.data();
-    std::uint64_t* const largest = largest_.data();
-    for_stretches([&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        const double scale = result_.scales[row];
-        for (std::size_t e = edges_.begin(row); e < edges_.begin(row + 1); ++e) {
-          announce(largest_, e);
-          raise(largest[sources[e]], ordered_bits(by_share ? scale * shares[e] : scale), alone);
-        }
+    const std::size_t num_candidates = edges_.num_candidates();
+    const std::size_t num_edges = edges_.sources.size();
+    parallel_for(num_threads_, num_parts_, [&](std::size_t part) {
+      double* const largest = largest_.data() + part * num_candidates;
+      std::fill_n(largest, num_candidates, 0.0);
+      const auto row_of = [&](std::size_t edge) {
+        const std::int64_t* const offsets = edges_.offsets.data();
+        return static_cast<std::size_t>(
+            std::lower_bound(offsets, offsets + edges_.num_dst(), static_cast<std::int64_t>(edge)) - offsets);
+      };
+      const std::size_t end = row_of(part_bound(num_edges, num_parts_, part + 1));
+      for (std::size_t row = row_of(part_bound(num_edges, num_parts_, part)); row < end; ++row) {
+        raise_row(row, by_share, largest);
       }
     });
-    return ordered_sum<double>(next_.size(), [&](std::size_t t) {
-      next_[t] = std::min(kLargestInverse, std::max(1.0, result_.inverse[t] / from_ordered_bits(largest_[t])));
+    return ordered_sum<double>(num_candidates, [&](std::size_t t) {
+      double largest = 0.0;
+      for (std::size_t part = 0; part < num_parts_; ++part) {
+        largest = std::max(largest, largest_[part * num_candidates + t]);
+      }
+      next_[t] = std::min(kLargestInverse, std::max(1.0, result_.inverse[t] / largest));
       return 1.0 / next_[t];
     });
+  }
+
+  // Raise what the row's sources have in `largest` to c_s. No branch: whether that is more is hard to foretell.
+  void raise_row(std::size_t row, bool by_share, double* largest) const {
+    const double scale = result_.scales[row];
+    const Index* const sources = edges_.sources.data();
+    const std::size_t end = edges_.begin(row + 1);
+    const std::size_t announced = edges_.sources.size() - std::min(edges_.sources.size(), kFarPrefetchDistance);
+    for (std::size_t e = edges_.begin(row); e < end; ++e) {
+      if (e < announced) prefetch_far(largest + sources[e + kFarPrefetchDistance]);
+      largest[sources[e]] = std::max(largest[sources[e]], by_share ? scale * edges_.shares[e] : scale);
+    }
   }
 
   const LayerEdges<Index>& edges_;
   std::uint64_t fanout_;
   int num_threads_;
+  std::size_t num_parts_;
   LaborImportance result_;
   Buffer<double> next_;
-  Buffer<std::uint64_t> largest_;
+  Buffer<double> largest_;  // [num_parts_ * num_candidates], as no two threads may raise one number
 };
 
 }  // namespace

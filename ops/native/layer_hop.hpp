@@ -43,7 +43,8 @@ Hop<Index> keep_edges(const HopGraph<Index>& graph, const LayerEdges<Index>& edg
     std::int64_t* const kept = hop.edges.data() + first;  // numbers of edges, then their ids
     std::size_t size = 0;
     for (std::size_t e = edges.begin(i); size < count; ++e) {
-      if (keeps(i, e)) kept[size++] = static_cast<std::int64_t>(e);
+      kept[size] = static_cast<std::int64_t>(e);  // no branch: the next one takes its place unless it is kept
+      size += keeps(i, e) ? 1 : 0;
     }
     const auto value = [&](std::size_t k) {
       const auto e = static_cast<std::size_t>(kept[k]);
