@@ -23,6 +23,7 @@ constexpr std::size_t kRowsPerTask = 512;  // what a task makes stays in a core'
 constexpr std::size_t kRowsPerSearch = 16384;
 constexpr std::size_t kMostSerialRows = 2048;
 constexpr std::size_t kRowsAhead = 4;        // rows that are on their way while one is read
+constexpr std::ptrdiff_t kRowsPerLot = 16;   // rows whose beginnings are announced together
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges whose cache lines are on their way while drawing goes on
 
 // A vertex of the frontier, and where its in-edges are.
@@ -72,6 +73,19 @@ void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destinatio
   }
 }
 
+// Announce where the rows of a lot begin; returns its end. A prefetch waits for the translation of its address. These
+// come one right after the other, so that their waits overlap, which those of announce_row do not.
+template <class Index>
+const Destination* announce_lot(const HopGraph<Index>& graph, const Destination* dst, const Destination* end) {
+  const Destination* const stop = dst + std::min(kRowsPerLot, end - dst);
+  for (; dst != stop; ++dst) {
+    const std::int64_t start = dst->row.start;
+    if (dst->row.degree == 0) continue;
+    prefetch_far(graph.weights.none() ? graph.csc.indices + start : graph.weights.address(start));
+  }
+  return stop;
+}
+
 // The picks to make room for: no row has more, but where a rule may pick whole rows it rarely picks more than its
 // limit.
 template <class Picker>
@@ -99,7 +113,9 @@ void sample_stretch(const HopGraph<Index>& graph, const Destination* dst, const 
   const std::size_t usual = usual_picks(picker, limit, dst, end);
   hop.edges.ensure_spare(usual + kPickSlack);
   if (Picker::kReturnsWeights) hop.weights.ensure_spare(usual);
+  const Destination* begun = dst;
   for (; dst != end; ++dst) {
+    if (Picker::kAhead != Ahead::kNothing && begun - dst <= kRowsPerLot) begun = announce_lot(graph, begun, end);
     announce_row(graph, picker, dst, end);
     const std::size_t size = hop.edges.size();
     const std::size_t max_picks = picker.max_picks(dst->row.degree);

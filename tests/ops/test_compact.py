@@ -44,6 +44,17 @@ def test_many_ids_with_a_common_stride():
     assert torch.equal(inverse[50_000:], torch.arange(50_000).flip(0))
 
 
+def test_ids_that_differ_in_their_upper_halves_alone():
+    """The table compares lower halves first; it grows several times while both kinds of ids are in it."""
+    low = np.arange(3_000)
+    high = np.arange(1, 41) << 32
+    ids = np.concatenate([low, (low[:, None] % 50 + high).ravel(), low])
+    unique, inverse = unique_and_inverse(torch.from_numpy(ids))
+    expected = reference.unique_and_inverse(ids)
+    assert np.array_equal(unique.numpy(), expected[0])
+    assert np.array_equal(inverse.numpy(), expected[1])
+
+
 def test_input_is_not_changed():
     neighbors = torch.tensor([5, 7, 5])
     compact(torch.tensor([7]), neighbors)
