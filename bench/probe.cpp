@@ -7,12 +7,14 @@
 #include <thread>
 #include <vector>
 
+#include "../ops/native/prefetch.hpp"
+
 namespace {
 
-constexpr std::int64_t kLine = 64;
-// Bytes that are asked for ahead of their use: enough to hide the latency, few enough to be on their way at once.
-constexpr std::int64_t kAhead = 2048;
-constexpr std::int64_t kMostRowsAhead = 32;
+constexpr auto kLine = static_cast<std::int64_t>(headrace::kCacheLineBytes);
+// Rows are asked for in lots of so many bytes: enough to hide the latency, few enough to be on their way at once.
+constexpr std::int64_t kLotBytes = 8192;
+constexpr std::int64_t kMostRows = 128;
 
 template <typename Part>
 void in_parallel(std::int64_t count, int num_threads, Part part) {
@@ -43,19 +45,28 @@ std::int64_t chase(const std::int64_t* next, std::int64_t steps) {
 std::int64_t read_rows(const char* table, std::int64_t row_bytes, const std::int64_t* ids, std::int64_t count,
                        int num_threads) {
   std::atomic<std::int64_t> total{0};
-  const std::int64_t rows_ahead = std::clamp<std::int64_t>(kAhead / row_bytes, 1, kMostRowsAhead);
+  const std::int64_t lot = std::clamp<std::int64_t>(kLotBytes / row_bytes, 1, kMostRows);
   in_parallel(count, num_threads, [&](std::int64_t first, std::int64_t last) {
-    std::int64_t sum = 0;
-    for (std::int64_t i = first; i < last; ++i) {
-      const char* ahead = table + ids[std::min(i + rows_ahead, last - 1)] * row_bytes;
-      for (std::int64_t at = 0; at < row_bytes; at += kLine) {
-        __builtin_prefetch(ahead + at);
+    // Into the second level cache, which has room for more misses than the first.
+    const auto announce = [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t i = from; i < std::min(to, last); ++i) {
+        const char* row = table + ids[i] * row_bytes;
+        for (std::int64_t at = 0; at < row_bytes; at += kLine) {
+          headrace::prefetch_far(row + at);
+        }
       }
-      const char* row = table + ids[i] * row_bytes;
-      for (std::int64_t at = 0; at < row_bytes; at += kLine) {
-        std::int32_t word;
-        std::memcpy(&word, row + at, sizeof word);
-        sum += word;
+    };
+    std::int64_t sum = 0;
+    announce(first, first + lot);
+    for (std::int64_t begin = first; begin < last; begin += lot) {
+      announce(begin + lot, begin + 2 * lot);
+      for (std::int64_t i = begin; i < std::min(begin + lot, last); ++i) {
+        const char* row = table + ids[i] * row_bytes;
+        for (std::int64_t at = 0; at < row_bytes; at += kLine) {
+          std::int32_t word;
+          std::memcpy(&word, row + at, sizeof word);
+          sum += word;
+        }
       }
     }
     total += sum;

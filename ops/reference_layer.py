@@ -137,9 +137,12 @@ def labor_importance(rows: list[list[LayerEdge]], rule: LaborImportanceRule, *, 
     sizes = [ordered_sum([1.0 / value for value in following.values()])]
     while True:
         inverse = following
-        # As no pi grows from round to round, no c falls; but the first one, by weight, was of P in place of pi.
+        # As no pi grows from round to round, no c falls, but for rounding, and none exceeds 1; but the first one, by
+        # weight, was of P in place of pi.
         fresh = weighted and len(sizes) == 1
-        scales = [scale(row, current_inverse, 0.0 if fresh else c) for row, c in zip(rows, scales, strict=True)]
+        scales = [
+            scale(row, current_inverse, 0.0 if fresh else min(c, 1.0)) for row, c in zip(rows, scales, strict=True)
+        ]
         following = spread(by_scale)
         sizes.append(ordered_sum([1.0 / value for value in following.values()]))
         done = sizes[-1] >= (1.0 - 1e-4) * sizes[-2] if rule.importance == "*" else len(sizes) > rule.importance

@@ -33,11 +33,12 @@ class WeightSums:
 
     Attributes
     ----------
-    weights : torch.Tensor or numpy.ndarray
-        float32[num_edges] or float64[num_edges], in CSC order.
+    weights : numpy.ndarray
+        float32[num_edges] or float64[num_edges], in CSC order. It shares the memory of contiguous weights: do not
+        change them afterwards.
     sums : torch.Tensor
         float64[num_edges // 16 + 1]: entry i is the sum of the weights before edge 16 i in that edge's row, or 0 where
-        the row begins there.
+        the row begins there or there is no such edge.
     """
 
     weights: Array
@@ -103,7 +104,7 @@ def weight_sums(
         raise GraphError(message)
     values = weight_array(weights, int(starts[-1]), stage)
     sums = _native.sum_rows(starts, values, as_num_threads(num_threads, stage=stage))
-    return WeightSums(weights, torch.from_numpy(sums))
+    return WeightSums(values, torch.from_numpy(sums))
 
 
 def random_walk(

@@ -166,7 +166,7 @@ nb::tuple weighted_loops(const InArray<Weight>& weights, std::size_t start, std:
   Buffer<std::uint64_t> edges(degree);
   Buffer<std::uint64_t> searched(degree);
   Buffer<double> sums(degree);
-  Buffer<double> parts(num_sums(row));
+  Buffer<double> parts(sums_in_row(row));
   Buffer<std::uint64_t> times(degree + std::max(kVariatesSlack, kTimesSlack));
   Buffer<std::uint32_t> kept(degree + 1);
   stream_variates(key, vertex, first_block, degree, variates.data(), set);

@@ -13,19 +13,23 @@ namespace {
 
 using nb::literals::operator""_a;
 
-std::size_t sums_of(std::size_t num_edges) { return num_edges / kEdgesPerSum + 1; }
-
 template <class Index>
 WalkGraph<Index> walk_graph(const InArray<std::int64_t>& indptr, const InArray<Index>& indices,
                             const AnyWeights& weights, nb::handle sums, InArray<double>& keep) {
   WalkGraph<Index> graph{view(indptr, indices), view(weights)};
-  if (graph.weights.none()) return graph;
+  if (weights.index() == 0) {
+    if (!sums.is_none()) throw nb::type_error("expected no sums without weights");
+    return graph;
+  }
   const std::size_t num_edges = indices.shape(0);
   check_length("weights", size(weights), num_edges);
   if (!nb::try_cast(sums, keep, false)) {
     throw nb::type_error("expected sums as a contiguous one-dimensional array of float64");
   }
-  check_length("sums", keep.shape(0), sums_of(num_edges), "sixteen edges, and one");
+  if (keep.shape(0) != sums_in_graph(num_edges)) {
+    throw GraphError("sums must have num_edges // 16 + 1 = " + std::to_string(sums_in_graph(num_edges)) +
+                     " entries, got " + std::to_string(keep.shape(0)));
+  }
   graph.weights.sums = keep.data();
   return graph;
 }
@@ -89,7 +93,7 @@ OutArray<double> sums(const InArray<std::int64_t>& indptr, nb::handle weights, i
     const std::size_t num_edges = size(edge_weights);
     const std::size_t num_nodes = num_nodes_of(indptr);
     check_ends(indptr, num_edges);
-    sums = Buffer<double>::long_lived(sums_of(num_edges));
+    sums = Buffer<double>::long_lived(sums_in_graph(num_edges));
     std::fill_n(sums.data(), sums.size(), 0.0);  // an entry where a row begins is never read
     sum_rows(indptr.data(), num_nodes, num_edges, view(edge_weights), sums.data(), num_threads);
   }

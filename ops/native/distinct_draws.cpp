@@ -102,8 +102,8 @@ HEADRACE_AVX512 std::size_t draw_distinct_by_weight(std::uint64_t key, std::uint
                                                     std::size_t num_draws, std::int64_t* positions) {
   const double total = sums[degree - 1];
   const __m512d totals = _mm512_set1_pd(total);
-  const __m512d largest =  // as in target_of
-      _mm512_set1_pd(from_ordered_bits(ordered_bits(total) - 1));
+  // The largest target, as in target_of.
+  const __m512d largest = _mm512_set1_pd(from_ordered_bits(ordered_bits(total) - 1));
   const __m512i one = _mm512_set1_epi64(1);
   std::uint64_t variates[16 + kVariatesSlack];
   std::uint32_t picks[2 * kMostDistinctDraws];

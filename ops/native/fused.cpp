@@ -148,7 +148,7 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
   const CscView<Index>& csc = graph_.csc;
   HopGraph<Index> graph = graph_;
   const std::lock_guard<std::mutex> lock(sums_mutex_);
-  const std::size_t num_sums = csc.num_edges / kEdgesPerSum + 1;
+  const std::size_t num_sums = sums_in_graph(csc.num_edges);
   if (sums_.size() != num_sums) {
     auto sums = Buffer<double>::long_lived(num_sums);
     sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), num_threads);

@@ -19,8 +19,8 @@ constexpr std::size_t kMaxPrefetchBytes = 4096;  // beyond a page the hardware p
 constexpr std::size_t kIdsPerTask = 4096;        // enough work that taking a task costs nothing
 
 // The loop of gather_rows: while a lot of rows is copied the next one is on its way. A prefetch waits for the
-// translation of its address; those of a lot come one right after the other, so that their waits overlap. The bounds
-// are values of its own, as reading them anew from memory for every row takes a fifth of the time.
+// translation of its address; those of a lot come one right after the other, so that their waits overlap. What it
+// reads of the source is copied into locals, as reading that anew from memory for every row takes a fifth of the time.
 template <class Id>
 void copy_rows(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
   const std::size_t announced_bytes = std::min(source.row_bytes, kMaxPrefetchBytes);

@@ -60,9 +60,9 @@ void look_up(const HopGraph<Index>& graph, Hop<Index>& hop) {
 template <class Picker, class Index>
 void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destination* dst, const Destination* end) {
   if (Picker::kAhead == Ahead::kNothing || end - dst <= static_cast<std::ptrdiff_t>(kRowsAhead)) return;
-  const auto& [vertex, row] = dst[kRowsAhead];
+  const Row row = dst[kRowsAhead].row;
   if constexpr (Picker::kAhead == Ahead::kPicker) {
-    picker.announce(vertex, row);
+    picker.announce(row);
   } else {
     constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
     for (std::uint64_t k = 0; k < std::min(row.degree, kLinesAhead * kPerLine); k += kPerLine) {

@@ -15,6 +15,17 @@ namespace {
 constexpr double kConverged = 1.0 - 1e-4;
 // 1 / pi_t stays below this. A variate is at least 2^-53: such a source is never picked either way.
 constexpr double kLargestInverse = 0x1p200;
+// Tables of largest values, one for each thread. Fewer than threads where they would take longer to put together than
+// the edges to share out.
+constexpr std::size_t kMostParts = 16;
+constexpr std::size_t kLeastEdgesPerPart = std::size_t{1} << 16;
+
+std::size_t choose_parts(int num_threads, std::size_t num_edges, std::size_t num_candidates) {
+  const std::size_t worth = num_edges / std::max(kLeastEdgesPerPart, 2 * num_candidates);
+  const auto threads = static_cast<std::size_t>(std::max(num_threads, 1));
+  return std::clamp<std::size_t>(worth, 1, std::min(threads, kMostParts));
+}
+
 constexpr double kKeepAll = std::numeric_limits<double>::infinity();
 
 struct Moments {
@@ -54,7 +65,7 @@ class Solver {
       : edges_(edges),
         fanout_(fanout),
         num_threads_(num_threads),
-        num_parts_(static_cast<std::size_t>(std::max(num_threads, 1))),
+        num_parts_(choose_parts(num_threads, edges.sources.size(), edges.num_candidates())),
         largest_(num_parts_ * edges.num_candidates()) {
     result_.scales.resize(edges.num_dst());
     result_.inverse.resize(edges.num_candidates());
@@ -133,8 +144,9 @@ class Solver {
       }
       const auto inverse_of = [=](std::size_t i) { return inverse[i]; };
       const double rest = excess(static_cast<double>(degree));
-      // As no pi grows from round to round, no c falls; but the first one, by weight, was of P in place of pi.
-      const double least = first && edges_.has_weights ? 0.0 : result_.scales[row];
+      // As no pi grows from round to round, no c falls, but for rounding, and none exceeds 1; but the first one, by
+      // weight, was of P in place of pi.
+      const double least = first && edges_.has_weights ? 0.0 : std::min(result_.scales[row], 1.0);
       if (!edges_.has_weights) return solve_scale(degree, rest, least, [](std::size_t) { return 1.0; }, inverse_of);
       const double* const shares = edges_.shares.data() + edges_.begin(row);
       return solve_scale(degree, rest, least, [=](std::size_t i) { return shares[i] * shares[i]; }, inverse_of);

@@ -54,7 +54,7 @@ Buffer<std::int64_t> number_sources(Buffer<Index>& sources, std::size_t num_node
   if (num_nodes / kNodesPerEdge > num_edges || num_nodes > VertexMap::kMostLocalIds) {
     return compact<Index>(nullptr, 0, sources.data(), num_edges, sources.data());
   }
-  VertexMap map(num_nodes, 1, num_nodes);
+  VertexMap map(num_nodes, 1, num_nodes, Lifetime::kBatch);
   Buffer<std::int64_t> ids(std::min(num_edges, num_nodes) + 1);
   ids.resize(map.number(sources.data(), num_edges, sources.data(), ids.data(), 0));
   return ids;

@@ -87,7 +87,7 @@ class LaborExactPicker {
     candidates_ = fanout + 2 * static_cast<std::uint64_t>(std::sqrt(static_cast<double>(fanout))) + 2;
   }
 
-  void announce(std::int64_t /*vertex*/, Row row) { scan_.announce(row); }
+  void announce(Row row) { scan_.announce(row); }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
@@ -148,7 +148,7 @@ class LaborPoissonPicker {
   LaborPoissonPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
       : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key) {}
 
-  void announce(std::int64_t /*vertex*/, Row row) { scan_.announce(row); }
+  void announce(Row row) { scan_.announce(row); }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
 

@@ -38,18 +38,21 @@ class EdgeDraws {
 
   EdgeDraws(EdgeWeights weights, std::uint64_t key) : weights_(weights), key_(key) {}
 
-  // Announce what begin and make will read of a row further on.
+  // Announce what begin and make will read of a row further on, but for the sums of very long rows that lie where the
+  // draws fall.
   void announce(Row row) const {
     if (row.degree == 0) return;
     const std::int64_t end = row.start + static_cast<std::int64_t>(row.degree);
     prefetch_read(weights_.address(end - 1));
     if (row.degree <= kWholeRow) {
-      for (std::int64_t e = row.start; e < end; e += kPerLine) prefetch_read(weights_.address(e));
+      const std::int64_t per_line = kCacheLineBytes / (weights_.narrow != nullptr ? sizeof(float) : sizeof(double));
+      for (std::int64_t e = row.start; e < end; e += per_line) prefetch_read(weights_.address(e));
     } else if (weights_.sums != nullptr) {
       const double* const sums = weights_.sums + first_sum(row);
-      const std::size_t count = std::min(num_sums(row), kWholeRow);
-      for (std::size_t i = 0; i < count; i += kCacheLineBytes / sizeof(double)) prefetch_read(sums + i);
+      const std::size_t count = sums_in_row(row);
       prefetch_read(sums + count - 1);
+      if (count > kWholeRow) return;
+      for (std::size_t i = 0; i < count; i += kCacheLineBytes / sizeof(double)) prefetch_read(sums + i);
     }
   }
 
@@ -58,27 +61,27 @@ class EdgeDraws {
     row_ = row;
     const auto degree = static_cast<std::size_t>(row.degree);
     if (degree <= kWholeRow) {
-      sum_row(weights_, row, sums_);
-      return total_ = sums_[degree - 1];
+      sum_row(weights_, row, all_sums_);
+      return total_ = all_sums_[degree - 1];
     }
     if (weights_.sums != nullptr) {
-      parts_ = weights_.sums + first_sum(row);
+      part_sums_ = weights_.sums + first_sum(row);
     } else {
-      made_.resize(num_sums(row));
+      made_.resize(sums_in_row(row));
       sum_parts(weights_, row, made_.data());
-      parts_ = made_.data();
+      part_sums_ = made_.data();
     }
     return total_ = weights_.narrow != nullptr ? summed(weights_.narrow).total() : summed(weights_.wide).total();
   }
 
   // All running sums of a row of at most kWholeRow edges.
-  const double* sums() const { return sums_; }
+  const double* all_sums() const { return all_sums_; }
 
   // Make draws first, first + 1, ..., count <= kMost of them. `first` is even. Returns offsets in the row.
   const std::uint64_t* make(std::int64_t vertex, std::uint64_t first, std::size_t count) {
     stream_variates(key_, static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(first / 2), count, variates_);
     if (row_.degree <= kWholeRow) {
-      find_edges(sums_, static_cast<std::size_t>(row_.degree), variates_, count, offsets_);
+      find_edges(all_sums_, static_cast<std::size_t>(row_.degree), variates_, count, offsets_);
     } else if (weights_.narrow != nullptr) {
       find_edges(summed(weights_.narrow), total_, variates_, count, offsets_);
     } else {
@@ -88,20 +91,18 @@ class EdgeDraws {
   }
 
  private:
-  static constexpr std::int64_t kPerLine = kCacheLineBytes / sizeof(float);
-
   template <class Weight>
   SummedRow<Weight> summed(const Weight* weights) const {
-    return {weights, parts_, row_};
+    return {weights, part_sums_, row_};
   }
 
   EdgeWeights weights_;
   std::uint64_t key_;
   Row row_{};
   double total_ = 0.0;
-  const double* parts_ = nullptr;  // of a longer row; see SummedRow
+  const double* part_sums_ = nullptr;  // of a longer row; see SummedRow
   Buffer<double> made_;
-  double sums_[kWholeRow];
+  double all_sums_[kWholeRow];
   std::uint64_t variates_[kMost + kVariatesSlack];
   std::uint64_t offsets_[kMost];
 };
@@ -125,7 +126,7 @@ class WeightedPicker {
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
-  void announce(std::int64_t /*vertex*/, Row row) const {
+  void announce(Row row) const {
     if (row.degree > fanout_ && most_draws(row.degree) != 0) {
       draws_.announce(row);
     } else if (row.degree != 0) {
@@ -150,7 +151,7 @@ class WeightedPicker {
       if (!(draws_.begin(row) > 0.0)) return 0;
       static_assert(kMostWeightedDegree <= kWholeRow, "all sums of rows that are looked at as a whole are made");
       if (whole_rows_ && degree <= kMostWeightedDegree) {
-        picked = draw_distinct_by_weight(key_, static_cast<std::uint64_t>(vertex), row.start, draws_.sums(), degree,
+        picked = draw_distinct_by_weight(key_, static_cast<std::uint64_t>(vertex), row.start, draws_.all_sums(), degree,
                                          wanted, static_cast<std::size_t>(num_draws), positions);
         return picked == wanted ? picked : race(vertex, row, num_draws, picked, positions);
       }
@@ -232,7 +233,7 @@ class WeightedReplacementPicker {
 
   std::size_t max_picks(std::uint64_t degree) const { return degree == 0 ? 0 : static_cast<std::size_t>(fanout_); }
 
-  void announce(std::int64_t /*vertex*/, Row row) const { draws_.announce(row); }
+  void announce(Row row) const { draws_.announce(row); }
 
   std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree == 0 || !(draws_.begin(row) > 0.0)) return 0;

@@ -18,7 +18,7 @@ constexpr std::uint64_t kLinesAhead = 16;
 enum class Ahead {
   kNothing,  // what it reads is known only when it has drawn
   kRow,      // it reads the row from end to end
-  kPicker,   // it knows best: call its announce(vertex, row)
+  kPicker,   // it knows best: call its announce(row)
 };
 
 }  // namespace headrace

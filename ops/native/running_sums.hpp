@@ -79,9 +79,11 @@ inline std::size_t find_weight(const double* sums, std::size_t count, double u) 
 // of 4 bytes between two sums are one cache line.
 constexpr std::size_t kEdgesPerSum = 16;
 
+inline std::size_t sums_in_graph(std::size_t num_edges) { return num_edges / kEdgesPerSum + 1; }
+
 // The first of a row's entries in the sums of all rows, and how many it has. The degree is positive.
 inline std::size_t first_sum(Row row) { return static_cast<std::size_t>(row.start) / kEdgesPerSum + 1; }
-inline std::size_t num_sums(Row row) {
+inline std::size_t sums_in_row(Row row) {
   return (static_cast<std::size_t>(row.start) + static_cast<std::size_t>(row.degree) - 1) / kEdgesPerSum + 1 -
          first_sum(row);
 }
@@ -95,7 +97,7 @@ class SummedRow {
         degree_(static_cast<std::size_t>(row.degree)),
         head_(kEdgesPerSum - static_cast<std::size_t>(row.start) % kEdgesPerSum),
         sums_(sums),
-        num_sums_(num_sums(row)) {}
+        num_sums_(sums_in_row(row)) {}
 
   HEADRACE_INLINE double total() const {
     double sum = sum_before(num_sums_);

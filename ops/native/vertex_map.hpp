@@ -25,12 +25,13 @@ class VertexMap {
   static constexpr std::size_t kMostSlots = std::size_t{1} << 27;
 
   // Numbers below `first` count as used; what is out of range starts at 1.
-  explicit VertexMap(std::size_t num_vertices, std::uint32_t first = 1, std::size_t most_slots = kMostSlots)
+  explicit VertexMap(std::size_t num_vertices, std::uint32_t first = 1, std::size_t most_slots = kMostSlots,
+                     Lifetime lifetime = Lifetime::kLong)
       : num_slots_(num_vertices <= most_slots ? num_vertices : 0),
         first_(first == 0 || first > kLastFirst ? 1 : first),
         table_(num_vertices > std::uint64_t{1} << 32) {
     if (num_vertices > most_slots) return;
-    slots_.reset(static_cast<std::uint32_t*>(take_block(num_slots_ * sizeof(std::uint32_t), Lifetime::kLong)));
+    slots_.reset(static_cast<std::uint32_t*>(take_block(num_slots_ * sizeof(std::uint32_t), lifetime)));
     forget_all();
   }
 

@@ -29,11 +29,20 @@ struct Walker {
   std::int64_t edge = kBack;
 };
 
-// Each step has two halves, draw and arrive, between which the memory that was asked for has time to come.
+// Each step has three parts, look, draw and arrive, between which the memory that was asked for has time to come.
 template <class Index>
 class Stepper {
  public:
   Stepper(const WalkGraph<Index>& graph, std::uint64_t restart) : graph_(graph), restart_(restart) {}
+
+  // The row's address has come since the step before; by weight, ask for what its sum is made of.
+  void look(const Walker& walker) const {
+    if (walker.vertex == kEnded || graph_.weights.none()) return;
+    const Row row = graph_.csc.row(walker.vertex);
+    if (row.degree == 0) return;
+    prefetch_read(graph_.weights.address(row.start + static_cast<std::int64_t>(row.degree) - 1));
+    prefetch_read(graph_.weights.sums + first_sum(row) + sums_in_row(row) - 1);
+  }
 
   void draw(Walker& walker) const {
     if (walker.vertex == kEnded) return;
@@ -91,6 +100,7 @@ class Stepper {
 
 template <class Index>
 void step_all(const Stepper<Index>& stepper, Walker* walkers, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) stepper.look(walkers[i]);
   for (std::size_t i = 0; i < count; ++i) stepper.draw(walkers[i]);
   for (std::size_t i = 0; i < count; ++i) stepper.arrive(walkers[i]);
 }

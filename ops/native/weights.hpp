@@ -33,10 +33,10 @@ inline void sum_row(EdgeWeights weights, Row row, double* sums) {
   }
 }
 
-// Those of the running sums that SummedRow reads: [num_sums(row)].
+// Those of the running sums that SummedRow (running_sums.hpp) reads: [sums_in_row(row)].
 void sum_parts(EdgeWeights weights, Row row, double* sums);
 
-// The same of all rows: [num_edges / kEdgesPerSum + 1].
+// The same of all rows: [sums_in_graph(num_edges)].
 void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
               double* sums, int num_threads);
 

@@ -98,6 +98,9 @@ def weights_and_sums(draw: Draw, graph: Graph) -> list[Any]:
     if draw.chance(0.5):
         return [None, None]
     weights = draw.weights(graph.num_edges)
+    if draw.chance(0.2):
+        damaged = draw.random.choices([0.0, -1.0, 0.5, 1e300, np.nan, np.inf, -np.inf], k=graph.num_edges // 16 + 1)
+        return [weights, np.array(damaged)]
     try:
         return [weights, _native.sum_rows(graph.indptr, weights, 1)]
     except REFUSALS:

@@ -127,17 +127,22 @@ def test_fused_equals_reference(graph, hops, expand, num_threads, data):
 
 @pytest.mark.parametrize("rule", BIG_RULES, ids=str)
 @pytest.mark.parametrize("expand", ["all", "new"])
-def test_fused_equals_hop_and_compact(skewed, rule, expand):
-    """On a graph large enough for several tasks per thread and for hubs; 2 hops in steps against 2 hops at once."""
+@pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
+def test_fused_equals_hop_and_compact(skewed, rule, expand, weighted):
+    """On a graph large enough for several tasks per thread and for hubs; 2 hops in steps against 2 hops at once.
+
+    By weight, a hop in steps makes the sums of its rows, hops at once read those of the graph.
+    """
     indptr, indices, edge_ids = skewed
+    weights = torch.rand(len(indices), generator=torch.Generator().manual_seed(1)) if weighted else None
     n_id, first, parts = torch.arange(0, 5_000, 10), 0, []
     for key in (3, 4):
-        hop = sample_hop(indptr, indices, n_id[first:], rule, key, num_threads=2)
+        hop = sample_hop(indptr, indices, n_id[first:], rule, key, weights=weights, num_threads=2)
         compacted = compact(n_id, hop.neighbors)
         parts.append((hop.indptr, compacted.indices, edge_ids[hop.positions]))
         first = len(n_id) if expand == "new" else 0
         n_id = compacted.ids
-    sampled = BlockSampler(indptr, indices, edge_ids).sample(
+    sampled = BlockSampler(indptr, indices, edge_ids, weights).sample(
         torch.arange(0, 5_000, 10), [rule, rule], [3, 4], expand=expand
     )
     assert torch.equal(sampled.n_id, n_id)

@@ -113,16 +113,25 @@ def test_steps_follow_edges(graph, restart, key, data):
                 assert following in in_neighbors[vertex] or (restart > 0 and following == walk[0])
 
 
-def test_threads_do_not_change_a_bit(skewed):
+@pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
+def test_threads_do_not_change_a_bit(skewed, weighted):
     indptr, indices = skewed
     starts = torch.arange(3_000)
-    one = random_walk(indptr, indices, starts, 9, restart=0.2, key=5)
-    visits = pinsage_neighbors(indptr, indices, starts, 5, num_walks=10, walk_length=4, key=5)
-    for num_threads in (2, 3, 8):
-        assert torch.equal(random_walk(indptr, indices, starts, 9, restart=0.2, key=5, num_threads=num_threads), one)
-        again = pinsage_neighbors(
-            indptr, indices, starts, 5, num_walks=10, walk_length=4, key=5, num_threads=num_threads
+    sums = weight_sums(indptr, torch.rand(len(indices), generator=torch.Generator().manual_seed(1)))
+    weights = sums if weighted else None
+
+    def walk(num_threads):
+        return random_walk(indptr, indices, starts, 9, restart=0.2, key=5, weights=weights, num_threads=num_threads)
+
+    def neighbors(num_threads):
+        return pinsage_neighbors(
+            indptr, indices, starts, 5, num_walks=10, walk_length=4, key=5, weights=weights, num_threads=num_threads
         )
+
+    one, visits = walk(1), neighbors(1)
+    for num_threads in (2, 3, 8):
+        assert torch.equal(walk(num_threads), one)
+        again = neighbors(num_threads)
         assert torch.equal(again.neighbors, visits.neighbors)
         assert torch.equal(again.counts, visits.counts)
 
@@ -288,10 +297,16 @@ def test_the_compiled_module_checks_what_it_is_given():
             _native.random_walk(indptr, indices, None, None, starts, None, length, 0, 0, 1)
     with pytest.raises(GraphError, match=r"weights must have one entry per edge \(2\), got 1"):
         _native.random_walk(indptr, indices, np.ones(1), np.ones(1), starts, None, 1, 0, 0, 1)
-    with pytest.raises(GraphError, match=r"sums must have one entry per sixteen edges, and one \(1\), got 2"):
+    with pytest.raises(GraphError, match=r"sums must have num_edges // 16 \+ 1 = 1 entries, got 2"):
         _native.random_walk(indptr, indices, np.ones(2), np.ones(2), starts, None, 1, 0, 0, 1)
     with pytest.raises(GraphError, match=r"ids must have one entry per start \(2\), got 1"):
         _native.random_walk(indptr, indices, None, None, starts, starts[:1], 1, 0, 0, 1)
+    with pytest.raises(TypeError, match="no sums without weights"):
+        _native.random_walk(indptr, indices, None, np.ones(1), starts, None, 1, 0, 0, 1)
+    with pytest.raises(TypeError, match="sums as a contiguous"):
+        _native.random_walk(indptr, indices, np.ones(2), None, starts, None, 1, 0, 0, 1)
+    with pytest.raises(GraphError, match=r"weights must have one entry per edge \(2\), got 0"):
+        _native.random_walk(indptr, indices, np.ones(0), np.ones(1), starts, None, 1, 0, 0, 1)
     with pytest.raises(TypeError, match="sums as a contiguous"):
         _native.random_walk(indptr, indices, np.ones(2), cast("Any", np.ones(1, np.float32)), starts, None, 1, 0, 0, 1)
     with pytest.raises(TypeError, match="ids as a contiguous"):

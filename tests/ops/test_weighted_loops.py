@@ -54,11 +54,12 @@ def test_finds_what_the_reference_finds(one, dtype, data):
 
 @pytest.mark.parametrize("one", SETS)
 @pytest.mark.parametrize("skew", [0, 1, 30], ids=["equal", "uniform", "skewed"])
-def test_finds_edges_of_long_rows(one, skew):
+@pytest.mark.parametrize(("start", "dtype"), [(0, "float64"), (1, "float32"), (15, "float64"), (16, "float32")])
+def test_finds_edges_of_long_rows(one, skew, start, dtype):
     """From a good guess or a bad one, the edge is the one that bisection finds."""
-    weights = np.random.default_rng(skew).random(20_000) ** skew
-    variates, edges, searched, _, _ = _native.weighted_loops(weights, 0, 3, 4, 0, one)
-    sums = np.cumsum(weights)
+    weights = (np.random.default_rng(skew).random(20_000 + start) ** skew).astype(dtype)
+    variates, edges, searched, _, _ = _native.weighted_loops(weights, start, 3, 4, 0, one)
+    sums = np.cumsum(weights[start:].astype(np.float64))
     units = np.array([reference.unit_interval(int(variate)) for variate in variates])
     right = np.searchsorted(sums, units * sums[-1], side="right")
     np.testing.assert_array_equal(edges, right)
