@@ -255,7 +255,7 @@ def pinsage_neighbors(
 
 def _weights_and_sums(
     weights: WeightSums | None, num_edges: int, stage: str
-) -> tuple[_native.WeightArray, NDArray[np.float64]] | tuple[None, None]:
+) -> tuple[_native.WeightArray | None, NDArray[np.float64] | None]:
     if weights is None:
         return None, None
     if not isinstance(weights, WeightSums):
