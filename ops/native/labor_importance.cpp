@@ -88,22 +88,15 @@ class Solver {
   }
 
  private:
-  // Call body(begin, end) for stretches of rows.
-  template <class Body>
-  void for_stretches(const Body& body) const {
-    const std::size_t num_dst = edges_.num_dst();
-    const std::size_t num_tasks = (num_dst + kLayerRowsPerTask - 1) / kLayerRowsPerTask;
-    parallel_for(num_threads_, num_tasks, [&](std::size_t task) {
-      body(part_bound(num_dst, num_tasks, task), part_bound(num_dst, num_tasks, task + 1));
-    });
-  }
-
   // c_s of each row; `solve` finds that of a row that does not keep all.
   template <class Solve>
   void solve_rows(const Solve& solve) {
-    for_stretches([&](std::size_t begin, std::size_t end) {
+    const std::size_t num_dst = edges_.num_dst();
+    const std::size_t num_tasks = (num_dst + kLayerRowsPerTask - 1) / kLayerRowsPerTask;
+    parallel_for(num_threads_, num_tasks, [&](std::size_t task) {
       Buffer<double> scratch;
-      for (std::size_t row = begin; row < end; ++row) {
+      const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
+      for (std::size_t row = part_bound(num_dst, num_tasks, task); row < end; ++row) {
         const std::size_t degree = edges_.degree(row);
         if (degree <= fanout_) {
           result_.scales[row] = kKeepAll;

@@ -15,7 +15,6 @@
 #include "running_sums.hpp"
 #include "select_smallest.hpp"
 #include "stream_variates.hpp"
-#include "unit_interval.hpp"
 #include "weighted_loops.hpp"
 #include "weights.hpp"
 
