@@ -26,6 +26,7 @@ from headrace.pipeline.block import Block
 from headrace.pipeline.features import FeatureSource, FeatureStore
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.machine import Machine
+from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import MacroStage, MapStage, RunSettings, SourceStage, Stage, verb, verbs
 from headrace.pipeline.stages import ItemSampler, NodeSource
 from headrace.pipeline.stages.hop_sampler import HopSampler
@@ -60,6 +61,7 @@ __all__ = [
     "MiniBatch",
     "NeighborRule",
     "NodeSource",
+    "Partition",
     "PlanError",
     "RunSettings",
     "SourceStage",
