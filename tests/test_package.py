@@ -38,6 +38,7 @@ PUBLIC = [
     "MiniBatch",
     "NeighborRule",
     "NodeSource",
+    "Partition",
     "PlanError",
     "RunSettings",
     "SourceStage",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import headrace as hr
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+
+import headrace as hr
 
 
 def partitions(num_nodes: int, num_parts: int) -> list[hr.Partition]:
