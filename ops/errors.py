@@ -11,6 +11,7 @@
         ├── PlanError (ValueError)       stages that cannot be chained, or a rewrite that broke the plan
         ├── StateError (ValueError)      a loader state that belongs to another plan
         └── LoaderError (RuntimeError)   a running loader was used wrongly, or a background thread failed
+            └── PeerError                another rank failed, was lost, or does something else
 
 A message says what was expected, what came, in which function or stage, and what to do.
 """
@@ -24,6 +25,7 @@ __all__ = [
     "InputError",
     "ItemsError",
     "LoaderError",
+    "PeerError",
     "PlanError",
     "StateError",
 ]
@@ -59,3 +61,7 @@ class StateError(HeadraceError, ValueError):
 
 class LoaderError(HeadraceError, RuntimeError):
     """A loader was used in a way it cannot honour, or one of its background threads failed."""
+
+
+class PeerError(LoaderError):
+    """Another rank failed, was lost, or does something else than this one; the message says which and why."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from headrace.ops.errors import InputError
 
@@ -30,6 +30,9 @@ class NeighborRule:
     replace : bool
         Draw `fanout` times with replacement instead. Ignored when `fanout` is -1.
     """
+
+    per_destination: ClassVar[bool] = True
+    """Whether the picks of a destination do not depend on the others of the hop."""
 
     fanout: int
     replace: bool = False
@@ -62,6 +65,8 @@ class LaborRule:
         the expected number.
     """
 
+    per_destination: ClassVar[bool] = True
+
     fanout: int
     exact: bool = True
 
@@ -90,6 +95,8 @@ class LaborImportanceRule:
     importance : int or "*"
         Rounds, at least 1, or "*": until a round lowers the expected number of sources by no more than 0.01 %.
     """
+
+    per_destination: ClassVar[bool] = False
 
     fanout: int
     importance: int | Literal["*"] = "*"
@@ -129,6 +136,8 @@ class LadiesRule:
         False: exactly `size`, one after the other by score, without replacement. True: each on its own with probability
         min(1, c * q_t), so that `size` is the expected number.
     """
+
+    per_destination: ClassVar[bool] = False
 
     size: int
     poisson: bool = False

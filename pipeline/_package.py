@@ -17,6 +17,7 @@ from headrace.ops.errors import (
     InputError,
     ItemsError,
     LoaderError,
+    PeerError,
     PlanError,
     StateError,
 )
@@ -25,6 +26,7 @@ from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
 from headrace.pipeline.features import FeatureSource, FeatureStore
 from headrace.pipeline.graph import Graph
+from headrace.pipeline.local_comm import LocalGroup
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import MacroStage, MapStage, RunSettings, SourceStage, Stage, verb, verbs
@@ -55,6 +57,7 @@ __all__ = [
     "LadiesRule",
     "Loader",
     "LoaderError",
+    "LocalGroup",
     "Machine",
     "MacroStage",
     "MapStage",
@@ -62,6 +65,7 @@ __all__ = [
     "NeighborRule",
     "NodeSource",
     "Partition",
+    "PeerError",
     "PlanError",
     "RunSettings",
     "SourceStage",

@@ -17,6 +17,7 @@ from headrace.pipeline import interop
 from headrace.pipeline.arrays import describe
 from headrace.pipeline.block import Block
 from headrace.pipeline.digest import exact_digest
+from headrace.pipeline.exchange import Exchange
 
 
 def _no_ids() -> Tensor:
@@ -59,6 +60,9 @@ class MiniBatch:
         Unique seeds, then the nodes first reached by each hop, from the seeds outward.
     num_sampled_edges: num_hops counts
         Edges that each hop sampled, from the seeds outward.
+    exchanges: num_layers + 1 exchanges
+        Where rows of the layers go when ranks make the batch together (``.loader(cooperative=True)``), input side first
+        and the one to the seeds last; see `exchange`. Empty otherwise.
     epoch, index
         Which batch this is.
     num_global_seeds
@@ -76,6 +80,7 @@ class MiniBatch:
     hop: Hop | None = None
     num_sampled_nodes: tuple[int, ...] = ()
     num_sampled_edges: tuple[int, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
     epoch: int = 0
     index: int = 0
     num_global_seeds: int = 0
@@ -83,7 +88,7 @@ class MiniBatch:
     def __post_init__(self) -> None:
         object.__setattr__(self, "node", MappingProxyType(dict(self.node)))
         object.__setattr__(self, "edge", MappingProxyType({name: tuple(self.edge[name]) for name in self.edge}))
-        for name in ("blocks", "num_sampled_nodes", "num_sampled_edges"):
+        for name in ("blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def replace(self, **changes: Any) -> MiniBatch:
@@ -129,6 +134,41 @@ class MiniBatch:
         if len(ids) < len(self.blocks):
             raise InputError("MiniBatch.e_id: expected blocks with edge ids, got blocks sampled without them")
         return torch.cat(ids) if ids else _no_ids()
+
+    def exchange(self, layer: int, rows: Tensor) -> Tensor:
+        """Send rows of a layer from the ranks that own its vertices to those that need them; gradients flow back.
+
+        In a model: ``h`` before layer i is ``batch.exchange(i, h)``, but for the first layer, whose input `x` was
+        exchanged by the loader. The output of the last layer, ``batch.exchange(num_layers, h)``, has a row for each
+        unique seed of this rank. Every rank calls it for the same layers in the same order. Where ranks do not make
+        batches together it returns `rows` as they are, so a model needs no two versions.
+
+        Parameters
+        ----------
+        layer
+            From 0, the input of ``blocks[0]``, to the number of layers, the seeds.
+        rows: [num_owned, ...]
+            A row for each vertex of the layer that this rank owns: the output of the layer before.
+
+        Returns
+        -------
+        Tensor
+            [num_wanted, ...], a row for each source of ``blocks[layer]``, or for each unique seed.
+
+        Raises
+        ------
+        InputError
+            For a layer that does not exist, or another number of rows.
+        PeerError
+            If another rank failed or was lost.
+        """
+        if not self.exchanges:
+            return rows
+        if not 0 <= layer < len(self.exchanges):
+            raise InputError(
+                f"MiniBatch.exchange: the layers of this batch are 0 to {len(self.exchanges) - 1}, got {layer!r}"
+            )
+        return self.exchanges[layer].deliver(rows)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> MiniBatch:
         """Return the batch with every tensor on `device`."""
@@ -193,6 +233,7 @@ class MiniBatch:
             "num_sampled_nodes": self.num_sampled_nodes,
             "num_sampled_edges": self.num_sampled_edges,
             "block_sizes": tuple(size for block in self.blocks for size in (block.num_src, block.num_dst)),
+            "exchanges": tuple(count for one in self.exchanges for count in (*one.send_counts, *one.receive_counts)),
             "position": (self.epoch, self.index, self.num_global_seeds),
         }
         integers = [(name, torch.tensor(values, dtype=torch.int64)) for name, values in counts.items()]
@@ -213,6 +254,9 @@ class MiniBatch:
                 tensor = getattr(block, name)
                 if tensor is not None:
                     yield f"blocks/{layer}/{name}", tensor
+        for layer, exchange in enumerate(self.exchanges):
+            for name in ("owned", "wanted", "send_rows", "receive_rows"):
+                yield f"exchanges/{layer}/{name}", getattr(exchange, name)
 
     def _map(self, of_tensor: Callable[[Tensor], Tensor], of_block: Callable[[Block], Block]) -> MiniBatch:
         return self.replace(
@@ -224,6 +268,7 @@ class MiniBatch:
             node={name: of_tensor(tensor) for name, tensor in self.node.items()},
             edge={name: tuple(map(of_tensor, tensors)) for name, tensors in self.edge.items()},
             blocks=tuple(map(of_block, self.blocks)),
+            exchanges=tuple(exchange.map(of_tensor) for exchange in self.exchanges),
         )
 
     def __reduce__(self) -> tuple[Callable[..., MiniBatch], tuple[Any, ...]]:
@@ -240,4 +285,5 @@ class MiniBatch:
         lines += [f"  node[{name!r}]={describe(tensor)}" for name, tensor in self.node.items()]
         lines += [f"  edge[{name!r}]={', '.join(map(describe, tensors))}" for name, tensors in self.edge.items()]
         lines += [f"  blocks[{layer}]={block!r}" for layer, block in enumerate(self.blocks)]
+        lines += [f"  exchanges[{layer}]={exchange!r}" for layer, exchange in enumerate(self.exchanges)]
         return ",\n".join(lines) + ")"

@@ -1,11 +1,239 @@
-"""The one module that imports torch.distributed."""
+"""Communication between ranks; the one module that imports torch.distributed.
+
+A :class:`Comm` carries collectives: every rank calls the same ones in the same order. Threads of a rank that
+communicate at the same time do so on channels of their own (:meth:`Comm.channel`). `headrace.pipeline.local_comm` has
+the in-process twin, so that many ranks can be run in one process.
+"""
 
 from __future__ import annotations
 
-import torch.distributed
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
 
-from headrace.ops.errors import PlanError
+import torch
+import torch.distributed
+from torch import Tensor
+
+from headrace.ops.errors import PeerError, PlanError
 from headrace.pipeline.arrays import whole_number
+
+#: Seconds after which a rank that does not come to a collective is given up. A step of training lies in between.
+TIMEOUT = 600.0
+
+#: Seconds between two looks at whether another rank has failed.
+LOOK = 0.2
+
+#: Seconds in which the reason for a lost connection may still arrive.
+GRACE = 2.0
+
+
+class Comm(ABC):
+    """One rank's end of a channel to all ranks.
+
+    Parameters
+    ----------
+    rank, world_size
+        This rank, and how many there are.
+
+    Attributes
+    ----------
+    num_collectives
+        Collectives called so far on this channel.
+    """
+
+    def __init__(self, rank: int, world_size: int) -> None:
+        self.rank = rank
+        self.world_size = world_size
+        self.num_collectives = 0
+
+    def all_to_all(self, rows: Tensor, send_counts: Sequence[int], receive_counts: Sequence[int]) -> Tensor:
+        """Send the first ``send_counts[0]`` rows to rank 0, the next ``send_counts[1]`` to rank 1, and so on.
+
+        Parameters
+        ----------
+        rows: [sum(send_counts), ...]
+            Of any dtype.
+        send_counts, receive_counts
+            Rows to send to, and to receive from, each rank.
+
+        Returns
+        -------
+        Tensor
+            [sum(receive_counts), ...], the rows from rank 0, then those from rank 1, and so on.
+
+        Raises
+        ------
+        PeerError
+            If another rank failed, was lost, or does not come.
+        """
+        self.num_collectives += 1
+        received = torch.empty((sum(receive_counts), *rows.shape[1:]), dtype=rows.dtype, device=rows.device)
+        self._all_to_all(_as_bytes(rows), _as_bytes(received), list(send_counts), list(receive_counts))
+        return received
+
+    def all_to_all_counts(self, counts: Sequence[int]) -> list[int]:
+        """Send ``counts[r]`` to rank r; return what came from each rank."""
+        ones = [1] * self.world_size
+        received: list[int] = self.all_to_all(torch.tensor(counts, dtype=torch.int64), ones, ones).tolist()
+        return received
+
+    def all_gather(self, value: int) -> list[int]:
+        """Return the value of every rank."""
+        return self.all_to_all_counts([value] * self.world_size)
+
+    def all_reduce_sum(self, values: Tensor) -> Tensor:
+        """Return the sum of all ranks' tensors of one shape; the same bits on every rank."""
+        self.num_collectives += 1
+        return self._all_reduce_sum(values)
+
+    @abstractmethod
+    def channel(self) -> Comm:
+        """Return a further channel between the same ranks. All ranks make their channels in the same order."""
+
+    @abstractmethod
+    def fail(self, reason: str) -> None:
+        """Tell the other ranks that this one cannot go on; their collectives raise `PeerError` with the reason."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let a thread that waits in a collective of this channel give up."""
+
+    @abstractmethod
+    def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
+        """Fill `received`; both are contiguous uint8[rows, bytes of a row]."""
+
+    @abstractmethod
+    def _all_reduce_sum(self, values: Tensor) -> Tensor:
+        """Return the sum over ranks."""
+
+
+class DistributedComm(Comm):
+    """A channel of torch.distributed (gloo or NCCL), with a process group of its own.
+
+    Waiting ranks look at the job's store, where a rank that fails leaves its reason.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(torch.distributed.get_rank(), torch.distributed.get_world_size())
+        self._group = torch.distributed.new_group()
+        # The store by which the ranks met; no public function returns it.
+        self._store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001
+        self._closed = False
+        on_gpu = torch.distributed.get_backend(self._group) == "nccl"
+        self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+
+    def channel(self) -> Comm:
+        """Return a further channel, with a process group of its own."""
+        return DistributedComm()
+
+    def fail(self, reason: str) -> None:
+        """Leave the reason in the job's store."""
+        try:
+            if not self._store.check([_FAILED]):
+                self._store.set(_FAILED, json.dumps({"rank": self.rank, "reason": reason}))
+        except RuntimeError:
+            pass  # the rank that keeps the store is gone: the others find out the same way
+
+    def close(self) -> None:
+        """Let a thread that waits give up."""
+        self._closed = True
+
+    def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
+        target = received.to(self._device)
+        self._run(
+            torch.distributed.all_to_all_single,
+            target,
+            sent.to(self._device),
+            output_split_sizes=receive_counts,
+            input_split_sizes=send_counts,
+        )
+        if target is not received:
+            received.copy_(target)
+
+    def _all_reduce_sum(self, values: Tensor) -> Tensor:
+        summed = values.detach().to(self._device, copy=True).contiguous()
+        self._run(torch.distributed.all_reduce, summed)
+        return summed.to(values.device)
+
+    def _run(self, collective: Any, *tensors: Tensor, **options: Any) -> None:
+        """Call a collective and wait for it, or for the failure of another rank."""
+        began = time.monotonic()
+        try:
+            work = collective(*tensors, group=self._group, async_op=True, **options)
+            while not self._is_done(work):
+                self._look_for_failure()
+                self._give_up_after(began)
+        except PeerError:
+            raise
+        except RuntimeError as error:
+            # The connection broke. The rank that broke it may have left word.
+            while time.monotonic() - began < GRACE:
+                self._look_for_failure()
+                time.sleep(LOOK)
+            raise PeerError(f"rank {self.rank} lost the connection to another rank: {error}") from error
+
+    def _is_done(self, work: Any) -> bool:
+        """Wait a moment for a collective; raise what it raised."""
+        try:
+            work.wait(timedelta(seconds=LOOK))
+        except RuntimeError:
+            if not work.is_completed():
+                return False
+            work.wait()  # either it has completed meanwhile, or this raises its error
+        return True
+
+    def _give_up_after(self, began: float) -> None:
+        if self._closed:
+            raise PeerError("this channel was closed while it waited for other ranks")
+        if time.monotonic() - began > TIMEOUT:
+            raise PeerError(
+                f"rank {self.rank} waited {TIMEOUT:.0f} seconds in a collective to which not all other ranks came: do "
+                "all ranks run the same plan, and leave their loops at the same batch?"
+            )
+
+    def _look_for_failure(self) -> None:
+        try:
+            failed = self._store.check([_FAILED])
+        except RuntimeError as error:
+            raise PeerError("the rank that keeps the job's store is gone") from error
+        if failed:
+            report = json.loads(self._store.get(_FAILED))
+            if report["rank"] != self.rank:
+                raise PeerError(f"rank {report['rank']} failed:\n{report['reason']}")
+
+
+_FAILED = "headrace/failed"
+
+_models: tuple[Any, DistributedComm] | None = None
+
+
+def is_distributed() -> bool:
+    """Return whether torch.distributed is initialised."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def world_comm() -> Comm:
+    """Return the channel on which models exchange rows, made at the first call in each process group.
+
+    Raises
+    ------
+    PlanError
+        If torch.distributed is not initialised.
+    """
+    global _models  # noqa: PLW0603 - one per process group, however many loaders there are
+    if not is_distributed():
+        raise PlanError(
+            "cooperative loading needs torch.distributed: call torch.distributed.init_process_group (torchrun sets "
+            "what it needs) before .loader(cooperative=True)"
+        )
+    job = torch.distributed.group.WORLD
+    if _models is None or _models[0] is not job:
+        _models = (job, DistributedComm())
+    return _models[1]
 
 
 def place_of_process(rank: int | None, world_size: int | None) -> tuple[int, int]:
@@ -19,8 +247,14 @@ def place_of_process(rank: int | None, world_size: int | None) -> tuple[int, int
     if (rank is None) != (world_size is None):
         raise PlanError(f"give rank and world_size together; rank={rank}, world_size={world_size} came")
     if rank is None or world_size is None:
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
+        if is_distributed():
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
         return 0, 1
     world_size = whole_number(world_size, "world_size", 1, PlanError)
     return whole_number(rank, "rank", 0, PlanError, world_size - 1), world_size
+
+
+def _as_bytes(rows: Tensor) -> Tensor:
+    """View rows as uint8[rows, bytes of a row], whatever their dtype; a copy if they are not contiguous."""
+    width = rows[:1].numel() * rows.element_size() if len(rows) else 0
+    return rows.detach().contiguous().reshape(-1).view(torch.uint8).view(len(rows), width)

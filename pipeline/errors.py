@@ -7,6 +7,7 @@ from headrace.ops.errors import (
     InputError,
     ItemsError,
     LoaderError,
+    PeerError,
     PlanError,
     StateError,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "InputError",
     "ItemsError",
     "LoaderError",
+    "PeerError",
     "PlanError",
     "StateError",
 ]

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from traceback import format_exception
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +15,19 @@ from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.checkpoint import LAST_EPOCH, check_state, make_state
-from headrace.pipeline.comm import place_of_process
+from headrace.pipeline.comm import Comm, place_of_process, world_comm
 from headrace.pipeline.errors import LoaderError
 from headrace.pipeline.iteration import Iteration, Position
 from headrace.pipeline.lower import lower
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.nodes import Work, close_node
-from headrace.pipeline.plan import fingerprint, source_of
+from headrace.pipeline.partition import Partition
+from headrace.pipeline.plan import fingerprint, source_of, stages_of
 from headrace.pipeline.rewriting import rewrite
 from headrace.pipeline.stage import RunSettings, Stage
 from headrace.pipeline.stats import Stats
 from headrace.pipeline.trace import Trace
-from headrace.pipeline.verify import check_data
+from headrace.pipeline.verify import check_data, check_same_plan
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -52,19 +54,30 @@ class Loader:
         num_threads: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
+        comm: Comm | None = None,
+        partition: Partition | None = None,
         progress: bool = False,
         passes: Mapping[str, bool] | None = None,
     ) -> None:
+        if comm is not None and rank is None and world_size is None:
+            rank, world_size = comm.rank, comm.world_size
         if machine is not None and rank is None and world_size is None and machine.world_size > 1:
             rank, world_size = machine.rank, machine.world_size
         rank, world_size = place_of_process(rank, world_size)
         machine = replace(Machine.detect() if machine is None else machine, rank=rank, world_size=world_size)
+        if partition is not None:
+            machine = replace(machine, partition=partition)
         self._rewriting = rewrite(plan, machine, passes)
         check_data(self._rewriting.final)
         if num_threads is None:
             num_threads = machine.cores
         num_threads = whole_number(num_threads, "num_threads", 1, LoaderError, MAX_THREADS)
         settings = RunSettings(source_of(plan).seed, num_threads, rank, world_size)
+        self._comm: Comm | None = None
+        if any(stage.collective for stage in stages_of(self._rewriting.final)):
+            self._comm = world_comm() if comm is None else comm
+            check_same_plan(self._comm, self._rewriting.final)
+            settings = replace(settings, comm=self._comm, rows_comm=self._comm)
         self._node, self._source = lower(self._rewriting.final, settings)
         self._fingerprint: dict[str, str] | None = None
         self._progress = progress
@@ -190,6 +203,8 @@ class Loader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if error is not None and self._comm is not None:
+            self._comm.fail("".join(format_exception(error)))
         self.close()
 
     def __repr__(self) -> str:

@@ -14,7 +14,8 @@ from headrace.pipeline.stages.prefetch import Prefetch
 def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSource]:
     """Return the node that yields finished work, and the source at its beginning.
 
-    Stages between two prefetches run one after the other in the same thread, so they become one node.
+    Stages between two prefetches run one after the other in the same thread, so they become one node. Those of them
+    that communicate do so on a channel of that thread.
 
     Raises
     ------
@@ -25,13 +26,18 @@ def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSour
     source = source_of(plan).source(settings)
     node: BaseNode[Work] = SourceNode(names[0], source)
     steps: list[Step] = []
+    collective = lockstep = False
     for name, stage in zip(names[1:], stages_of(plan)[1:], strict=True):
         if isinstance(stage, MapStage):
+            if stage.collective and not collective:
+                collective = lockstep = True
+                settings = settings.with_channel()
             steps.append(step_of(name, stage, settings))
         elif isinstance(stage, Prefetch):
             if stage.workers > 0:
-                node = PrefetchNode(node, tuple(steps), workers=stage.workers, depth=stage.depth)
+                node = PrefetchNode(node, tuple(steps), workers=stage.workers, depth=stage.depth, lockstep=lockstep)
                 steps = []
+                collective = False
         else:
             raise PlanError(f"{stage.verb} cannot run as it is; a pass should have expanded it")
     return MapNode(node, tuple(steps)), source

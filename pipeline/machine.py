@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
+
+from headrace.pipeline.partition import Partition
 
 
 @dataclass(frozen=True)
@@ -20,12 +22,15 @@ class Machine:
         CUDA devices it can see.
     rank, world_size
         Its place among the processes that share every batch.
+    partition
+        The rank that owns each vertex; None where that has not been decided.
     """
 
     cores: int = 1
     gpus: int = 0
     rank: int = 0
     world_size: int = 1
+    partition: Partition | None = field(default=None, repr=False)
 
     @staticmethod
     def detect() -> Machine:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.errors import PeerError
 from headrace.pipeline.stage import BatchSource, MapStage, RunSettings
 
 
@@ -61,6 +63,8 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
             raise RuntimeError(f"stage {name} raised StopIteration at {_place(work.batch)}") from error
         except Exception as error:
             _add_note(error, f"headrace: in stage {name}, {_place(work.batch)}")
+            if settings.comm is not None and not isinstance(error, PeerError):
+                settings.comm.fail("".join(traceback.format_exception(error)))
             raise
         seconds = time.perf_counter() - start
         record = StageRecord(name, start, seconds, threading.get_ident(), stage.counts(work.batch, batch))

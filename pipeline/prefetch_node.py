@@ -21,14 +21,21 @@ class PrefetchNode(BaseNode[Work]):
     runs the steps, and puts the result under its number. An error takes the place of a result and is raised where the
     result would have been returned, with the traceback of the worker. No thread polls or sleeps, and none outlives
     :meth:`close`, a ``reset`` or the node itself.
+
+    Ranks that make batches together begin the same batches: in `lockstep`, an end in the middle of an epoch lets the
+    workers make what they were given places for. As all ranks leave their loops at the same batch, this is the same
+    everywhere, and no rank waits for one that has stopped.
     """
 
-    def __init__(self, upstream: BaseNode[Work], steps: tuple[Step, ...], *, workers: int, depth: int) -> None:
+    def __init__(
+        self, upstream: BaseNode[Work], steps: tuple[Step, ...], *, workers: int, depth: int, lockstep: bool = False
+    ) -> None:
         super().__init__()
         self._upstream = upstream
         self._steps = steps
         self._workers = workers
         self._depth = depth
+        self._lockstep = lockstep
         self._run: _Run | None = None
         self._stop: weakref.finalize[Any, PrefetchNode] | None = None
         self._state: dict[str, Any] | None = None
@@ -41,7 +48,7 @@ class PrefetchNode(BaseNode[Work]):
 
     def next(self) -> Work:
         if self._run is None:
-            self._run = _Run(self._upstream, self._steps, self._workers, self._depth)
+            self._run = _Run(self._upstream, self._steps, self._workers, self._depth, lockstep=self._lockstep)
             self._stop = weakref.finalize(self, self._run.stop)
         work = self._run.take()
         self._state = work.state
@@ -74,9 +81,12 @@ class PrefetchNode(BaseNode[Work]):
 class _Run:
     """One pass over the upstream; it does not refer to the node, which can be collected while threads live."""
 
-    def __init__(self, upstream: BaseNode[Work], steps: tuple[Step, ...], workers: int, depth: int) -> None:
+    def __init__(
+        self, upstream: BaseNode[Work], steps: tuple[Step, ...], workers: int, depth: int, *, lockstep: bool
+    ) -> None:
         self._upstream = upstream
         self._steps = steps
+        self._lockstep = lockstep
         self._process = os.getpid()
         # Places to take, and _STOP behind the last one. A SimpleQueue may be put to inside a destructor, which a
         # semaphore may not: the collector can run while this very thread is inside the semaphore.
@@ -122,7 +132,8 @@ class _Run:
 
     def stop(self) -> None:
         """Tell the workers to take no further work; safe in a destructor."""
-        self._stopped = True
+        if not self._lockstep:
+            self._stopped = True
         self._places.put(_STOP)
 
     def join(self, timeout: float | None = None) -> None:
@@ -141,6 +152,7 @@ class _Run:
                 try:
                     work = next(self._upstream)
                 except BaseException as error:  # noqa: BLE001 - handed to the consumer, StopIteration included
+                    self._stopped = True
                     self.stop()
                     self._put(number, error)
                     return
@@ -148,6 +160,7 @@ class _Run:
                 for step in self._steps:
                     work = step(work)
             except BaseException as error:  # noqa: BLE001 - handed to the consumer
+                self._stopped = self._stopped or self._lockstep  # the other ranks will not come to what would follow
                 self._put(number, error)
             else:
                 self._put(number, work)

@@ -79,7 +79,7 @@ def rewrite(plan: Stage, machine: Machine, switches: Mapping[str, bool] | None =
     records = []
     current = plan
     for one in PASSES:
-        enabled = switches.get(one.name, True)
+        enabled = switches.get(one.name, one.on)
         before, fired = current, tuple[str, ...]()
         if enabled:
             current, fired = one.apply(before, machine)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -27,8 +27,10 @@ from headrace.ops.errors import PlanError
 
 if TYPE_CHECKING:
     from headrace.pipeline.batch import MiniBatch
+    from headrace.pipeline.comm import Comm
     from headrace.pipeline.loader import Loader
     from headrace.pipeline.machine import Machine
+    from headrace.pipeline.partition import Partition
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -52,12 +54,35 @@ class RunSettings:
         Threads that one call of a kernel may use.
     rank, world_size
         Place of this process among those that share every batch.
+    comm
+        The channel of the thread that runs the stage, when ranks make batches together.
+    rows_comm
+        The channel on which the model exchanges rows then.
     """
 
     seed: int = 0
     num_threads: int = 1
     rank: int = 0
     world_size: int = 1
+    comm: Comm | None = None
+    rows_comm: Comm | None = None
+
+    def with_channel(self) -> RunSettings:
+        """Return the settings for a further thread, which communicates on a channel of its own."""
+        comm, _ = self.channels()
+        return replace(self, comm=comm.channel())
+
+    def channels(self) -> tuple[Comm, Comm]:
+        """Return the two channels.
+
+        Raises
+        ------
+        PlanError
+            If there are none: stages that communicate were chained, but the loader is not a cooperative one.
+        """
+        if self.comm is None or self.rows_comm is None:
+            raise PlanError("exchanges between ranks need .loader(cooperative=True), which inserts them by itself")
+        return self.comm, self.rows_comm
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -80,6 +105,14 @@ class Stage(ABC):
 
     on_host: ClassVar[bool] = False
     """Whether the stage works in CPU memory, so that no copy to a device may stand before it."""
+
+    collective: ClassVar[bool] = False
+    """Whether the stage communicates, so that every rank must run it for the same batches in the same order."""
+
+    @property
+    def cooperates(self) -> bool:
+        """Whether ranks that each run the stage on vertices of their own find together what one rank would find."""
+        return True
 
     @property
     def reads(self) -> frozenset[str]:
@@ -130,6 +163,8 @@ class Stage(ABC):
         num_threads: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
+        comm: Comm | None = None,
+        partition: Partition | None = None,
         progress: bool = False,
         **passes: bool,
     ) -> Loader:
@@ -144,10 +179,16 @@ class Stage(ABC):
         rank, world_size
             Place among the processes that share every batch; by default from torch.distributed when it is initialised,
             otherwise 0 of 1.
+        comm
+            What carries the exchanges of ``cooperative=True``; by default a process group of torch.distributed. An
+            `hr.LocalGroup` has one for each thread that plays a rank.
+        partition
+            The owner of each vertex for ``cooperative=True``; by default `hr.Partition.hash`.
         progress
             Show a progress bar for each epoch.
         **passes
-            One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``.
+            One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on but
+            ``cooperative``, by which the ranks make each batch together: no vertex is sampled or fetched twice.
 
         Raises
         ------
@@ -164,6 +205,8 @@ class Stage(ABC):
             num_threads=num_threads,
             rank=rank,
             world_size=world_size,
+            comm=comm,
+            partition=partition,
             progress=progress,
             passes=passes,
         )

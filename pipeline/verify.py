@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+
+from headrace.pipeline.comm import Comm
 from headrace.pipeline.errors import PlanError
 from headrace.pipeline.plan import render, stages_of
 from headrace.pipeline.stage import MacroStage, SourceStage, Stage
 from headrace.pipeline.stages.compact import Compact
 from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.exchange_rows import ExchangeRows
+from headrace.pipeline.stages.fused import SampleFused
 from headrace.pipeline.stages.hop import HopStage
 from headrace.pipeline.stages.sampler import Sampler
 
@@ -52,7 +57,7 @@ def _problem(stage: Stage, before: tuple[Stage, ...], written: set[str], *, expa
     if stage.reads - written:
         return f"it reads {', '.join(sorted(stage.reads - written))}, which no stage before it writes"
     hops = _hops_before(before)
-    if isinstance(stage, Sampler) and hops > 0:
+    if isinstance(stage, Sampler) and hops != (stage.first_layer if isinstance(stage, SampleFused) else 0):
         return "a plan has one sampler: give that one more hops instead"
     # Features are rows of the nodes, edges and seeds that the batch had when they were read.
     fetched = written - before[0].writes if before else set()
@@ -61,7 +66,7 @@ def _problem(stage: Stage, before: tuple[Stage, ...], written: set[str], *, expa
         ("blocks", "edge", "edge features"),
         ("seeds", "y", "labels"),
     ):
-        if changed in stage.writes and feature in fetched:
+        if changed in stage.writes and feature in fetched and not isinstance(stage, ExchangeRows):
             return f"it changes {changed}, for which {what} were fetched before: fetch them behind"
     if stage.on_host and any(isinstance(one, CopyTo) and one.leaves_host for one in before):
         return "it works in CPU memory, but the batch was copied to a device before: copy it behind this stage"
@@ -86,6 +91,25 @@ def check_data(plan: Stage) -> None:
     for position, stage in enumerate(stages):
         if position > 0:
             stage.check(stages[:position])
+
+
+def check_same_plan(comm: Comm, plan: Stage) -> None:
+    """Check that all ranks run one plan, without which they would wait for each other forever.
+
+    Raises
+    ------
+    PlanError
+        If they do not.
+    """
+    text = render(plan)
+    digest = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big")
+    others = comm.all_gather(digest)
+    differing = [rank for rank, other in enumerate(others) if other != digest]
+    if differing:
+        raise PlanError(
+            f"the plan of rank {comm.rank} is not that of ranks {differing}: give all ranks the same stages, passes "
+            f"and partition (and machines with as many cores, or machine=). Rank {comm.rank} has\n{text}"
+        )
 
 
 def _hops_before(stages: tuple[Stage, ...]) -> int:

@@ -6,6 +6,7 @@ its own and give it a position below with the reason for it.
 
 from __future__ import annotations
 
+from headrace.pipeline.passes.cooperative import COOPERATIVE
 from headrace.pipeline.passes.expand_macros import EXPAND_MACROS
 from headrace.pipeline.passes.fuse_sampling import FUSE_SAMPLING
 from headrace.pipeline.passes.prefetch import PREFETCH
@@ -13,8 +14,9 @@ from headrace.pipeline.passes.rewrite import Pass, Promise, Rule
 
 PASSES: tuple[Pass, ...] = (
     EXPAND_MACROS,  # first: every other pass is written against hops and compactions, not against samplers
+    COOPERATIVE,  # before fusion, which must not reach across an exchange
     FUSE_SAMPLING,  # before prefetch, so that whole fused stages are handed to a worker
     PREFETCH,  # last: it has to stand behind everything that others insert
 )
 
-__all__ = ["EXPAND_MACROS", "FUSE_SAMPLING", "PASSES", "PREFETCH", "Pass", "Promise", "Rule"]
+__all__ = ["COOPERATIVE", "EXPAND_MACROS", "FUSE_SAMPLING", "PASSES", "PREFETCH", "Pass", "Promise", "Rule"]

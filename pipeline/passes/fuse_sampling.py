@@ -14,12 +14,15 @@ from headrace.pipeline.stages.hop import SampleHop
 def _fuse_hop(window: Window, machine: Machine) -> Window | None:
     del machine
     hop, compact = window
-    if not (isinstance(hop, SampleHop) and isinstance(compact, Compact) and hop.layer == 0 and _agree(hop, compact)):
+    if not (isinstance(hop, SampleHop) and isinstance(compact, Compact) and _agree(hop, compact)):
+        return None
+    if hop.layer > 0 and hop.expand == "new":  # its frontier is what the hops before it have reached
         return None
     fused = SampleFused(
         hop.graph,
         (hop.rule,),
         key_layers=(hop.key_layer,),
+        first_layer=hop.layer,
         weight=hop.weight,
         expand=hop.expand,
         edge_ids=hop.edge_ids,
@@ -32,7 +35,7 @@ def _extend_fused(window: Window, machine: Machine) -> Window | None:
     fused, hop, compact = window
     if not (isinstance(fused, SampleFused) and isinstance(hop, SampleHop) and isinstance(compact, Compact)):
         return None
-    follows = hop.layer == len(fused.rules) and hop.weight == fused.weight
+    follows = hop.layer == fused.first_layer + len(fused.rules) and hop.weight == fused.weight
     if not (follows and _agree(hop, compact) and _agree(fused, compact)):
         return None
     rules, key_layers = (*fused.rules, hop.rule), (*fused.key_layers, hop.key_layer)
@@ -47,7 +50,8 @@ FUSE_SAMPLING = Pass(
     "fuse_sampling",
     Promise.SAME_BATCHES,
     rules=(
-        Rule("sample_hop, compact -> sample_fused", (SampleHop, Compact), _fuse_hop),
+        # Extending comes first: a hop begins a fused stage of its own only where there is none before it.
         Rule("sample_fused, sample_hop, compact -> sample_fused", (SampleFused, SampleHop, Compact), _extend_fused),
+        Rule("sample_hop, compact -> sample_fused", (SampleHop, Compact), _fuse_hop),
     ),
 )

@@ -61,12 +61,15 @@ class Pass:
         Tried in order, wherever they match, until none applies.
     optional
         Whether the plan can run without it.
+    on
+        Whether it runs where nothing is said.
     """
 
     name: str
     promise: Promise
     rules: tuple[Rule, ...]
     optional: bool = True
+    on: bool = True
 
     def apply(self, plan: Stage, machine: Machine) -> tuple[Stage, tuple[str, ...]]:
         """Return the rewritten plan and the names of the rules that fired, in order.

@@ -30,12 +30,15 @@ class SampleFused(Sampler, MapStage):
         One rule per hop, the hop next to the seeds first.
     key_layers
         The layer that keys the randomness of each hop.
+    first_layer
+        Which hop the first of these is; blocks of the hops before it are there then.
     weight, expand, edge_ids
         As for :class:`~headrace.pipeline.stages.hop.SampleHop`.
     """
 
     rules: tuple[Rule, ...]
     key_layers: tuple[int, ...] = field(kw_only=True)
+    first_layer: int = field(default=0, kw_only=True)
     weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
@@ -48,6 +51,10 @@ class SampleFused(Sampler, MapStage):
     @property
     def num_hops(self) -> int:
         return len(self.rules)
+
+    @property
+    def cooperates(self) -> bool:
+        return self.expand == "all" and self.num_hops == 1 and self.rules[0].per_destination
 
     def runner(self, settings: RunSettings) -> Runner:
         sampler = self.graph.block_sampler(self.weight)
@@ -74,9 +81,9 @@ class SampleFused(Sampler, MapStage):
             )
             return batch.replace(
                 n_id=sampled.n_id,
-                blocks=blocks,
-                num_sampled_nodes=tuple(sampled.num_sampled_nodes),
-                num_sampled_edges=tuple(sampled.num_sampled_edges),
+                blocks=(*blocks, *batch.blocks),
+                num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),
+                num_sampled_edges=(*batch.num_sampled_edges, *sampled.num_sampled_edges),
             )
 
         return run

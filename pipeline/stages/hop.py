@@ -60,6 +60,11 @@ class HopStage(MapStage):
     def writes(self) -> frozenset[str]:
         return frozenset({"hop"})
 
+    @property
+    def cooperates(self) -> bool:
+        # What is new to one rank may have been reached by another.
+        return self.expand == "all"
+
     def check(self, upstream: tuple[Stage, ...]) -> None:
         check_items_fit(self, self.graph, upstream)
 
@@ -88,6 +93,10 @@ class SampleHop(HopStage):
     rule: Rule
     key_layer: int = field(kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+
+    @property
+    def cooperates(self) -> bool:
+        return super().cooperates and self.rule.per_destination
 
     def runner(self, settings: RunSettings) -> Runner:
         weights = None if self.weight is None else self.graph.edge_weights(self.weight)

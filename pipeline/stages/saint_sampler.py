@@ -91,6 +91,10 @@ class SaintSampler(Sampler, MapStage):
         fields = {"seeds", "seed_index", "item_index", "n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"}
         return frozenset(fields | ({"node"} if self.norms else set()))
 
+    @property
+    def cooperates(self) -> bool:
+        return False
+
     def check(self, upstream: tuple[Stage, ...]) -> None:
         source = upstream[0]
         if isinstance(source, ItemSampler) and source.items.labels is not None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.pipeline.exchange import Exchange
 
 
 def batch(**changes):
@@ -77,6 +78,19 @@ def test_to_moves_every_tensor():
     assert (moved.epoch, moved.index, moved.num_global_seeds) == (1, 4, 1)
 
 
+def exchange(**changes):
+    values = {
+        "owned": torch.tensor([3, 4]),
+        "wanted": torch.tensor([4, 3]),
+        "send_rows": torch.tensor([1, 0]),
+        "send_counts": (2, 0),
+        "receive_rows": torch.tensor([0, 1]),
+        "receive_counts": (2, 0),
+        "comm": hr.LocalGroup(2).comms[0],
+    }
+    return Exchange(**{**values, **changes})
+
+
 def variations():
     yield "nothing", batch()
     for name in ("seeds", "seed_index", "item_index", "y", "n_id"):
@@ -95,6 +109,11 @@ def variations():
     for name in ("indptr", "indices", "edge_ids"):
         yield f"block {name}", batch(blocks=[dataclasses.replace(outer, **{name: getattr(outer, name) + 1}), inner])
     yield "block weight", batch(blocks=[dataclasses.replace(outer, weight=torch.ones(2)), inner])
+    yield "exchange", batch(exchanges=[exchange()])
+    for name in ("owned", "wanted", "send_rows", "receive_rows"):
+        yield f"exchange {name}", batch(exchanges=[exchange(**{name: getattr(exchange(), name) + 1})])
+    for name in ("send_counts", "receive_counts"):
+        yield f"exchange {name}", batch(exchanges=[exchange(**{name: (1, 1)})])
     yield "block num_src", batch(blocks=[dataclasses.replace(outer, num_src=9), inner])
 
 
@@ -106,7 +125,7 @@ def test_digest_sees_every_field():
     # A field that this test does not know yet fails here: vary it above. Hops never leave a plan.
     assert {field.name for field in dataclasses.fields(hr.MiniBatch)} == {
         *("seeds", "seed_index", "item_index", "y", "n_id", "node", "edge", "blocks", "hop"),
-        *("num_sampled_nodes", "num_sampled_edges", "epoch", "index", "num_global_seeds"),
+        *("num_sampled_nodes", "num_sampled_edges", "exchanges", "epoch", "index", "num_global_seeds"),
     }
     assert batch().digest() == batch().digest()
 

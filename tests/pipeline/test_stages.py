@@ -137,6 +137,8 @@ def test_the_verbs():
     assert hr.verbs() == (
         "compact",
         "copy_to",
+        "exchange_ids",
+        "exchange_rows",
         "fetch_feature",
         "prefetch",
         "sample_fused",

@@ -10,7 +10,7 @@ from headrace.pipeline.plan import stages_of
 from headrace.pipeline.rewriting import rewrite
 from headrace.pipeline.stages import Compact, SampleFused, SampleHop
 
-from plans import PLANS, graph, items
+from plans import PLANS, graph, items, unchanged
 
 SAMPLERS = [
     "neighbor",
@@ -51,22 +51,28 @@ def test_keeps_what_keys_the_randomness():
     assert fused.rules == (LaborRule(5), LaborRule(3), LaborRule(2))
 
 
-def test_refuses_hops_that_disagree():
+def test_does_not_fuse_across_hops_that_disagree():
     rule = NeighborRule(2)
     plan = items().sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph())
     plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1, weight="weight").compact(graph())
-    stages = final_stages(plan)
-    assert stages.count(SampleFused) == 1
-    assert stages.count(SampleHop) == 1
+    assert final_stages(plan).count(SampleFused) == 2
 
 
-def test_partly_fires_when_a_stage_stands_between():
+def test_fires_on_both_sides_of_a_stage_between():
     rule = NeighborRule(2)
-    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph()).transform(abs)
+    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph()).transform(unchanged)
     plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1).compact(graph())
-    stages = final_stages(plan)
-    assert stages.count(SampleFused) == 1
-    assert stages.count(SampleHop) == 1
+    assert final_stages(plan).count(SampleFused) == 2
+    fused, apart = plan.loader(), plan.loader(fuse_sampling=False)
+    assert [batch.digest() for batch in fused] == [batch.digest() for batch in apart]
+
+
+def test_keeps_a_later_hop_that_expands_only_what_is_new():
+    rule = NeighborRule(2)
+    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0, expand="new").compact(graph(), expand="new")
+    plan = plan.transform(abs)
+    plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1, expand="new").compact(graph(), expand="new")
+    assert final_stages(plan).count(SampleHop) == 1
 
 
 def test_is_switched_off():

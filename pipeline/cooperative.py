@@ -1,0 +1,155 @@
+"""Models on cooperative batches: rows of a layer reach every rank that needs them, and gradients are summed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.comm import Comm, is_distributed, world_comm
+
+
+class Cooperative(nn.Module):
+    """A model whose layers exchange rows between ranks; made by :func:`cooperative`."""
+
+    def __init__(self, model: nn.Module, layers: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.model = model
+        self._num_layers = len(layers)
+        self._batch: MiniBatch | None = None
+        for number, layer in enumerate(layers):
+            layer.register_forward_pre_hook(self._exchange_input(number), with_kwargs=True)
+
+    def forward(self, batch: MiniBatch, *args: Any, **kwargs: Any) -> Any:
+        """Call the model with the arguments behind the batch; return its output rows for this rank's unique seeds.
+
+        Raises
+        ------
+        InputError
+            If the batch has another number of layers than the model, or its layers were not called as expected.
+        """
+        if batch.exchanges and len(batch.blocks) != self._num_layers:
+            raise InputError(
+                f"cooperative: the batch has {len(batch.blocks)} blocks, the model {self._num_layers} layers; name the "
+                "layers that take a block each, cooperative(model, layers=[...])"
+            )
+        self._batch = batch
+        try:
+            out = self.model(*args, **kwargs)
+        finally:
+            self._batch = None
+        return batch.exchange(self._num_layers, out)
+
+    def _exchange_input(self, number: int) -> Any:
+        """Return a hook that exchanges the input rows of a layer, wherever they are among its arguments."""
+
+        def hook(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any] | None:
+            del layer
+            batch = self._batch
+            if batch is None or not batch.exchanges or number == 0:  # the loader has exchanged the first input
+                return None
+            for place, argument in enumerate(args):
+                exchanged = self._exchanged(batch, number, argument)
+                if exchanged is not None:
+                    return (*args[:place], exchanged, *args[place + 1 :]), kwargs
+            for name, argument in kwargs.items():
+                exchanged = self._exchanged(batch, number, argument)
+                if exchanged is not None:
+                    return args, {**kwargs, name: exchanged}
+            raise InputError(
+                f"cooperative: no argument of layer {number} has a row for each of the "
+                f"{len(batch.exchanges[number].owned)} vertices of this rank; expected h, or a pair (h, h[:num_dst])"
+            )
+
+        return hook
+
+    @staticmethod
+    def _exchanged(batch: MiniBatch, number: int, argument: Any) -> Any:
+        """Return the exchanged form of an argument that holds the layer's input rows, else None."""
+        num_owned = len(batch.exchanges[number].owned)
+        if isinstance(argument, Tensor):
+            rows = argument.is_floating_point() and argument.dim() > 1 and len(argument) == num_owned
+            return batch.exchange(number, argument) if rows else None
+        if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], Tensor):
+            # The destinations are the first vertices in both orders: their rows need no exchange.
+            source = Cooperative._exchanged(batch, number, argument[0])
+            return None if source is None else (source, argument[1])
+        return None
+
+
+def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None) -> Cooperative:
+    """Let a model that was written for the blocks of one process run on cooperative batches.
+
+    ``cooperative(model)(batch, ...)`` calls ``model(...)``. Before each layer but the first, whose input the loader has
+    exchanged, the rows of its input go to the ranks that need them, and the output of the last layer goes to the ranks
+    that drew the seeds (cooperative minibatching, arXiv 2310.12403); gradients go the other way. On a batch of a single
+    process it is the model itself.
+
+    What the model does between layers it does for the vertices that this rank owns, each of which is in one rank, so
+    operations row by row are exact. Those that look at several rows, or draw random numbers, are not: see
+    :func:`convert_batch_norm`.
+
+    Parameters
+    ----------
+    model
+        Any module. It is not copied; the layers get hooks.
+    layers
+        The modules that take one block each, in the order of ``batch.blocks``: PyG layers called as
+        ``conv((h, h[:num_dst]), edge_index)``, DGL layers called as ``conv(block, h)``, or others with an argument `h`.
+        By default those of the model's only `nn.ModuleList`.
+
+    Raises
+    ------
+    InputError
+        If no layers are named and the model has not just one `nn.ModuleList`.
+    """
+    if layers is None:
+        lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+        if len(lists) != 1:
+            raise InputError(
+                f"cooperative: the model has {len(lists)} module lists, so its layers are not obvious; name the modules "
+                "that take one block each, cooperative(model, layers=[...])"
+            )
+        layers = list(lists[0])
+    return Cooperative(model, layers)
+
+
+@torch.no_grad()
+def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | None = None) -> None:
+    """Add up the gradients of all ranks, in place; call it between ``backward()`` and the optimiser's step.
+
+    With a loss that every rank divides by ``batch.num_global_seeds`` the sum is the gradient of one process. A rank
+    whose share was empty takes part with zeros.
+
+    Parameters
+    ----------
+    parameters
+        A module or its parameters, in the same order on every rank.
+    comm
+        The channel; by default that of torch.distributed. Without it, nothing is done if torch.distributed is not
+        initialised or there is one rank.
+
+    Raises
+    ------
+    PeerError
+        If another rank failed or was lost.
+    """
+    trained = [one for one in _parameters(parameters) if one.requires_grad]
+    if comm is None:
+        comm = world_comm() if is_distributed() else None
+    if comm is None or comm.world_size == 1:
+        return
+    for dtype in dict.fromkeys(one.dtype for one in trained):
+        group = [one for one in trained if one.dtype == dtype]
+        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in group]
+        summed = comm.all_reduce_sum(torch.cat([gradient.reshape(-1) for gradient in gradients]))
+        for one, part in zip(group, summed.split([one.numel() for one in group]), strict=True):
+            one.grad = part.view_as(one)
+
+
+def _parameters(parameters: nn.Module | Iterable[nn.Parameter]) -> Iterable[nn.Parameter]:
+    return parameters.parameters() if isinstance(parameters, nn.Module) else parameters

@@ -1,0 +1,125 @@
+"""The in-process twin of torch.distributed: ranks that are threads of one process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import PeerError
+from headrace.pipeline.comm import LOOK, Comm
+
+
+class LocalGroup:
+    """Several ranks in one process, each to be run by a thread of its own.
+
+    >>> import headrace as hr
+    >>> group = hr.LocalGroup(4)
+    >>> [comm.rank for comm in group.comms]
+    [0, 1, 2, 3]
+
+    Parameters
+    ----------
+    world_size
+        Number of ranks.
+    timeout
+        Seconds after which a rank that does not come to a collective is given up.
+    """
+
+    def __init__(self, world_size: int, timeout: float = 60.0) -> None:
+        self._shared = _Shared(timeout)
+        self.comms = tuple(LocalComm(rank, world_size, self._shared, ()) for rank in range(world_size))
+
+
+@dataclass
+class _Meeting:
+    """One collective: what the ranks that came have brought, and how many have not left."""
+
+    brought: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)
+    left: int = 0
+
+
+class _Shared:
+    """What all channels of a group share."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self.changed = threading.Condition()
+        self.meetings: dict[tuple[int, ...], _Meeting] = {}
+        self.failure: tuple[int, str] | None = None
+
+
+class LocalComm(Comm):
+    """One rank's end of a channel within a process."""
+
+    def __init__(self, rank: int, world_size: int, shared: _Shared, name: tuple[int, ...]) -> None:
+        super().__init__(rank, world_size)
+        self._shared = shared
+        self._name = name
+        self._num_channels = 0
+        self._num_meetings = 0
+        self._closed = False
+
+    def channel(self) -> Comm:
+        """Return a further channel between the same ranks."""
+        self._num_channels += 1
+        return LocalComm(self.rank, self.world_size, self._shared, (*self._name, self._num_channels))
+
+    def fail(self, reason: str) -> None:
+        """Tell the other ranks why this one cannot go on."""
+        with self._shared.changed:
+            if self._shared.failure is None:
+                self._shared.failure = (self.rank, reason)
+            self._shared.changed.notify_all()
+
+    def close(self) -> None:
+        """Let a thread that waits give up."""
+        with self._shared.changed:
+            self._closed = True
+            self._shared.changed.notify_all()
+
+    def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
+        columns = self._meet(sent.clone().split(send_counts))
+        parts = [column[self.rank] for column in columns]
+        came = [len(part) for part in parts]
+        if came != receive_counts:
+            raise PeerError(f"rank {self.rank} expected {receive_counts} rows from the ranks; {came} came")
+        filled = [part for part in parts if len(part)]
+        if filled:
+            torch.cat(filled, out=received)
+
+    def _all_reduce_sum(self, values: Tensor) -> Tensor:
+        total = torch.zeros_like(values)
+        for (part,) in self._meet((values.detach().clone(),)):
+            total += part
+        return total
+
+    def _meet(self, brought: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
+        """Bring something to the next collective; return what all ranks brought."""
+        shared = self._shared
+        self._num_meetings += 1
+        place = (*self._name, -self._num_meetings)
+        deadline = time.monotonic() + shared.timeout
+        with shared.changed:
+            meeting = shared.meetings.setdefault(place, _Meeting())
+            meeting.brought[self.rank] = brought
+            shared.changed.notify_all()
+            while len(meeting.brought) < self.world_size:
+                if shared.failure is not None and shared.failure[0] != self.rank:
+                    raise PeerError(f"rank {shared.failure[0]} failed:\n{shared.failure[1]}")
+                if self._closed:
+                    raise PeerError("this channel was closed while it waited for other ranks")
+                if time.monotonic() > deadline:
+                    absent = sorted(set(range(self.world_size)) - set(meeting.brought))
+                    raise PeerError(
+                        f"rank {self.rank} waited {shared.timeout:.0f} seconds in a collective to which ranks {absent} "
+                        "did not come: do all ranks run the same plan, and leave their loops at the same batch?"
+                    )
+                shared.changed.wait(LOOK)
+            meeting.left += 1
+            if meeting.left == self.world_size:
+                del shared.meetings[place]
+            return [meeting.brought[rank] for rank in range(self.world_size)]

@@ -1,0 +1,59 @@
+"""Let the ranks make every batch together (cooperative minibatching, arXiv 2310.12403)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.pipeline.errors import PlanError
+from headrace.pipeline.machine import Machine
+from headrace.pipeline.partition import Partition
+from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.stage import Stage
+from headrace.pipeline.stages.exchange_ids import ExchangeIds
+from headrace.pipeline.stages.exchange_rows import ExchangeRows
+from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.stages.prefetch import Prefetch
+
+
+def _insert(stages: Window, machine: Machine) -> Window | None:
+    """Exchange ids behind every stage that finds vertices, and rows behind the stages that fetch them."""
+    if machine.world_size == 1 or any(isinstance(stage, ExchangeIds) for stage in stages):
+        return None
+    for stage in stages:
+        if not stage.cooperates:
+            raise PlanError(
+                f"cooperative: what {stage.verb} finds depends on the whole frontier, of which each rank has a share; "
+                "use a sampler that works vertex by vertex with expand='all', or cooperative=False"
+            )
+    finders = [i for i, stage in enumerate(stages) if "n_id" in stage.writes]
+    exchange = ExchangeIds(_partition(stages, machine))
+    rewritten: list[Stage] = []
+    delivered = False
+    for i, stage in enumerate(stages):
+        if i > finders[-1] and not delivered and not isinstance(stage, FetchFeature):
+            rewritten.append(ExchangeRows())
+            delivered = True
+        # Collectives come in the same order on every rank only if one thread makes the batches one after the other.
+        rewritten.append(replace(stage, workers=1) if isinstance(stage, Prefetch) and stage.workers > 1 else stage)
+        if i in finders:
+            rewritten.append(exchange)
+    return tuple(rewritten) if delivered else (*rewritten, ExchangeRows())
+
+
+def _partition(stages: Window, machine: Machine) -> Partition:
+    """Return the machine's partition, or one by hash for the graph of the plan."""
+    if machine.partition is not None:
+        return machine.partition
+    for stage in stages:
+        graph = getattr(stage, "graph", None)
+        if graph is not None:
+            return Partition.hash(graph.num_nodes, machine.world_size)
+    raise PlanError("cooperative: no stage of the plan samples a graph, so give partition=hr.Partition.hash(...)")
+
+
+COOPERATIVE = Pass(
+    "cooperative",
+    Promise.SAME_UNION,
+    rules=(Rule("exchange what is found, exchange what is fetched", (), _insert),),
+    on=False,
+)

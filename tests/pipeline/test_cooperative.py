@@ -1,0 +1,190 @@
+"""Cooperative batches: what the ranks hold together is the batch of one process, vertex by vertex and edge by edge."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+from ranks import cooperative_batches, run_ranks
+
+import headrace as hr
+from headrace.pipeline.plan import stages_of
+
+from plans import NUM_NODES, PLANS, graph, items, store
+
+WORLD_SIZES = [1, 2, 3, 4, 8]
+SAMPLERS = {
+    "neighbor": lambda plan: plan.sample_neighbor(graph(), [4, 3, 2]),
+    "labor": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3, 2]),
+    "weighted": lambda plan: plan.sample_neighbor(graph(), [4, 3, 2], weight="weight"),
+    "full": lambda plan: plan.sample_neighbor(graph(), [-1, -1]),
+    "replace": lambda plan: plan.sample_neighbor(graph(), [4, 3], replace=True),
+    "labor_dependent": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], layer_dependency=True, exact=False),
+    "pinsage": lambda plan: plan.sample_pinsage(graph(), 3, num_walks=5, walk_length=2, num_layers=2),
+    "in_subgraph": lambda plan: plan.sample_in_subgraph(graph()),
+}
+SEEDS = {
+    "nodes": lambda: items(batch_size=40),
+    "pairs": lambda: hr.ItemSampler(torch.arange(60).reshape(30, 2) % 37, batch_size=7, shuffle=True, seed=3),
+    "repeated": lambda: hr.ItemSampler(torch.arange(90) % 13, batch_size=20, seed=3),
+    "few": lambda: hr.ItemSampler(torch.tensor([3, 7, 5]), batch_size=2, seed=3),
+}
+
+
+@cache
+def partition(kind: str, num_parts: int) -> hr.Partition:
+    if kind == "table":  # uneven, and one part owns nothing
+        owners = torch.randint(num_parts, (NUM_NODES,), generator=torch.Generator().manual_seed(1))
+        owners[owners == num_parts - 1] = 0
+        return hr.Partition.of(owners, num_parts)
+    return getattr(hr.Partition, kind)(NUM_NODES, num_parts)
+
+
+def edges(batch: hr.MiniBatch, layer: int) -> list[tuple[int, ...]]:
+    """The edges of a block in global ids, with their ids and weights, sorted."""
+    block = batch.blocks[layer]
+    sources = batch.exchanges[layer].wanted if batch.exchanges else batch.n_id
+    src, dst = sources[block.edge_index[0]], sources[block.edge_index[1]]
+    ids = block.edge_ids if block.edge_ids is not None else torch.zeros_like(src)
+    weight = torch.ones(block.num_edges) if block.weight is None else block.weight
+    return sorted(zip(src.tolist(), dst.tolist(), ids.tolist(), weight.tolist(), strict=True))
+
+
+def assert_same_union(whole: hr.MiniBatch, shares: list[hr.MiniBatch], owners: hr.Partition) -> None:
+    """The ranks' shares hold each vertex and edge of the whole batch once, at every layer."""
+    assert torch.equal(torch.cat([share.seeds for share in shares]), whole.seeds)
+    assert torch.equal(torch.cat([share.item_index for share in shares]), whole.item_index)
+    num_layers = len(whole.blocks)
+    for layer in range(num_layers + 1):
+        num_nodes = whole.blocks[layer].num_src if layer < num_layers else whole.num_sampled_nodes[0]
+        expected = whole.n_id[:num_nodes].sort().values
+        owned = [share.exchanges[layer].owned for share in shares]
+        assert torch.equal(torch.cat(owned).sort().values, expected)
+        for rank, ids in enumerate(owned):
+            assert (owners.owner(ids) == rank).all()
+    for layer in range(num_layers):
+        together = sorted(edge for share in shares for edge in edges(share, layer))
+        assert together == edges(whole, layer)
+        for share in shares:
+            # A block leads from what the rank wants of this layer to what it owns of the next.
+            block, source, target = share.blocks[layer], share.exchanges[layer], share.exchanges[layer + 1]
+            assert (block.num_src, block.num_dst) == (len(source.wanted), len(target.owned))
+            assert torch.equal(source.wanted[: block.num_dst], target.owned)
+            assert torch.equal(source.owned[: block.num_dst], target.owned)
+    for counts in ("num_sampled_nodes", "num_sampled_edges"):
+        assert tuple(map(sum, zip(*(getattr(share, counts) for share in shares), strict=True))) == getattr(
+            whole, counts
+        )
+
+
+@pytest.mark.parametrize("kind", ["hash", "range", "table"])
+@pytest.mark.parametrize("seeds", SEEDS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_union_is_the_batch_of_one_process(sampler, seeds, kind):
+    plan = SAMPLERS[sampler](SEEDS[seeds]())
+    whole = list(plan.loader())
+    for world_size in WORLD_SIZES[1:]:
+        owners = partition(kind, world_size)
+        shares = cooperative_batches(plan, world_size, partition=owners)
+        for index, batch in enumerate(whole):
+            assert_same_union(batch, [mine[index] for mine in shares], owners)
+
+
+@pytest.mark.parametrize("switches", [{"fuse_sampling": False}, {"prefetch": False}])
+def test_other_passes_do_not_change_the_shares(switches):
+    plan = SAMPLERS["labor"](SEEDS["nodes"]()).fetch_feature(store(), node=["x"], labels="y")
+    with_them, without = (cooperative_batches(plan, 3, **options) for options in ({}, switches))
+    for mine, other in zip(with_them, without, strict=True):
+        assert [batch.digest() for batch in mine] == [batch.digest() for batch in other]
+
+
+def test_features_arrive_at_the_sources_and_labels_at_the_seeds():
+    plan = SAMPLERS["neighbor"](SEEDS["nodes"]()).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    for batches in cooperative_batches(plan, 4):
+        for batch in batches:
+            assert torch.equal(batch.x, store().node["x"].read(batch.n_id))
+            assert torch.equal(batch.n_id, batch.exchanges[0].wanted)
+            assert torch.equal(batch.y, store().node["y"].read(batch.seeds))
+            for block, rows in zip(batch.blocks, batch.edge["e"], strict=True):
+                assert torch.equal(rows, store().edge["e"].read(block.edge_ids))
+
+
+def test_each_row_is_fetched_once():
+    plan = SAMPLERS["neighbor"](SEEDS["nodes"]()).fetch_feature(store(), node=["x"])
+
+    def fetched(comm):
+        with plan.loader(cooperative=True, comm=comm) as loader:
+            for _ in loader:
+                pass
+            return loader.stats()["fetch_feature"]["rows"]
+
+    assert sum(run_ranks(3, fetched)) == sum(len(batch.n_id) for batch in plan.loader())
+
+
+def test_one_rank_communicates_nothing():
+    plan = PLANS["neighbor"]()
+    (batches,) = cooperative_batches(plan, 1)
+    assert [batch.digest() for batch in batches] == [batch.digest() for batch in plan.loader()]
+    assert not any(batch.exchanges for batch in batches)
+
+
+@pytest.mark.parametrize("fanout", [1, 5, -1])
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+def test_rounds_depend_on_the_number_of_layers_alone(fanout, num_layers):
+    plan = items(batch_size=40).sample_neighbor(graph(), [fanout] * num_layers).fetch_feature(store(), node=["x"])
+
+    def counted(comm):
+        with plan.loader(cooperative=True, comm=comm) as loader:
+            num_batches = len(list(loader))
+            rounds = sum(stage.get("rounds", 0) for stage in loader.stats().values())
+            collectives = sum(stage.get("collectives", 0) for stage in loader.stats().values())
+            return rounds / num_batches, collectives / num_batches
+
+    # Ids of the seeds and of each layer, then one round of rows; a round of ids is two collectives, counts and ids.
+    assert run_ranks(2, counted) == [(num_layers + 2, 2 * (num_layers + 1) + 1)] * 2
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [PLANS["neighbor_new"](), PLANS["ladies"](), PLANS["labor_star"](), PLANS["saint_node"]()],
+    ids=["new", "ladies", "labor_star", "saint"],
+)
+def test_what_depends_on_the_whole_frontier_is_refused(plan):
+    with pytest.raises(hr.PlanError, match="depends on the whole frontier"):
+        plan.loader(cooperative=True, comm=hr.LocalGroup(2).comms[0])
+
+
+def test_partitions_that_do_not_fit_are_refused():
+    plan, comm = PLANS["neighbor"](), hr.LocalGroup(2).comms[0]
+    with pytest.raises(hr.PlanError, match="199 vertices, the graph of sample_fused 200"):
+        plan.loader(cooperative=True, comm=comm, partition=hr.Partition.hash(199, 2))
+
+    def with_three_parts(comm):
+        with pytest.raises(hr.PlanError, match="3 parts, but there are 2 ranks"):
+            plan.loader(cooperative=True, comm=comm, partition=hr.Partition.hash(200, 3))
+
+    run_ranks(2, with_three_parts)
+
+
+def test_without_a_process_group_the_error_says_what_to_do():
+    with pytest.raises(hr.PlanError, match="init_process_group"):
+        PLANS["neighbor"]().loader(cooperative=True, rank=0, world_size=2)
+
+
+def test_ranks_with_different_plans_are_refused():
+    def load(comm):
+        with pytest.raises(hr.PlanError, match="is not that of ranks"):
+            items().sample_neighbor(graph(), [2 + comm.rank]).loader(cooperative=True, comm=comm)
+
+    run_ranks(2, load)
+
+
+def test_several_workers_become_one():
+    plan = items().sample_neighbor(graph(), [2]).prefetch(workers=4)
+
+    def workers(comm):
+        loader = plan.loader(cooperative=True, comm=comm)
+        return [stage.workers for stage in stages_of(loader._rewriting.final) if stage.verb == "prefetch"]
+
+    assert run_ranks(2, workers) == [[1], [1]]
