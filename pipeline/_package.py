@@ -36,6 +36,7 @@ from headrace.pipeline.stats import Stats
 from headrace.pipeline.type_offsets import TypeOffsets
 
 if _TYPE_CHECKING:
+    from headrace.pipeline.cooperative import cooperative, sum_gradients
     from headrace.pipeline.loader import Loader
 
 __version__ = _version("headrace")
@@ -74,6 +75,8 @@ __all__ = [
     "Stats",
     "TypeOffsets",
     "__version__",
+    "cooperative",
+    "sum_gradients",
     "verb",
     "verbs",
 ]
@@ -85,4 +88,8 @@ def __getattr__(name: str) -> object:
         from headrace.pipeline.loader import Loader
 
         return Loader
+    if name in ("cooperative", "sum_gradients"):
+        from headrace.pipeline import cooperative
+
+        return getattr(cooperative, name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")

@@ -90,8 +90,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None) -> 
     process it is the model itself.
 
     What the model does between layers it does for the vertices that this rank owns, each of which is in one rank, so
-    operations row by row are exact. Those that look at several rows, or draw random numbers, are not: see
-    :func:`convert_batch_norm`.
+    operations row by row are exact. Those that look at several rows, or draw random numbers, are not.
 
     Parameters
     ----------
@@ -111,8 +110,8 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None) -> 
         lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
         if len(lists) != 1:
             raise InputError(
-                f"cooperative: the model has {len(lists)} module lists, so its layers are not obvious; name the modules "
-                "that take one block each, cooperative(model, layers=[...])"
+                f"cooperative: the model has {len(lists)} module lists, so its layers are not obvious; name the "
+                "modules that take one block each, cooperative(model, layers=[...])"
             )
         layers = list(lists[0])
     return Cooperative(model, layers)

@@ -49,6 +49,8 @@ PUBLIC = [
     "Stats",
     "TypeOffsets",
     "__version__",
+    "cooperative",
+    "sum_gradients",
     "verb",
     "verbs",
 ]

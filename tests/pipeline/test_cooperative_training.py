@@ -1,0 +1,177 @@
+"""Cooperative training: outputs, gradients and steps are those of one process."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from ranks import run_ranks
+from torch import nn
+
+import headrace as hr
+from headrace.pipeline.comm import Comm
+
+from plans import NUM_NODES, graph, items
+
+NUM_CLASSES, WIDTH = 5, 6
+
+
+class Gcn(nn.Module):
+    """A layer of graph convolution with edge weights, called with one h."""
+
+    def __init__(self, num_in: int, num_out: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(num_in, num_out)
+
+    def forward(self, block: hr.Block, h: torch.Tensor) -> torch.Tensor:
+        sources, targets = block.edge_index
+        weight = 1.0 if block.weight is None else block.weight[:, None]
+        messages = self.linear(h)[sources] * weight
+        return messages.new_zeros(block.num_dst, messages.shape[1]).index_add(0, targets, messages)
+
+
+class Sage(nn.Module):
+    """A layer of GraphSAGE, called with the rows of sources and those of destinations."""
+
+    def __init__(self, num_in: int, num_out: int) -> None:
+        super().__init__()
+        self.own, self.neighbors = nn.Linear(num_in, num_out), nn.Linear(num_in, num_out)
+
+    def forward(self, pair: tuple[torch.Tensor, torch.Tensor], block: hr.Block) -> torch.Tensor:
+        sources, targets = block.edge_index
+        total = pair[0].new_zeros(block.num_dst, pair[0].shape[1]).index_add(0, targets, pair[0][sources])
+        return self.own(pair[1]) + self.neighbors(total / block.indptr.diff().clamp(min=1)[:, None])
+
+
+class Gat(nn.Module):
+    """A layer of attention, called with h by name."""
+
+    def __init__(self, num_in: int, num_out: int) -> None:
+        super().__init__()
+        self.linear, self.left, self.right = (nn.Linear(num_in, size) for size in (num_out, 1, 1))
+
+    def forward(self, block: hr.Block, *, h: torch.Tensor) -> torch.Tensor:
+        sources, targets = block.edge_index
+        scores = F.leaky_relu(self.left(h)[sources] + self.right(h)[targets]).exp()
+        total = scores.new_zeros(block.num_dst, 1).index_add(0, targets, scores)
+        messages = self.linear(h)[sources] * scores / total[targets]
+        return self.linear(h[: block.num_dst]) + messages.new_zeros(block.num_dst, messages.shape[1]).index_add(
+            0, targets, messages
+        )
+
+
+class Network(nn.Module):
+    def __init__(self, kind: type[nn.Module], num_layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            kind(WIDTH, NUM_CLASSES if i == num_layers - 1 else WIDTH) for i in range(num_layers)
+        )
+
+    def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
+        h = x
+        for i, (layer, block) in enumerate(zip(self.layers, blocks, strict=True)):
+            if isinstance(layer, Sage):
+                h = layer((h, h[: block.num_dst]), block)
+            elif isinstance(layer, Gat):
+                h = layer(block, h=h)
+            else:
+                h = layer(block, h)
+            if i < len(self.layers) - 1:
+                h = torch.tanh(h)
+        return h
+
+
+SAMPLERS = {
+    "neighbor": lambda plan: plan.sample_neighbor(graph(), [4, 3]),
+    "labor": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3]),
+    "weighted": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], weight="weight"),
+    "full": lambda plan: plan.sample_neighbor(graph(), [-1, -1]),
+}
+
+
+def store(dtype: torch.dtype) -> hr.FeatureStore:
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(NUM_NODES, WIDTH, generator=generator, dtype=torch.float64)
+    return hr.FeatureStore(node={"x": x.to(dtype), "y": torch.arange(NUM_NODES) % NUM_CLASSES})
+
+
+def node_plan(sampler: str, dtype: torch.dtype) -> hr.Stage:
+    return SAMPLERS[sampler](items(batch_size=40)).fetch_feature(store(dtype), node=["x"], labels="y")
+
+
+def pair_plan(sampler: str, dtype: torch.dtype) -> hr.Stage:
+    pairs = torch.arange(120).reshape(60, 2) * 7 % 101
+    labelled = hr.ItemSampler((pairs, (torch.arange(60) % 2).to(dtype)), batch_size=23, shuffle=True, seed=4)
+    return SAMPLERS[sampler](labelled).fetch_feature(store(dtype), node=["x"])
+
+
+def loss_of(batch: hr.MiniBatch, out: torch.Tensor) -> torch.Tensor:
+    if batch.seeds.dim() == 2:
+        left, right = out[batch.seed_index].unbind(1)
+        losses = F.binary_cross_entropy_with_logits((left * right).sum(1), batch.y, reduction="sum")
+    else:
+        losses = F.cross_entropy(out[batch.seed_index], batch.y, reduction="sum")
+    return losses / batch.num_global_seeds
+
+
+def train(plan: hr.Stage, model: nn.Module, num_steps: int, comm: Comm | None = None, **options: object) -> dict:
+    """Take some steps; return the seeds' outputs of the first, its gradients, and the parameters at the end."""
+    together = hr.cooperative(copy.deepcopy(model))
+    optimizer = torch.optim.Adam(together.parameters(), lr=0.01)
+    seen: dict = {}
+    with plan.loader(comm=comm, cooperative=comm is not None, **options) as loader:
+        step = 0
+        while step < num_steps:
+            for batch in loader:
+                out = together(batch, batch.x, batch.blocks)
+                optimizer.zero_grad()
+                loss_of(batch, out).backward()
+                if comm is not None:
+                    hr.sum_gradients(together, comm)
+                if step == 0:
+                    seen["out"] = dict(zip(batch.item_index.tolist(), out[batch.seed_index].detach(), strict=True))
+                    seen["gradients"] = [one.grad.clone() for one in together.parameters()]
+                optimizer.step()
+                step += 1
+                if step == num_steps:
+                    break
+    seen["parameters"] = [one.detach().clone() for one in together.parameters()]
+    return seen
+
+
+def assert_equal_training(plan: hr.Stage, model: nn.Module, world_size: int, tolerance: float, **options) -> None:
+    alone = train(plan, model, 20)
+    shares = run_ranks(world_size, lambda comm: train(plan, model, 20, comm, **options))
+    together = {index: out for share in shares for index, out in share["out"].items()}
+    assert together.keys() == alone["out"].keys()
+    for index, out in alone["out"].items():
+        torch.testing.assert_close(together[index], out, rtol=tolerance, atol=tolerance)
+    for share in shares:
+        for name in ("gradients", "parameters"):
+            slack = 1 if name == "gradients" else 100  # twenty steps of Adam let differences grow
+            for left, right in zip(share[name], alone[name], strict=True):
+                torch.testing.assert_close(left, right, rtol=slack * tolerance, atol=slack * tolerance)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("plan", [node_plan, pair_plan])
+@pytest.mark.parametrize("kind", [Gcn, Sage, Gat])
+def test_training_equals_one_process(kind, plan, world_size):
+    torch.manual_seed(0)
+    model = Network(kind, 2).double()
+    assert_equal_training(plan("neighbor", torch.float64), model, world_size, 1e-10)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("kind", ["hash", "range"])
+def test_training_equals_one_process_with_every_sampler(sampler, kind):
+    torch.manual_seed(1)
+    owners = getattr(hr.Partition, kind)(NUM_NODES, 3)
+    assert_equal_training(node_plan(sampler, torch.float64), Network(Sage, 2).double(), 3, 1e-10, partition=owners)
+
+
+def test_training_in_single_precision():
+    torch.manual_seed(2)
+    assert_equal_training(node_plan("labor", torch.float32), Network(Sage, 2), 4, 1e-5)
