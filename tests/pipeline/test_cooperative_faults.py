@@ -1,0 +1,177 @@
+"""What goes wrong on one rank reaches all of them, with its reason; what is merely slow or empty does no harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from ranks import run_ranks
+
+import headrace as hr
+from headrace.pipeline.comm import Comm
+
+from plans import graph, items, store
+
+SOON = 30.0
+
+SCRIPT = """
+import json, os, signal, sys, time, torch
+import headrace as hr
+from plans import graph, items, store
+
+rank, world_size, meeting, fault = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+
+def stage(batch):
+    if rank == 1 and batch.index == 2:
+        if fault == "stage":
+            raise ValueError("a stage of rank one is out of order")
+        if fault == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if fault == "slow":
+            time.sleep(2.0)
+    return batch
+
+plan = items().sample_neighbor(graph(), [5, 3]).transform(stage).fetch_feature(store(), node=["x"])
+seen, error, began = [], "", time.monotonic()
+try:
+    with plan.loader(cooperative=True) as loader:
+        for batch in loader:
+            seen.append(batch.digest())
+            if rank == 1 and batch.index == 2 and fault == "loop":
+                raise ValueError("the training loop of rank one is out of order")
+            if batch.index == 1 and fault == "break":
+                break
+        if fault == "break":
+            seen += [batch.digest() for batch in loader]
+except (hr.HeadraceError, ValueError) as caught:
+    error = f"{type(caught).__name__}: {caught}"
+print(json.dumps({"seen": seen, "error": error, "seconds": time.monotonic() - began}), flush=True)
+if not error:
+    torch.distributed.destroy_process_group()
+"""
+
+
+def run_processes(fault: str, folder: Path, world_size: int = 3) -> list[dict | None]:
+    """Run the script on some ranks; return what each printed, None for one that was killed."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(rank), str(world_size), str(folder / fault), fault],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for rank in range(world_size)
+    ]
+    began = time.monotonic()
+    printed = [process.communicate(timeout=120)[0] for process in processes]
+    assert time.monotonic() - began < 60
+    return [json.loads(text) if text else None for text in printed]
+
+
+def expected(world_size: int = 3) -> list[list[str]]:
+    plan = items().sample_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"])
+    return run_ranks(world_size, lambda comm: digests(plan, comm))
+
+
+def digests(plan: hr.Stage, comm: Comm) -> list[str]:
+    with plan.loader(cooperative=True, comm=comm) as loader:
+        return [batch.digest() for batch in loader]
+
+
+def test_processes_hold_what_threads_hold(tmp_path):
+    results = run_processes("none", tmp_path)
+    assert [result["error"] for result in results] == ["", "", ""]
+    assert [result["seen"] for result in results] == expected()
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("stage", "a stage of rank one is out of order"), ("loop", "the training loop of rank one is out of order")],
+)
+def test_an_error_on_one_rank_reaches_all(fault, reason, tmp_path):
+    results = run_processes(fault, tmp_path)
+    for rank, result in enumerate(results):
+        assert reason in result["error"]
+        assert result["error"].startswith("ValueError" if rank == 1 else "PeerError: rank 1 failed")
+        assert rank == 1 or "Traceback" in result["error"]
+        assert result["seconds"] < SOON
+
+
+def test_a_killed_rank_is_noticed(tmp_path):
+    first, killed, third = run_processes("kill", tmp_path)
+    assert killed is None
+    for result in (first, third):
+        assert result["error"].startswith("PeerError")
+        assert "lost the connection" in result["error"]
+        assert result["seconds"] < SOON
+
+
+def test_a_slow_rank_is_waited_for(tmp_path):
+    results = run_processes("slow", tmp_path)
+    assert [result["seen"] for result in results] == expected()
+
+
+def test_leaving_the_loop_at_the_same_batch_lets_the_next_epoch_begin(tmp_path):
+    results = run_processes("break", tmp_path)
+    for result, whole in zip(results, expected(), strict=True):
+        assert result["error"] == ""
+        assert result["seen"][:2] == whole[:2]
+        assert len(result["seen"]) == 2 + len(whole)
+
+
+def test_ranks_without_items_take_part():
+    plan = hr.ItemSampler(5, batch_size=3, seed=1).sample_neighbor(graph(), [2]).fetch_feature(store(), node=["x"])
+    shares = run_ranks(8, lambda comm: list(plan.loader(cooperative=True, comm=comm)))
+    assert {len(share) for share in shares} == {2}
+    assert sum(len(batch.seeds) for share in shares for batch in share) == 5
+
+
+def test_a_rank_that_leaves_early_is_named():
+    plan = items().sample_neighbor(graph(), [5, 3])
+
+    def work(comm: Comm) -> str:
+        with plan.loader(cooperative=True, comm=comm, prefetch=False) as loader:
+            for batch in loader:
+                if comm.rank == 1 and batch.index == 1:
+                    return ""
+        return "finished"
+
+    with pytest.raises(hr.PeerError, match=r"waited 1 seconds in a collective to which ranks \[1\] did not come"):
+        run_ranks(2, work, timeout=1.0)
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_another_number_of_ranks_continues_a_run(prefetch):
+    plan = items().sample_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"], labels="y")
+
+    def first_part(comm: Comm) -> dict:
+        with plan.loader(cooperative=True, comm=comm, prefetch=prefetch) as loader:
+            for batch in loader:
+                if batch.index == 2:
+                    break
+            return loader.state_dict()
+
+    states = run_ranks(3, first_part)
+    assert all(state == states[0] for state in states)
+
+    def rest(comm: Comm) -> list[hr.MiniBatch]:
+        with plan.loader(cooperative=True, comm=comm, prefetch=prefetch) as loader:
+            loader.load_state_dict(states[0])
+            return list(loader)
+
+    whole = list(plan.loader())[3:]
+    for world_size in (1, 2, 5):
+        shares = run_ranks(world_size, rest)
+        for batch, mine in zip(whole, zip(*shares, strict=True), strict=True):
+            assert torch.equal(torch.cat([share.seeds for share in mine]), batch.seeds)
+            edges = torch.cat([share.e_id for share in mine])
+            assert torch.equal(edges.sort().values, batch.e_id.sort().values)
