@@ -18,6 +18,7 @@ Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the no
 Renumber vertices     `compact` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
 Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients
+Find owners           `hash_owners`, `group_by_owner`, `positions_in_parts`
 Place large arrays    `use_huge_pages`
 ====================  ==============================================================================================
 
@@ -44,6 +45,7 @@ from headrace.ops.gather import gather_rows
 from headrace.ops.huge_pages import use_huge_pages
 from headrace.ops.labor import LaborImportance, labor_importance
 from headrace.ops.ladies import LadiesDraw, draw_ladies
+from headrace.ops.partition import group_by_owner, hash_owners, positions_in_parts
 from headrace.ops.rng import stream_key
 from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
 from headrace.ops.saint import (
@@ -96,11 +98,14 @@ __all__ = [
     "edge_law",
     "gather_rows",
     "gather_rows_with_grad",
+    "group_by_owner",
+    "hash_owners",
     "inclusion_probability",
     "induced_subgraph",
     "labor_importance",
     "node_law",
     "pinsage_neighbors",
+    "positions_in_parts",
     "random_walk",
     "sample_hop",
     "scatter_add_rows",

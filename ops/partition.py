@@ -1,46 +1,74 @@
-"""Owners of vertices: by hash, and where each vertex is among those of its owner."""
+"""Owners of vertices: by hash, ids in the order of their owners, and where each vertex is among those of its owner."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
-#: Odd constants of the finalizer of SplitMix64 (Steele, Lea and Flood, 2014), as signed 64-bit integers.
-_MULTIPLIERS = (-4658895280553007687, -7723592293110705685)
-_SHIFTS = (30, 27, 31)
+from headrace.ops import _native
+from headrace.ops._arrays import Array, as_count, as_numpy
 
 
-def hash_owners(ids: torch.Tensor, num_parts: int) -> torch.Tensor:
+def hash_owners(ids: Array, num_parts: int) -> torch.Tensor:
     """Return a part for each id that depends on nothing but the id and the number of parts.
+
+    The upper half of the finalizer of SplitMix64 (Steele, Lea and Flood, 2014), scaled to the number of parts.
 
     Parameters
     ----------
-    ids : torch.Tensor
+    ids : torch.Tensor or numpy.ndarray
         int64[n].
     num_parts : int
-        At least 1, below 2**31.
+        At least 1, at most 2**30.
 
     Returns
     -------
     torch.Tensor
         int32[n], in [0, num_parts).
+
+    Raises
+    ------
+    InputError
+        For another dtype, shape or number of parts.
     """
-    mixed = ids.to(torch.int64)
-    for shift, multiplier in zip(_SHIFTS, (*_MULTIPLIERS, None), strict=True):
-        # torch shifts keep the sign; the mask makes them those of unsigned integers.
-        mixed = mixed ^ ((mixed >> shift) & ((1 << (64 - shift)) - 1))
-        if multiplier is not None:
-            mixed = mixed * multiplier
-    # The upper half times the number of parts, divided by 2**32: every part gets an equal share of the hashes.
-    upper = (mixed >> 32) & 0xFFFF_FFFF
-    return ((upper * num_parts) >> 32).to(torch.int32)
+    num_parts = as_count(num_parts, "num_parts", stage="hash_owners")
+    return torch.from_numpy(_native.hash_owners(as_numpy(ids, "ids", stage="hash_owners"), num_parts))
 
 
-def positions_in_parts(owners: torch.Tensor, num_parts: int) -> torch.Tensor:
+def group_by_owner(owners: Array, num_parts: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the places of ids in the order of their owners, places with one owner in their own order.
+
+    Parameters
+    ----------
+    owners : torch.Tensor or numpy.ndarray
+        int32[n], in [0, num_parts).
+    num_parts : int
+        At least 1, at most 2**30.
+
+    Returns
+    -------
+    order : torch.Tensor
+        int64[n]: ``owners[order]`` ascend.
+    counts : torch.Tensor
+        int64[num_parts], how many each part has.
+
+    Raises
+    ------
+    InputError
+        For an owner that is no part, or another dtype, shape or number of parts.
+    """
+    num_parts = as_count(num_parts, "num_parts", stage="group_by_owner")
+    values = as_numpy(owners, "owners", stage="group_by_owner", dtypes=("int32",))
+    order, counts = _native.group_by_owner(values, num_parts)
+    return torch.from_numpy(order), torch.from_numpy(counts)
+
+
+def positions_in_parts(owners: Array, num_parts: int) -> torch.Tensor:
     """Return where each vertex is among those of its owner, in ascending order of ids.
 
     Parameters
     ----------
-    owners : torch.Tensor
+    owners : torch.Tensor or numpy.ndarray
         int32[num_nodes], in [0, num_parts).
     num_parts : int
         Number of parts.
@@ -49,10 +77,14 @@ def positions_in_parts(owners: torch.Tensor, num_parts: int) -> torch.Tensor:
     -------
     torch.Tensor
         int64[num_nodes].
+
+    Raises
+    ------
+    InputError
+        As of `group_by_owner`.
     """
-    counts = torch.bincount(owners, minlength=num_parts)
-    starts = counts.cumsum(0) - counts
-    order = torch.sort(owners, stable=True).indices
-    positions = torch.empty(len(owners), dtype=torch.int64)
-    positions[order] = torch.arange(len(owners)) - starts[owners[order].to(torch.int64)]
+    order, counts = group_by_owner(owners, num_parts)
+    starts = np.repeat((counts.cumsum(0) - counts).numpy(), counts.numpy())
+    positions = torch.empty_like(order)
+    positions[order] = torch.from_numpy(np.arange(len(order)) - starts)
     return positions

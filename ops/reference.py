@@ -148,6 +148,31 @@ def unique_and_inverse(ids: IntArray) -> tuple[IntArray, IntArray]:
     return compact(np.empty(0, np.int64), ids)
 
 
+def hash_owners(ids: IntArray, num_parts: int) -> IntArray:
+    """Scale the upper half of the finalizer of SplitMix64 to the number of parts."""
+    owners = []
+    for i in ids.tolist():
+        mixed = i & _MASK64
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK64
+        mixed ^= mixed >> 31
+        owners.append(((mixed >> 32) * num_parts) >> 32)
+    return np.array(owners, dtype=np.int64)
+
+
+def group_by_owner(owners: IntArray, num_parts: int) -> tuple[IntArray, IntArray]:
+    """List the places of part 0, then those of part 1, and so on; count how many each part has."""
+    listed = owners.tolist()
+    places = [i for part in range(num_parts) for i, owner in enumerate(listed) if owner == part]
+    return np.array(places, dtype=np.int64), np.array([listed.count(part) for part in range(num_parts)], dtype=np.int64)
+
+
+def positions_in_parts(owners: IntArray) -> IntArray:
+    """Count the vertices before each one that have the same owner."""
+    listed = owners.tolist()
+    return np.array([listed[:v].count(owner) for v, owner in enumerate(listed)], dtype=np.int64)
+
+
 def gather_rows(source: NDArray[Any], ids: IntArray) -> NDArray[Any]:
     """Copy rows."""
     return source[ids]

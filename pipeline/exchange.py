@@ -12,6 +12,7 @@ from torch import Tensor
 
 from headrace.ops.compact import compact
 from headrace.ops.errors import InputError
+from headrace.ops.partition import group_by_owner
 from headrace.pipeline.comm import Comm
 from headrace.pipeline.partition import Partition
 
@@ -83,9 +84,14 @@ class Exchange:
         return delivered
 
     @property
-    def num_remote(self) -> int:
+    def num_received(self) -> int:
         """Rows that come from other ranks."""
         return sum(self.receive_counts) - self.receive_counts[self.comm.rank]
+
+    @property
+    def num_sent(self) -> int:
+        """Rows that go to other ranks, which is the number of ids that came from them."""
+        return sum(self.send_counts) - self.send_counts[self.comm.rank]
 
     def map(self, of_tensor: Callable[[Tensor], Tensor]) -> Exchange:
         """Return the exchange with a function applied to its tensors."""
@@ -93,7 +99,7 @@ class Exchange:
         return dataclasses.replace(self, **{name: of_tensor(getattr(self, name)) for name in names})
 
     def __repr__(self) -> str:
-        return f"Exchange({len(self.owned)} owned, {len(self.wanted)} wanted, {self.num_remote} from other ranks)"
+        return f"Exchange({len(self.owned)} owned, {len(self.wanted)} wanted, {self.num_received} from other ranks)"
 
 
 def exchange_ids(wanted: Tensor, partition: Partition, comm: Comm, rows_comm: Comm) -> Exchange:
@@ -110,13 +116,13 @@ def exchange_ids(wanted: Tensor, partition: Partition, comm: Comm, rows_comm: Co
     rows_comm
         The channel on which the rows will be exchanged.
     """
-    owners = partition.owner(wanted)
-    receive_rows = torch.sort(owners, stable=True).indices
-    receive_counts = torch.bincount(owners, minlength=comm.world_size).tolist()
+    receive_rows, counts = group_by_owner(partition.owner(wanted), comm.world_size)
+    receive_counts = counts.tolist()
     send_counts = comm.all_to_all_counts(receive_counts)
-    asked = comm.all_to_all(wanted[receive_rows], receive_counts, send_counts)
+    requests = wanted[receive_rows]
+    asked = comm.all_to_all(requests, receive_counts, send_counts)
     # What this rank wants of itself comes first, so that the vertices of the layer before begin the list.
-    own = wanted[owners == comm.rank]
+    own = requests.split(receive_counts)[comm.rank]
     compacted = compact(own, asked)
     return Exchange(
         owned=compacted.ids,

@@ -15,7 +15,9 @@ class Stats(Mapping[str, Mapping[str, float]]):
     """Totals by stage name: ``stats["sample_fused"]["edges"]``. Prints as a table.
 
     Every stage has ``batches`` and ``seconds`` (of work, wherever it ran), besides what it counts itself: ``seeds``,
-    ``vertices``, ``edges``, ``rows``, ``bytes``. Only batches that the training loop received are counted, so the
+    ``vertices``, ``edges``, ``rows``, ``bytes``. Stages that communicate count ``rounds`` (every rank sends something
+    to every other one), ``collectives`` (calls of the backend: what is sent may be preceded by its sizes) and
+    ``received_bytes`` from other ranks. Only batches that the training loop received are counted, so the
     counts do not depend on prefetching.
 
     Parameters
@@ -41,6 +43,10 @@ class Stats(Mapping[str, Mapping[str, float]]):
     def copy(self) -> Stats:
         """Return the totals as they are now."""
         return Stats({name: dict(totals) for name, totals in self.stages.items()}, self.waited)
+
+    def total(self, counter: str) -> float:
+        """Return the sum of a counter over all stages, 0 if none counts it."""
+        return sum(totals.get(counter, 0) for totals in self.stages.values())
 
     def __getitem__(self, stage: str) -> Mapping[str, float]:
         return self.stages[stage]

@@ -70,5 +70,4 @@ class ExchangeIds(MapStage):
 
     def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
         del before
-        exchange = after.exchanges[0]
-        return {"rounds": 1, "collectives": 2, "sent bytes": 8 * exchange.num_remote}
+        return {"rounds": 1, "collectives": 2, "received_bytes": 8 * after.exchanges[0].num_sent}

@@ -43,4 +43,4 @@ class ExchangeRows(MapStage):
         exchange = after.exchanges[0]
         row_bytes = sum(rows[:1].numel() * rows.element_size() for rows in after.node.values())
         rounds = len(before.node)
-        return {"rounds": rounds, "collectives": rounds, "sent bytes": row_bytes * exchange.num_remote}
+        return {"rounds": rounds, "collectives": rounds, "received_bytes": row_bytes * exchange.num_received}

@@ -283,6 +283,31 @@ def _check_gather(arguments: list[Any], answer: Any) -> None:
     assert not out[len(ids) :].any()
 
 
+def _parts(draw: Draw) -> int:
+    """A number of parts, rarely one that is none: 2**30 of them would be honest work."""
+    return draw.one_of(0, -1, 1 << 31, 1 << 63) if draw.chance(0.05) else draw.integer(1, 9)
+
+
+def hash_arguments(draw: Draw) -> list[Any]:
+    return [draw.ids(draw.integer(0, 40), 1 << 62, np.int64), _parts(draw)]
+
+
+def check_hash(arguments: list[Any], answer: Any) -> None:
+    ids, num_parts = arguments
+    assert np.array_equal(answer, reference.hash_owners(values(ids), int(num_parts)))
+
+
+def group_arguments(draw: Draw) -> list[Any]:
+    num_parts = _parts(draw)
+    return [draw.ids(draw.integer(0, 40), max(1, min(num_parts, 9)), np.int32), num_parts]
+
+
+def check_group(arguments: list[Any], answer: Any) -> None:
+    owners, num_parts = arguments
+    for found, expected in zip(answer, reference.group_by_owner(values(owners), int(num_parts)), strict=True):
+        assert np.array_equal(found, expected)
+
+
 def _check_empty(arguments: list[Any], answer: Any) -> None:
     assert len(answer) == int(arguments[0])
     answer[:] = 255
@@ -342,6 +367,8 @@ ENTRIES = {
         aligned=True,
     ),
     "FusedSampler.sample": Entry(_fused, _fused_arguments, _check_fused, frozenset({8, 9, 13}), aligned=True),
+    "hash_owners": Entry(_native.hash_owners, hash_arguments, check_hash, aligned=True),
+    "group_by_owner": Entry(_native.group_by_owner, group_arguments, check_group, aligned=True),
     "has": Entry(_native.has, _set_arguments, lambda given, answer: None),
     # The calls that follow are fuzzed with the set that this one chose.
     "use_instruction_set": Entry(_native.use_instruction_set, _set_arguments, lambda given, answer: None),

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from headrace import ops
+from headrace.ops import reference
 
 from fuzz.draw import MAX_EDGES, Draw
 from fuzz.entry import Entry, check_compact, check_rows, values
@@ -15,10 +16,14 @@ from fuzz.native import (
     check_blocks,
     check_csc_answer,
     check_good_weights,
+    check_group,
+    check_hash,
     check_hop,
     check_range,
     check_sound,
     edge_list_arguments,
+    group_arguments,
+    hash_arguments,
 )
 
 DTYPES = ("?", "u1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", ">f4", "O", "M8[s]")
@@ -153,6 +158,10 @@ def _range_arguments(draw: Draw) -> list[Any]:
     return [num_items, start, min(num_items, start + draw.integer(0, 20)), draw.key()]
 
 
+def _check_positions(arguments: list[Any], answer: Any) -> None:
+    assert np.array_equal(answer, reference.positions_in_parts(values(arguments[0])))
+
+
 ENTRIES = {
     "NeighborRule": _rule_entry(ops.NeighborRule),
     "LaborRule": _rule_entry(ops.LaborRule),
@@ -188,6 +197,9 @@ ENTRIES = {
     "use_huge_pages": Entry(
         ops.use_huge_pages, lambda draw: [np.zeros(draw.integer(0, 100), np.uint8)], lambda given, answer: None
     ),
+    "hash_owners": Entry(ops.hash_owners, hash_arguments, check_hash),
+    "group_by_owner": Entry(ops.group_by_owner, group_arguments, check_group),
+    "positions_in_parts": Entry(ops.positions_in_parts, group_arguments, _check_positions),
     "gather_rows": Entry(_gather, _gather_arguments, _check_gather),
     "sample_hop": Entry(_hop, _hop_arguments, _check_hop),
     "shuffled_range": Entry(

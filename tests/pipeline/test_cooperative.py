@@ -137,9 +137,7 @@ def test_rounds_depend_on_the_number_of_layers_alone(fanout, num_layers):
     def counted(comm):
         with plan.loader(cooperative=True, comm=comm) as loader:
             num_batches = len(list(loader))
-            rounds = sum(stage.get("rounds", 0) for stage in loader.stats().values())
-            collectives = sum(stage.get("collectives", 0) for stage in loader.stats().values())
-            return rounds / num_batches, collectives / num_batches
+            return loader.stats().total("rounds") / num_batches, loader.stats().total("collectives") / num_batches
 
     # Ids of the seeds and of each layer, then one round of rows; a round of ids is two collectives, counts and ids.
     assert run_ranks(2, counted) == [(num_layers + 2, 2 * (num_layers + 1) + 1)] * 2
