@@ -14,6 +14,8 @@ from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
 from headrace.ops.errors import FeatureError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 
@@ -95,11 +97,17 @@ def _torch_dtype(source: NDArray[Any], stage: str) -> torch.dtype:
         raise FeatureError(message) from error
 
 
+def empty_rows(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """Return an uninitialised CPU tensor in memory from the pool.
+
+    Fresh memory from the system would cost more than the rows that are copied into it.
+    """
+    return torch.from_numpy(_native.empty(math.prod(shape) * dtype.itemsize)).view(dtype).view(*shape)
+
+
 def _output(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.dtype, stage: str) -> torch.Tensor:
     if out is None:
-        # From the pool: fresh memory of this size would cost more than the copy into it.
-        num_bytes = math.prod(shape) * dtype.itemsize
-        return torch.from_numpy(_native.empty(num_bytes)).view(dtype).view(shape)
+        return empty_rows(shape, dtype)
     if not isinstance(out, torch.Tensor):
         message = f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, got {type(out).__name__}"
         raise FeatureError(message)

@@ -19,6 +19,7 @@ import torch.distributed
 from torch import Tensor
 
 from headrace.ops.errors import PeerError, PlanError
+from headrace.ops.gather import empty_rows
 from headrace.pipeline.arrays import whole_number
 
 #: Seconds after which a rank that does not come to a collective is given up. A step of training lies in between.
@@ -71,7 +72,9 @@ class Comm(ABC):
             If another rank failed, was lost, or does not come.
         """
         self.num_collectives += 1
-        received = torch.empty((sum(receive_counts), *rows.shape[1:]), dtype=rows.dtype, device=rows.device)
+        shape = (sum(receive_counts), *rows.shape[1:])
+        on_host = rows.device.type == "cpu"
+        received = empty_rows(shape, rows.dtype) if on_host else rows.new_empty(shape)
         self._all_to_all(_as_bytes(rows), _as_bytes(received), list(send_counts), list(receive_counts))
         return received
 

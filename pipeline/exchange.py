@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,7 +13,9 @@ from torch import Tensor
 
 from headrace.ops.compact import compact
 from headrace.ops.errors import InputError
+from headrace.ops.gather import gather_rows
 from headrace.ops.partition import group_by_owner
+from headrace.ops.scatter import scatter_add_rows
 from headrace.pipeline.comm import Comm
 from headrace.pipeline.partition import Partition
 
@@ -83,6 +86,13 @@ class Exchange:
         delivered: Tensor = _Deliver.apply(rows, self, self.comm if comm is None else comm)  # type: ignore[no-untyped-call]
         return delivered
 
+    @cached_property
+    def places(self) -> Tensor:
+        """Where the row of each wanted vertex is among those that come, int64[num_wanted]."""
+        places = torch.empty_like(self.receive_rows)
+        places[self.receive_rows] = torch.arange(len(places), device=places.device)
+        return places
+
     @property
     def num_received(self) -> int:
         """Rows that come from other ranks."""
@@ -141,13 +151,23 @@ class _Deliver(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, exchange: Exchange, comm: Comm) -> Tensor:
         ctx.exchange, ctx.comm = exchange, comm
-        received = comm.all_to_all(rows[exchange.send_rows], exchange.send_counts, exchange.receive_counts)
-        return torch.empty_like(received).index_copy_(0, exchange.receive_rows, received)
+        sent = _take(rows, exchange.send_rows)
+        return _take(comm.all_to_all(sent, exchange.send_counts, exchange.receive_counts), exchange.places)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = gradients
         exchange, comm = ctx.exchange, ctx.comm
-        returned = comm.all_to_all(gradient[exchange.receive_rows], exchange.receive_counts, exchange.send_counts)
+        sent = _take(gradient, exchange.receive_rows)
+        returned = comm.all_to_all(sent, exchange.receive_counts, exchange.send_counts)
         summed = gradient.new_zeros((len(exchange.owned), *gradient.shape[1:]))
+        if summed.device.type == "cpu":
+            return scatter_add_rows(summed, exchange.send_rows, returned), None, None
         return summed.index_add_(0, exchange.send_rows, returned), None, None
+
+
+def _take(rows: Tensor, ids: Tensor) -> Tensor:
+    """Return ``rows[ids]``."""
+    if rows.device.type == "cpu":
+        return gather_rows(rows.detach(), ids, num_threads=torch.get_num_threads())
+    return rows[ids]
