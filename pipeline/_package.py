@@ -29,6 +29,7 @@ from headrace.pipeline.graph import Graph
 from headrace.pipeline.local_comm import LocalGroup
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.partition import Partition
+from headrace.pipeline.sharded_feature import ShardedFeature
 from headrace.pipeline.stage import MacroStage, MapStage, RunSettings, SourceStage, Stage, verb, verbs
 from headrace.pipeline.stages import ItemSampler, NodeSource
 from headrace.pipeline.stages.hop_sampler import HopSampler
@@ -69,6 +70,7 @@ __all__ = [
     "PeerError",
     "PlanError",
     "RunSettings",
+    "ShardedFeature",
     "SourceStage",
     "Stage",
     "StateError",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from numpy.typing import ArrayLike
@@ -20,6 +20,10 @@ from headrace.pipeline.arrays import as_ids, as_rows, describe
 from headrace.pipeline.digest import equal, sampled_digest
 from headrace.pipeline.graph_sources import EdgeList, edges_from_dgl, edges_from_pyg, edges_from_scipy
 from headrace.pipeline.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
+
+if TYPE_CHECKING:
+    from headrace.pipeline.graph_shard import GraphShard
+    from headrace.pipeline.partition import Partition
 
 Types = TypeOffsets | TypeCounts
 
@@ -256,6 +260,30 @@ class Graph:
             edge_types=edges.edge_types,
             num_threads=num_threads,
         )
+
+    def shard(self, partition: Partition, part: int | None = None) -> GraphShard:
+        """Return the in-edges of the vertices that one rank owns; all other rows are empty.
+
+        A loader over shards finds the same minibatches as one over the whole graph: with ``cooperative=True`` each rank
+        samples only what it owns, otherwise the owners sample for the others, two rounds per hop. Edge ids stay those
+        of the whole graph.
+
+        Parameters
+        ----------
+        partition
+            The owner of each vertex.
+        part
+            Whose rows to take; by default those of this process in torch.distributed.
+
+        Raises
+        ------
+        GraphError
+            If the partition is not one of this graph's vertices, there is no such part, or the graph has edge types.
+        """
+        from headrace.pipeline.comm import place_of_process
+        from headrace.pipeline.graph_shard import shard
+
+        return shard(self, partition, place_of_process(None, None)[0] if part is None else part)
 
     @property
     def num_nodes(self) -> int:

@@ -90,7 +90,9 @@ def fingerprint(plan: Stage) -> dict[str, str]:
 
 def _absorb(digest: hashlib.blake2b, value: Any) -> None:
     """Feed a value to a digest, framed by its type and length so that no two values feed the same stream."""
-    digest.update(f"<{type(value).__name__}".encode())
+    # Data counts with its content alone: a checkpoint moves between a whole array and one in shards.
+    kind = "data" if hasattr(value, "content_digest") else type(value).__name__
+    digest.update(f"<{kind}".encode())
     if hasattr(value, "content_digest"):
         digest.update(value.content_digest().encode())
     elif isinstance(value, (torch.Tensor, np.ndarray)):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import TypeVar
+
+import torch
 
 import headrace as hr
 from headrace.pipeline.comm import Comm
+
+from plans import NUM_NODES
 
 T = TypeVar("T")
 
@@ -42,3 +47,49 @@ def cooperative_batches(plan: hr.Stage, world_size: int, **options: object) -> l
             return list(loader)
 
     return run_ranks(world_size, work)
+
+
+@cache
+def partition(kind: str, num_parts: int) -> hr.Partition:
+    if kind == "table":  # uneven, and one part owns nothing
+        owners = torch.randint(num_parts, (NUM_NODES,), generator=torch.Generator().manual_seed(1))
+        owners[owners == num_parts - 1] = 0
+        return hr.Partition.of(owners, num_parts)
+    return getattr(hr.Partition, kind)(NUM_NODES, num_parts)
+
+
+def edges(batch: hr.MiniBatch, layer: int) -> list[tuple[int, ...]]:
+    """The edges of a block in global ids, with their ids and weights, sorted."""
+    block = batch.blocks[layer]
+    sources = batch.exchanges[layer].wanted if batch.exchanges else batch.n_id
+    src, dst = sources[block.edge_index[0]], sources[block.edge_index[1]]
+    ids = block.edge_ids if block.edge_ids is not None else torch.zeros_like(src)
+    weight = torch.ones(block.num_edges) if block.weight is None else block.weight
+    return sorted(zip(src.tolist(), dst.tolist(), ids.tolist(), weight.tolist(), strict=True))
+
+
+def assert_same_union(whole: hr.MiniBatch, shares: list[hr.MiniBatch], owners: hr.Partition) -> None:
+    """The ranks' shares hold each vertex and edge of the whole batch once, at every layer."""
+    assert torch.equal(torch.cat([share.seeds for share in shares]), whole.seeds)
+    assert torch.equal(torch.cat([share.item_index for share in shares]), whole.item_index)
+    num_layers = len(whole.blocks)
+    for layer in range(num_layers + 1):
+        num_nodes = whole.blocks[layer].num_src if layer < num_layers else whole.num_sampled_nodes[0]
+        expected = whole.n_id[:num_nodes].sort().values
+        owned = [share.exchanges[layer].owned for share in shares]
+        assert torch.equal(torch.cat(owned).sort().values, expected)
+        for rank, ids in enumerate(owned):
+            assert (owners.owner(ids) == rank).all()
+    for layer in range(num_layers):
+        together = sorted(edge for share in shares for edge in edges(share, layer))
+        assert together == edges(whole, layer)
+        for share in shares:
+            # A block leads from what the rank wants of this layer to what it owns of the next.
+            block, source, target = share.blocks[layer], share.exchanges[layer], share.exchanges[layer + 1]
+            assert (block.num_src, block.num_dst) == (len(source.wanted), len(target.owned))
+            assert torch.equal(source.wanted[: block.num_dst], target.owned)
+            assert torch.equal(source.owned[: block.num_dst], target.owned)
+    for counts in ("num_sampled_nodes", "num_sampled_edges"):
+        assert tuple(map(sum, zip(*(getattr(share, counts) for share in shares), strict=True))) == getattr(
+            whole, counts
+        )

@@ -43,6 +43,7 @@ PUBLIC = [
     "PeerError",
     "PlanError",
     "RunSettings",
+    "ShardedFeature",
     "SourceStage",
     "Stage",
     "StateError",

@@ -8,15 +8,30 @@ from __future__ import annotations
 
 from headrace.pipeline.passes.cooperative import COOPERATIVE
 from headrace.pipeline.passes.expand_macros import EXPAND_MACROS
+from headrace.pipeline.passes.fetch_at_owners import FETCH_AT_OWNERS
 from headrace.pipeline.passes.fuse_sampling import FUSE_SAMPLING
 from headrace.pipeline.passes.prefetch import PREFETCH
 from headrace.pipeline.passes.rewrite import Pass, Promise, Rule
+from headrace.pipeline.passes.sample_at_owners import SAMPLE_AT_OWNERS
 
 PASSES: tuple[Pass, ...] = (
     EXPAND_MACROS,  # first: every other pass is written against hops and compactions, not against samplers
     COOPERATIVE,  # before fusion, which must not reach across an exchange
+    SAMPLE_AT_OWNERS,  # behind cooperation, by which every rank has the rows of its frontier
+    FETCH_AT_OWNERS,  # likewise for features
     FUSE_SAMPLING,  # before prefetch, so that whole fused stages are handed to a worker
     PREFETCH,  # last: it has to stand behind everything that others insert
 )
 
-__all__ = ["COOPERATIVE", "EXPAND_MACROS", "FUSE_SAMPLING", "PASSES", "PREFETCH", "Pass", "Promise", "Rule"]
+__all__ = [
+    "COOPERATIVE",
+    "EXPAND_MACROS",
+    "FETCH_AT_OWNERS",
+    "FUSE_SAMPLING",
+    "PASSES",
+    "PREFETCH",
+    "SAMPLE_AT_OWNERS",
+    "Pass",
+    "Promise",
+    "Rule",
+]

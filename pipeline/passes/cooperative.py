@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from headrace.pipeline.errors import PlanError
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.passes.shards import graph_partition, in_one_thread
 from headrace.pipeline.stage import Stage
 from headrace.pipeline.stages.exchange_ids import ExchangeIds
 from headrace.pipeline.stages.exchange_rows import ExchangeRows
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.stages.prefetch import Prefetch
 
 
 def _insert(stages: Window, machine: Machine) -> Window | None:
@@ -25,25 +23,30 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
                 f"cooperative: what {stage.verb} finds depends on the whole frontier, of which each rank has a share; "
                 "use a sampler that works vertex by vertex with expand='all', or cooperative=False"
             )
-    finders = [i for i, stage in enumerate(stages) if "n_id" in stage.writes]
-    exchange = ExchangeIds(_partition(stages, machine))
+    partition = _partition(stages, machine)
+    last = max(i for i, stage in enumerate(stages) if "n_id" in stage.writes)
+    fetches = [stage for stage in stages[last + 1 :] if isinstance(stage, FetchFeature)]
+    following = next((i for i in range(last + 1, len(stages)) if stages[i] not in fetches), len(stages))
     rewritten: list[Stage] = []
-    delivered = False
-    for i, stage in enumerate(stages):
-        if i > finders[-1] and not delivered and not isinstance(stage, FetchFeature):
-            rewritten.append(ExchangeRows())
-            delivered = True
-        # Collectives come in the same order on every rank only if one thread makes the batches one after the other.
-        rewritten.append(replace(stage, workers=1) if isinstance(stage, Prefetch) and stage.workers > 1 else stage)
-        if i in finders:
-            rewritten.append(exchange)
-    return tuple(rewritten) if delivered else (*rewritten, ExchangeRows())
+    for i, stage in enumerate(in_one_thread(stages)):
+        if i == following:
+            rewritten.append(_rows(stages[last + 1 : following]))
+        rewritten.append(stage)
+        if "n_id" in stage.writes:
+            rewritten.append(ExchangeIds(partition))
+    return tuple(rewritten) if following < len(stages) else (*rewritten, _rows(stages[last + 1 :]))
+
+
+def _rows(fetches: Window) -> Stage:
+    names = [name for stage in fetches if isinstance(stage, FetchFeature) for name in stage.node]
+    return ExchangeRows(tuple(dict.fromkeys(names)))
 
 
 def _partition(stages: Window, machine: Machine) -> Partition:
-    """Return the machine's partition, or one by hash for the graph of the plan."""
-    if machine.partition is not None:
-        return machine.partition
+    """Return the owners: the machine's, those of a graph in shards, or owners by hash."""
+    found = machine.partition or graph_partition(stages)
+    if found is not None:
+        return found
     for stage in stages:
         graph = getattr(stage, "graph", None)
         if graph is not None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 
 from headrace.ops.compact import compact
+from headrace.ops.sample import Hop
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
 from headrace.pipeline.graph import Graph
@@ -55,33 +56,38 @@ class Compact(MapStage):
 
         def run(batch: MiniBatch) -> MiniBatch:
             assert batch.hop is not None  # verify: a hop stands before compact
-            num_seen = len(batch.n_id)
-            compacted = compact(batch.n_id, batch.hop.neighbors)
             edge_ids = self.graph.original_edge_ids(batch.hop.positions) if self.edge_ids else None
-            block = Block(
-                indptr=batch.hop.indptr,
-                indices=compacted.indices,
-                num_src=len(compacted.ids),
-                num_dst=len(batch.hop.indptr) - 1,
-                edge_ids=edge_ids,
-                weight=batch.hop.weights,
-            )
-            if self.expand == "all":
-                blocks = (block, *batch.blocks)
-            else:
-                blocks = (block if not batch.blocks else _extend(batch.blocks[0], block),)
-            return batch.replace(
-                n_id=compacted.ids,
-                blocks=blocks,
-                num_sampled_nodes=(*batch.num_sampled_nodes, len(compacted.ids) - num_seen),
-                num_sampled_edges=(*batch.num_sampled_edges, block.num_edges),
-                hop=None,
-            )
+            return with_hop(batch, batch.hop, edge_ids, self.expand)
 
         return run
 
     def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
         return count_new(before, after)
+
+
+def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand) -> MiniBatch:
+    """Return the batch with the vertices that a hop reached numbered, and its edges as a block."""
+    num_seen = len(batch.n_id)
+    compacted = compact(batch.n_id, hop.neighbors)
+    block = Block(
+        indptr=hop.indptr,
+        indices=compacted.indices,
+        num_src=len(compacted.ids),
+        num_dst=len(hop.indptr) - 1,
+        edge_ids=edge_ids,
+        weight=hop.weights,
+    )
+    if expand == "all":
+        blocks = (block, *batch.blocks)
+    else:
+        blocks = (block if not batch.blocks else _extend(batch.blocks[0], block),)
+    return batch.replace(
+        n_id=compacted.ids,
+        blocks=blocks,
+        num_sampled_nodes=(*batch.num_sampled_nodes, len(compacted.ids) - num_seen),
+        num_sampled_edges=(*batch.num_sampled_edges, block.num_edges),
+        hop=None,
+    )
 
 
 def count_new(before: MiniBatch, after: MiniBatch) -> dict[str, int]:

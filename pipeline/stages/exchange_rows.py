@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.pipeline.batch import MiniBatch
@@ -12,35 +13,54 @@ from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
 @verb("exchange_rows")
 @dataclass(frozen=True, eq=False, repr=False)
 class ExchangeRows(MapStage):
-    """Send the node features that were fetched for owned vertices to the inputs of ``blocks[0]``.
+    """Send node features that were fetched for owned vertices to the inputs of ``blocks[0]``.
 
-    The last step of cooperative minibatching (arXiv 2310.12403): every row was read once, by its owner, whose cache
-    holds nothing else. The pass ``cooperative`` puts it behind the stages that fetch.
+    Every row was read once, by its owner. The passes ``cooperative`` (arXiv 2310.12403) and ``fetch_at_owners``
+    (FastSample, arXiv 2311.17847) put it behind the stages that fetch.
+
+    Parameters
+    ----------
+    names
+        The features.
+    keep
+        Whether the batch keeps the exchange, by which a model exchanges rows too; if not, the batch is again what it
+        was before its ids were exchanged.
     """
 
     on_host: ClassVar[bool] = True
     collective: ClassVar[bool] = True
 
+    names: tuple[str, ...]
+    keep: bool = field(default=True, kw_only=True)
+
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "exchanges"})
+        return frozenset({"n_id", "exchanges", *(["node"] if self.names else [])})
 
     @property
     def writes(self) -> frozenset[str]:
-        return frozenset({"n_id"})
+        return frozenset({"n_id", "num_sampled_nodes"})
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
 
         def run(batch: MiniBatch) -> MiniBatch:
             exchange = batch.exchanges[0]
-            node = {name: exchange.deliver(rows, comm) for name, rows in batch.node.items()}
-            return batch.replace(n_id=exchange.wanted, node=node)
+            node = {name: exchange.deliver(batch.node[name], comm) for name in self.names}
+            returned = batch.replace(n_id=exchange.wanted, node={**batch.node, **node})
+            if self.keep:
+                return returned
+            *inner, last = batch.num_sampled_nodes
+            return returned.replace(
+                exchanges=batch.exchanges[1:],
+                num_sampled_nodes=(*inner, last + len(exchange.wanted) - len(exchange.owned)),
+            )
 
         return run
 
     def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        exchange = after.exchanges[0]
-        row_bytes = sum(rows[:1].numel() * rows.element_size() for rows in after.node.values())
-        rounds = len(before.node)
-        return {"rounds": rounds, "collectives": rounds, "received_bytes": row_bytes * exchange.num_received}
+        features = [after.node[name] for name in self.names]
+        row_bytes = sum(math.prod(rows.shape[1:]) * rows.element_size() for rows in features)
+        rounds = len(features)
+        received = row_bytes * before.exchanges[0].num_received
+        return {"rounds": rounds, "collectives": rounds, "received_bytes": received}

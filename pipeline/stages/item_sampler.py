@@ -13,6 +13,7 @@ from headrace.ops.shuffle import shuffled_range
 from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.items import ItemSet, seed_batch
+from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import LARGEST_SEED, BatchSource, RunSettings, SourceStage
 
 DEFAULT_BATCH_SIZE = 1024
@@ -41,11 +42,15 @@ class ItemSampler(SourceStage):
         Whether a last batch of fewer than ``batch_size`` items is left out.
     seed
         Seed of everything random in the plan: the shuffle and all samplers downstream.
+    partition
+        Let each rank take the seeds that it owns, in place of a contiguous share of the batch. Batches stay the same,
+        shares may differ in size.
 
     Raises
     ------
     ItemsError
-        For items that are empty, negative or of a wrong dtype or shape, and for a batch size below 1.
+        For items that are empty, negative or of a wrong dtype or shape, for a batch size below 1, and for a partition
+        of pairs.
     """
 
     verb: ClassVar[str] = "item_sampler"
@@ -56,6 +61,7 @@ class ItemSampler(SourceStage):
     shuffle: bool = field(default=False, kw_only=True)
     drop_last: bool = field(default=False, kw_only=True)
     seed: int = field(default=0, kw_only=True)
+    partition: Partition | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "items", ItemSet.of(self.items))
@@ -69,7 +75,13 @@ class ItemSampler(SourceStage):
         for name in ("shuffle", "drop_last"):
             if not isinstance(getattr(self, name), bool):
                 raise ItemsError(f"ItemSampler: {name} must be True or False; {getattr(self, name)!r} came")
+        if self.partition is not None and self.items.are_pairs:
+            raise ItemsError("ItemSampler: a pair may have two owners, so pairs cannot be shared by partition")
         object.__setattr__(self, "seed", whole_number(self.seed, "ItemSampler: seed", 0, ItemsError, LARGEST_SEED))
+
+    def decisive(self) -> dict[str, Any]:
+        # Who takes which share changes no batch.
+        return {name: value for name, value in self.parameters().items() if name != "partition"}
 
     @property
     def writes(self) -> frozenset[str]:
@@ -125,10 +137,14 @@ class ItemSource(BatchSource):
         num_items = len(sampler.items)
         first = index * self.batch_size
         size = min(self.batch_size, num_items - first)
-        start = first + size * settings.rank // settings.world_size
-        stop = first + size * (settings.rank + 1) // settings.world_size
+        by_owner = sampler.partition is not None and settings.world_size > 1
+        start = first if by_owner else first + size * settings.rank // settings.world_size
+        stop = first + size if by_owner else first + size * (settings.rank + 1) // settings.world_size
         if sampler.shuffle:
             positions = shuffled_range(num_items, start, stop, stream_key(sampler.seed, epoch, 0, 0, SHUFFLE))
         else:
             positions = torch.arange(start, stop)
+        if by_owner:
+            seeds, _ = sampler.items.take(positions)
+            positions = positions[sampler.partition.owner(seeds) == settings.rank]
         return seed_batch(sampler.items, positions, epoch=epoch, index=index, num_global_seeds=size)

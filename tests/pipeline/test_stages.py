@@ -141,6 +141,7 @@ def test_the_verbs():
         "exchange_rows",
         "fetch_feature",
         "prefetch",
+        "sample_at_owners",
         "sample_fused",
         "sample_hop",
         "sample_in_subgraph",

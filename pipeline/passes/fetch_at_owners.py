@@ -1,0 +1,63 @@
+"""Fetch features in shards from their owners: two rounds (FastSample, arXiv 2311.17847, hybrid partitioning)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.pipeline.errors import PlanError
+from headrace.pipeline.machine import Machine
+from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.passes.shards import in_one_thread, sharded_features
+from headrace.pipeline.stage import Stage
+from headrace.pipeline.stages.exchange_ids import ExchangeIds
+from headrace.pipeline.stages.exchange_rows import ExchangeRows
+from headrace.pipeline.stages.fetch_feature import FetchFeature
+
+
+def _route(stages: Window, machine: Machine) -> Window | None:
+    """Put an exchange of ids before, and one of rows behind, every fetch from shards that has none yet."""
+    if machine.world_size == 1:
+        return None
+    rewritten: list[Stage] = []
+    for stage in stages:
+        features = sharded_features(stage) if isinstance(stage, FetchFeature) else {}
+        if not isinstance(stage, FetchFeature) or not features or _ids_are_at_owners(rewritten):
+            _check_owners(stage, features, rewritten)
+            rewritten.append(stage)
+            continue
+        others = tuple(name for name in stage.node if name not in features)
+        for name, feature in features.items():
+            fetch = replace(stage, node=(name,), edge=(), labels=None, upstream=None)
+            rewritten += [ExchangeIds(feature.partition), fetch, ExchangeRows((name,), keep=False)]
+        if others or stage.edge or stage.labels is not None:
+            rewritten.append(replace(stage, node=others, upstream=None))
+    return in_one_thread(tuple(rewritten)) if len(rewritten) > len(stages) else None
+
+
+def _ids_are_at_owners(before: list[Stage]) -> bool:
+    """Whether the vertices of the batch are those that this rank owns, behind an exchange of ids and before its end."""
+    exchanges = [stage for stage in before if isinstance(stage, (ExchangeIds, ExchangeRows))]
+    return bool(exchanges) and isinstance(exchanges[-1], ExchangeIds)
+
+
+def _check_owners(stage: Stage, features: dict[str, object], before: list[Stage]) -> None:
+    """Refuse shards whose owners are not those by which the ranks cooperate."""
+    if not isinstance(stage, FetchFeature):
+        return
+    partition = next((one.partition for one in reversed(before) if isinstance(one, ExchangeIds)), None)
+    for name, feature in sharded_features(stage).items():
+        fits = partition is None or partition is feature.partition or partition == feature.owners
+        if name in features and not fits:
+            raise PlanError(
+                f"fetch_feature: the shards of {name!r} have other owners than the vertices of the plan; give the "
+                "loader the same partition, .loader(partition=...)"
+            )
+
+
+FETCH_AT_OWNERS = Pass(
+    "fetch_at_owners",
+    Promise.SAME_BATCHES,
+    rules=(Rule("fetch from shards -> exchange_ids, fetch, exchange_rows", (), _route),),
+    optional=False,
+)
+"""Not optional: a rank cannot read rows that it does not have."""

@@ -1,0 +1,65 @@
+"""Sample a graph in shards where its rows are: two rounds per hop (FastSample, arXiv 2311.17847)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.pipeline.errors import PlanError
+from headrace.pipeline.machine import Machine
+from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.passes.shards import graph_partition, in_one_thread
+from headrace.pipeline.stage import Stage
+from headrace.pipeline.stages.compact import Compact
+from headrace.pipeline.stages.exchange_ids import ExchangeIds
+from headrace.pipeline.stages.hop import SampleHop
+from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.stages.sample_at_owners import SampleAtOwners
+
+
+def _route(stages: Window, machine: Machine) -> Window | None:
+    """Replace hops over shards by hops at the owners, and let each rank take the seeds that it owns."""
+    partition = graph_partition(stages)
+    source = stages[0]
+    routed = getattr(source, "partition", None) is not None
+    routed = routed or any(isinstance(stage, (ExchangeIds, SampleAtOwners)) for stage in stages)
+    if partition is None or machine.world_size == 1 or routed:
+        return None
+    seeds_are_owned = isinstance(source, ItemSampler) and not source.items.are_pairs
+    rewritten: list[Stage] = [replace(source, partition=partition) if seeds_are_owned else source]
+    for before, stage in zip(stages, (*stages[1:], None), strict=True):
+        if stage is None:
+            break
+        if isinstance(stage, Compact) and isinstance(before, SampleHop):
+            if not (before.layer == 0 and seeds_are_owned):
+                rewritten[-1] = _at_owners(before)
+                continue
+        elif graph_partition((stage,)) is not None and not (
+            isinstance(stage, SampleHop) and stage.rule.per_destination
+        ):
+            raise PlanError(
+                f"{stage.verb} cannot sample a graph in shards: it needs more of the graph than the rows of single "
+                "vertices. Use the whole graph on every rank, or another sampler"
+            )
+        rewritten.append(stage)
+    return in_one_thread(tuple(rewritten))
+
+
+def _at_owners(hop: SampleHop) -> Stage:
+    return SampleAtOwners(
+        hop.graph,
+        layer=hop.layer,
+        rule=hop.rule,
+        key_layer=hop.key_layer,
+        weight=hop.weight,
+        expand=hop.expand,
+        edge_ids=hop.edge_ids,
+    )
+
+
+SAMPLE_AT_OWNERS = Pass(
+    "sample_at_owners",
+    Promise.SAME_UNION,
+    rules=(Rule("sample_hop, compact over shards -> sample_at_owners", (), _route),),
+    optional=False,
+)
+"""Not optional: a rank cannot sample rows that it does not have."""

@@ -1,0 +1,37 @@
+"""What passes know of graphs and features in shards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.pipeline.graph_shard import GraphShard
+from headrace.pipeline.partition import Partition
+from headrace.pipeline.passes.rewrite import Window
+from headrace.pipeline.sharded_feature import ShardedFeature
+from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.stages.prefetch import Prefetch
+
+
+def graph_partition(stages: Window) -> Partition | None:
+    """Return the owners of the vertices of a graph in shards; None if all graphs are whole."""
+    for stage in stages:
+        graph = getattr(stage, "graph", None)
+        if isinstance(graph, GraphShard):
+            return graph.partition
+    return None
+
+
+def sharded_features(stage: FetchFeature) -> dict[str, ShardedFeature]:
+    """Return the node features in shards that a stage fetches."""
+    sources = {name: stage.store.node[name] for name in stage.node}
+    return {name: source for name, source in sources.items() if isinstance(source, ShardedFeature)}
+
+
+def in_one_thread(stages: Window) -> Window:
+    """Return the stages with a single worker behind each prefetch.
+
+    Collectives come in the same order on every rank only if one thread makes the batches one after the other.
+    """
+    return tuple(
+        replace(stage, workers=1) if isinstance(stage, Prefetch) and stage.workers > 1 else stage for stage in stages
+    )

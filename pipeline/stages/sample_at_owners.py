@@ -1,0 +1,84 @@
+"""One hop over a graph in shards: the owners of the frontier sample for the ranks that need it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+
+from headrace.ops.rng import NEIGHBOR, stream_key
+from headrace.ops.rules import Rule
+from headrace.ops.sample import Hop, sample_hop
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.edge_exchange import SampledEdges, return_edges
+from headrace.pipeline.exchange import exchange_ids
+from headrace.pipeline.graph_shard import GraphShard
+from headrace.pipeline.stage import Runner, RunSettings, verb
+from headrace.pipeline.stages.compact import count_new, with_hop
+from headrace.pipeline.stages.hop import HopStage
+
+
+@verb("sample_at_owners")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleAtOwners(HopStage):
+    """Sample in-neighbours of the frontier where the rows of the graph are, and compact them: two rounds.
+
+    The frontier goes to the owners of its vertices, the picked edges come back: the hop of a fully partitioned graph
+    in FastSample (arXiv 2311.17847). The pass ``sample_at_owners`` makes it from hops over shards.
+
+    Parameters
+    ----------
+    graph
+        A shard.
+    layer, rule, key_layer, weight, expand, edge_ids
+        As for :class:`~headrace.pipeline.stages.hop.SampleHop`.
+    """
+
+    collective: ClassVar[bool] = True
+
+    rule: Rule = field(kw_only=True)
+    key_layer: int = field(kw_only=True)
+    edge_ids: bool = field(default=True, kw_only=True)
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
+
+    @property
+    def cooperates(self) -> bool:
+        return False
+
+    def runner(self, settings: RunSettings) -> Runner:
+        comm, rows_comm = settings.channels()
+        graph = self.graph
+        assert isinstance(graph, GraphShard)  # the pass makes the stage of shards
+        weights = None if self.weight is None else graph.edge_weights(self.weight)
+
+        def run(batch: MiniBatch) -> MiniBatch:
+            exchange = exchange_ids(self.frontier(batch), graph.partition, comm, rows_comm)
+            key = stream_key(settings.seed, batch.epoch, batch.index, self.key_layer, NEIGHBOR)
+            threads = settings.num_threads
+            hop = sample_hop(
+                graph.indptr, graph.indices, exchange.owned, self.rule, key, weights=weights, num_threads=threads
+            )
+            columns = [hop.neighbors]
+            if self.edge_ids:
+                columns.append(graph.original_edge_ids(hop.positions))
+            if hop.weights is not None:
+                columns.append(hop.weights)
+            edges, _ = return_edges(SampledEdges(hop.indptr.diff(), tuple(columns)), exchange, comm)
+            indptr = torch.zeros(len(edges.degrees) + 1, dtype=torch.int64)
+            torch.cumsum(edges.degrees, 0, out=indptr[1:])
+            returned = Hop(
+                indptr,
+                edges.columns[0],
+                torch.empty(0, dtype=torch.int64),
+                edges.columns[-1] if hop.weights is not None else None,
+            )
+            return with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand)
+
+        return run
+
+    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        return {**count_new(before, after), "rounds": 2, "collectives": 4}

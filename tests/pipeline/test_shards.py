@@ -1,0 +1,246 @@
+"""Graphs and features in shards: the same batches, wherever rows are, in the published number of rounds."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from ranks import assert_same_union, partition, run_ranks
+
+import headrace as hr
+from headrace.pipeline.comm import Comm
+
+from plans import NUM_NODES, PLANS, graph, items, store
+
+SAMPLERS = {
+    "neighbor": lambda plan, one: plan.sample_neighbor(one, [4, 3, 2]),
+    "labor": lambda plan, one: plan.sample_layer_neighbor(one, [4, 3]),
+    "weighted": lambda plan, one: plan.sample_neighbor(one, [4, 3], weight="weight"),
+    "weighted_labor": lambda plan, one: plan.sample_layer_neighbor(one, [4, 3], weight="weight", edge_ids=False),
+    "full": lambda plan, one: plan.sample_neighbor(one, [-1, -1]),
+    "new": lambda plan, one: plan.sample_neighbor(one, [4, 3, 2], expand="new"),
+}
+
+
+def in_shards(owners: hr.Partition, part: int, cached: torch.Tensor | None = None) -> hr.FeatureStore:
+    x = hr.ShardedFeature.of(store().node["x"]._tensor, owners, part, cached=cached)
+    return hr.FeatureStore(node={"x": x, "y": store().node["y"]})
+
+
+def batches_of_shares(plan: hr.Stage, world_size: int) -> list[list[hr.MiniBatch]]:
+    """The batches of each rank when nothing is in shards."""
+    return [list(plan.loader(rank=rank, world_size=world_size)) for rank in range(world_size)]
+
+
+@given(st.integers(1, 6), st.sampled_from(["hash", "range", "table"]))
+def test_shards_hold_each_edge_once(num_parts, kind):
+    owners, whole = partition(kind, num_parts), graph()
+    shards = [whole.shard(owners, part) for part in range(num_parts)]
+    assert sum(one.num_edges for one in shards) == whole.num_edges
+    for part, one in enumerate(shards):
+        for v in range(0, NUM_NODES, 7):
+            row, expected = (slice(g.indptr[v], g.indptr[v + 1]) for g in (one, whole))
+            if int(owners.owner(torch.tensor([v]))) != part:
+                assert row.start == row.stop
+                continue
+            assert torch.equal(one.indices[row], whole.indices[expected])
+            assert torch.equal(one.edge_ids[row].long(), whole.edge_ids[expected].long())
+            assert torch.equal(one.edge_attrs["weight"][row], whole.edge_attrs["weight"][expected])
+        assert one.content_digest() == whole.content_digest()
+        assert repr(one) == repr(shards[0])
+
+
+def test_a_shard_is_pickled_and_copied():
+    one = graph().shard(partition("hash", 3), 1)
+    for other in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):  # noqa: S301
+        assert other == one
+        assert (other.partition, other.part, other.content_digest()) == (one.partition, 1, one.content_digest())
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 5])
+@pytest.mark.parametrize("kind", ["hash", "range", "table"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_hybrid_features_in_shards(sampler, kind, world_size):
+    owners = partition(kind, world_size)
+    plan = SAMPLERS[sampler](items(batch_size=40), graph())
+    expected = batches_of_shares(plan.fetch_feature(store(), node=["x"], labels="y"), world_size)
+
+    def work(comm: Comm) -> list[hr.MiniBatch]:
+        mine = in_shards(owners, comm.rank, torch.arange(0, NUM_NODES, 3))
+        with plan.fetch_feature(mine, node=["x"], labels="y").loader(comm=comm) as loader:
+            return list(loader)
+
+    for found, share in zip(run_ranks(world_size, work), expected, strict=True):
+        assert [batch.digest() for batch in found] == [batch.digest() for batch in share]
+
+
+@pytest.mark.parametrize("kind", ["hash", "range", "table"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_fully_partitioned(sampler, kind):
+    """Each rank takes the seeds that it owns; its batches are those of one process that has only these seeds."""
+    world_size, seed_items = 3, items(batch_size=40)
+    owners = partition(kind, world_size)
+    whole = list(seed_items.loader())
+
+    def work(comm: Comm) -> list[hr.MiniBatch]:
+        plan = SAMPLERS[sampler](seed_items, graph().shard(owners, comm.rank))
+        with plan.fetch_feature(in_shards(owners, comm.rank), node=["x"], labels="y").loader(comm=comm) as loader:
+            return list(loader)
+
+    shares = run_ranks(world_size, work)
+    for rank, mine in enumerate(shares):
+        for batch, all_seeds in zip(mine, whole, strict=True):
+            assert torch.equal(batch.seeds, all_seeds.seeds[owners.owner(all_seeds.seeds) == rank])
+            assert batch.num_global_seeds == len(all_seeds.seeds)
+        # The same seeds in the same batches over the whole graph.
+        plan = SAMPLERS[sampler](hr.ItemSampler(torch.arange(0, NUM_NODES, 2), **SHUFFLED, partition=owners), graph())
+        alone = plan.fetch_feature(store(), node=["x"], labels="y").loader(rank=rank, world_size=world_size)
+        assert [batch.digest() for batch in mine] == [batch.digest() for batch in alone]
+
+
+SHUFFLED = {"batch_size": 40, "shuffle": True, "seed": 11}
+
+
+@pytest.mark.parametrize("sampler", ["neighbor", "weighted_labor"])
+def test_pairs_over_shards(sampler):
+    pairs = hr.ItemSampler(torch.arange(60).reshape(30, 2) % 37, batch_size=7, shuffle=True, seed=3)
+    owners = partition("hash", 3)
+    expected = batches_of_shares(SAMPLERS[sampler](pairs, graph()), 3)
+
+    def work(comm: Comm) -> list[hr.MiniBatch]:
+        with SAMPLERS[sampler](pairs, graph().shard(owners, comm.rank)).loader(comm=comm) as loader:
+            return list(loader)
+
+    for found, share in zip(run_ranks(3, work), expected, strict=True):
+        assert [batch.digest() for batch in found] == [batch.digest() for batch in share]
+
+
+@pytest.mark.parametrize("sampler", ["neighbor", "labor", "weighted", "full"])
+def test_cooperation_over_shards(sampler):
+    owners = partition("hash", 3)
+    whole = list(SAMPLERS[sampler](items(batch_size=40), graph()).loader())
+
+    def work(comm: Comm) -> list[hr.MiniBatch]:
+        plan = SAMPLERS[sampler](items(batch_size=40), graph().shard(owners, comm.rank))
+        mine = in_shards(owners, comm.rank)
+        with plan.fetch_feature(mine, node=["x"], labels="y").loader(comm=comm, cooperative=True) as loader:
+            return list(loader)
+
+    shares = run_ranks(3, work)
+    for index, batch in enumerate(whole):
+        assert_same_union(batch, [mine[index] for mine in shares], owners)
+        for mine in shares:
+            assert torch.equal(mine[index].x, store().node["x"].read(mine[index].n_id))
+
+
+def rounds_per_batch(plan_of, world_size: int, **options: object) -> float:
+    def work(comm: Comm) -> float:
+        with plan_of(comm).loader(comm=comm, **options) as loader:
+            num_batches = len(list(loader))
+            return loader.stats().total("rounds") / num_batches
+
+    (rounds,) = set(run_ranks(world_size, work))
+    return rounds
+
+
+@pytest.mark.parametrize("fanout", [1, 5, -1])
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+def test_rounds(num_layers, fanout):
+    """Hybrid partitioning takes 2 rounds per minibatch, full partitioning 2L, whatever the fan-out; one rank none."""
+    fanouts = [fanout] * num_layers
+
+    def hybrid(comm: Comm) -> hr.Stage:
+        owners = partition("hash", comm.world_size)
+        return items().sample_neighbor(graph(), fanouts).fetch_feature(in_shards(owners, comm.rank), node=["x"])
+
+    def full(comm: Comm) -> hr.Stage:
+        owners = partition("hash", comm.world_size)
+        plan = items().sample_neighbor(graph().shard(owners, comm.rank), fanouts)
+        return plan.fetch_feature(in_shards(owners, comm.rank), node=["x"])
+
+    assert rounds_per_batch(hybrid, 3) == 2
+    assert rounds_per_batch(full, 3) == 2 * num_layers
+    assert rounds_per_batch(full, 3, cooperative=True) == num_layers + 2
+    for plan in (hybrid, full):
+        assert rounds_per_batch(plan, 1) == 0
+
+
+def test_copies_of_rows_are_not_asked_for():
+    owners = partition("hash", 2)
+
+    def received(copies: torch.Tensor | None) -> float:
+        def work(comm: Comm) -> float:
+            mine = in_shards(owners, comm.rank, copies)
+            with items().sample_neighbor(graph(), [5]).fetch_feature(mine, node=["x"]).loader(comm=comm) as loader:
+                list(loader)
+                return loader.stats()["exchange_rows"]["received_bytes"]
+
+        return sum(run_ranks(2, work))
+
+    none, some, all_rows = received(None), received(torch.arange(50)), received(torch.arange(NUM_NODES))
+    assert none > some > all_rows == 0
+
+
+def test_rows_that_are_elsewhere_are_not_read():
+    owners = partition("range", 2)
+    feature = hr.ShardedFeature.of(torch.arange(NUM_NODES * 2.0).reshape(NUM_NODES, 2), owners, 0, cached=[150])
+    assert feature.read(torch.tensor([3, 150, 99])).tolist() == [[6, 7], [300, 301], [198, 199]]
+    with pytest.raises(hr.FeatureError, match="row 151 is at rank 1, this is rank 0"):
+        feature.read(torch.tensor([3, 151]))
+    assert (feature.num_rows, feature.shape, feature.row_bytes) == (NUM_NODES, (NUM_NODES, 2), 8)
+
+
+def test_a_rank_that_owns_nothing():
+    owners = partition("table", 3)
+    assert owners.sizes[2] == 0
+    feature = hr.ShardedFeature.of(torch.ones(NUM_NODES, 2), owners, 2, cached=[1, 4])
+    assert feature.read(torch.tensor([4, 1, 4])).shape == (3, 2)
+    assert feature.row_bytes == 8
+
+
+@pytest.mark.parametrize("name", ["ladies", "labor_star", "saint_node", "pinsage"])
+def test_samplers_that_need_more_than_rows_are_refused(name):
+    plan = PLANS[name]()
+    stages = [plan]
+    while stages[-1].upstream is not None:
+        stages.append(stages[-1].upstream)
+    sharded = None
+    for stage in reversed(stages):
+        if isinstance(stage, hr.ItemSampler):
+            sharded = stage
+        elif hasattr(stage, "graph"):
+            sharded = replace(stage, graph=graph().shard(partition("hash", 2), 0), upstream=sharded)
+    with pytest.raises(hr.PlanError, match="cannot sample a graph in shards"):
+        sharded.loader(comm=hr.LocalGroup(2).comms[0])
+
+
+def test_shards_with_other_owners_are_refused():
+    plan = items().sample_neighbor(graph(), [2]).fetch_feature(in_shards(partition("range", 2), 0), node=["x"])
+    with pytest.raises(hr.PlanError, match="other owners"):
+        plan.loader(comm=hr.LocalGroup(2).comms[0], cooperative=True)
+
+
+def test_pairs_cannot_be_shared_by_owner():
+    with pytest.raises(hr.ItemsError, match="two owners"):
+        hr.ItemSampler(torch.zeros(4, 2, dtype=torch.int64), partition=partition("hash", 2))
+
+
+def test_checkpoints_move_between_whole_and_sharded():
+    owners = partition("hash", 2)
+    whole = items().sample_neighbor(graph(), [2]).fetch_feature(store(), node=["x"])
+
+    def work(comm: Comm) -> dict:
+        plan = items().sample_neighbor(graph().shard(owners, comm.rank), [2])
+        loader = plan.fetch_feature(in_shards(owners, comm.rank), node=["x"]).loader(comm=comm)
+        with loader:
+            next(iter(loader))
+            return loader.state_dict()
+
+    first, second = run_ranks(2, work)
+    assert first == second
+    whole.loader().load_state_dict(first)
