@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from headrace.ops.errors import InputError
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.comm import Comm, is_distributed, world_comm
+from headrace.pipeline.cooperative_norm import ROWS_COMM, convert_batch_norm
 
 
 class Cooperative(nn.Module):
@@ -38,9 +39,11 @@ class Cooperative(nn.Module):
                 "layers that take a block each, cooperative(model, layers=[...])"
             )
         self._batch = batch
+        token = ROWS_COMM.set(batch.exchanges[0].comm if batch.exchanges else None)
         try:
             out = self.model(*args, **kwargs)
         finally:
+            ROWS_COMM.reset(token)
             self._batch = None
         return batch.exchange(self._num_layers, out)
 
@@ -90,12 +93,13 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None) -> 
     process it is the model itself.
 
     What the model does between layers it does for the vertices that this rank owns, each of which is in one rank, so
-    operations row by row are exact. Those that look at several rows, or draw random numbers, are not.
+    operations row by row are exact. Batch normalisation looks at several rows: every `nn.BatchNorm1d` is replaced by
+    one over the rows of all ranks. Random numbers, such as those of dropout, are each rank's own.
 
     Parameters
     ----------
     model
-        Any module. It is not copied; the layers get hooks.
+        Any module. It is not copied; the layers get hooks, and batch normalisation is replaced in place.
     layers
         The modules that take one block each, in the order of ``batch.blocks``: PyG layers called as
         ``conv((h, h[:num_dst]), edge_index)``, DGL layers called as ``conv(block, h)``, or others with an argument `h`.
@@ -114,7 +118,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None) -> 
                 "modules that take one block each, cooperative(model, layers=[...])"
             )
         layers = list(lists[0])
-    return Cooperative(model, layers)
+    return Cooperative(convert_batch_norm(model), layers)
 
 
 @torch.no_grad()

@@ -172,6 +172,44 @@ def test_training_equals_one_process_with_every_sampler(sampler, kind):
     assert_equal_training(node_plan(sampler, torch.float64), Network(Sage, 2).double(), 3, 1e-10, partition=owners)
 
 
+class Normalised(Network):
+    """Batch normalisation behind each layer but the last."""
+
+    def __init__(self, kind: type[nn.Module], num_layers: int) -> None:
+        super().__init__(kind, num_layers)
+        self.norm = nn.BatchNorm1d(WIDTH)
+
+    def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
+        first, last = self.layers
+        h = F.relu(self.norm(first(blocks[0], x)))
+        return last(blocks[1], h)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_batch_normalisation_equals_one_process(world_size):
+    torch.manual_seed(3)
+    assert_equal_training(node_plan("neighbor", torch.float64), Normalised(Gcn, 2).double(), world_size, 1e-10)
+
+
+def test_running_estimates_are_those_of_one_process():
+    torch.manual_seed(4)
+    alone, plan = Normalised(Gcn, 2).double(), node_plan("neighbor", torch.float64)
+    together = [copy.deepcopy(alone) for _ in range(3)]
+    for batch in plan.loader():
+        alone(batch.x, batch.blocks)
+
+    def work(comm: Comm) -> None:
+        model = hr.cooperative(together[comm.rank])
+        with plan.loader(comm=comm, cooperative=True) as loader:
+            for batch in loader:
+                model(batch, batch.x, batch.blocks)
+
+    run_ranks(3, work)
+    for model in together:
+        for left, right in zip(model.norm.buffers(), alone.norm.buffers(), strict=True):
+            torch.testing.assert_close(left, right, rtol=1e-10, atol=1e-12)
+
+
 def test_training_in_single_precision():
     torch.manual_seed(2)
     assert_equal_training(node_plan("labor", torch.float32), Network(Sage, 2), 4, 1e-5)
