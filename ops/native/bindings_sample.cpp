@@ -180,7 +180,12 @@ nb::tuple weighted_loops(const InArray<Weight>& weights, std::size_t start, std:
   find_edges(sums.data(), degree, variates.data(), degree, edges.data(), set);
   sum_parts(view, row, parts.data());
   const SummedRow<Weight> summed(weights.data(), parts.data(), row);
-  find_edges(summed, summed.total(), variates.data(), degree, searched.data(), set);
+  for (std::size_t first = 0; first < degree; first += DrawnParts::kMost) {
+    const std::size_t count = std::min(degree - first, DrawnParts::kMost);
+    DrawnParts drawn;
+    draw_parts(summed, summed.total(), variates.data() + first, count, drawn, set);
+    find_in_parts(summed, drawn, count, searched.data() + first, set);
+  }
   std::copy(variates.data(), variates.data() + degree, times.data());
   arrivals(weights.data() + start, degree, times.data(), set);
   kept.resize(keep_earliest(times.data(), degree, wanted, kept.data(), set));

@@ -98,18 +98,22 @@ HEADRACE_AVX512 bool draw_distinct(std::uint64_t key, std::uint64_t id, std::int
 }
 
 HEADRACE_AVX512 std::size_t draw_distinct_by_weight(std::uint64_t key, std::uint64_t id, std::int64_t start,
-                                                    const double* sums, std::size_t degree, std::size_t wanted,
-                                                    std::size_t num_draws, std::int64_t* positions) {
+                                                    const std::uint64_t* variates, const double* sums,
+                                                    std::size_t degree, std::size_t wanted, std::size_t num_draws,
+                                                    std::int64_t* positions) {
   const double total = sums[degree - 1];
   const __m512d totals = _mm512_set1_pd(total);
   // The largest target, as in target_of.
   const __m512d largest = _mm512_set1_pd(from_ordered_bits(ordered_bits(total) - 1));
   const __m512i one = _mm512_set1_epi64(1);
-  std::uint64_t variates[16 + kVariatesSlack];
+  std::uint64_t more[16 + kVariatesSlack];
   std::uint32_t picks[2 * kMostDistinctDraws];
   std::size_t picked = 0;
   for (std::size_t first = 0; first < num_draws && picked < wanted; first += 16) {
-    stream_variates(key, id, static_cast<std::uint32_t>(first / 2), 16, variates, InstructionSet::kAvx512);
+    if (first != 0) {
+      stream_variates(key, id, static_cast<std::uint32_t>(first / 2), 16, more, InstructionSet::kAvx512);
+      variates = more;
+    }
     const __m512d front_targets =
         _mm512_min_pd(_mm512_mul_pd(unit_interval8(_mm512_loadu_si512(variates)), totals), largest);
     const __m512d back_targets =
@@ -146,8 +150,8 @@ bool draw_distinct(std::uint64_t, std::uint64_t, std::int64_t, std::uint32_t, st
   return false;
 }
 
-std::size_t draw_distinct_by_weight(std::uint64_t, std::uint64_t, std::int64_t, const double*, std::size_t, std::size_t,
-                                    std::size_t, std::int64_t*) {
+std::size_t draw_distinct_by_weight(std::uint64_t, std::uint64_t, std::int64_t, const std::uint64_t*, const double*,
+                                    std::size_t, std::size_t, std::size_t, std::int64_t*) {
   return 0;
 }
 

@@ -21,11 +21,11 @@ bool draws_whole_rows();
 bool draw_distinct(std::uint64_t key, std::uint64_t id, std::int64_t start, std::uint32_t degree, std::uint32_t wanted,
                    std::int64_t* positions);
 
-// The first `wanted` <= kMostDistinctDraws different edges that `num_draws` draws by weight hit, as positions; `sums`
-// are the running sums of a row of `degree` <= kMostWeightedDegree edges, the last one positive. Overwrites
-// kMostDistinctDraws entries of `positions`. Returns how many there are.
-std::size_t draw_distinct_by_weight(std::uint64_t key, std::uint64_t id, std::int64_t start, const double* sums,
-                                    std::size_t degree, std::size_t wanted, std::size_t num_draws,
-                                    std::int64_t* positions);
+// The first `wanted` <= kMostDistinctDraws different edges that `num_draws` draws by weight hit, as positions;
+// `variates` are those of the first sixteen draws, `sums` the running sums of a row of `degree` <= kMostWeightedDegree
+// edges, the last one positive. Overwrites kMostDistinctDraws entries of `positions`. Returns how many there are.
+std::size_t draw_distinct_by_weight(std::uint64_t key, std::uint64_t id, std::int64_t start,
+                                    const std::uint64_t* variates, const double* sums, std::size_t degree,
+                                    std::size_t wanted, std::size_t num_draws, std::int64_t* positions);
 
 }  // namespace headrace

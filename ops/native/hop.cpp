@@ -22,7 +22,8 @@ constexpr std::size_t kRowsPerTask = 512;  // what a task makes stays in a core'
 // For fewer rows a second thread takes longer to start than it saves: to look them up, to pick of them.
 constexpr std::size_t kRowsPerSearch = 16384;
 constexpr std::size_t kMostSerialRows = 2048;
-constexpr std::size_t kRowsAhead = 4;        // rows that are on their way while one is read
+constexpr std::ptrdiff_t kRowsAhead = 4;     // rows that are on their way while one is read
+constexpr std::ptrdiff_t kRowsPrepared = 2;  // rows that are prepared while one is picked from
 constexpr std::ptrdiff_t kRowsPerLot = 16;   // rows whose beginnings are announced together
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges whose cache lines are on their way while drawing goes on
 
@@ -59,9 +60,10 @@ void look_up(const HopGraph<Index>& graph, Hop<Index>& hop) {
 // Announce the memory that the picker will read of a row further on.
 template <class Picker, class Index>
 void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destination* dst, const Destination* end) {
-  if (Picker::kAhead == Ahead::kNothing || end - dst <= static_cast<std::ptrdiff_t>(kRowsAhead)) return;
-  const Row row = dst[kRowsAhead].row;
-  if constexpr (Picker::kAhead == Ahead::kPicker) {
+  constexpr std::ptrdiff_t kDistance = kRowsAhead + (Picker::kAhead == Ahead::kPrepare ? kRowsPrepared : 0);
+  if (Picker::kAhead == Ahead::kNothing || end - dst <= kDistance) return;
+  const Row row = dst[kDistance].row;
+  if constexpr (Picker::kAhead == Ahead::kPicker || Picker::kAhead == Ahead::kPrepare) {
     picker.announce(row);
   } else {
     constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
@@ -70,6 +72,16 @@ void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destinatio
       prefetch_read(graph.csc.indices + position);
       if (!graph.weights.none()) prefetch_read(graph.weights.address(position));
     }
+  }
+}
+
+// Have a row that was announced before prepared. The first call for a stretch catches up.
+template <class Picker>
+void prepare_row(Picker& picker, const Destination* begin, const Destination* dst, const Destination* end) {
+  if constexpr (Picker::kAhead == Ahead::kPrepare) {
+    static_assert(kRowsPrepared < kMostPrepared, "and the row that is picked from");
+    const std::ptrdiff_t stop = std::min(kRowsPrepared + 1, end - dst);
+    for (std::ptrdiff_t i = dst == begin ? 0 : kRowsPrepared; i < stop; ++i) picker.prepare(dst[i].vertex, dst[i].row);
   }
 }
 
@@ -113,10 +125,12 @@ void sample_stretch(const HopGraph<Index>& graph, const Destination* dst, const 
   const std::size_t usual = usual_picks(picker, limit, dst, end);
   hop.edges.ensure_spare(usual + kPickSlack);
   if (Picker::kReturnsWeights) hop.weights.ensure_spare(usual);
+  const Destination* const begin = dst;
   const Destination* begun = dst;
   for (; dst != end; ++dst) {
     if (Picker::kAhead != Ahead::kNothing && begun - dst <= kRowsPerLot) begun = announce_lot(graph, begun, end);
     announce_row(graph, picker, dst, end);
+    prepare_row(picker, begin, dst, end);
     const std::size_t size = hop.edges.size();
     const std::size_t max_picks = picker.max_picks(dst->row.degree);
     hop.edges.ensure_spare(max_picks + kPickSlack);

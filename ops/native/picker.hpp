@@ -12,6 +12,9 @@ namespace headrace {
 // Positions behind the last one picked that a picker may overwrite.
 constexpr std::size_t kPickSlack = 16;
 
+// Rows that a picker may have to keep prepared, the one it picks from among them.
+constexpr std::ptrdiff_t kMostPrepared = 4;
+
 // Cache lines of a row that are announced: the hardware follows a long row by itself once it has seen its beginning.
 constexpr std::uint64_t kLinesAhead = 16;
 
@@ -19,6 +22,7 @@ enum class Ahead {
   kNothing,  // what it reads is known only when it has drawn
   kRow,      // it reads the row from end to end
   kPicker,   // it knows best: call its announce(row)
+  kPrepare,  // the same, and then its prepare(vertex, row) for every row in turn
 };
 
 }  // namespace headrace

@@ -112,6 +112,21 @@ class SummedRow {
 
   HEADRACE_INLINE void announce(std::size_t part) const { prefetch_read(weights_ + first_of(part)); }
 
+  // What is left to add up of a part: `length` weights from offset `first` of the row on, behind a sum of `before`.
+  struct Part {
+    std::size_t first;
+    std::size_t length;
+    double before;
+  };
+
+  HEADRACE_INLINE Part at(std::size_t part) const {
+    const std::size_t first = first_of(part);
+    return {first, std::min(part == 0 ? head_ : kEdgesPerSum, degree_ - first), sum_before(part)};
+  }
+
+  HEADRACE_INLINE const Weight* weights() const { return weights_; }  // of this row
+  HEADRACE_INLINE std::size_t degree() const { return degree_; }
+
   // The edge in that part.
   HEADRACE_INLINE std::size_t find(std::size_t part, double target) const {
     const std::size_t first = first_of(part);

@@ -41,20 +41,20 @@ HEADRACE_INLINE void find_edges_of(const double* sums, std::size_t degree, const
 }
 
 template <class Weight>
-HEADRACE_INLINE void find_edges_of(const SummedRow<Weight>& row, double total, const std::uint64_t* variates,
-                                   std::size_t count, std::uint64_t* out) {
-  double targets[kLanes];
-  std::size_t parts[kLanes];
-  for (std::size_t first = 0; first < count; first += kLanes) {
-    const std::size_t lanes = std::min(count - first, kLanes);
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      const double u = unit_interval(variates[first + lane]);
-      targets[lane] = target_of(u, total);
-      parts[lane] = row.part(u, targets[lane]);
-      row.announce(parts[lane]);
-    }
-    for (std::size_t lane = 0; lane < lanes; ++lane) out[first + lane] = row.find(parts[lane], targets[lane]);
+HEADRACE_INLINE void draw_parts_of(const SummedRow<Weight>& row, double total, const std::uint64_t* variates,
+                                   std::size_t count, DrawnParts& drawn) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const double u = unit_interval(variates[i]);
+    drawn.targets[i] = target_of(u, total);
+    drawn.parts[i] = row.part(u, drawn.targets[i]);
+    row.announce(drawn.parts[i]);
   }
+}
+
+template <class Weight>
+HEADRACE_INLINE void find_in_parts_of(const SummedRow<Weight>& row, const DrawnParts& drawn, std::size_t count,
+                                      std::uint64_t* out) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = row.find(drawn.parts[i], drawn.targets[i]);
 }
 
 template <class Weight>
@@ -86,9 +86,15 @@ HEADRACE_AVX2 void find_edges_avx2(const double* sums, std::size_t degree, const
 }
 
 template <class Weight>
-HEADRACE_AVX2 void find_edges_avx2(const SummedRow<Weight>& row, double total, const std::uint64_t* variates,
-                                   std::size_t count, std::uint64_t* out) {
-  find_edges_of(row, total, variates, count, out);
+HEADRACE_AVX2 void draw_parts_avx2(const SummedRow<Weight>& row, double total, const std::uint64_t* variates,
+                                   std::size_t count, DrawnParts& drawn) {
+  draw_parts_of(row, total, variates, count, drawn);
+}
+
+template <class Weight>
+HEADRACE_AVX2 void find_in_parts_avx2(const SummedRow<Weight>& row, const DrawnParts& drawn, std::size_t count,
+                                      std::uint64_t* out) {
+  find_in_parts_of(row, drawn, count, out);
 }
 
 template <class Weight>
@@ -112,9 +118,9 @@ HEADRACE_AVX512 void find_edges_avx512(const double* sums, std::size_t degree, c
 }
 
 template <class Weight>
-HEADRACE_AVX512 void find_edges_avx512(const SummedRow<Weight>& row, double total, const std::uint64_t* variates,
-                                       std::size_t count, std::uint64_t* out) {
-  find_edges_of(row, total, variates, count, out);
+HEADRACE_AVX512 void draw_parts_avx512(const SummedRow<Weight>& row, double total, const std::uint64_t* variates,
+                                       std::size_t count, DrawnParts& drawn) {
+  draw_parts_of(row, total, variates, count, drawn);
 }
 
 HEADRACE_AVX512 HEADRACE_INLINE __m512d load8(const float* weights, __mmask8 lanes) {
@@ -123,6 +129,63 @@ HEADRACE_AVX512 HEADRACE_INLINE __m512d load8(const float* weights, __mmask8 lan
 
 HEADRACE_AVX512 HEADRACE_INLINE __m512d load8(const double* weights, __mmask8 lanes) {
   return _mm512_maskz_loadu_pd(lanes, weights);
+}
+
+// Turn eight rows of a matrix into its columns.
+HEADRACE_AVX512 HEADRACE_INLINE void transpose8(__m512d* rows) {
+  __m512d pairs[8];
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = _mm512_unpacklo_pd(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_pd(rows[i], rows[i + 1]);
+  }
+  __m512d fours[8];
+  for (int i = 0; i < 8; i += 4) {
+    for (int k = 0; k < 2; ++k) {
+      fours[i + k] = _mm512_shuffle_f64x2(pairs[i + k], pairs[i + k + 2], 0x88);
+      fours[i + k + 2] = _mm512_shuffle_f64x2(pairs[i + k], pairs[i + k + 2], 0xDD);
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm512_shuffle_f64x2(fours[i], fours[i + 4], 0x88);
+    rows[i + 4] = _mm512_shuffle_f64x2(fours[i], fours[i + 4], 0xDD);
+  }
+}
+
+// Eight draws side by side, which add up the weights of their parts in step: each in the order of its row.
+template <class Weight>
+HEADRACE_AVX512 void find_in_parts_avx512(const SummedRow<Weight>& row, const DrawnParts& drawn, std::size_t count,
+                                          std::uint64_t* out) {
+  static_assert(kEdgesPerSum == 16, "a part is two vectors of eight weights");
+  const __m512i one = _mm512_set1_epi64(1);
+  for (std::size_t first = 0; first < count; first += 8) {
+    const auto draws = static_cast<__mmask8>(count - first >= 8 ? 0xFFU : (1U << (count - first)) - 1U);
+    typename SummedRow<Weight>::Part parts[8];
+    double before[8];
+    std::uint64_t firsts[8];
+    for (std::size_t i = 0; i < 8; ++i) {
+      parts[i] = row.at(drawn.parts[std::min(first + i, count - 1)]);
+      before[i] = parts[i].before;
+      firsts[i] = parts[i].first;
+    }
+    const __m512d targets = _mm512_maskz_loadu_pd(draws, drawn.targets + first);
+    __m512d sums = _mm512_loadu_pd(before);
+    __m512i edges = _mm512_loadu_si512(firsts);
+    for (std::size_t half = 0; half < kEdgesPerSum; half += 8) {
+      __m512d weights[8];
+      for (std::size_t i = 0; i < 8; ++i) {
+        // Behind the part are zeros: to add them changes no sum, and the last sum of a part exceeds the target.
+        const auto lanes = static_cast<__mmask8>(((1U << parts[i].length) - 1U) >> half);
+        weights[i] = load8(row.weights() + parts[i].first + half, lanes);
+      }
+      transpose8(weights);
+      for (std::size_t i = 0; i < 8; ++i) {
+        sums = _mm512_add_pd(sums, weights[i]);
+        edges = _mm512_mask_add_epi64(edges, _mm512_cmp_pd_mask(sums, targets, _CMP_LE_OQ), edges, one);
+      }
+    }
+    edges = _mm512_min_epu64(edges, _mm512_set1_epi64(static_cast<long long>(row.degree() - 1)));  // see find
+    _mm512_mask_storeu_epi64(out + first, draws, edges);
+  }
 }
 
 // negative_log of eight variates, step by step the same. The compiler leaves that loop scalar for short rows.
@@ -214,14 +277,25 @@ void find_edges(const double* sums, std::size_t degree, const std::uint64_t* var
 }
 
 template <class Weight>
-void find_edges(const SummedRow<Weight>& row, double total, const std::uint64_t* variates, std::size_t count,
-                std::uint64_t* out, InstructionSet set) {
+void draw_parts(const SummedRow<Weight>& row, double total, const std::uint64_t* variates, std::size_t count,
+                DrawnParts& drawn, InstructionSet set) {
 #if defined(__x86_64__)
-  if (set == InstructionSet::kAvx512) return find_edges_avx512(row, total, variates, count, out);
-  if (set == InstructionSet::kAvx2) return find_edges_avx2(row, total, variates, count, out);
+  if (set == InstructionSet::kAvx512) return draw_parts_avx512(row, total, variates, count, drawn);
+  if (set == InstructionSet::kAvx2) return draw_parts_avx2(row, total, variates, count, drawn);
 #endif
   static_cast<void>(set);
-  find_edges_of(row, total, variates, count, out);
+  draw_parts_of(row, total, variates, count, drawn);
+}
+
+template <class Weight>
+void find_in_parts(const SummedRow<Weight>& row, const DrawnParts& drawn, std::size_t count, std::uint64_t* out,
+                   InstructionSet set) {
+#if defined(__x86_64__)
+  if (set == InstructionSet::kAvx512) return find_in_parts_avx512(row, drawn, count, out);
+  if (set == InstructionSet::kAvx2) return find_in_parts_avx2(row, drawn, count, out);
+#endif
+  static_cast<void>(set);
+  find_in_parts_of(row, drawn, count, out);
 }
 
 template <class Weight>
@@ -246,10 +320,14 @@ std::size_t keep_earliest(std::uint64_t* times, std::size_t count, std::size_t w
   return keep_by_counting(times, count, wanted, kept);
 }
 
-template void find_edges<float>(const SummedRow<float>&, double, const std::uint64_t*, std::size_t, std::uint64_t*,
+template void draw_parts<float>(const SummedRow<float>&, double, const std::uint64_t*, std::size_t, DrawnParts&,
                                 InstructionSet);
-template void find_edges<double>(const SummedRow<double>&, double, const std::uint64_t*, std::size_t, std::uint64_t*,
+template void find_in_parts<float>(const SummedRow<float>&, const DrawnParts&, std::size_t, std::uint64_t*,
+                                   InstructionSet);
+template void draw_parts<double>(const SummedRow<double>&, double, const std::uint64_t*, std::size_t, DrawnParts&,
                                  InstructionSet);
+template void find_in_parts<double>(const SummedRow<double>&, const DrawnParts&, std::size_t, std::uint64_t*,
+                                    InstructionSet);
 template void arrivals<float>(const float*, std::size_t, std::uint64_t*, InstructionSet);
 template void arrivals<double>(const double*, std::size_t, std::uint64_t*, InstructionSet);
 

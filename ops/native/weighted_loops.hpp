@@ -18,10 +18,23 @@ constexpr std::size_t kTimesSlack = 8;
 void find_edges(const double* sums, std::size_t degree, const std::uint64_t* variates, std::size_t count,
                 std::uint64_t* out, InstructionSet set = best_instruction_set());
 
-// The same for a row of any length.
+// Where draws from a row of any length fall, as far as its sums tell.
+struct DrawnParts {
+  static constexpr std::size_t kMost = 16;
+
+  double targets[kMost];
+  std::size_t parts[kMost];  // of a SummedRow
+};
+
+// Turn `count` <= kMost variates into the parts of the row that they fall on, and announce the weights there.
 template <class Weight>
-void find_edges(const SummedRow<Weight>& row, double total, const std::uint64_t* variates, std::size_t count,
-                std::uint64_t* out, InstructionSet set = best_instruction_set());
+void draw_parts(const SummedRow<Weight>& row, double total, const std::uint64_t* variates, std::size_t count,
+                DrawnParts& drawn, InstructionSet set = best_instruction_set());
+
+// The edges in those parts: out[i] is the first one whose running sum exceeds the target of draw i.
+template <class Weight>
+void find_in_parts(const SummedRow<Weight>& row, const DrawnParts& drawn, std::size_t count, std::uint64_t* out,
+                   InstructionSet set = best_instruction_set());
 
 // Turn variates into the times -ln(u_i) / weight_i at which edges arrive, in place as bits (ordered_bits); an edge of
 // weight 0 never arrives: all bits are set.
