@@ -237,6 +237,12 @@ class WeightedPicker {
         first += count;
       }
     }
+    if (num_draws == 0 && degree <= kMostRacers) {
+      static_assert(kMostRacers <= kPickSlack && kMostRacers <= EdgeDraws::kMost, "room for all, variates of all");
+      picked = race_short(row, positions);
+      if (picked != kUndecided) return picked;
+      picked = 0;
+    }
     return race(vertex, row, num_draws, picked, positions);
   }
 
@@ -249,6 +255,17 @@ class WeightedPicker {
   // Of a long row. Two more than are wanted: where one edge is hit twice, to begin anew means to wait for memory.
   std::size_t first_draws() const {
     return static_cast<std::size_t>(std::min<std::uint64_t>((fanout_ + 1) / 2 * 2 + 2, EdgeDraws::kMost));
+  }
+
+  // The race of a row of at most kMostRacers edges before anything is drawn.
+  std::size_t race_short(Row row, std::int64_t* positions) const {
+    const auto degree = static_cast<std::size_t>(row.degree);
+    const auto wanted = static_cast<std::size_t>(fanout_);
+    const std::uint64_t* const variates = draws_.variates();
+    if (weights_.narrow != nullptr) {
+      return race_at_once(weights_.narrow + row.start, variates, row.start, degree, wanted, positions);
+    }
+    return race_at_once(weights_.wide + row.start, variates, row.start, degree, wanted, positions);
   }
 
   // Behind the `picked` positions write those of the edges that win the race, in ascending order.

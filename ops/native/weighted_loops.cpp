@@ -215,16 +215,55 @@ HEADRACE_AVX512 HEADRACE_INLINE __m512d negative_log8(__m512i variates) {
   return _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(log), _mm512_set1_epi64(INT64_MIN)));
 }
 
+// arrivals of eight edges. A lane without an edge has weight 0.
+HEADRACE_AVX512 HEADRACE_INLINE __m512i arrivals8(__m512d weights, __m512i variates) {
+  const __m512d times = _mm512_div_pd(negative_log8(variates), weights);
+  const __mmask8 arrive = _mm512_cmp_pd_mask(weights, _mm512_setzero_pd(), _CMP_GT_OQ);
+  return _mm512_mask_mov_epi64(_mm512_set1_epi64(-1), arrive, _mm512_castpd_si512(times));
+}
+
 template <class Weight>
 HEADRACE_AVX512 void arrivals_avx512(const Weight* weights, std::size_t count, std::uint64_t* times) {
   for (std::size_t i = 0; i < count; i += 8) {
     const auto lanes = static_cast<__mmask8>(count - i >= 8 ? 0xFFU : (1U << (count - i)) - 1U);
-    const __m512d weight = load8(weights + i, lanes);
-    const __m512d time = _mm512_div_pd(negative_log8(_mm512_maskz_loadu_epi64(lanes, times + i)), weight);
-    const __mmask8 arrives = _mm512_cmp_pd_mask(weight, _mm512_setzero_pd(), _CMP_GT_OQ);
-    const __m512i never = _mm512_set1_epi64(-1);
-    _mm512_mask_storeu_epi64(times + i, lanes, _mm512_mask_mov_epi64(never, arrives, _mm512_castpd_si512(time)));
+    const __m512i variates = _mm512_maskz_loadu_epi64(lanes, times + i);
+    _mm512_mask_storeu_epi64(times + i, lanes, arrivals8(load8(weights + i, lanes), variates));
   }
+}
+
+// The lanes of edges that arrive, and before which fewer than `wanted` of the times are.
+HEADRACE_AVX512 HEADRACE_INLINE __mmask8 earliest8(__m512i arrivals, const std::uint64_t* times, std::size_t count,
+                                                   std::size_t wanted) {
+  const __m512i one = _mm512_set1_epi64(1);
+  __m512i earlier = _mm512_setzero_si512();
+  for (std::size_t i = 0; i < count; ++i) {
+    const __mmask8 before = _mm512_cmplt_epu64_mask(_mm512_set1_epi64(static_cast<long long>(times[i])), arrivals);
+    earlier = _mm512_mask_add_epi64(earlier, before, earlier, one);
+  }
+  const __mmask8 arrive = _mm512_cmpneq_epu64_mask(arrivals, _mm512_set1_epi64(-1));
+  return _mm512_mask_cmplt_epu64_mask(arrive, earlier, _mm512_set1_epi64(static_cast<long long>(wanted)));
+}
+
+template <class Weight>
+HEADRACE_AVX512 std::size_t race_avx512(const Weight* weights, const std::uint64_t* variates, std::int64_t start,
+                                        std::size_t degree, std::size_t wanted, std::int64_t* positions) {
+  const unsigned lanes = (1U << degree) - 1U;
+  const __m512d front_weights = load8(weights, static_cast<__mmask8>(lanes));
+  const __m512d back_weights = load8(weights + 8, static_cast<__mmask8>(lanes >> 8));
+  const __m512i front = arrivals8(front_weights, _mm512_loadu_si512(variates));
+  const __m512i back = arrivals8(back_weights, _mm512_loadu_si512(variates + 8));
+  std::uint64_t times[kMostRacers];
+  _mm512_storeu_si512(times, front);
+  _mm512_storeu_si512(times + 8, back);
+  const __mmask8 front_picks = earliest8(front, times, degree, wanted);
+  const __mmask8 back_picks = earliest8(back, times, degree, wanted);
+  const auto num_front = static_cast<unsigned>(__builtin_popcount(front_picks));
+  const std::size_t picked = num_front + static_cast<unsigned>(__builtin_popcount(back_picks));
+  const __m512i places = _mm512_add_epi64(_mm512_set1_epi64(start), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+  const __m512i back_places = _mm512_add_epi64(places, _mm512_set1_epi64(8));
+  _mm512_storeu_si512(positions, _mm512_maskz_compress_epi64(front_picks, places));
+  _mm512_storeu_si512(positions + num_front, _mm512_maskz_compress_epi64(back_picks, back_places));
+  return picked <= wanted ? picked : kUndecided;
 }
 
 HEADRACE_AVX512 std::size_t keep_avx512(std::uint64_t* times, std::size_t count, std::size_t wanted,
@@ -308,6 +347,17 @@ void arrivals(const Weight* weights, std::size_t count, std::uint64_t* times, In
   arrivals_of(weights, count, times);
 }
 
+template <class Weight>
+std::size_t race_at_once([[maybe_unused]] const Weight* weights, [[maybe_unused]] const std::uint64_t* variates,
+                         [[maybe_unused]] std::int64_t start, [[maybe_unused]] std::size_t degree,
+                         [[maybe_unused]] std::size_t wanted, [[maybe_unused]] std::int64_t* positions,
+                         [[maybe_unused]] InstructionSet set) {
+#if defined(__x86_64__)
+  if (set == InstructionSet::kAvx512) return race_avx512(weights, variates, start, degree, wanted, positions);
+#endif
+  return kUndecided;
+}
+
 std::size_t keep_earliest(std::uint64_t* times, std::size_t count, std::size_t wanted, std::uint32_t* kept,
                           InstructionSet set) {
   if (wanted == 0) return 0;
@@ -328,6 +378,10 @@ template void draw_parts<double>(const SummedRow<double>&, double, const std::ui
                                  InstructionSet);
 template void find_in_parts<double>(const SummedRow<double>&, const DrawnParts&, std::size_t, std::uint64_t*,
                                     InstructionSet);
+template std::size_t race_at_once<float>(const float*, const std::uint64_t*, std::int64_t, std::size_t, std::size_t,
+                                         std::int64_t*, InstructionSet);
+template std::size_t race_at_once<double>(const double*, const std::uint64_t*, std::int64_t, std::size_t, std::size_t,
+                                          std::int64_t*, InstructionSet);
 template void arrivals<float>(const float*, std::size_t, std::uint64_t*, InstructionSet);
 template void arrivals<double>(const double*, std::size_t, std::uint64_t*, InstructionSet);
 
