@@ -42,4 +42,5 @@ NB_MODULE(_native, m) {
   headrace::bind_walk(m);
   headrace::bind_saint(m);
   headrace::bind_scatter(m);
+  headrace::bind_partition(m);
 }

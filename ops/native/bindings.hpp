@@ -53,5 +53,6 @@ void bind_gather(nb::module_& m);
 void bind_walk(nb::module_& m);
 void bind_saint(nb::module_& m);
 void bind_scatter(nb::module_& m);
+void bind_partition(nb::module_& m);
 
 }  // namespace headrace
