@@ -23,10 +23,12 @@ from headrace.ops.errors import (
 from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
+from headrace.pipeline.edge_partition import EdgePartition
 from headrace.pipeline.features import FeatureSource, FeatureStore
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.partition import Partition
+from headrace.pipeline.partition_report import PartitionReport
 from headrace.pipeline.stage import MacroStage, MapStage, RunSettings, SourceStage, Stage, verb, verbs
 from headrace.pipeline.stages import ItemSampler, NodeSource
 from headrace.pipeline.stages.hop_sampler import HopSampler
@@ -40,6 +42,7 @@ __version__ = _version("headrace")
 
 __all__ = [
     "Block",
+    "EdgePartition",
     "FeatureError",
     "FeatureSource",
     "FeatureStore",
@@ -62,6 +65,7 @@ __all__ = [
     "NeighborRule",
     "NodeSource",
     "Partition",
+    "PartitionReport",
     "PlanError",
     "RunSettings",
     "SourceStage",

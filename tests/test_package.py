@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A name enters or leaves this list on purpose, with a line in CHANGELOG.md.
 PUBLIC = [
     "Block",
+    "EdgePartition",
     "FeatureError",
     "FeatureSource",
     "FeatureStore",
@@ -39,6 +40,7 @@ PUBLIC = [
     "NeighborRule",
     "NodeSource",
     "Partition",
+    "PartitionReport",
     "PlanError",
     "RunSettings",
     "SourceStage",
