@@ -12,6 +12,11 @@
 namespace headrace {
 namespace {
 
+// How many vertices ahead the sources of a row are announced, and how many of them; the rest is announced as the row is
+// read.
+constexpr std::size_t kSourcesAhead = 4;
+constexpr std::size_t kFirstEntries = 16;
+
 template <class Index>
 class Counting {
  public:
@@ -33,6 +38,12 @@ class Counting {
       if (i + kPrefetchDistance / 2 < order.size()) {
         const auto start = static_cast<std::uint64_t>(graph_.indptr[order[i + kPrefetchDistance / 2]]);
         if (start < graph_.num_edges) prefetch_read(graph_.indices + start);
+      }
+      if (i + kSourcesAhead < order.size()) {
+        const Row row = graph_.row(static_cast<std::int64_t>(order[i + kSourcesAhead]));
+        for (std::size_t e = 0; e < std::min<std::size_t>(row.degree, kFirstEntries); ++e) {
+          announce(row.start + static_cast<std::int64_t>(e));
+        }
       }
       count_row(static_cast<std::int64_t>(order[i]));
     }
@@ -70,8 +81,7 @@ class Counting {
     const Row in_edges = graph_.row(vertex);
     const std::int64_t stop = in_edges.start + static_cast<std::int64_t>(in_edges.degree);
     for (std::int64_t e = in_edges.start; e < stop; ++e) {
-      // Rows of a column lie near each other in memory only by chance, so nothing is announced across them.
-      if (e + 16 < stop) announce(e + 16);
+      if (e + static_cast<std::int64_t>(kFirstEntries) < stop) announce(e + static_cast<std::int64_t>(kFirstEntries));
       const auto source = static_cast<std::int64_t>(graph_.indices[e]);
       if (static_cast<std::uint64_t>(source) >= graph_.num_nodes) {
         throw GraphError("indices[" + std::to_string(e) + "] = " + std::to_string(source) +
