@@ -96,8 +96,8 @@ class Partition(ABC):
         """Cut few edges, by METIS (Karypis and Kumar, 1998); its directions and multiplicities count, loops do not.
 
         Parts have up to 1.03 times the mean number of vertices, more where parts are small; beyond 8 parts some may be
-        empty. Vertices without edges fill up the smallest parts. Needs pymetis, of the extra ``partition``, and memory
-        for about five copies of the edges.
+        empty. Vertices without edges fill up the smallest parts. Needs pymetis, of the extra ``partition``, and about
+        110 bytes of memory per edge.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class Partition(ABC):
         """Put vertices one by one where most of their in-neighbours are: linear deterministic greedy.
 
         For graphs of any size (Stanton and Kliot, KDD 2012): all the memory it takes is the table of owners, 4 bytes
-        per vertex, and a second per 100 million edges and pass is usual. Only in-neighbours are looked at, so the
+        per vertex, and a pass takes one to four seconds per 100 million edges. Only in-neighbours are looked at, so the
         first pass sees the whole neighbourhood only where edges go both ways. More passes cut fewer edges: three are a
         good choice. `headrace.ops.partition_stream` has the rule.
 
