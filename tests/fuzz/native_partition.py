@@ -29,7 +29,8 @@ def _stream_arguments(draw: Draw) -> list[Any]:
 
 
 def _check_stream(arguments: list[Any], answer: Any) -> None:
-    indptr, indices, num_parts, capacity, passes, shuffle, key = arguments
+    indptr, indices, *numbers, shuffle, key = arguments
+    num_parts, capacity, passes, key = map(int, (*numbers, key))  # one-element tensors count as integers
     starts, sources = values(indptr), values(indices)
     assert len(answer) == len(starts) - 1
     if num_parts <= 9:
@@ -49,6 +50,7 @@ def _counts_arguments(draw: Draw) -> list[Any]:
 
 def _check_counts(arguments: list[Any], answer: Any) -> None:
     indptr, indices, owners, num_parts, num_columns, want_between = arguments
+    num_parts, num_columns = int(num_parts), int(num_columns)
     edges, copies, between, cut = answer
     assert len(edges) == len(copies) == num_parts
     # Rows may leave edges out, as the ends of indptr are not this function's to check.

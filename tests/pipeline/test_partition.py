@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -187,3 +189,38 @@ def test_tables_of_our_own_are_not_copied(monkeypatch):
     monkeypatch.setattr("headrace.pipeline.partition.stream_owners", lambda *_, **__: table)
     assert hr.Partition.stream(graph, 2)._owners.data_ptr() == table.data_ptr()
     assert hr.Partition.of(table, 2)._owners.data_ptr() != table.data_ptr()
+
+
+_MEASURE = """
+import sys
+import torch
+import headrace as hr
+
+num_nodes = 8_000_000
+starts = torch.arange(num_nodes + 1)
+graph = hr.Graph(starts, torch.arange(1, num_nodes + 1, dtype=torch.int32) % num_nodes)  # a ring
+hr.Partition.stream(hr.Graph.from_coo([0], [1]), 2)  # whatever the first call loads is not charged
+
+def resident(field):
+    for line in open("/proc/self/status"):
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+
+open("/proc/self/clear_refs", "w").write("5")  # the peak starts again from here
+before = resident("VmRSS")
+partition = hr.Partition.stream(graph, 64, passes=2, shuffle=sys.argv[1] == "shuffle")
+print((resident("VmHWM") - before) / num_nodes)
+"""
+
+
+@pytest.mark.uninstrumented
+@pytest.mark.parametrize("order", ["ids", "shuffle"])
+def test_stream_takes_four_bytes_per_vertex(order):
+    """Peak resident memory of a fresh process, over a graph of 8 million vertices."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("reads /proc")
+    run = subprocess.run([sys.executable, "-c", _MEASURE, order], capture_output=True, text=True, check=False)
+    if "clear_refs" in run.stderr:
+        pytest.skip("this kernel does not let a process reset its peak")
+    assert run.returncode == 0, run.stderr
+    assert 3.9 < float(run.stdout) < 4.6
