@@ -113,7 +113,7 @@ clean: ## remove everything that the other targets made
 .venv/.installed: constraints.txt pyproject.toml $(NATIVE) pipeline/_package.py pipeline/py.typed
 	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
 	.venv/bin/pip install --quiet --constraint constraints.txt nanobind scikit-build-core cmake ninja
-	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation $(STRICT) --editable '.[dev,partition,plot,pyg]'
+	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation $(STRICT) --editable '.[dev,louvain,partition,plot,pyg]'
 	touch $@
 
 # One wheel for every environment.

@@ -1,6 +1,8 @@
-"""Owners of vertices: by hash, ids in the order of their owners, and where each vertex is among those of its owner."""
+"""Owners of vertices by hash, where each is among those of its owner, and owners of edges on a grid."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import torch
@@ -88,3 +90,37 @@ def positions_in_parts(owners: Array, num_parts: int) -> torch.Tensor:
     positions = torch.empty_like(order)
     positions[order] = torch.from_numpy(np.arange(len(order)) - starts)
     return positions
+
+
+def grid_columns(num_parts: int) -> int:
+    """Return the columns of the grid of `num_parts` parts that is nearest to a square: its larger side.
+
+    A prime number of parts is one row.
+
+    Parameters
+    ----------
+    num_parts : int
+        At least 1.
+    """
+    rows = next(rows for rows in range(math.isqrt(num_parts), 0, -1) if num_parts % rows == 0)
+    return num_parts // rows
+
+
+def edge_owners(source_owners: torch.Tensor, destination_owners: torch.Tensor, num_columns: int) -> torch.Tensor:
+    """Return the part of edges in a grid: the row of the owner of the source, the column of that of the destination.
+
+    With one column, edges are with the owner of their source; with one row, with that of their destination.
+
+    Parameters
+    ----------
+    source_owners, destination_owners : torch.Tensor
+        int32[num_edges]; part p is in row ``p // num_columns`` and column ``p % num_columns``.
+    num_columns : int
+        At least 1.
+
+    Returns
+    -------
+    torch.Tensor
+        int32[num_edges].
+    """
+    return source_owners - source_owners % num_columns + destination_owners % num_columns

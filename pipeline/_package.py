@@ -24,11 +24,13 @@ from headrace.ops.errors import (
 from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
+from headrace.pipeline.edge_partition import EdgePartition
 from headrace.pipeline.features import FeatureSource, FeatureStore
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.local_comm import LocalGroup
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.partition import Partition
+from headrace.pipeline.partition_report import PartitionReport
 from headrace.pipeline.sharded_feature import ShardedFeature
 from headrace.pipeline.stage import MacroStage, MapStage, RunSettings, SourceStage, Stage, verb, verbs
 from headrace.pipeline.stages import ItemSampler, NodeSource
@@ -44,6 +46,7 @@ __version__ = _version("headrace")
 
 __all__ = [
     "Block",
+    "EdgePartition",
     "FeatureError",
     "FeatureSource",
     "FeatureStore",
@@ -67,6 +70,7 @@ __all__ = [
     "NeighborRule",
     "NodeSource",
     "Partition",
+    "PartitionReport",
     "PeerError",
     "PlanError",
     "RunSettings",

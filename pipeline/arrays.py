@@ -85,6 +85,27 @@ def as_ids(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Ten
     return ids
 
 
+def as_node_mask(nodes: ArrayLike | Tensor, num_nodes: int, name: str, error: type[InputError]) -> Tensor:
+    """Return bool[num_nodes] for a mask of that shape or for a list of ids.
+
+    Raises
+    ------
+    error
+        If a mask has another length, or ids are not in [0, num_nodes). `name` says which argument it was.
+    """
+    given = as_cpu_tensor(nodes, name, error)
+    if given.dtype == torch.bool:
+        if given.shape != (num_nodes,):
+            raise error(f"expected {name} to be bool[{num_nodes}] or ids of nodes, got {describe(given)}")
+        return given
+    ids = as_ids(given, name, error).long()
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < num_nodes:
+        raise error(f"expected {name} to be ids in [0, {num_nodes}), got ids from {int(ids.min())} to {int(ids.max())}")
+    mask = torch.zeros(num_nodes, dtype=torch.bool)
+    mask[ids] = True
+    return mask
+
+
 def as_rows(array: ArrayLike | Tensor, num_rows: int, name: str, error: type[InputError]) -> Tensor:
     """Return a contiguous CPU tensor of `num_rows` rows.
 

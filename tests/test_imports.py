@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(
     path.relative_to(ROOT) for folder in ("pipeline", "ops", "cuda") for path in (ROOT / folder).rglob("*.py")
 )
-OPTIONAL = ("torch_geometric", "dgl", "scipy", "cupy", "ogb", "pymetis", "matplotlib", "tqdm")
+OPTIONAL = ("torch_geometric", "dgl", "scipy", "cupy", "ogb", "igraph", "pymetis", "matplotlib", "tqdm")
 
 
 class Import(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from fuzz import native, native_laws, public, public_laws
+from fuzz import native, native_laws, native_partition, public, public_laws
 from fuzz.entry import Entry
 
-NATIVE: Final = {**native.ENTRIES, **native_laws.ENTRIES}
+NATIVE: Final = {**native.ENTRIES, **native_laws.ENTRIES, **native_partition.ENTRIES}
 PUBLIC: Final = {**public.ENTRIES, **public_laws.ENTRIES}
 ENTRIES: Final[dict[str, Entry]] = {
     **{f"native.{name}": entry for name, entry in NATIVE.items()},
