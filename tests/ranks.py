@@ -12,7 +12,7 @@ import torch
 import headrace as hr
 from headrace.pipeline.comm import Comm
 
-from plans import NUM_NODES
+from plans import NUM_NODES, graph
 
 T = TypeVar("T")
 
@@ -55,6 +55,8 @@ def partition(kind: str, num_parts: int) -> hr.Partition:
         owners = torch.randint(num_parts, (NUM_NODES,), generator=torch.Generator().manual_seed(1))
         owners[owners == num_parts - 1] = 0
         return hr.Partition.of(owners, num_parts)
+    if kind == "metis":
+        return hr.Partition.metis(graph(), num_parts)
     return getattr(hr.Partition, kind)(NUM_NODES, num_parts)
 
 

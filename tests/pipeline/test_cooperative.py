@@ -30,7 +30,7 @@ SEEDS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["hash", "range", "table"])
+@pytest.mark.parametrize("kind", ["hash", "range", "metis", "table"])
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_union_is_the_batch_of_one_process(sampler, seeds, kind):
