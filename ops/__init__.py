@@ -18,6 +18,7 @@ Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the no
 Renumber vertices     `compact` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
 Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients
+Drop elements         `dropout_mask`
 Find owners           `hash_owners`, `group_by_owner`, `positions_in_parts`
 Place large arrays    `use_huge_pages`
 ====================  ==============================================================================================
@@ -40,6 +41,7 @@ from __future__ import annotations
 
 from headrace.ops.compact import Compacted, compact, unique_and_inverse
 from headrace.ops.csc import Csc, check_csc, coo_to_csc
+from headrace.ops.dropout import dropout_mask
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
 from headrace.ops.gather import gather_rows
 from headrace.ops.huge_pages import use_huge_pages
@@ -95,6 +97,7 @@ __all__ = [
     "draw_edges",
     "draw_ladies",
     "draw_nodes",
+    "dropout_mask",
     "edge_law",
     "gather_rows",
     "gather_rows_with_grad",

@@ -173,6 +173,16 @@ def positions_in_parts(owners: IntArray) -> IntArray:
     return np.array([listed[:v].count(owner) for v, owner in enumerate(listed)], dtype=np.int64)
 
 
+def dropout_mask(key: int, ids: IntArray, width: int, threshold: int) -> NDArray[np.bool_]:
+    """Keep element j of a row iff word j of the stream of its id is at least the threshold."""
+    kept = np.zeros((len(ids), width), dtype=bool)
+    for i, identifier in enumerate(ids.tolist()):
+        words = stream_words(key, identifier & _MASK64)
+        for j in range(width):
+            kept[i, j] = next(words) >= threshold
+    return kept
+
+
 def gather_rows(source: NDArray[Any], ids: IntArray) -> NDArray[Any]:
     """Copy rows."""
     return source[ids]

@@ -41,6 +41,7 @@ SHUFFLE: Final = 0
 NEIGHBOR: Final = 1  # picks of in-edges, by any hop rule
 WALK: Final = 4  # random walks
 DRAW: Final = 5  # vertices and edges drawn from the whole graph
+DROPOUT: Final = 6  # masks of rows, by dropout in the model in place of the layer
 
 _WIDTHS = {"seed": 64, "epoch": 32, "batch": 64, "layer": 16, "purpose": 16}
 
@@ -59,7 +60,7 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     layer : int
         Hop, 0 next to the seeds, in [0, 2**16).
     purpose : int
-        What the stream is for, SHUFFLE, NEIGHBOR, WALK or DRAW, in [0, 2**16).
+        What the stream is for, SHUFFLE, NEIGHBOR, WALK, DRAW or DROPOUT, in [0, 2**16).
 
     Raises
     ------

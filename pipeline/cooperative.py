@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from headrace.ops.errors import InputError
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.comm import Comm, is_distributed, world_comm
-from headrace.pipeline.cooperative_norm import ROWS_COMM, convert_batch_norm
+from headrace.pipeline.cooperative_dropout import convert_dropout
+from headrace.pipeline.cooperative_norm import convert_batch_norm
+from headrace.pipeline.running_batch import RUNNING, RunningBatch
 
 
 class Cooperative(nn.Module):
@@ -21,9 +23,9 @@ class Cooperative(nn.Module):
         super().__init__()
         self.model = model
         self._num_layers = len(layers)
-        self._batch: MiniBatch | None = None
         for number, layer in enumerate(layers):
-            layer.register_forward_pre_hook(self._exchange_input(number), with_kwargs=True)
+            layer.register_forward_pre_hook(_exchange_input(number), with_kwargs=True)
+            layer.register_forward_hook(_leave(number))
 
     def forward(self, batch: MiniBatch, *args: Any, **kwargs: Any) -> Any:
         """Call the model with the arguments behind the batch; return its output rows for this rank's unique seeds.
@@ -38,53 +40,67 @@ class Cooperative(nn.Module):
                 f"cooperative: the batch has {len(batch.blocks)} blocks, the model {self._num_layers} layers; name the "
                 "layers that take a block each, cooperative(model, layers=[...])"
             )
-        self._batch = batch
-        token = ROWS_COMM.set(batch.exchanges[0].comm if batch.exchanges else None)
+        token = RUNNING.set(RunningBatch.of(batch))
         try:
             out = self.model(*args, **kwargs)
         finally:
-            ROWS_COMM.reset(token)
-            self._batch = None
+            RUNNING.reset(token)
         return batch.exchange(self._num_layers, out)
 
-    def _exchange_input(self, number: int) -> Any:
-        """Return a hook that exchanges the input rows of a layer, wherever they are among its arguments."""
 
-        def hook(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any] | None:
-            del layer
-            batch = self._batch
-            if batch is None or not batch.exchanges or number == 0:  # the loader has exchanged the first input
-                return None
-            for place, argument in enumerate(args):
-                exchanged = self._exchanged(batch, number, argument)
-                if exchanged is not None:
-                    return (*args[:place], exchanged, *args[place + 1 :]), kwargs
-            for name, argument in kwargs.items():
-                exchanged = self._exchanged(batch, number, argument)
-                if exchanged is not None:
-                    return args, {**kwargs, name: exchanged}
-            raise InputError(
-                f"cooperative: no argument of layer {number} has a row for each of the "
-                f"{len(batch.exchanges[number].owned)} vertices of this rank; expected h, or a pair (h, h[:num_dst])"
-            )
+def _exchange_input(number: int) -> Any:
+    """Return a hook that exchanges the input rows of a layer, wherever they are among its arguments."""
 
-        return hook
+    def hook(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any] | None:
+        del layer
+        running = RUNNING.get()
+        if running is None:
+            return None
+        running.enter(number)
+        if not running.batch.exchanges or number == 0:  # the loader has exchanged the first input
+            return None
+        for place, argument in enumerate(args):
+            exchanged = _exchanged(running.batch, number, argument)
+            if exchanged is not None:
+                return (*args[:place], exchanged, *args[place + 1 :]), kwargs
+        for name, argument in kwargs.items():
+            exchanged = _exchanged(running.batch, number, argument)
+            if exchanged is not None:
+                return args, {**kwargs, name: exchanged}
+        raise InputError(
+            f"cooperative: no argument of layer {number} has a row for each of this rank's "
+            f"{len(running.batch.exchanges[number].owned)} vertices; expected h, or a pair (h, h[:num_dst])"
+        )
 
-    @staticmethod
-    def _exchanged(batch: MiniBatch, number: int, argument: Any) -> Any:
-        """Return the exchanged form of an argument that holds the layer's input rows, else None."""
-        num_owned = len(batch.exchanges[number].owned)
-        if isinstance(argument, Tensor):
-            rows = argument.is_floating_point() and argument.dim() > 1 and len(argument) == num_owned
-            return batch.exchange(number, argument) if rows else None
-        if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], Tensor):
-            # The destinations are the first vertices in both orders: their rows need no exchange.
-            source = Cooperative._exchanged(batch, number, argument[0])
-            return None if source is None else (source, argument[1])
-        return None
+    return hook
 
 
-def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None) -> Cooperative:
+def _leave(number: int) -> Any:
+    """Return a hook that notes the end of a layer."""
+
+    def hook(layer: nn.Module, args: tuple[Any, ...], out: Any) -> None:
+        del layer, args, out
+        running = RUNNING.get()
+        if running is not None:
+            running.leave(number)
+
+    return hook
+
+
+def _exchanged(batch: MiniBatch, number: int, argument: Any) -> Any:
+    """Return the exchanged form of an argument that holds a layer's input rows, else None."""
+    num_owned = len(batch.exchanges[number].owned)
+    if isinstance(argument, Tensor):
+        rows = argument.is_floating_point() and argument.dim() > 1 and len(argument) == num_owned
+        return batch.exchange(number, argument) if rows else None
+    if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], Tensor):
+        # The destinations are the first vertices in both orders: their rows need no exchange.
+        source = _exchanged(batch, number, argument[0])
+        return None if source is None else (source, argument[1])
+    return None
+
+
+def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, seed: int = 0) -> Cooperative:
     """Let a model that was written for the blocks of one process run on cooperative batches.
 
     ``cooperative(model)(batch, ...)`` calls ``model(...)``. Before each layer but the first, whose input the loader has
@@ -93,17 +109,19 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None) -> 
     process it is the model itself.
 
     What the model does between layers it does for the vertices that this rank owns, each of which is in one rank, so
-    operations row by row are exact. Batch normalisation looks at several rows: every `nn.BatchNorm1d` is replaced by
-    one over the rows of all ranks. Random numbers, such as those of dropout, are each rank's own.
+    operations row by row are exact. Two kinds of modules are replaced, in place, by ones that are exact as well: every
+    `nn.BatchNorm1d` by one over the rows of all ranks, every `nn.Dropout` by one whose masks belong to vertices.
 
     Parameters
     ----------
     model
-        Any module. It is not copied; the layers get hooks, and batch normalisation is replaced in place.
+        Any module. It is not copied; the layers get hooks.
     layers
         The modules that take one block each, in the order of ``batch.blocks``: PyG layers called as
         ``conv((h, h[:num_dst]), edge_index)``, DGL layers called as ``conv(block, h)``, or others with an argument `h`.
         By default those of the model's only `nn.ModuleList`.
+    seed
+        Of the masks of dropout.
 
     Raises
     ------
@@ -118,7 +136,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None) -> 
                 "modules that take one block each, cooperative(model, layers=[...])"
             )
         layers = list(lists[0])
-    return Cooperative(convert_batch_norm(model), layers)
+    return Cooperative(convert_dropout(convert_batch_norm(model), seed), layers)
 
 
 @torch.no_grad()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from headrace.pipeline.comm import Comm
-
-#: The channel of the batch that the model works on; None outside a cooperative batch.
-ROWS_COMM: ContextVar[Comm | None] = ContextVar("headrace_rows_comm", default=None)
+from headrace.pipeline.running_batch import RUNNING
 
 
 class CooperativeBatchNorm(nn.BatchNorm1d):
@@ -24,7 +21,8 @@ class CooperativeBatchNorm(nn.BatchNorm1d):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the base class
         """Normalise rows, [num_rows, num_features]."""
-        comm = ROWS_COMM.get()
+        running = RUNNING.get()
+        comm = None if running is None else running.comm
         if comm is None or not (self.training or not self.track_running_stats):
             return super().forward(input)
         self._check_input_dim(input)

@@ -43,5 +43,6 @@ NB_MODULE(_native, m) {
   headrace::bind_saint(m);
   headrace::bind_scatter(m);
   headrace::bind_owners(m);
+  headrace::bind_dropout(m);
   headrace::bind_partition(m);
 }

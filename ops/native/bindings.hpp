@@ -54,6 +54,7 @@ void bind_walk(nb::module_& m);
 void bind_saint(nb::module_& m);
 void bind_scatter(nb::module_& m);
 void bind_owners(nb::module_& m);
+void bind_dropout(nb::module_& m);
 void bind_partition(nb::module_& m);
 
 }  // namespace headrace

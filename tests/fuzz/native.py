@@ -308,6 +308,23 @@ def check_group(arguments: list[Any], answer: Any) -> None:
         assert np.array_equal(found, expected)
 
 
+def dropout_arguments(draw: Draw) -> list[Any]:
+    width = draw.one_of(0, 1, 2, 5, 33)
+    return [
+        draw.key(),
+        draw.ids(draw.integer(0, 20), 1 << 62, np.int64),
+        width,
+        draw.integer(0, 1 << 32),
+        draw.threads(),
+    ]
+
+
+def check_dropout(arguments: list[Any], answer: Any) -> None:
+    key, ids, width, threshold, _ = arguments
+    expected = reference.dropout_mask(int(key), values(ids), int(width), int(threshold))
+    assert np.array_equal(values(answer).reshape(expected.shape), expected)
+
+
 def _check_empty(arguments: list[Any], answer: Any) -> None:
     assert len(answer) == int(arguments[0])
     answer[:] = 255
@@ -369,6 +386,7 @@ ENTRIES = {
     "FusedSampler.sample": Entry(_fused, _fused_arguments, _check_fused, frozenset({8, 9, 13}), aligned=True),
     "hash_owners": Entry(_native.hash_owners, hash_arguments, check_hash, aligned=True),
     "group_by_owner": Entry(_native.group_by_owner, group_arguments, check_group, aligned=True),
+    "dropout_mask": Entry(_native.dropout_mask, dropout_arguments, check_dropout, frozenset({2}), aligned=True),
     "has": Entry(_native.has, _set_arguments, lambda given, answer: None),
     # The calls that follow are fuzzed with the set that this one chose.
     "use_instruction_set": Entry(_native.use_instruction_set, _set_arguments, lambda given, answer: None),

@@ -15,12 +15,14 @@ from fuzz.entry import Entry, check_compact, check_rows, values
 from fuzz.native import (
     check_blocks,
     check_csc_answer,
+    check_dropout,
     check_good_weights,
     check_group,
     check_hash,
     check_hop,
     check_range,
     check_sound,
+    dropout_arguments,
     edge_list_arguments,
     group_arguments,
     hash_arguments,
@@ -200,6 +202,14 @@ ENTRIES = {
     "hash_owners": Entry(ops.hash_owners, hash_arguments, check_hash),
     "group_by_owner": Entry(ops.group_by_owner, group_arguments, check_group),
     "positions_in_parts": Entry(ops.positions_in_parts, group_arguments, _check_positions),
+    "dropout_mask": Entry(
+        lambda key, ids, width, probability, num_threads: ops.dropout_mask(
+            key, ids, width, probability, num_threads=num_threads
+        ),
+        lambda draw: [*dropout_arguments(draw)[:3], draw.integer(0, 8) / 8, draw.threads()],
+        lambda given, answer: check_dropout([*given[:3], round(given[3] * 2**32), 1], answer),
+        frozenset({2}),  # a width of billions is honest work
+    ),
     "gather_rows": Entry(_gather, _gather_arguments, _check_gather),
     "sample_hop": Entry(_hop, _hop_arguments, _check_hop),
     "shuffled_range": Entry(

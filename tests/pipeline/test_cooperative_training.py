@@ -191,6 +191,41 @@ def test_batch_normalisation_equals_one_process(world_size):
     assert_equal_training(node_plan("neighbor", torch.float64), Normalised(Gcn, 2).double(), world_size, 1e-10)
 
 
+class Dropping(Network):
+    """Dropout on the input, inside the layers and between them."""
+
+    def __init__(self, kind: type[nn.Module], num_layers: int) -> None:
+        super().__init__(kind, num_layers)
+        self.dropout = nn.Dropout(0.3)
+        for layer in self.layers:
+            layer.linear = nn.Sequential(nn.Dropout(0.2), layer.linear)
+
+    def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
+        first, last = self.layers
+        return self.dropout(last(blocks[1], self.dropout(torch.tanh(first(blocks[0], self.dropout(x))))))
+
+
+@pytest.mark.parametrize("plan", [node_plan, pair_plan])
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_dropout_equals_one_process(world_size, plan):
+    torch.manual_seed(5)
+    assert_equal_training(plan("neighbor", torch.float64), Dropping(Gcn, 2).double(), world_size, 1e-10)
+
+
+def test_dropout_drops_and_has_seeds():
+    torch.manual_seed(6)
+    model, plan = Dropping(Gcn, 2).double(), node_plan("neighbor", torch.float64)
+    batch = next(iter(plan.loader()))
+    first, again, other = (
+        hr.cooperative(copy.deepcopy(model), seed=seed)(batch, batch.x, batch.blocks) for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    kept = hr.cooperative(copy.deepcopy(model)).eval()(batch, batch.x, batch.blocks)
+    whole = kept != 0  # but for vertices without in-edges
+    assert 0.15 < (first[whole] == 0).double().mean() < 0.45
+
+
 def test_running_estimates_are_those_of_one_process():
     torch.manual_seed(4)
     alone, plan = Normalised(Gcn, 2).double(), node_plan("neighbor", torch.float64)

@@ -1,0 +1,48 @@
+"""Dropout masks that depend on what a row stands for, not on where it is."""
+
+from __future__ import annotations
+
+import torch
+
+from headrace.ops import _native
+from headrace.ops._arrays import Array, as_count, as_key, as_num_threads, as_numpy
+from headrace.ops.errors import InputError
+
+
+def dropout_mask(key: int, ids: Array, width: int, probability: float, *, num_threads: int = 1) -> torch.Tensor:
+    """Return which elements of rows dropout keeps: element j of a row by word j of the stream of its id.
+
+    Rows of one id have the same mask, in whichever process and order they are.
+
+    Parameters
+    ----------
+    key : int
+        Stream key, see `stream_key`.
+    ids : torch.Tensor or numpy.ndarray
+        int64[n], what the rows stand for.
+    width : int
+        Elements of a row.
+    probability : float
+        Of dropping an element, in [0, 1]; exact to 2**-32.
+    num_threads : int
+        The result does not depend on it.
+
+    Returns
+    -------
+    torch.Tensor
+        bool[n, width], true where an element is kept.
+
+    Raises
+    ------
+    InputError
+        For a probability outside [0, 1], another dtype or shape, or a mask that is too large.
+    """
+    stage = "dropout_mask"
+    if isinstance(probability, bool) or not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
+        message = f"{stage}: probability must be a number in [0, 1], got {probability!r}"
+        raise InputError(message)
+    values = as_numpy(ids, "ids", stage=stage)
+    width = as_count(width, "width", stage=stage)
+    threads = as_num_threads(num_threads, stage=stage)
+    kept = _native.dropout_mask(as_key(key, stage=stage), values, width, round(probability * 2**32), threads)
+    return torch.from_numpy(kept).view(len(values), width)

@@ -1,0 +1,37 @@
+#include "dropout.hpp"
+
+#include <algorithm>
+
+#include "buffer.hpp"
+#include "parallel.hpp"
+#include "stream_variates.hpp"
+
+namespace headrace {
+
+namespace {
+
+constexpr std::size_t kWordsPerTask = 1 << 16;
+
+}  // namespace
+
+void dropout_mask(std::uint64_t key, const std::int64_t* ids, std::size_t num_ids, std::size_t width,
+                  std::uint64_t threshold, bool* kept, int num_threads) {
+  if (width == 0) return;
+  const std::size_t rows_per_task = std::max<std::size_t>(1, kWordsPerTask / width);
+  const std::size_t num_tasks = (num_ids + rows_per_task - 1) / rows_per_task;
+  parallel_for(num_threads, num_tasks, [&](std::size_t task) {
+    const std::size_t pairs = width / 2 + width % 2;  // a variate is two words
+    Buffer<std::uint64_t> variates(pairs + kVariatesSlack);
+    const std::size_t end = std::min(num_ids, (task + 1) * rows_per_task);
+    for (std::size_t i = task * rows_per_task; i < end; ++i) {
+      stream_variates(key, static_cast<std::uint64_t>(ids[i]), 0, pairs, variates.data());
+      bool* const row = kept + i * width;
+      for (std::size_t j = 0; j < width; ++j) {
+        const std::uint64_t pair = variates[j / 2];
+        row[j] = (j % 2 == 0 ? pair >> 32 : pair & 0xFFFFFFFFU) >= threshold;
+      }
+    }
+  });
+}
+
+}  // namespace headrace

@@ -1,0 +1,52 @@
+"""Dropout whose masks belong to vertices, so that they do not depend on how many ranks there are."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from headrace.ops.dropout import dropout_mask
+from headrace.ops.rng import DROPOUT, stream_key
+from headrace.pipeline.running_batch import RUNNING
+
+
+class CooperativeDropout(nn.Dropout):
+    """`nn.Dropout` for rows of vertices: the mask of a row depends on seed, batch, place in the model and vertex alone.
+
+    So it is the same on every rank that has a copy of the row, and the same in one process. Outside of
+    `hr.cooperative(model)(batch, ...)` it is `nn.Dropout`.
+
+    Parameters
+    ----------
+    p
+        Probability of dropping an element.
+    seed
+        Another one gives other masks.
+    """
+
+    def __init__(self, p: float = 0.5, *, seed: int = 0) -> None:
+        super().__init__(p)
+        self.seed = seed
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the base class
+        """Drop elements of rows, [num_rows, ...], and scale up the others."""
+        running = RUNNING.get()
+        if running is None or not self.training or self.p == 0:
+            return super().forward(input)
+        batch = running.batch
+        key = stream_key(self.seed, batch.epoch, batch.index, running.num_dropouts, DROPOUT)
+        running.num_dropouts += 1
+        width = input[:1].numel() if len(input) else 0
+        mask = dropout_mask(key, running.ids(len(input)).cpu(), width, self.p)
+        kept = mask.view(input.shape).to(input.device)
+        return input * kept / (1 - self.p) if self.p < 1 else input * 0
+
+
+def convert_dropout(model: nn.Module, seed: int = 0) -> nn.Module:
+    """Replace every `nn.Dropout` of a model, in place, by one whose masks belong to vertices; return the model."""
+    for name, child in model.named_children():
+        setattr(model, name, convert_dropout(child, seed))
+    if type(model) is not nn.Dropout:
+        return model
+    converted = CooperativeDropout(model.p, seed=seed)
+    converted.training = model.training
+    return converted
