@@ -82,10 +82,39 @@ class Exchange:
         delivered: Tensor = _Deliver.apply(rows, self, self.comm if comm is None else comm)  # type: ignore[no-untyped-call]
         return delivered
 
+    def collect(self, rows: Tensor, comm: Comm | None = None) -> Tensor:
+        """Send rows the other way, from those who want vertices to their owners.
+
+        Parameters
+        ----------
+        rows: [num_wanted, ...]
+            Row i belongs to ``wanted[i]``.
+        comm
+            The channel to use in place of the model's own.
+
+        Returns
+        -------
+        Tensor
+            [sum(send_counts), ...], row i for ``owned[send_rows[i]]``: one from each rank that wants the vertex, in the
+            order of the ranks.
+
+        Raises
+        ------
+        PeerError
+            If another rank failed or was lost.
+        """
+        comm = self.comm if comm is None else comm
+        return comm.all_to_all(rows[self.receive_rows], self.receive_counts, self.send_counts)
+
     @property
     def num_remote(self) -> int:
         """Rows that come from other ranks."""
         return sum(self.receive_counts) - self.receive_counts[self.comm.rank]
+
+    @property
+    def num_lent(self) -> int:
+        """Rows that go to other ranks."""
+        return sum(self.send_counts) - self.send_counts[self.comm.rank]
 
     def map(self, of_tensor: Callable[[Tensor], Tensor]) -> Exchange:
         """Return the exchange with a function applied to its tensors."""
@@ -142,6 +171,6 @@ class _Deliver(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = gradients
         exchange, comm = ctx.exchange, ctx.comm
-        returned = comm.all_to_all(gradient[exchange.receive_rows], exchange.receive_counts, exchange.send_counts)
+        returned = exchange.collect(gradient, comm)
         summed = gradient.new_zeros((len(exchange.owned), *gradient.shape[1:]))
         return summed.index_add_(0, exchange.send_rows, returned), None, None

@@ -23,6 +23,17 @@ SAMPLERS = {
     "labor_dependent": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], layer_dependency=True, exact=False),
     "pinsage": lambda plan: plan.sample_pinsage(graph(), 3, num_walks=5, walk_length=2, num_layers=2),
     "in_subgraph": lambda plan: plan.sample_in_subgraph(graph()),
+    "labor_1": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3, 2], importance=1),
+    "labor_2": lambda plan: plan.sample_layer_neighbor(graph(), [4, -1, 2], importance=2, edge_ids=False),
+    "labor_star": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3, 2], importance="*"),
+    "labor_1_weighted": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], importance=1, weight="weight"),
+    "labor_star_weighted": lambda plan: plan.sample_layer_neighbor(
+        graph(), [4, 3], importance="*", weight="weight", layer_dependency=True
+    ),
+    "ladies": lambda plan: plan.sample_ladies(graph(), [20, 0, 30]),
+    "pladies": lambda plan: plan.sample_ladies(graph(), [20, 30, 40], poisson=True, layer_dependency=True),
+    "ladies_weighted": lambda plan: plan.sample_ladies(graph(), [20, 30], weight="weight"),
+    "pladies_weighted": lambda plan: plan.sample_ladies(graph(), [20, -1], weight="weight", poisson=True),
 }
 SEEDS = {
     "nodes": lambda: items(batch_size=40),
@@ -147,8 +158,8 @@ def test_rounds_depend_on_the_number_of_layers_alone(fanout, num_layers):
 
 @pytest.mark.parametrize(
     "plan",
-    [PLANS["neighbor_new"](), PLANS["ladies"](), PLANS["labor_star"](), PLANS["saint_node"]()],
-    ids=["new", "ladies", "labor_star", "saint"],
+    [PLANS["neighbor_new"](), PLANS["labor_star_new"](), PLANS["saint_node"]()],
+    ids=["new", "labor_star_new", "saint"],
 )
 def test_what_depends_on_the_whole_frontier_is_refused(plan):
     with pytest.raises(hr.PlanError, match="depends on the whole frontier"):
