@@ -119,7 +119,8 @@ class Exchange:
     def map(self, of_tensor: Callable[[Tensor], Tensor]) -> Exchange:
         """Return the exchange with a function applied to its tensors."""
         names = ("owned", "wanted", "send_rows", "receive_rows")
-        return dataclasses.replace(self, **{name: of_tensor(getattr(self, name)) for name in names})
+        changed: dict[str, Any] = {name: of_tensor(getattr(self, name)) for name in names}
+        return dataclasses.replace(self, **changed)
 
     def __repr__(self) -> str:
         return f"Exchange({len(self.owned)} owned, {len(self.wanted)} wanted, {self.num_remote} from other ranks)"
