@@ -143,6 +143,7 @@ def test_the_verbs():
         "prefetch",
         "sample_fused",
         "sample_hop",
+        "sample_hop_together",
         "sample_in_subgraph",
         "sample_ladies",
         "sample_layer_neighbor",
