@@ -36,13 +36,18 @@ def ordered_sum(terms: Sequence[float]) -> float:
 
 
 def fixed(term: float) -> int:
-    """Round a number of [0, 1] down to a multiple of 2**-95; return the multiple."""
-    return int(term * 2.0**95)
+    """Round a number of [0, 1] to a multiple of 2**-52; return it as a multiple of 2**-95."""
+    return int((1.0 + term - 1.0) * 2.0**52) << 43
+
+
+def fixed_square(number: float) -> int:
+    """Return the square of a number of [0, 1], of its first 62 bits, as a multiple of 2**-95 that is not below 2."""
+    return int(max(number, 2.0**-47) * 2.0**62) ** 2 >> 29
 
 
 def value_of(multiple: int) -> float:
-    """Return a sum of such multiples, which do not depend on the order of summation, as a float."""
-    return (multiple >> 64) * 2.0**-31 + (multiple % 2**64) * 2.0**-95
+    """Return a sum of such multiples, which does not depend on the order of summation, as a float."""
+    return (multiple >> 63) * 2.0**-32 + (multiple % 2**63) * 2.0**-95
 
 
 @dataclass(frozen=True)
@@ -193,7 +198,7 @@ def draw_ladies(rows: list[list[LayerEdge]], rule: LadiesRule, key: int) -> Draw
     sums = {edge.source: 0 for row in rows for edge in row}  # by first occurrence
     for row in rows:
         for edge in row:
-            sums[edge.source] += max(1, fixed(edge.share * edge.share))
+            sums[edge.source] += fixed_square(edge.share)
     scores = {t: value_of(multiple) for t, multiple in sums.items()}
     if rule.size == -1 or len(scores) <= rule.size:
         return Draw(scores, dict.fromkeys(scores, 1.0), dict.fromkeys(scores, True))

@@ -180,25 +180,32 @@ class Solver {
       }
       return largest;
     };
-    const auto raised = [&](std::size_t t, double largest) {
-      return std::min(kLargestInverse, std::max(1.0, result_.inverse[t] / largest));
-    };
-    if (part_.is_whole()) {
-      for (std::size_t t = 0; t < num_candidates; ++t) next_[t] = raised(t, largest_of(t));
-    } else {
-      for (std::size_t t = 0; t < num_candidates; ++t) largest_[t] = largest_of(t);
-      part_.reducer().largest(largest_.data());
-      for (std::size_t t = 0; t < num_candidates; ++t) next_[t] = raised(t, largest_[t]);
-    }
-    if (add_sizes_) result_.expected_sizes.push_back(expected_size());
+    if (part_.is_whole()) return raise(largest_of);
+    for (std::size_t t = 0; t < num_candidates; ++t) largest_[t] = largest_of(t);
+    part_.reducer().largest(largest_.data());
+    raise([&](std::size_t t) { return largest_[t]; });
   }
 
-  double expected_size() const {
-    Tally size;
-    for (std::size_t t = 0; t < next_.size(); ++t) {
-      if (part_.counts(t)) size.sum += FixedSum::of(1.0 / next_[t]);
+  template <class Largest>
+  void raise(const Largest& largest_of) {
+    const auto raised = [&](std::size_t t) {
+      return next_[t] = std::min(kLargestInverse, std::max(1.0, result_.inverse[t] / largest_of(t)));
+    };
+    const std::size_t num_candidates = next_.size();
+    if (!add_sizes_) {
+      for (std::size_t t = 0; t < num_candidates; ++t) raised(t);
+      return;
     }
-    return part_.total(size).sum.value();
+    Tally size;
+    if (part_.is_whole()) {
+      size.sum = fixed_sum(num_candidates, [&](std::size_t t) { return 1.0 / raised(t); });
+    } else {
+      size.sum = fixed_sum(num_candidates, [&](std::size_t t) {
+        const double probability = 1.0 / raised(t);
+        return part_.counts(t) ? probability : 0.0;
+      });
+    }
+    result_.expected_sizes.push_back(part_.total(size).sum.value());
   }
 
   // Raise what the row's sources have in `largest` to c_s. No branch: whether that is more is hard to foretell.

@@ -5,23 +5,24 @@
 
 #include "fixed_sum.hpp"
 #include "labor_variates.hpp"
+#include "prefetch.hpp"
 #include "select_smallest.hpp"
 #include "unit_interval.hpp"
 
 namespace headrace {
 namespace {
 
-// A term of a score. Damaged weights make anything, which is not to reach a conversion to integers.
-FixedSum squared(double share) { return FixedSum::of(std::min(1.0, std::max(FixedSum::kUnit, share * share))); }
-
 template <class Index>
 Buffer<FixedSum> add_scores(const LayerEdges<Index>& edges, const LayerPart& part) {
   Buffer<FixedSum> sums(edges.num_candidates());
   std::fill_n(sums.data(), sums.size(), FixedSum());
+  const Index* const sources = edges.sources.data();
+  const std::size_t announced = edges.sources.size() - std::min(edges.sources.size(), kFarPrefetchDistance);
   for (std::size_t row = 0; row < edges.num_dst(); ++row) {
-    const FixedSum even = squared(1.0 / static_cast<double>(edges.degree(row)));
+    const FixedSum even = FixedSum::square_of(1.0 / static_cast<double>(edges.degree(row)));
     for (std::size_t e = edges.begin(row); e < edges.begin(row + 1); ++e) {
-      sums[edges.source(e)] += edges.has_weights ? squared(edges.shares[e]) : even;
+      if (e < announced) prefetch_far(sums.data() + sources[e + kFarPrefetchDistance]);
+      sums[edges.source(e)] += edges.has_weights ? FixedSum::square_of(edges.shares[e]) : even;
     }
   }
   if (part.is_whole()) return sums;
