@@ -12,7 +12,8 @@ Address randomness    `stream_key` names the stream of (seed, epoch, batch, laye
 Order items           `shuffled_range` gives any stretch of a shuffled range without holding the rest
 Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LaborRule`, `LaborImportanceRule`,
                       `LadiesRule`
-Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw
+Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw; a
+                      `LayerReducer` lets them decide for a frontier that was cut in parts
 Walk                  `random_walk`, and `pinsage_neighbors` for the vertices that walks visit most
 Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the norms of GraphSAINT (`ops.saint`)
 Renumber vertices     `compact` and `unique_and_inverse`
@@ -47,6 +48,7 @@ from headrace.ops.gather import gather_rows
 from headrace.ops.huge_pages import use_huge_pages
 from headrace.ops.labor import LaborImportance, labor_importance
 from headrace.ops.ladies import LadiesDraw, draw_ladies
+from headrace.ops.layer_reducer import LayerReducer
 from headrace.ops.partition import group_by_owner, hash_owners, positions_in_parts
 from headrace.ops.rng import stream_key
 from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
@@ -82,6 +84,7 @@ __all__ = [
     "LaborRule",
     "LadiesDraw",
     "LadiesRule",
+    "LayerReducer",
     "NeighborRule",
     "NodeLaw",
     "Rule",

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.ops.layer_reducer import LayerReducer
+
 Int64Array: TypeAlias = NDArray[np.int64]
 IdArray: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 WeightArray: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
@@ -70,6 +72,7 @@ def sample_hop(
     key: int,
     weights: WeightArray | None,
     num_threads: int,
+    reducer: LayerReducer | None = None,
 ) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
 def has(instructions: InstructionSet) -> bool: ...
 def use_instruction_set(instructions: InstructionSet) -> bool: ...
@@ -92,6 +95,7 @@ def labor_importance(
     rounds: int,
     weights: WeightArray | None,
     num_threads: int,
+    reducer: LayerReducer | None = None,
 ) -> tuple[Int64Array, NDArray[np.float64], NDArray[np.float64], list[float]]: ...
 def draw_ladies(
     indptr: Int64Array,
@@ -102,6 +106,7 @@ def draw_ladies(
     key: int,
     weights: WeightArray | None,
     num_threads: int,
+    reducer: LayerReducer | None = None,
 ) -> tuple[Int64Array, NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]: ...
 def random_walk(
     indptr: Int64Array,

@@ -9,6 +9,7 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_num_threads, as_numpy, graph_arrays, weight_array
 from headrace.ops.errors import InputError, ItemsError
+from headrace.ops.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.rules import LaborImportanceRule
 
 
@@ -43,6 +44,7 @@ def labor_importance(
     *,
     weights: Array | None = None,
     num_threads: int = 1,
+    reducer: LayerReducer | None = None,
 ) -> LaborImportance:
     """Solve for the probabilities by which `sample_hop` decides with the same rule.
 
@@ -63,6 +65,8 @@ def labor_importance(
         float32[num_graph_edges] or float64[num_graph_edges] in CSC order, vetted with `check_weights`.
     num_threads : int
         The result does not depend on it.
+    reducer : LayerReducer, optional
+        Given, the frontier is one part of several, and what comes is what the whole frontier would give for it.
 
     Raises
     ------
@@ -71,7 +75,7 @@ def labor_importance(
     ItemsError
         If the frontier holds ids that are no nodes.
     InputError
-        If the rule is of another kind.
+        If the rule is of another kind, or the reducer is none or answers with other shapes or dtypes.
     """
     stage = "labor_importance"
     if not isinstance(rule, LaborImportanceRule):
@@ -86,6 +90,7 @@ def labor_importance(
         rule.native_rounds,
         None if weights is None else weight_array(weights, sources.size, stage),
         as_num_threads(num_threads, stage=stage),
+        as_reducer(reducer, stage=stage),
     )
     return LaborImportance(
         torch.from_numpy(candidates), torch.from_numpy(1.0 / inverse), torch.from_numpy(scales), expected_sizes

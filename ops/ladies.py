@@ -9,6 +9,7 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_key, as_num_threads, as_numpy, graph_arrays, weight_array
 from headrace.ops.errors import InputError, ItemsError
+from headrace.ops.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.rules import LadiesRule
 
 
@@ -45,6 +46,7 @@ def draw_ladies(
     *,
     weights: Array | None = None,
     num_threads: int = 1,
+    reducer: LayerReducer | None = None,
 ) -> LadiesDraw:
     """Draw the sources whose edges `sample_hop` keeps with the same rule and key.
 
@@ -64,6 +66,8 @@ def draw_ladies(
         float32[num_graph_edges] or float64[num_graph_edges] in CSC order, vetted with `check_weights`.
     num_threads : int
         The result does not depend on it.
+    reducer : LayerReducer, optional
+        Given, the frontier is one part of several, and what comes is what the whole frontier would give for it.
 
     Raises
     ------
@@ -72,7 +76,7 @@ def draw_ladies(
     ItemsError
         If the frontier holds ids that are no nodes.
     InputError
-        If the rule is of another kind.
+        If the rule is of another kind, or the reducer is none or answers with other shapes or dtypes.
     """
     stage = "draw_ladies"
     if not isinstance(rule, LadiesRule):
@@ -88,6 +92,7 @@ def draw_ladies(
         as_key(key, stage=stage),
         None if weights is None else weight_array(weights, sources.size, stage),
         as_num_threads(num_threads, stage=stage),
+        as_reducer(reducer, stage=stage),
     )
     return LadiesDraw(
         torch.from_numpy(candidates),

@@ -1,7 +1,7 @@
 """Slow, obvious NumPy versions of the layer-wise samplers, which look at all destinations of a hop at once.
 
 A continuation of `headrace.ops.reference`, with the same promise: double precision in the written order. Long sums are
-taken block by block, see `ordered_sum`.
+taken block by block, see `ordered_sum`; those over a whole hop in integers, see `fixed`, so that they have no order.
 """
 
 from __future__ import annotations
@@ -33,6 +33,21 @@ def ordered_sum(terms: Sequence[float]) -> float:
             block += term
         total += block
     return total
+
+
+def fixed(term: float) -> int:
+    """Round a number of [0, 1] to a multiple of 2**-52; return it as a multiple of 2**-95."""
+    return int((1.0 + term - 1.0) * 2.0**52) << 43
+
+
+def fixed_square(number: float) -> int:
+    """Return the square of a number of [0, 1], of its first 62 bits, as a multiple of 2**-95 that is not below 2."""
+    return int(max(number, 2.0**-47) * 2.0**62) ** 2 >> 29
+
+
+def value_of(multiple: int) -> float:
+    """Return a sum of such multiples, which does not depend on the order of summation, as a float."""
+    return (multiple >> 63) * 2.0**-32 + (multiple % 2**63) * 2.0**-95
 
 
 @dataclass(frozen=True)
@@ -134,7 +149,7 @@ def labor_importance(rows: list[list[LayerEdge]], rule: LaborImportanceRule, *, 
     else:
         scales = [fanout / len(row) if 0 <= fanout < len(row) else np.inf for row in rows]
         following = spread(by_scale)
-    sizes = [ordered_sum([1.0 / value for value in following.values()])]
+    sizes = [value_of(sum(fixed(1.0 / value) for value in following.values()))]
     while True:
         inverse = following
         # As no pi grows from round to round, no c falls, but for rounding, and none exceeds 1; but the first one, by
@@ -144,7 +159,7 @@ def labor_importance(rows: list[list[LayerEdge]], rule: LaborImportanceRule, *, 
             scale(row, current_inverse, 0.0 if fresh else min(c, 1.0)) for row, c in zip(rows, scales, strict=True)
         ]
         following = spread(by_scale)
-        sizes.append(ordered_sum([1.0 / value for value in following.values()]))
+        sizes.append(value_of(sum(fixed(1.0 / value) for value in following.values())))
         done = sizes[-1] >= (1.0 - 1e-4) * sizes[-2] if rule.importance == "*" else len(sizes) > rule.importance
         if done:
             return Importance(inverse, scales, sizes)
@@ -180,36 +195,36 @@ class Draw:
 
 def draw_ladies(rows: list[list[LayerEdge]], rule: LadiesRule, key: int) -> Draw:
     """Draw sources for the whole layer."""
-    scores = {edge.source: 0.0 for row in rows for edge in row}  # by first occurrence
+    sums = {edge.source: 0 for row in rows for edge in row}  # by first occurrence
     for row in rows:
         for edge in row:
-            scores[edge.source] += edge.share * edge.share
+            sums[edge.source] += fixed_square(edge.share)
+    scores = {t: value_of(multiple) for t, multiple in sums.items()}
     if rule.size == -1 or len(scores) <= rule.size:
         return Draw(scores, dict.fromkeys(scores, 1.0), dict.fromkeys(scores, True))
     variates = {t: reference.unit_interval(reference.labor_variate(key, t)) for t in scores}
     if rule.poisson:
-        scale = _poisson_scale(list(scores.values()), rule.size)
+        scale = _poisson_scale(list(sums.values()), rule.size)
         probabilities = {t: min(1.0, scale * q) for t, q in scores.items()}
         drawn = {t: variates[t] <= probabilities[t] for t in scores}
         return Draw(scores, {t: 1.0 / p if p > 0 else np.inf for t, p in probabilities.items()}, drawn)
     times = {t: reference.negative_log(variates[t]) / q for t, q in scores.items()}
-    arrivals = sorted(times, key=lambda t: times[t])  # stable: of equal ones the first candidate arrives first
+    arrivals = sorted(times, key=lambda t: (times[t], t))
     tau = times[arrivals[rule.size]]
     first = set(arrivals[: rule.size])
     return Draw(scores, {t: 1.0 / one_minus_exp(q * tau) for t, q in scores.items()}, {t: t in first for t in scores})
 
 
-def _poisson_scale(scores: Sequence[float], size: int) -> float:
+def _poisson_scale(sums: Sequence[int], size: int) -> float:
     """Return the c at which the sum of min(1, c * score) is `size`."""
-    scale, below_one = 0.0, len(scores) + 1
+    scale, before = 0.0, len(sums) + 1
     while True:
-        below = [scale * score <= 1.0 for score in scores]
-        if sum(below) == below_one:
+        below_one = [multiple for multiple in sums if scale * value_of(multiple) <= 1.0]
+        if len(below_one) == before:
             return scale
-        below_one = sum(below)
-        mass = ordered_sum([score if open_ else 0.0 for score, open_ in zip(scores, below, strict=True)])
+        before = len(below_one)
         if below_one:
-            scale = max(scale, (size - (len(scores) - below_one)) / mass)
+            scale = max(scale, (size - (len(sums) - before)) / value_of(sum(below_one)))
 
 
 # --- a hop ------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_key, as_num_threads, as_numpy, graph_arrays, weight_array
 from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def sample_hop(
     *,
     weights: Array | None = None,
     num_threads: int = 1,
+    reducer: LayerReducer | None = None,
 ) -> Hop:
     """Pick in-edges of every frontier vertex.
 
@@ -124,6 +126,9 @@ def sample_hop(
         are not looked at again here.
     num_threads : int
         The result does not depend on it.
+    reducer : LayerReducer, optional
+        For layer-wise rules. Given, the frontier is one part of several, and the picks are those that the whole
+        frontier would have for it.
 
     Raises
     ------
@@ -131,17 +136,26 @@ def sample_hop(
         If the graph's arrays are malformed.
     ItemsError
         If the frontier holds ids that are no nodes.
+    InputError
+        For a reducer that is none, answers with other shapes or dtypes, or comes with a rule that needs none.
     """
     stage = "sample_hop"
     starts, sources = graph_arrays(indptr, indices, stage)
+    kind, limit, rounds = _native_rule(rule, stage)
+    if reducer is not None and rule.per_destination:
+        message = f"{stage}: {rule} picks destination by destination, so parts of a frontier need no reducer"
+        raise InputError(message)
     indptr_out, neighbors, positions, importance = _native.sample_hop(
         starts,
         sources,
         as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
-        *_native_rule(rule, stage),
+        kind,
+        limit,
+        rounds,
         as_key(key, stage=stage),
         None if weights is None else weight_array(weights, sources.size, stage),
         as_num_threads(num_threads, stage=stage),
+        as_reducer(reducer, stage=stage),
     )
     return Hop(
         torch.from_numpy(indptr_out),

@@ -168,7 +168,8 @@ def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | N
         group = [one for one in trained if one.dtype == dtype]
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in group]
         summed = comm.all_reduce_sum(torch.cat([gradient.reshape(-1) for gradient in gradients]))
-        for one, part in zip(group, summed.split([one.numel() for one in group]), strict=True):
+        parts = summed.split([one.numel() for one in group])  # type: ignore[no-untyped-call]
+        for one, part in zip(group, parts, strict=True):
             one.grad = part.view_as(one)
 
 

@@ -93,6 +93,30 @@ class Exchange:
         places[self.receive_rows] = torch.arange(len(places), device=places.device)
         return places
 
+    def collect(self, rows: Tensor, comm: Comm | None = None) -> Tensor:
+        """Send rows the other way, from those who want vertices to their owners.
+
+        Parameters
+        ----------
+        rows: [num_wanted, ...]
+            Row i belongs to ``wanted[i]``.
+        comm
+            The channel to use in place of the model's own.
+
+        Returns
+        -------
+        Tensor
+            [sum(send_counts), ...], row i for ``owned[send_rows[i]]``: one from each rank that wants the vertex, in the
+            order of the ranks.
+
+        Raises
+        ------
+        PeerError
+            If another rank failed or was lost.
+        """
+        comm = self.comm if comm is None else comm
+        return comm.all_to_all(_take(rows, self.receive_rows), self.receive_counts, self.send_counts)
+
     @property
     def num_received(self) -> int:
         """Rows that come from other ranks."""
@@ -106,7 +130,8 @@ class Exchange:
     def map(self, of_tensor: Callable[[Tensor], Tensor]) -> Exchange:
         """Return the exchange with a function applied to its tensors."""
         names = ("owned", "wanted", "send_rows", "receive_rows")
-        return dataclasses.replace(self, **{name: of_tensor(getattr(self, name)) for name in names})
+        changed: dict[str, Any] = {name: of_tensor(getattr(self, name)) for name in names}
+        return dataclasses.replace(self, **changed)
 
     def __repr__(self) -> str:
         return f"Exchange({len(self.owned)} owned, {len(self.wanted)} wanted, {self.num_received} from other ranks)"
@@ -158,8 +183,7 @@ class _Deliver(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = gradients
         exchange, comm = ctx.exchange, ctx.comm
-        sent = _take(gradient, exchange.receive_rows)
-        returned = comm.all_to_all(sent, exchange.receive_counts, exchange.send_counts)
+        returned = exchange.collect(gradient, comm)
         summed = gradient.new_zeros((len(exchange.owned), *gradient.shape[1:]))
         if summed.device.type == "cpu":
             return scatter_add_rows(summed, exchange.send_rows, returned), None, None

@@ -82,7 +82,7 @@ class LocalComm(Comm):
             self._shared.changed.notify_all()
 
     def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
-        columns = self._meet(sent.clone().split(send_counts))
+        columns = self._meet(sent.clone().split(send_counts))  # type: ignore[no-untyped-call]
         parts = [column[self.rank] for column in columns]
         came = [len(part) for part in parts]
         if came != receive_counts:

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <memory>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "bindings.hpp"
+#include "bindings_reducer.hpp"
 #include "bindings_views.hpp"
 #include "fused.hpp"
 #include "hop.hpp"
@@ -53,14 +55,16 @@ class HopCollector : public HopSink<Index> {
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
               Rule::Kind kind, std::int64_t fanout, std::int64_t rounds, std::uint64_t key, nb::handle weights,
-              int num_threads) {
+              int num_threads, nb::object reducer) {
   const AnyWeights edge_weights = any_weights(weights);
+  const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
   HopCollector<Index> collector;
   {
     const nb::gil_scoped_release release;
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
-    sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, num_threads, collector);
+    sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, num_threads, collector,
+               parts.get());
   }
   Hop<Index>& hop = collector.hop();
   return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
@@ -135,7 +139,7 @@ class BoundSampler {
 template <class Index>
 void bind_hop(nb::module_& m) {
   m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "kind"_a,
-        "fanout"_a, "rounds"_a, "key"_a, "weights"_a.none(), "num_threads"_a);
+        "fanout"_a, "rounds"_a, "key"_a, "weights"_a.none(), "num_threads"_a, "reducer"_a.none() = nb::none());
 }
 
 // One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.

@@ -201,8 +201,8 @@ void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std
 
 template <class Index>
 void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
-                std::uint64_t key, int num_threads, HopSink<Index>& sink) {
-  if (rule.is_layer_wise()) return sink.append(sample_layer(graph, frontier, num_dst, rule, key, num_threads));
+                std::uint64_t key, int num_threads, HopSink<Index>& sink, LayerReducer* reducer) {
+  if (rule.is_layer_wise()) return sink.append(sample_layer(graph, frontier, num_dst, rule, key, num_threads, reducer));
   const auto run = [&](const auto& make_picker) {
     sample_with(graph, frontier, num_dst, make_picker, rule.limit(), num_threads, sink);
   };
@@ -245,8 +245,8 @@ void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size
 }
 
 template void sample_hop<std::int32_t>(const HopGraph<std::int32_t>&, const std::int64_t*, std::size_t, Rule,
-                                       std::uint64_t, int, HopSink<std::int32_t>&);
+                                       std::uint64_t, int, HopSink<std::int32_t>&, LayerReducer*);
 template void sample_hop<std::int64_t>(const HopGraph<std::int64_t>&, const std::int64_t*, std::size_t, Rule,
-                                       std::uint64_t, int, HopSink<std::int64_t>&);
+                                       std::uint64_t, int, HopSink<std::int64_t>&, LayerReducer*);
 
 }  // namespace headrace

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "fixed_sum.hpp"
 #include "ordered_sum.hpp"
 #include "parallel.hpp"
 #include "prefetch.hpp"
@@ -61,8 +62,9 @@ double solve_scale(std::size_t degree, double excess, double scale, const Square
 template <class Index>
 class Solver {
  public:
-  Solver(const LayerEdges<Index>& edges, std::uint64_t fanout, int num_threads)
+  Solver(const LayerEdges<Index>& edges, std::uint64_t fanout, int num_threads, LayerReducer* reducer)
       : edges_(edges),
+        part_(reducer, edges.candidates),
         fanout_(fanout),
         num_threads_(num_threads),
         num_parts_(choose_parts(num_threads, edges.sources.size(), edges.num_candidates())),
@@ -73,17 +75,18 @@ class Solver {
     next_.resize(edges.num_candidates());
   }
 
-  LaborImportance solve(std::int64_t rounds) {
+  LaborImportance solve(std::int64_t rounds, bool want_sizes) {
+    const bool until_converged = rounds == Rule::kUntilConverged;
+    add_sizes_ = want_sizes || until_converged;
+    if (add_sizes_) part_.count();
     solve_first();
-    result_.expected_sizes.push_back(spread(true));
+    spread(true);
     for (std::int64_t round = 1;; ++round) {
       std::swap(result_.inverse, next_);
       solve_again(round == 1);
-      const double before = result_.expected_sizes.back();
-      const double size = spread(false);
-      result_.expected_sizes.push_back(size);
-      const bool goes_on = rounds == Rule::kUntilConverged ? size < kConverged * before : round < rounds;
-      if (!goes_on) return std::move(result_);
+      if (round == rounds && !want_sizes) return std::move(result_);
+      spread(false);
+      if (until_converged ? has_converged() : round == rounds) return std::move(result_);
     }
   }
 
@@ -146,9 +149,14 @@ class Solver {
     });
   }
 
-  // next pi_t = min(1, pi_t * the largest c_s of t's destinations), where round 0 has P_ts in place of pi_t. Returns
-  // the sum of them, which is E|T| of this round.
-  double spread(bool first) {
+  bool has_converged() const {
+    const std::vector<double>& sizes = result_.expected_sizes;
+    return !(sizes.back() < kConverged * sizes[sizes.size() - 2]);
+  }
+
+  // next pi_t = min(1, pi_t * the largest c_s of t's destinations), where round 0 has P_ts in place of pi_t. The sum of
+  // them is E|T| of this round.
+  void spread(bool first) {
     const bool by_share = first && edges_.has_weights;
     const std::size_t num_candidates = edges_.num_candidates();
     const std::size_t num_edges = edges_.sources.size();
@@ -165,14 +173,39 @@ class Solver {
         raise_row(row, by_share, largest);
       }
     });
-    return ordered_sum<double>(num_candidates, [&](std::size_t t) {
+    const auto largest_of = [&](std::size_t t) {
       double largest = 0.0;
       for (std::size_t part = 0; part < num_parts_; ++part) {
         largest = std::max(largest, largest_[part * num_candidates + t]);
       }
-      next_[t] = std::min(kLargestInverse, std::max(1.0, result_.inverse[t] / largest));
-      return 1.0 / next_[t];
-    });
+      return largest;
+    };
+    if (part_.is_whole()) return raise(largest_of);
+    for (std::size_t t = 0; t < num_candidates; ++t) largest_[t] = largest_of(t);
+    part_.reducer().largest(largest_.data());
+    raise([&](std::size_t t) { return largest_[t]; });
+  }
+
+  template <class Largest>
+  void raise(const Largest& largest_of) {
+    const auto raised = [&](std::size_t t) {
+      return next_[t] = std::min(kLargestInverse, std::max(1.0, result_.inverse[t] / largest_of(t)));
+    };
+    const std::size_t num_candidates = next_.size();
+    if (!add_sizes_) {
+      for (std::size_t t = 0; t < num_candidates; ++t) raised(t);
+      return;
+    }
+    Tally size;
+    if (part_.is_whole()) {
+      size.sum = fixed_sum(num_candidates, [&](std::size_t t) { return 1.0 / raised(t); });
+    } else {
+      size.sum = fixed_sum(num_candidates, [&](std::size_t t) {
+        const double probability = 1.0 / raised(t);
+        return part_.counts(t) ? probability : 0.0;
+      });
+    }
+    result_.expected_sizes.push_back(part_.total(size).sum.value());
   }
 
   // Raise what the row's sources have in `largest` to c_s. No branch: whether that is more is hard to foretell.
@@ -188,6 +221,8 @@ class Solver {
   }
 
   const LayerEdges<Index>& edges_;
+  LayerPart part_;
+  bool add_sizes_ = true;
   std::uint64_t fanout_;
   int num_threads_;
   std::size_t num_parts_;
@@ -200,13 +235,13 @@ class Solver {
 
 template <class Index>
 LaborImportance solve_labor_importance(const LayerEdges<Index>& edges, std::uint64_t fanout, std::int64_t rounds,
-                                       int num_threads) {
-  return Solver<Index>(edges, fanout, num_threads).solve(rounds);
+                                       bool want_sizes, int num_threads, LayerReducer* reducer) {
+  return Solver<Index>(edges, fanout, num_threads, reducer).solve(rounds, want_sizes);
 }
 
 template LaborImportance solve_labor_importance<std::int32_t>(const LayerEdges<std::int32_t>&, std::uint64_t,
-                                                              std::int64_t, int);
+                                                              std::int64_t, bool, int, LayerReducer*);
 template LaborImportance solve_labor_importance<std::int64_t>(const LayerEdges<std::int64_t>&, std::uint64_t,
-                                                              std::int64_t, int);
+                                                              std::int64_t, bool, int, LayerReducer*);
 
 }  // namespace headrace

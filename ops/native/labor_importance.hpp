@@ -16,18 +16,23 @@
 
 #include "buffer.hpp"
 #include "layer_edges.hpp"
+#include "layer_reducer.hpp"
 
 namespace headrace {
 
 struct LaborImportance {
   Buffer<double> inverse;              // [num_candidates] 1 / pi_t, from 1 on
   Buffer<double> scales;               // [num_dst] c_s
-  std::vector<double> expected_sizes;  // E|T| of LABOR-0, LABOR-1, ..., up to the rule's own
+  std::vector<double> expected_sizes;  // E|T| of LABOR-0, LABOR-1, ..., up to the rule's own; or nothing
 };
 
-// `rounds` of at least 1, or Rule::kUntilConverged: until a round gains no more than 1 part in 10,000 of E|T|.
+// `rounds` of at least 1, or Rule::kUntilConverged: until a round gains no more than 1 part in 10,000 of E|T|. Without
+// `want_sizes` nobody asks for expected_sizes; a fixed number of rounds then saves the last look at the edges.
+//
+// With a reducer `edges` are of a part of the hop, and what is found for it is what would be found for the whole: the
+// largest c_s of a source is that of all parts, and so is E|T|, a sum that does not depend on who adds.
 template <class Index>
 LaborImportance solve_labor_importance(const LayerEdges<Index>& edges, std::uint64_t fanout, std::int64_t rounds,
-                                       int num_threads);
+                                       bool want_sizes, int num_threads, LayerReducer* reducer = nullptr);
 
 }  // namespace headrace

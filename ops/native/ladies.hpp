@@ -7,6 +7,7 @@
 
 #include "buffer.hpp"
 #include "layer_edges.hpp"
+#include "layer_reducer.hpp"
 
 namespace headrace {
 
@@ -23,7 +24,12 @@ struct LadiesDraw {
 // -ln(r_t) / q_t. Such a draw has no closed inclusion probabilities; but given tau, the time of the first one that is
 // *not* drawn, each of the drawn had probability 1 - exp(-q_t tau), and dividing by that gives exactly unbiased sums
 // (rank conditioning; Cohen and Kaplan, "Summarizing data using bottom-k sketches", PODC 2007).
+//
+// Scores and their sums do not depend on the order of their terms (FixedSum), none of which is 0; and of sources that
+// arrive at the same time the one of the smaller id is first. So parts of a hop that share a reducer draw what the
+// whole hop would.
 template <class Index>
-LadiesDraw draw_ladies(const LayerEdges<Index>& edges, std::uint64_t size, bool poisson, std::uint64_t key);
+LadiesDraw draw_ladies(const LayerEdges<Index>& edges, std::uint64_t size, bool poisson, std::uint64_t key,
+                       LayerReducer* reducer = nullptr);
 
 }  // namespace headrace

@@ -12,8 +12,9 @@ namespace {
 
 template <class Index>
 Hop<Index> sample_labor(const HopGraph<Index>& graph, const LayerEdges<Index>& edges, Rule rule, std::uint64_t key,
-                        int num_threads) {
-  const LaborImportance importance = solve_labor_importance(edges, rule.limit(), rule.rounds, num_threads);
+                        int num_threads, LayerReducer* reducer) {
+  const LaborImportance importance =
+      solve_labor_importance(edges, rule.limit(), rule.rounds, false, num_threads, reducer);
   // r_t <= c_s * pi_t as r_t / pi_t <= c_s: one number per source, one comparison per edge.
   const std::size_t num_candidates = edges.num_candidates();
   Buffer<std::uint64_t> variates(num_candidates);
@@ -35,18 +36,18 @@ Hop<Index> sample_labor(const HopGraph<Index>& graph, const LayerEdges<Index>& e
 
 template <class Index>
 Hop<Index> sample_layer(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
-                        std::uint64_t key, int num_threads) {
+                        std::uint64_t key, int num_threads, LayerReducer* reducer) {
   const LayerEdges<Index> edges = layer_edges(graph, frontier, num_dst, num_threads);
-  if (rule.kind == Rule::Kind::kLaborImportance) return sample_labor(graph, edges, rule, key, num_threads);
-  const LadiesDraw draw = draw_ladies(edges, rule.limit(), rule.kind == Rule::Kind::kLadiesPoisson, key);
+  if (rule.kind == Rule::Kind::kLaborImportance) return sample_labor(graph, edges, rule, key, num_threads, reducer);
+  const LadiesDraw draw = draw_ladies(edges, rule.limit(), rule.kind == Rule::Kind::kLadiesPoisson, key, reducer);
   return keep_edges(
       graph, edges, [&](std::size_t /*row*/, std::size_t e) { return draw.drawn[edges.source(e)]; },
       [&](std::size_t /*row*/, std::size_t e) { return draw.inverse[edges.source(e)]; }, num_threads);
 }
 
 template Hop<std::int32_t> sample_layer<std::int32_t>(const HopGraph<std::int32_t>&, const std::int64_t*, std::size_t,
-                                                      Rule, std::uint64_t, int);
+                                                      Rule, std::uint64_t, int, LayerReducer*);
 template Hop<std::int64_t> sample_layer<std::int64_t>(const HopGraph<std::int64_t>&, const std::int64_t*, std::size_t,
-                                                      Rule, std::uint64_t, int);
+                                                      Rule, std::uint64_t, int, LayerReducer*);
 
 }  // namespace headrace

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "layer_edges.hpp"
+#include "layer_reducer.hpp"
 #include "ordered_sum.hpp"
 #include "parallel.hpp"
 
@@ -65,6 +66,6 @@ Hop<Index> keep_edges(const HopGraph<Index>& graph, const LayerEdges<Index>& edg
 // The hop of a rule that looks at all rows at once (Rule::is_layer_wise). Arguments as of sample_hop.
 template <class Index>
 Hop<Index> sample_layer(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
-                        std::uint64_t key, int num_threads);
+                        std::uint64_t key, int num_threads, LayerReducer* reducer);
 
 }  // namespace headrace

@@ -11,19 +11,26 @@ from headrace.pipeline.stage import Stage
 from headrace.pipeline.stages.exchange_ids import ExchangeIds
 from headrace.pipeline.stages.exchange_rows import ExchangeRows
 from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.stages.hop import SampleHop
+from headrace.pipeline.stages.sample_hop_together import SampleHopTogether
 
 
 def _insert(stages: Window, machine: Machine) -> Window | None:
-    """Exchange ids behind every stage that finds vertices, and rows behind the stages that fetch them."""
+    """Exchange ids behind every stage that finds vertices, and rows behind the stages that fetch them.
+
+    Hops of layer-wise rules are sampled together.
+    """
     if machine.world_size == 1 or any(isinstance(stage, ExchangeIds) for stage in stages):
         return None
+    partition = _partition(stages, machine)
+    stages = tuple(_together(stage, partition) for stage in stages)
     for stage in stages:
         if not stage.cooperates:
             raise PlanError(
                 f"cooperative: what {stage.verb} finds depends on the whole frontier, of which each rank has a share; "
-                "use a sampler that works vertex by vertex with expand='all', or cooperative=False"
+                "use sample_neighbor, sample_layer_neighbor, sample_ladies, sample_in_subgraph or sample_pinsage with "
+                "expand='all', or cooperative=False"
             )
-    partition = _partition(stages, machine)
     last = max(i for i, stage in enumerate(stages) if "n_id" in stage.writes)
     fetches = [stage for stage in stages[last + 1 :] if isinstance(stage, FetchFeature)]
     following = next((i for i in range(last + 1, len(stages)) if stages[i] not in fetches), len(stages))
@@ -40,6 +47,22 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
 def _rows(fetches: Window) -> Stage:
     names = [name for stage in fetches if isinstance(stage, FetchFeature) for name in stage.node]
     return ExchangeRows(tuple(dict.fromkeys(names)))
+
+
+def _together(stage: Stage, partition: Partition) -> Stage:
+    """Return the stage by which ranks sample a hop of a layer-wise rule together; any other stage as it is."""
+    if not isinstance(stage, SampleHop) or stage.rule.per_destination:
+        return stage
+    return SampleHopTogether(
+        stage.graph,
+        stage.rule,
+        layer=stage.layer,
+        weight=stage.weight,
+        expand=stage.expand,
+        key_layer=stage.key_layer,
+        edge_ids=stage.edge_ids,
+        partition=partition,
+    )
 
 
 def _partition(stages: Window, machine: Machine) -> Partition:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.pipeline.arrays import whole_number
+from headrace.pipeline.comm import Comm
 from headrace.pipeline.graph import Graph
+from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import Stage
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
@@ -68,3 +70,21 @@ def check_probability(stage: str, name: str, value: object) -> None:
     """Refuse what is no probability below 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise InputError(f"{stage}: {name} must be a probability in [0, 1); {value!r} came")
+
+
+def check_partition_fits(stage: str, partition: Partition, sampler: str, graph: Graph) -> None:
+    """Refuse a partition of the vertices of another graph."""
+    if graph.num_nodes != partition.num_nodes:
+        raise PlanError(
+            f"{stage}: the partition has {partition.num_nodes} vertices, the graph of {sampler} {graph.num_nodes}; "
+            "make the partition for this graph"
+        )
+
+
+def check_part_per_rank(stage: str, partition: Partition, comm: Comm) -> None:
+    """Refuse a partition that does not have one part for each rank."""
+    if partition.num_parts != comm.world_size:
+        raise PlanError(
+            f"{stage}: the partition has {partition.num_parts} parts, but there are {comm.world_size} ranks; make one "
+            "with a part for each rank"
+        )

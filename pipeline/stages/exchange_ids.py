@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace.ops.errors import PlanError
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.exchange import exchange_ids
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
+from headrace.pipeline.stages.checks import check_part_per_rank, check_partition_fits
 
 
 @verb("exchange_ids")
@@ -43,19 +43,12 @@ class ExchangeIds(MapStage):
     def check(self, upstream: tuple[Stage, ...]) -> None:
         for stage in upstream:
             graph = getattr(stage, "graph", None)
-            if isinstance(graph, Graph) and graph.num_nodes != self.partition.num_nodes:
-                raise PlanError(
-                    f"exchange_ids: the partition has {self.partition.num_nodes} vertices, the graph of {stage.verb} "
-                    f"{graph.num_nodes}; make the partition for this graph"
-                )
+            if isinstance(graph, Graph):
+                check_partition_fits(self.verb, self.partition, stage.verb, graph)
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, rows_comm = settings.channels()
-        if self.partition.num_parts != comm.world_size:
-            raise PlanError(
-                f"exchange_ids: the partition has {self.partition.num_parts} parts, but there are {comm.world_size} "
-                "ranks; make one with a part for each rank"
-            )
+        check_part_per_rank(self.verb, self.partition, comm)
 
         def run(batch: MiniBatch) -> MiniBatch:
             exchange = exchange_ids(batch.n_id, self.partition, comm, rows_comm)
@@ -70,4 +63,4 @@ class ExchangeIds(MapStage):
 
     def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
         del before
-        return {"rounds": 1, "collectives": 2, "received_bytes": 8 * after.exchanges[0].num_sent}
+        return {"rounds": 1, "collectives": 2, "sent_bytes": 8 * after.exchanges[0].num_received}

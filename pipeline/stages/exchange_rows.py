@@ -62,5 +62,5 @@ class ExchangeRows(MapStage):
         features = [after.node[name] for name in self.names]
         row_bytes = sum(math.prod(rows.shape[1:]) * rows.element_size() for rows in features)
         rounds = len(features)
-        received = row_bytes * before.exchanges[0].num_received
-        return {"rounds": rounds, "collectives": rounds, "received_bytes": received}
+        sent = row_bytes * before.exchanges[0].num_sent
+        return {"rounds": rounds, "collectives": rounds, "sent_bytes": sent}

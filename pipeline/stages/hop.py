@@ -8,9 +8,10 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
+from headrace.ops.layer_reducer import LayerReducer
 from headrace.ops.rng import NEIGHBOR, stream_key
 from headrace.ops.rules import Rule
-from headrace.ops.sample import sample_hop
+from headrace.ops.sample import Hop, sample_hop
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
@@ -73,17 +74,16 @@ class HopStage(MapStage):
         return batch.n_id if self.expand == "all" else batch.n_id[len(batch.n_id) - batch.num_sampled_nodes[-1] :]
 
 
-@verb("sample_hop")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleHop(HopStage):
-    """Sample in-neighbours of the frontier by a rule.
+class RuleHop(HopStage):
+    """Base of the stages that sample in-neighbours of the frontier by a rule.
 
     Parameters
     ----------
     graph, layer, weight, expand
         As for :class:`HopStage`.
     rule
-        How to choose among the in-neighbours of one vertex.
+        How to choose among the in-edges of the frontier.
     key_layer
         The layer that keys the randomness; equal for all hops when they depend on each other (LABOR).
     edge_ids
@@ -94,28 +94,36 @@ class SampleHop(HopStage):
     key_layer: int = field(kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 
-    @property
-    def cooperates(self) -> bool:
-        return super().cooperates and self.rule.per_destination
-
-    def runner(self, settings: RunSettings) -> Runner:
-        weights = None if self.weight is None else self.graph.edge_weights(self.weight)
-
-        def run(batch: MiniBatch) -> MiniBatch:
-            hop = sample_hop(
-                self.graph.indptr,
-                self.graph.indices,
-                self.frontier(batch),
-                self.rule,
-                stream_key(settings.seed, batch.epoch, batch.index, self.key_layer, NEIGHBOR),
-                weights=weights,
-                num_threads=settings.num_threads,
-            )
-            return batch.replace(hop=hop)
-
-        return run
+    def sample(self, batch: MiniBatch, settings: RunSettings, reducer: LayerReducer | None = None) -> Hop:
+        """Sample one hop."""
+        return sample_hop(
+            self.graph.indptr,
+            self.graph.indices,
+            self.frontier(batch),
+            self.rule,
+            stream_key(settings.seed, batch.epoch, batch.index, self.key_layer, NEIGHBOR),
+            weights=None if self.weight is None else self.graph.edge_weights(self.weight),
+            num_threads=settings.num_threads,
+            reducer=reducer,
+        )
 
     def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
         del before
         assert after.hop is not None
         return {"edges": len(after.hop.neighbors)}
+
+
+@verb("sample_hop")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleHop(RuleHop):
+    """Sample in-neighbours of the frontier by a rule; parameters as for :class:`RuleHop`."""
+
+    @property
+    def cooperates(self) -> bool:
+        return super().cooperates and self.rule.per_destination
+
+    def runner(self, settings: RunSettings) -> Runner:
+        def run(batch: MiniBatch) -> MiniBatch:
+            return batch.replace(hop=self.sample(batch, settings))
+
+        return run

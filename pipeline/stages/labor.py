@@ -43,8 +43,9 @@ class SampleLayerNeighbor(HopSampler):
         *Costs*: more edges, since a vertex draws more than ``fanout`` of its in-edges where their probabilities differ;
         time, since all in-edges of all vertices of the hop are looked at once per round and more; and a model must use
         ``Block.weight``, which is always there: a plain mean of weighted messages is the Hajek estimate (of no edges,
-        take it as 0). The probabilities depend on all vertices of the hop: ranks that split a batch each agree among
-        their own, and do not reach the vertices that one process would.
+        take it as 0). The probabilities depend on all vertices of the hop: ranks that each sample a share of the batch
+        agree among their own and do not reach the vertices that one process would, but with ``cooperative=True`` they
+        agree with each other, in 3 rounds of communication for each round of importance (see `sample_hop_together`).
     layer_dependency
         Whether all hops share the random numbers, so that a vertex keeps its neighbourhood from hop to hop; fewer
         vertices still, at the price of dependent layers.

@@ -23,7 +23,8 @@ class SampleLadies(Sampler, MacroStage):
 
     ``Block.weight`` holds P_ts / pi_t, pi_t the probability of t, scaled to average to 1 per destination: a plain mean
     of messages times these weights is the Hajek estimate of the mean (or weighted mean) over all in-edges; of no edges,
-    take it as 0. The scores depend on all vertices of the hop: ranks that split a batch draw `layer_sizes` each.
+    take it as 0. The scores depend on all vertices of the hop: ranks that each sample a share of the batch draw
+    `layer_sizes` each, unless ``.loader(cooperative=True)`` lets them draw together.
 
     *Self terms.* Destinations come first among a block's sources, as always, so a layer has their own rows at hand
     (``x[:num_dst]``) without a draw. Beyond that they are not favoured: no self-loops are added, and an edge from one

@@ -12,6 +12,7 @@ from headrace.ops import _native, reference, reference_saint
 from fuzz.draw import MAX_EDGES, Draw, Graph
 from fuzz.entry import REFUSALS, Entry, are_good, check_rows, values
 from fuzz.native import fanout
+from fuzz.reducer import Liar, reducer
 
 
 def in_neighbors(indptr: Any, indices: Any, vertex: int) -> np.ndarray:
@@ -32,7 +33,7 @@ def _importance_arguments(draw: Draw) -> list[Any]:
     graph = draw.graph()
     frontier, weights = _frontier_and_weights(draw, graph)
     rounds = draw.one_of(0, -2, 1.5, None) if draw.chance(0.05) else draw.one_of(-1, 1, 2, 3)
-    return [graph.indptr, graph.indices, frontier, fanout(draw), rounds, weights, draw.threads()]
+    return [graph.indptr, graph.indices, frontier, fanout(draw), rounds, weights, draw.threads(), reducer(draw)]
 
 
 def check_candidates(indptr: Any, indices: Any, frontier: Any, weights: Any, candidates: Any) -> None:
@@ -59,16 +60,17 @@ def check_labor(given: tuple[Any, ...], solved: tuple[Any, Any, Any], expected_s
 
 
 def _check_importance(arguments: list[Any], answer: Any) -> None:
-    indptr, indices, frontier, _, _, weights, _ = arguments
+    indptr, indices, frontier, _, _, weights, _, parts = arguments
     candidates, inverse, scales, expected_sizes = answer
-    check_labor((indptr, indices, frontier, weights), (candidates, 1 / inverse, scales), expected_sizes)
+    if not isinstance(parts, Liar):
+        check_labor((indptr, indices, frontier, weights), (candidates, 1 / inverse, scales), expected_sizes)
 
 
 def _ladies_arguments(draw: Draw) -> list[Any]:
     graph = draw.graph()
     frontier, weights = _frontier_and_weights(draw, graph)
     size, poisson = fanout(draw), draw.chance(0.5)
-    return [graph.indptr, graph.indices, frontier, size, poisson, draw.key(), weights, draw.threads()]
+    return [graph.indptr, graph.indices, frontier, size, poisson, draw.key(), weights, draw.threads(), reducer(draw)]
 
 
 def check_ladies(given: tuple[Any, ...], size: int, poisson: bool, drawn: tuple[Any, Any, Any, Any]) -> None:
@@ -85,9 +87,10 @@ def check_ladies(given: tuple[Any, ...], size: int, poisson: bool, drawn: tuple[
 
 
 def _check_ladies(arguments: list[Any], answer: Any) -> None:
-    indptr, indices, frontier, size, poisson, _, weights, _ = arguments
+    indptr, indices, frontier, size, poisson, _, weights, _, parts = arguments
     candidates, scores, inverse, drawn = answer
-    check_ladies((indptr, indices, frontier, weights), size, poisson, (candidates, scores, 1 / inverse, drawn))
+    if not isinstance(parts, Liar):
+        check_ladies((indptr, indices, frontier, weights), size, poisson, (candidates, scores, 1 / inverse, drawn))
 
 
 # --- walks ------------------------------------------------------------------------------------------------------------

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 from ranks import assert_same_union, cooperative_batches, partition, run_ranks
 
 import headrace as hr
+from headrace.ops import labor_importance
 from headrace.pipeline.plan import stages_of
+from headrace.pipeline.rank_reducer import RankReducer
 
 from plans import PLANS, graph, items, store
 
@@ -21,6 +26,17 @@ SAMPLERS = {
     "labor_dependent": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], layer_dependency=True, exact=False),
     "pinsage": lambda plan: plan.sample_pinsage(graph(), 3, num_walks=5, walk_length=2, num_layers=2),
     "in_subgraph": lambda plan: plan.sample_in_subgraph(graph()),
+    "labor_1": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], importance=1),
+    "labor_2": lambda plan: plan.sample_layer_neighbor(graph(), [4, -1], importance=2, edge_ids=False),
+    "labor_star": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3, 2], importance="*"),
+    "labor_1_weighted": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], importance=1, weight="weight"),
+    "labor_star_weighted": lambda plan: plan.sample_layer_neighbor(
+        graph(), [4, 3], importance="*", weight="weight", layer_dependency=True
+    ),
+    "ladies": lambda plan: plan.sample_ladies(graph(), [20, 0, 30]),
+    "pladies": lambda plan: plan.sample_ladies(graph(), [20, 30], poisson=True, layer_dependency=True),
+    "ladies_weighted": lambda plan: plan.sample_ladies(graph(), [20, 30], weight="weight"),
+    "pladies_weighted": lambda plan: plan.sample_ladies(graph(), [20, -1], weight="weight", poisson=True),
 }
 SEEDS = {
     "nodes": lambda: items(batch_size=40),
@@ -96,9 +112,103 @@ def test_rounds_depend_on_the_number_of_layers_alone(fanout, num_layers):
 
 
 @pytest.mark.parametrize(
+    ("sampler", "rounds", "collectives"),
+    [
+        (lambda plan: plan.sample_layer_neighbor(graph(), [4], importance=1), 3, 4),
+        (lambda plan: plan.sample_layer_neighbor(graph(), [4], importance=3), 7, 8),
+        (lambda plan: plan.sample_ladies(graph(), [20]), 6, 8),
+        (lambda plan: plan.sample_ladies(graph(), [-1]), 5, 6),
+        (lambda plan: plan.sample_ladies(graph(), [-1], poisson=True), 5, 6),
+    ],
+    ids=["labor_1", "labor_3", "ladies", "ladies_all", "pladies_all"],
+)
+@pytest.mark.parametrize("world_size", [2, 5])
+def test_rounds_to_sample_together(sampler, rounds, collectives, world_size):
+    """As documented, on every rank, and collectives as the channel counts them."""
+    plan = sampler(items(batch_size=40))
+
+    def counted(comm):
+        with plan.loader(cooperative=True, comm=comm, prefetch=False) as loader:
+            num_batches = len(list(loader))
+            stats = loader.stats()["sample_hop_together"]
+            return stats["rounds"] / num_batches, stats["collectives"] / num_batches
+
+    assert run_ranks(world_size, counted) == [(rounds, collectives)] * world_size
+
+
+def test_rounds_of_labor_star_are_those_of_one_process():
+    """2 + 3 (1 + rounds of importance) of them; one collective more."""
+    whole = items(batch_size=40).sample_layer_neighbor(graph(), [4], importance="*")
+    rule = hr.LaborImportanceRule(4)
+    num_sizes = [
+        len(
+            labor_importance(
+                graph().indptr, graph().indices, batch.n_id[: batch.num_sampled_nodes[0]], rule
+            ).expected_sizes
+        )
+        for batch in whole.loader()
+    ]
+
+    def counted(comm):
+        with whole.loader(cooperative=True, comm=comm) as loader:
+            num_batches = len(list(loader))
+            stats = loader.stats()["sample_hop_together"]
+            return stats["rounds"] - 2 * num_batches, stats["collectives"] - 3 * num_batches, stats["sent_bytes"] > 0
+
+    assert run_ranks(3, counted) == [(3 * sum(num_sizes), 3 * sum(num_sizes), True)] * 3
+
+
+def test_channels_carry_the_collectives_that_are_counted():
+    """Rounds and bytes of the reducer, method by method, by hand: two ranks, of which each wants 3 of 6 vertices."""
+
+    def work(comm):
+        reducer = RankReducer(hr.Partition.range(6, 2), comm)  # rank 0 owns 0, 1, 2
+        reducer.begin(np.array([[1, 2, 4], [5, 2, 3]][comm.rank]))
+        steps = [(comm.num_collectives, replace(reducer.traffic))]
+        answers = []
+        for call in (
+            reducer.counted,
+            lambda: reducer.largest(np.array([[1.0, 2.0, np.inf], [5.0, 7.0, 0.0]][comm.rank])),
+            lambda: reducer.sums(np.array([[[1, 2]] * 3, [[10, 1 << 40]] * 3][comm.rank])),
+            lambda: reducer.total(np.array([1 + comm.rank, 1 << 40])),
+            lambda: reducer.gather(np.array([[], [8, 9]][comm.rank], np.int64)),
+        ):
+            answers.append(call().tolist())
+            steps.append((comm.num_collectives, replace(reducer.traffic)))
+        assert all(collectives == traffic.collectives for collectives, traffic in steps)
+        assert [traffic.rounds for _, traffic in steps] == [1, 2, 4, 6, 7, 8]
+        assert [traffic.collectives for _, traffic in steps] == [2, 3, 5, 7, 8, 10]
+        return answers, [traffic.sent_bytes for _, traffic in steps]
+
+    (first, first_bytes), (second, second_bytes) = run_ranks(2, work)
+    assert first == [
+        [True, True, True],
+        [1.0, 7.0, np.inf],
+        [[1, 2], [11, 2 + (1 << 40)], [1, 2]],
+        [3, 1 << 41],
+        [8, 9],
+    ]
+    assert second[0] == [True, False, True]
+    assert second[1:3] == [[5.0, 7.0, 0.0], [[10, 1 << 40], [11, 2 + (1 << 40)], [10, 1 << 40]]]
+    assert second[3:] == first[3:]
+    # One vertex of each belongs to the other: an id, a flag for it, a value each way, two values each way, two words.
+    assert first_bytes == [8, 9, 25, 57, 73, 73]
+    assert second_bytes == [8, 9, 25, 57, 73, 89]
+
+
+def test_hops_that_are_sampled_together_are_not_fused():
+    def verbs(comm):
+        loader = SAMPLERS["labor_star"](items()).loader(cooperative=True, comm=comm)
+        return [stage.verb for stage in stages_of(loader._rewriting.final) if stage.verb != "prefetch"]
+
+    hop = ["sample_hop_together", "compact", "exchange_ids"]
+    assert run_ranks(2, verbs) == [["item_sampler", "exchange_ids", *hop * 3, "exchange_rows"]] * 2
+
+
+@pytest.mark.parametrize(
     "plan",
-    [PLANS["neighbor_new"](), PLANS["ladies"](), PLANS["labor_star"](), PLANS["saint_node"]()],
-    ids=["new", "ladies", "labor_star", "saint"],
+    [PLANS["neighbor_new"](), PLANS["labor_star_new"](), PLANS["saint_node"]()],
+    ids=["new", "labor_star_new", "saint"],
 )
 def test_what_depends_on_the_whole_frontier_is_refused(plan):
     with pytest.raises(hr.PlanError, match="depends on the whole frontier"):
@@ -113,6 +223,24 @@ def test_partitions_that_do_not_fit_are_refused():
     def with_three_parts(comm):
         with pytest.raises(hr.PlanError, match="3 parts, but there are 2 ranks"):
             plan.loader(cooperative=True, comm=comm, partition=hr.Partition.hash(200, 3))
+
+    run_ranks(2, with_three_parts)
+
+
+def test_hops_sampled_together_check_their_partition():
+    """Also in plans that were written by hand."""
+    rule, comm = hr.LaborImportanceRule(2), hr.LocalGroup(2).comms[0]
+
+    def plan(partition):
+        hop = items().sample_hop_together(graph(), rule, layer=0, key_layer=0, partition=partition)
+        return hop.compact(graph(), expand="all")
+
+    with pytest.raises(hr.PlanError, match="sample_hop_together: the partition has 199 vertices, the graph"):
+        plan(hr.Partition.hash(199, 2)).loader(comm=comm, rank=0, world_size=2)
+
+    def with_three_parts(comm):
+        with pytest.raises(hr.PlanError, match="sample_hop_together: the partition has 3 parts, but there are 2 ranks"):
+            plan(hr.Partition.hash(200, 3)).loader(comm=comm)
 
     run_ranks(2, with_three_parts)
 

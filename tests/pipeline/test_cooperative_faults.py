@@ -15,6 +15,7 @@ from ranks import run_ranks
 
 import headrace as hr
 from headrace.pipeline.comm import Comm
+from headrace.pipeline.rank_reducer import RankReducer
 
 from plans import graph, items, store
 
@@ -38,7 +39,13 @@ def stage(batch):
             time.sleep(2.0)
     return batch
 
-plan = items().sample_neighbor(graph(), [5, 3]).transform(stage).fetch_feature(store(), node=["x"])
+samplers = {
+    "labor_star": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], importance="*"),
+    "ladies": lambda plan: plan.sample_ladies(graph(), [20, 30]),
+    "pladies": lambda plan: plan.sample_ladies(graph(), [20, 30], poisson=True),
+}
+sampler = samplers.get(fault, lambda plan: plan.sample_neighbor(graph(), [5, 3]))
+plan = sampler(items()).transform(stage).fetch_feature(store(), node=["x"])
 seen, error, began = [], "", time.monotonic()
 try:
     with plan.loader(cooperative=True) as loader:
@@ -77,9 +84,10 @@ def run_processes(fault: str, folder: Path, world_size: int = 3) -> list[dict | 
     return [json.loads(text) if text else None for text in printed]
 
 
-def expected(world_size: int = 3) -> list[list[str]]:
-    plan = items().sample_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"])
-    return run_ranks(world_size, lambda comm: digests(plan, comm))
+def expected(plan: hr.Stage | None = None, world_size: int = 3) -> list[list[str]]:
+    plan = items().sample_neighbor(graph(), [5, 3]) if plan is None else plan
+    fetched = plan.fetch_feature(store(), node=["x"])
+    return run_ranks(world_size, lambda comm: digests(fetched, comm))
 
 
 def digests(plan: hr.Stage, comm: Comm) -> list[str]:
@@ -91,6 +99,46 @@ def test_processes_hold_what_threads_hold(tmp_path):
     results = run_processes("none", tmp_path)
     assert [result["error"] for result in results] == ["", "", ""]
     assert [result["seen"] for result in results] == expected()
+
+
+@pytest.mark.parametrize(
+    ("sampler", "plan"),
+    [
+        ("labor_star", lambda: items().sample_layer_neighbor(graph(), [5, 3], importance="*")),
+        ("ladies", lambda: items().sample_ladies(graph(), [20, 30])),
+        ("pladies", lambda: items().sample_ladies(graph(), [20, 30], poisson=True)),
+    ],
+)
+def test_processes_sample_layers_as_threads_do(sampler, plan, tmp_path):
+    results = run_processes(sampler, tmp_path)
+    assert [result["error"] for result in results] == ["", "", ""]
+    assert [result["seen"] for result in results] == expected(plan())
+
+
+@pytest.mark.parametrize("method", ["begin", "counted", "largest", "total"])
+def test_an_error_while_ranks_agree_reaches_all(method, monkeypatch):
+    """It comes out of the kernel that waits for the others."""
+    plan = items().sample_layer_neighbor(graph(), [5, 3], importance="*")
+    agree = getattr(RankReducer, method)
+
+    def fails(self, *arguments):
+        if self._comm.rank == 1:
+            raise ValueError("rank one cannot agree")
+        return agree(self, *arguments)
+
+    monkeypatch.setattr(RankReducer, method, fails)
+
+    def error_of(comm: Comm) -> Exception:
+        with plan.loader(cooperative=True, comm=comm) as loader, pytest.raises((ValueError, hr.PeerError)) as raised:
+            list(loader)
+        return raised.value
+
+    first, own, third = run_ranks(3, error_of)
+    assert type(own) is ValueError
+    for error in (first, third):
+        assert isinstance(error, hr.PeerError)
+        assert "rank 1 failed" in str(error)
+        assert "rank one cannot agree" in str(error)
 
 
 @pytest.mark.parametrize(

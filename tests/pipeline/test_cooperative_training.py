@@ -88,6 +88,8 @@ SAMPLERS = {
     "labor": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3]),
     "weighted": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], weight="weight"),
     "full": lambda plan: plan.sample_neighbor(graph(), [-1, -1]),
+    "labor_star": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], importance="*"),
+    "pladies": lambda plan: plan.sample_ladies(graph(), [20, 30], poisson=True),
 }
 
 

@@ -178,7 +178,7 @@ def test_copies_of_rows_are_not_asked_for():
             mine = in_shards(owners, comm.rank, copies)
             with items().sample_neighbor(graph(), [5]).fetch_feature(mine, node=["x"]).loader(comm=comm) as loader:
                 list(loader)
-                return loader.stats()["exchange_rows"]["received_bytes"]
+                return loader.stats()["exchange_rows"]["sent_bytes"]
 
         return sum(run_ranks(2, work))
 

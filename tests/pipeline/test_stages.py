@@ -144,6 +144,7 @@ def test_the_verbs():
         "sample_at_owners",
         "sample_fused",
         "sample_hop",
+        "sample_hop_together",
         "sample_in_subgraph",
         "sample_ladies",
         "sample_layer_neighbor",

@@ -1,0 +1,89 @@
+"""What the parts of a hop have to agree on, where a layer-wise rule decides for a frontier that was cut in parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headrace.ops.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class LayerReducer(Protocol):
+    """Joins numbers of all parts of a hop, so that each part decides as one that has the whole frontier.
+
+    `sample_hop` takes one for each part of a frontier, runs the parts at the same time, and calls the same methods of
+    all of them in the same order. It does so from the thread that called it. Whatever a method raises ends the hop and
+    is raised by it.
+
+    A part's *candidates* are the sources of the edges into its destinations. Several parts may have the same source.
+    """
+
+    def begin(self, candidates: NDArray[np.int64]) -> None:
+        """Take the candidates of this part. Called first, once per hop, and also for a part that has none.
+
+        Parameters
+        ----------
+        candidates : numpy.ndarray
+            int64[num_candidates], distinct global ids.
+        """
+
+    def counted(self) -> NDArray[np.bool_]:
+        """Return which candidates this part counts, bool[num_candidates]: each source is counted by one part."""
+
+    def largest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the largest value that any part has for each candidate of this one.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            float64[num_candidates], of at least 0.
+        """
+
+    def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sum, over the parts that have it, of the values of each candidate of this part.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            int64[num_candidates, width].
+        """
+
+    def total(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sum of all parts' values.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            int64[width].
+        """
+
+    def gather(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return all parts' values, one part after the other.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            int64[n], of any length.
+        """
+
+
+METHODS = ("begin", "counted", "gather", "largest", "sums", "total")
+
+
+def as_reducer(value: Any, *, stage: str) -> LayerReducer | None:
+    """Return a reducer or None as it is, or refuse it.
+
+    Raises
+    ------
+    InputError
+        If it lacks a method.
+    """
+    missing = [] if value is None else [method for method in METHODS if not callable(getattr(value, method, None))]
+    if missing:
+        message = f"{stage}: reducer must be a LayerReducer, but {type(value).__name__} has no {', '.join(missing)}"
+        raise InputError(message)
+    reducer: LayerReducer | None = value
+    return reducer
