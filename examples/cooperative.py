@@ -70,9 +70,10 @@ def add_up(*values: float) -> list[float]:
 
 def run_epoch(loader: hr.Loader, model: nn.Module, optimizer: torch.optim.Optimizer | None) -> tuple[float, float]:
     """Train for an epoch, or only look; return the mean loss and the accuracy over the seeds of all ranks."""
-    loss_sum, correct, seen = 0.0, 0, 0
+    loss_sum = correct = seen = 0.0
     with torch.set_grad_enabled(optimizer is not None):
         for batch in loader:
+            assert batch.y is not None  # the plan fetches labels
             out = model(batch, batch.blocks, batch.x)[batch.seed_index]
             loss = F.cross_entropy(out, batch.y, reduction="sum")
             if optimizer is not None:

@@ -57,14 +57,14 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
     asked = edges.take(exchange.send_rows)
     # Everything for one rank is one message: degrees, then column after column.
     messages, start = [], 0
-    for degrees in asked.degrees.split(list(exchange.send_counts)):
+    for degrees in asked.degrees.split(list(exchange.send_counts)):  # type: ignore[no-untyped-call]
         stop = start + int(degrees.sum())
         parts = [_as_bytes(degrees), *(_as_bytes(column[start:stop]) for column in asked.columns)]
         messages.append(torch.cat(parts))
         start = stop
     sizes = [len(message) for message in messages]
     arriving = comm.all_to_all_counts(sizes)
-    received = comm.all_to_all(torch.cat(messages), sizes, arriving).split(arriving)
+    received = comm.all_to_all(torch.cat(messages), sizes, arriving).split(arriving)  # type: ignore[no-untyped-call]
     all_degrees: list[Tensor] = []
     all_columns: list[list[Tensor]] = [[] for _ in edges.columns]
     for message, count in zip(received, exchange.receive_counts, strict=True):

@@ -157,7 +157,7 @@ def exchange_ids(wanted: Tensor, partition: Partition, comm: Comm, rows_comm: Co
     requests = wanted[receive_rows]
     asked = comm.all_to_all(requests, receive_counts, send_counts)
     # What this rank wants of itself comes first, so that the vertices of the layer before begin the list.
-    own = requests.split(receive_counts)[comm.rank]
+    own = requests.split(receive_counts)[comm.rank]  # type: ignore[no-untyped-call]
     compacted = compact(own, asked)
     return Exchange(
         owned=compacted.ids,

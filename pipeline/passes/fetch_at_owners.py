@@ -8,6 +8,7 @@ from headrace.pipeline.errors import PlanError
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
 from headrace.pipeline.passes.shards import in_one_thread, sharded_features
+from headrace.pipeline.sharded_feature import ShardedFeature
 from headrace.pipeline.stage import Stage
 from headrace.pipeline.stages.exchange_ids import ExchangeIds
 from headrace.pipeline.stages.exchange_rows import ExchangeRows
@@ -22,7 +23,7 @@ def _route(stages: Window, machine: Machine) -> Window | None:
     for stage in stages:
         features = sharded_features(stage) if isinstance(stage, FetchFeature) else {}
         if not isinstance(stage, FetchFeature) or not features or _ids_are_at_owners(rewritten):
-            _check_owners(stage, features, rewritten)
+            _check_owners(features, rewritten)
             rewritten.append(stage)
             continue
         others = tuple(name for name in stage.node if name not in features)
@@ -40,14 +41,11 @@ def _ids_are_at_owners(before: list[Stage]) -> bool:
     return bool(exchanges) and isinstance(exchanges[-1], ExchangeIds)
 
 
-def _check_owners(stage: Stage, features: dict[str, object], before: list[Stage]) -> None:
+def _check_owners(features: dict[str, ShardedFeature], before: list[Stage]) -> None:
     """Refuse shards whose owners are not those by which the ranks cooperate."""
-    if not isinstance(stage, FetchFeature):
-        return
     partition = next((one.partition for one in reversed(before) if isinstance(one, ExchangeIds)), None)
-    for name, feature in sharded_features(stage).items():
-        fits = partition is None or partition is feature.partition or partition == feature.owners
-        if name in features and not fits:
+    for name, feature in features.items():
+        if not (partition is None or partition is feature.partition or partition == feature.owners):
             raise PlanError(
                 f"fetch_feature: the shards of {name!r} have other owners than the vertices of the plan; give the "
                 "loader the same partition, .loader(partition=...)"

@@ -24,8 +24,11 @@ def _route(stages: Window, machine: Machine) -> Window | None:
     routed = routed or any(isinstance(stage, (ExchangeIds, SampleAtOwners)) for stage in stages)
     if partition is None or machine.world_size == 1 or routed:
         return None
-    seeds_are_owned = isinstance(source, ItemSampler) and not source.items.are_pairs
-    rewritten: list[Stage] = [replace(source, partition=partition) if seeds_are_owned else source]
+    rewritten: list[Stage] = [source]
+    seeds_are_owned = False
+    if isinstance(source, ItemSampler) and not source.items.are_pairs:
+        seeds_are_owned = True
+        rewritten = [replace(source, partition=partition)]
     for before, stage in zip(stages, (*stages[1:], None), strict=True):
         if stage is None:
             break

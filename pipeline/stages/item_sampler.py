@@ -137,14 +137,15 @@ class ItemSource(BatchSource):
         num_items = len(sampler.items)
         first = index * self.batch_size
         size = min(self.batch_size, num_items - first)
-        by_owner = sampler.partition is not None and settings.world_size > 1
+        partition = sampler.partition if settings.world_size > 1 else None
+        by_owner = partition is not None
         start = first if by_owner else first + size * settings.rank // settings.world_size
         stop = first + size if by_owner else first + size * (settings.rank + 1) // settings.world_size
         if sampler.shuffle:
             positions = shuffled_range(num_items, start, stop, stream_key(sampler.seed, epoch, 0, 0, SHUFFLE))
         else:
             positions = torch.arange(start, stop)
-        if by_owner:
+        if partition is not None:
             seeds, _ = sampler.items.take(positions)
-            positions = positions[sampler.partition.owner(seeds) == settings.rank]
+            positions = positions[partition.owner(seeds) == settings.rank]
         return seed_batch(sampler.items, positions, epoch=epoch, index=index, num_global_seeds=size)
