@@ -20,13 +20,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed
 from cooperative_work import FANOUTS
-from graphs import cached_csc, cached_train, seeds_of
+from graphs import seeds_of
 from work import identified, table
 
 import headrace as hr
@@ -205,12 +206,13 @@ def main() -> None:
     rate = link_rate()
     if settings["latency"]:
         delay_collectives(settings["latency"])
-    folder = cached_csc(settings["shape"])
+    folder = Path(settings["folder"])
     graph = hr.Graph.from_csc(*(torch.from_numpy(np.load(folder / f"{part}.npy")) for part in ("indptr", "indices")))
     x = table(graph.num_nodes, settings["width"])
     ops.use_huge_pages(x)
     size = settings["batch_size"] * world_size
-    seeds = seeds_of(0, cached_train(settings["shape"]), size * settings["batches"])
+    train = np.load(folder / "train.npy") if (folder / "train.npy").exists() else np.arange(graph.num_nodes)
+    seeds = seeds_of(0, train, size * settings["batches"])
     items = hr.ItemSampler(torch.from_numpy(seeds), batch_size=size, seed=SEED)
     plan: Any = items.sample_layer_neighbor(graph, FANOUTS, edge_ids=False)
     plan = plan.fetch_feature(hr.FeatureStore(node={"x": x}), node=["x"])

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from graphs import cached_csc
 from harness import Record, summarised
 from processes import run_processes
 from published_cooperative import COOPERATIVE, INDEPENDENT
@@ -27,7 +28,7 @@ METRICS = {"all": "time", "cpu": "CPU time"}
 def settings_of(options: Any, world_size: int) -> dict[str, Any]:
     """Return what a rank is to do; the cores are shared evenly, and a rank has one thread at least."""
     return {
-        "shape": options.shape,
+        "folder": str(cached_csc(options.shape)),
         "batch_size": options.batch_size,
         "batches": options.batches,
         "width": options.feature_width,

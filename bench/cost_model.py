@@ -1,0 +1,93 @@
+"""A cost model of loading a batch: counted work over rates. Nothing in it is fitted.
+
+With b bytes a row, rates in bytes a second and links counted one way:
+
+    sampling = edges / edge_rate                                                   (1)
+             + 8 asked inside / peer + 8 asked outside / network                   (2)
+             + collectives of ids * latency                                        (3)
+    copying  = missed b / host                                                     (4)
+             + (rows - missed + rows) b / memory                                   (5)
+             + remote inside b / peer + remote outside b / network                 (6)
+             + 2 wanted b / memory                                                 (7)
+             + collectives of rows * latency                                       (8)
+
+(2), (3) and (6) to (8) are those of cooperative ranks alone. (5) reads what the cache has and writes all rows; (7)
+packs and unpacks. Of the P - 1 other ranks, those of the same machine are "inside". Nothing overlaps, loads are even,
+and a link gives all that it promises: a lower bound of the time, except where sampling would run on a faster processor
+than the one that `edge_rate` was measured on.
+
+Independent ranks of several machines read the rows that they miss from their own host, if it holds all features, and
+otherwise find only the share of one machine there: the rest comes over the network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from counted_work import Work
+from published_cooperative import Hardware
+
+ID_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a rank has. Bytes a second one way; edges a second; seconds.
+
+    Parameters
+    ----------
+    edges
+        Sampled edges a second.
+    host, memory
+        From the memory of its host, and of the memory that its own rows are in.
+    peer, network
+        To ranks of the same machine, and of others.
+    ranks_a_machine
+        Ranks that share a machine.
+    latency
+        Of a collective.
+    """
+
+    edges: float
+    host: float
+    memory: float
+    peer: float
+    network: float
+    ranks_a_machine: int
+    latency: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of a batch."""
+
+    sampling: float
+    copying: float
+
+    @property
+    def total(self) -> float:
+        return self.sampling + self.copying
+
+
+def rates_of(hardware: Hardware, edges: float, network: float, latency: float, ranks_a_machine: int) -> Rates:
+    """Return the rates of published hardware, whose links are given for both directions together."""
+    host, peer = hardware.host / 2, hardware.peer / 2
+    return Rates(edges, host, hardware.memory, peer, network, ranks_a_machine, latency)
+
+
+def cost(work: Work, rates: Rates, world_size: int, row_bytes: float, *, features_on_each_machine: bool) -> Cost:
+    """Return the time of a batch; see the formulas above."""
+    machines = -(-world_size // rates.ranks_a_machine)
+    outside = 0.0 if machines == 1 else 1 - (rates.ranks_a_machine - 1) / (world_size - 1)
+
+    def exchange(count: float, size: float) -> float:
+        return count * size * ((1 - outside) / rates.peer + outside / rates.network)
+
+    sampling = work.edges / rates.edges
+    copying = (2 * work.rows - work.missed) * row_bytes / rates.memory
+    if work.collectives:
+        sampling += exchange(work.asked, ID_BYTES) + (work.collectives - 1) * rates.latency
+        copying += exchange(work.remote, row_bytes) + 2 * work.wanted * row_bytes / rates.memory + rates.latency
+    away = 0.0 if work.collectives or features_on_each_machine else 1 - 1 / machines
+    copying += work.missed * row_bytes * ((1 - away) / rates.host + away / rates.network)
+    return Cost(sampling, copying)
