@@ -11,6 +11,7 @@ network: two processes in network namespaces, at several rates and latencies.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from cooperative_cache import cache_records, describe_cache, print_cache
@@ -47,7 +48,7 @@ def ratio_points(records: list[Record], per_rank: int) -> list[tuple[float, Reco
     points = []
     for record in chosen:
         sampler, ranks = record.case.removesuffix(end).split(", ")
-        points.append((float(ranks), Record(**{**record.__dict__, "system": sampler})))
+        points.append((float(ranks), replace(record, system=sampler)))
     return points
 
 

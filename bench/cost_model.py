@@ -6,15 +6,15 @@ With b bytes a row, rates in bytes a second and links counted one way:
              + 8 asked inside / peer + 8 asked outside / network                   (2)
              + collectives of ids * latency                                        (3)
     copying  = missed b / host                                                     (4)
-             + (rows - missed + rows) b / memory                                   (5)
+             + (rows - missed) b / gather                                          (5)
              + remote inside b / peer + remote outside b / network                 (6)
-             + 2 wanted b / memory                                                 (7)
+             + 2 wanted b / gather                                                 (7)
              + collectives of rows * latency                                       (8)
 
-(2), (3) and (6) to (8) are those of cooperative ranks alone. (5) reads what the cache has and writes all rows; (7)
-packs and unpacks. Of the P - 1 other ranks, those of the same machine are "inside". Nothing overlaps, loads are even,
-and a link gives all that it promises: a lower bound of the time, except where sampling would run on a faster processor
-than the one that `edge_rate` was measured on.
+(2), (3) and (6) to (8) are those of cooperative ranks alone. (5) is what the cache has; (7) packs and unpacks. Of the
+P - 1 other ranks, those of the same machine are "inside". Nothing overlaps, loads are even, and a link gives all that
+it promises: a lower bound of the time, except where sampling would run on a faster processor than the one that
+`edge_rate` was measured on.
 
 Independent ranks of several machines read the rows that they miss from their own host, if it holds all features, and
 otherwise find only the share of one machine there: the rest comes over the network.
@@ -38,8 +38,8 @@ class Rates:
     ----------
     edges
         Sampled edges a second.
-    host, memory
-        From the memory of its host, and of the memory that its own rows are in.
+    host, gather
+        Rows read from the memory of its host, and rows gathered within its own memory, each byte counted once.
     peer, network
         To ranks of the same machine, and of others.
     ranks_a_machine
@@ -50,7 +50,7 @@ class Rates:
 
     edges: float
     host: float
-    memory: float
+    gather: float
     peer: float
     network: float
     ranks_a_machine: int
@@ -71,8 +71,9 @@ class Cost:
 
 def rates_of(hardware: Hardware, edges: float, network: float, latency: float, ranks_a_machine: int) -> Rates:
     """Return the rates of published hardware, whose links are given for both directions together."""
-    host, peer = hardware.host / 2, hardware.peer / 2
-    return Rates(edges, host, hardware.memory, peer, network, ranks_a_machine, latency)
+    # A gather within memory reads a byte and writes it.
+    host, gather, peer = hardware.host / 2, hardware.memory / 2, hardware.peer / 2
+    return Rates(edges, host, gather, peer, network, ranks_a_machine, latency)
 
 
 def cost(work: Work, rates: Rates, world_size: int, row_bytes: float, *, features_on_each_machine: bool) -> Cost:
@@ -84,10 +85,10 @@ def cost(work: Work, rates: Rates, world_size: int, row_bytes: float, *, feature
         return count * size * ((1 - outside) / rates.peer + outside / rates.network)
 
     sampling = work.edges / rates.edges
-    copying = (2 * work.rows - work.missed) * row_bytes / rates.memory
+    copying = (work.rows - work.missed) * row_bytes / rates.gather
     if work.collectives:
         sampling += exchange(work.asked, ID_BYTES) + (work.collectives - 1) * rates.latency
-        copying += exchange(work.remote, row_bytes) + 2 * work.wanted * row_bytes / rates.memory + rates.latency
+        copying += exchange(work.remote, row_bytes) + 2 * work.wanted * row_bytes / rates.gather + rates.latency
     away = 0.0 if work.collectives or features_on_each_machine else 1 - 1 / machines
     copying += work.missed * row_bytes * ((1 - away) / rates.host + away / rates.network)
     return Cost(sampling, copying)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from chung_lu import distinct
 from cooperative_work import samplers
 from graphs import seeds_of
 from published_cooperative import COOPERATIVE, INDEPENDENT
@@ -90,7 +91,7 @@ def exchanged(batch: hr.MiniBatch, partition: hr.Partition) -> tuple[int, int, i
     for block in reversed(batch.blocks):
         destinations = np.repeat(np.arange(block.num_dst), np.diff(block.indptr.numpy()))
         own = owners[: block.num_dst] * block.num_src + np.arange(block.num_dst)
-        found = np.unique(np.concatenate([own, owners[destinations] * block.num_src + block.indices.numpy()]))
+        found = distinct(np.concatenate([own, owners[destinations] * block.num_src + block.indices.numpy()]))
         wanted, remote = len(found), int(np.count_nonzero(owners[found % block.num_src] != found // block.num_src))
         asked += remote
     return wanted, asked, remote

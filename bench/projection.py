@@ -8,14 +8,15 @@ them). Where run times are published they stand beside the model's, so that its 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from chung_lu import EXPONENT, chung_lu_graph
+from chung_lu import chung_lu_graph
 from cooperative_work import samplers
 from cost_model import Cost, Rates, cost, rates_of
 from counted_work import Scaled, Work, count
@@ -45,23 +46,46 @@ WIDTH = 128
 
 @dataclass(frozen=True)
 class Workload:
-    """A graph that is projected: its sizes, the share of its vertices that are seeds, and cached rows a GPU."""
+    """A graph that is projected.
+
+    Parameters
+    ----------
+    name, num_nodes, num_edges
+        Its name and sizes.
+    hot_share
+        The share of the edges that the most popular hundredth of its vertices has, from which the exponent follows.
+    train_share
+        The share of its vertices that are seeds.
+    capacity
+        Cached rows a GPU.
+    """
 
     name: str
     num_nodes: float
     num_edges: float
+    hot_share: float
     train_share: float
     capacity: int
+
+    @property
+    def mean_degree(self) -> float:
+        return self.num_edges / self.num_nodes
+
+    @property
+    def exponent(self) -> float:
+        """Return that of the Chung-Lu graph with this share: 0.01 ** (1 - exponent)."""
+        return round(1 - math.log(self.hot_share) / math.log(0.01), 3)
 
     @property
     def feature_bytes(self) -> float:
         return self.num_nodes * WIDTH * 4
 
 
-# A trillion edges with the mean degree, features, cache and share of seeds of papers100M.
+# The skew of papers100M is that published with data tiering (arXiv 2111.05894), the rest with the run times. A trillion
+# edges are taken with its mean degree, skew, features, cache and share of seeds.
 WORKLOADS = (
-    Workload("papers100M", 111e6, 3.2e9, 0.0109, 2_000_000),
-    Workload("trillion edges", 1e12 * 111e6 / 3.2e9, 1e12, 0.0109, 2_000_000),
+    Workload("papers100M", 111e6, 3.2e9, 0.32, 0.0109, 2_000_000),
+    Workload("trillion edges", 1e12 * 111e6 / 3.2e9, 1e12, 0.32, 0.0109, 2_000_000),
 )
 
 Counter = Callable[[Workload, str, str, int, int, int], Work]
@@ -69,15 +93,18 @@ Counter = Callable[[Workload, str, str, int, int, int], Work]
 
 def counter(num_nodes: int, kept: dict[str, dict[str, float]]) -> Counter:
     """Return a function that counts the work of a workload on a graph of `num_nodes` vertices, each case once."""
-    graphs: dict[float, hr.Graph] = {}
+    graphs: dict[tuple[float, float], hr.Graph] = {}
 
     def counted(workload: Workload, sampler: str, mode: str, world_size: int, per_rank: int, capacity: int) -> Work:
-        key = f"{workload.name}, {sampler}, {mode}, {world_size} x {per_rank}, cache {capacity}, on {num_nodes}"
+        if mode == INDEPENDENT:
+            world_size = 1  # what a rank does by itself does not depend on the others
+        law = f"{workload.mean_degree:.4g}, {workload.exponent}, {num_nodes}"
+        key = f"{workload.name}, {sampler}, {mode}, {world_size} x {per_rank}, cache {capacity}, on {law}"
         if key not in kept:
-            degree = workload.num_edges / workload.num_nodes
-            if degree not in graphs:
-                graphs[degree] = chung_lu_graph(num_nodes, degree, EXPONENT)
-            scaled = Scaled(graphs[degree], workload.num_nodes / num_nodes, workload.train_share)
+            of = workload.mean_degree, workload.exponent
+            if of not in graphs:
+                graphs[of] = chung_lu_graph(num_nodes, *of)
+            scaled = Scaled(graphs[of], workload.num_nodes / num_nodes, workload.train_share)
             kept[key] = asdict(count(scaled, sampler, mode, world_size, per_rank, capacity))
         return Work(**kept[key])  # type: ignore[arg-type]
 
@@ -116,7 +143,7 @@ def published_records(counted: Counter, edge_rates: dict[str, float], latency: f
         size, per_rank = hardware.num_gpus, hardware.seeds // hardware.num_gpus
         for sampler in SAMPLERS:
             case = f"{workload.name}, {hardware.name}, {sampler}"
-            loading: dict[str, tuple[float, float]] = {}
+            loading: dict[str, dict[str, tuple[float, float]]] = {}
             for mode in MODES:
                 rates = rates_of(hardware, edge_rates[sampler], float("inf"), latency, size)
                 bare, cached = (
@@ -125,11 +152,11 @@ def published_records(counted: Counter, edge_rates: dict[str, float], latency: f
                 costs = [cost(work, rates, size, 4 * WIDTH, features_on_each_machine=True) for work in (bare, cached)]
                 published = RUN_TIMES[hardware.name, sampler, mode]
                 model = (costs[1].sampling, costs[0].copying, costs[1].copying)
-                for system, times in (
+                for system, measured in (
                     (mode, [1e3 * seconds for seconds in model]),
                     (f"{mode}, published", [published.sampling, published.copy, published.cached_copy]),
                 ):
-                    for metric, value in zip(("sampling", "copy", "cached copy"), times, strict=True):
+                    for metric, value in zip(("sampling", "copy", "cached copy"), measured, strict=True):
                         records.append(summarised(bench, case, system, metric, "ms", [value], threads))
                 implied = bare.edges / published.sampling * 1e3
                 fetched = cached.missed * 4 * WIDTH / published.cached_copy * 1e3
@@ -141,11 +168,16 @@ def published_records(counted: Counter, edge_rates: dict[str, float], latency: f
                     ("host bandwidth that the published time implies", fetched / 1e9, "GB/s"),
                 ):
                     records.append(summarised(bench, case, mode, metric, unit, [value], threads))
-                loading[mode] = (costs[1].total, published.sampling + published.cached_copy)
-            for system, place in (("model", 0), ("published", 1)):
-                gain = loading[INDEPENDENT][place] / loading[COOPERATIVE][place]
-                name = f"{COOPERATIVE} over {INDEPENDENT}, {system}"
-                records.append(summarised(bench, case, name, "time gain of loading", "×", [gain], threads))
+                loading[mode] = {
+                    "time gain of loading": (costs[1].total, published.sampling + published.cached_copy),
+                    "time gain of the copy": (costs[0].copying, published.copy),
+                    "time gain of the cached copy": (costs[1].copying, published.cached_copy),
+                }
+            for metric, times_of in loading[INDEPENDENT].items():
+                for place, system in enumerate(("model", "published")):
+                    gain = times_of[place] / loading[COOPERATIVE][metric][place]
+                    name = f"{COOPERATIVE} over {INDEPENDENT}, {system}"
+                    records.append(summarised(bench, case, name, metric, "×", [gain], threads))
     return records
 
 
@@ -156,7 +188,7 @@ def scaling_cases(edge_rates: dict[str, float], gather: float, options: Any) -> 
         link = network * 1e9 / 8
         gpu = rates_of(MACHINE, edge_rates[LABOR_0], link, options.latency * 1e-6, GPUS_A_MACHINE)
         cases.append((f"{GPU}, {network:g} Gb/s a GPU", gpu, True))
-        cpu = Rates(edge_rates[LABOR_0], gather, gather, link, link, 1, options.latency * 1e-6)
+        cpu = Rates(edge_rates[LABOR_0], gather, gather, link, link, 1, options.latency * 1e-6)  # a rank is a machine
         cases.append((f"{CPU}, {network:g} Gb/s", cpu, False))
     return cases
 
@@ -171,7 +203,7 @@ def scaling_records(counted: Counter, cases: list[tuple[str, Rates, bool]], opti
                 print(f"{workload.name}, {world_size} ranks: left out, the scaled batch would have less than a seed")
                 continue
             for machine, rates, has_cache in cases:
-                case = f"{workload.name}, {machine}, {world_size} ranks"
+                case, ranks = f"{workload.name}, {machine}", f"{world_size} ranks"
                 costs: dict[str, Cost] = {}
                 for mode in MODES:
                     work = counted(workload, LABOR_0, mode, world_size, PER_RANK, workload.capacity if has_cache else 0)
@@ -185,9 +217,9 @@ def scaling_records(counted: Counter, cases: list[tuple[str, Rates, bool]], opti
                         ("rows past the cache", work.missed / 1e3, "thousand"),
                         ("rows from other ranks", work.remote / 1e3, "thousand"),
                     ):
-                        records.append(summarised("projection", case, mode, metric, unit, [value], 1))
+                        records.append(summarised("projection", case, f"{mode}, {ranks}", metric, unit, [value], 1))
                 gain = costs[INDEPENDENT].total / costs[COOPERATIVE].total
-                name = f"{COOPERATIVE} over {INDEPENDENT}, model"
+                name = f"{COOPERATIVE} over {INDEPENDENT}, {ranks}"
                 records.append(summarised("projection", case, name, "time gain of loading", "×", [gain], 1))
     return records
 
@@ -205,37 +237,49 @@ def print_published(records: Sequence[Record]) -> None:
             cells += [f"{found[mode, metric]:.1f}" for metric in implied]
             name = f"{case.removeprefix('papers100M, ')}, {mode}"
             print(f"{name:40}" + "".join(f"{cell:>16}" for cell in cells))
-        ours, theirs = (
-            found[f"{COOPERATIVE} over {INDEPENDENT}, {who}", "time gain of loading"] for who in ("model", "published")
-        )
-        print(f"{'':40}  independent over cooperative, sampling and cached copy: {ours:.2f} ({theirs:.2f})")
+        who = [f"{COOPERATIVE} over {INDEPENDENT}, {system}" for system in ("model", "published")]
+        shown = [
+            f"{part} {found[who[0], f'time gain of {part}']:.2f} ({found[who[1], f'time gain of {part}']:.2f})"
+            for part in ("the copy", "the cached copy", "loading")
+        ]
+        print(f"{'':40}  gain of {', '.join(shown)}")
 
 
 def print_scaling(records: Sequence[Record]) -> None:
     print("\nmodel, LABOR-0, 1024 seeds a rank: ms a batch, sampling + copying; seconds an epoch")
-    for case in dict.fromkeys(record.case for record in records):
-        found = {(r.system, r.metric): r.median for r in records if r.case == case}
+    found = {(r.case, r.system, r.metric): r.median for r in records}
+    for case, ranks, _ in gains(records):
         cells = []
         for mode in MODES:
-            copying = found.get((mode, "cached copy"), found.get((mode, "copy"), 0.0))
-            cells.append(f"{mode} {found[mode, 'sampling']:.1f} + {copying:.1f}, {found[mode, 'epoch']:.3g} s")
-        gain = found[f"{COOPERATIVE} over {INDEPENDENT}, model", "time gain of loading"]
-        print(f"{case:62} {'; '.join(cells)}; gain {gain:.2f}")
+            own = {
+                metric: value
+                for (c, system, metric), value in found.items()
+                if (c, system) == (case, f"{mode}, {ranks}")
+            }
+            copying = own.get("cached copy", own.get("copy", 0.0))
+            cells.append(f"{mode} {own['sampling']:.1f} + {copying:.1f}, {own['epoch']:.3g} s")
+        gain = found[case, f"{COOPERATIVE} over {INDEPENDENT}, {ranks}", "time gain of loading"]
+        print(f"{f'{case}, {ranks}':66} {'; '.join(cells)}; gain {gain:.2f}")
+
+
+def gains(records: Sequence[Record]) -> list[tuple[str, str, Record]]:
+    """Return the records of gains, each with its case and its number of ranks in words."""
+    chosen = [record for record in records if record.metric == "time gain of loading"]
+    return [(record.case, record.system.rsplit(", ", 1)[1], record) for record in chosen]
 
 
 def points(records: Sequence[Record], workload: str) -> list[tuple[float, Record]]:
     """Return the gains of a workload by the number of ranks."""
-    chosen = [r for r in records if r.metric == "time gain of loading" and r.case.startswith(f"{workload}, ")]
-    found = []
-    for record in chosen:
-        machine, ranks = record.case.removeprefix(f"{workload}, ").rsplit(", ", 1)
-        found.append((float(ranks.split()[0]), Record(**{**asdict(record), "system": machine})))
-    return found
+    return [
+        (float(ranks.split()[0]), replace(record, system=case.removeprefix(f"{workload}, ")))
+        for case, ranks, record in gains(records)
+        if case.startswith(f"{workload}, ")
+    ]
 
 
 def main() -> None:
     parser = arguments(__doc__ or "", rounds=9)
-    parser.add_argument("--nodes", type=int, default=1_110_000, help="of the scaled graph (default: %(default)s)")
+    parser.add_argument("--nodes", type=int, default=2_220_000, help="of the scaled graph (default: %(default)s)")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 4, 16, 64, 256, 1024])
     parser.add_argument("--networks", type=float, nargs="+", default=[10, 100], help="Gb/s (default: %(default)s)")
     parser.add_argument("--latency", type=float, default=20.0, help="of a collective, µs, assumed (%(default)s)")
@@ -247,16 +291,15 @@ def main() -> None:
     counted = counter(options.nodes, kept)
     papers = WORKLOADS[0]
     rates = measured_rates(
-        chung_lu_graph(options.nodes, papers.num_edges / papers.num_nodes, EXPONENT), options.threads, options.rounds
+        chung_lu_graph(options.nodes, papers.mean_degree, papers.exponent), options.threads, options.rounds
     )
     print(describe_machine(["headrace", "torch", "numpy"]))
-    print(f"work: counted on a Chung-Lu graph of {options.nodes:,} nodes, mean degree 28.8, exponent {EXPONENT}")
+    law = f"mean degree {papers.mean_degree:.1f}, exponent {papers.exponent}"
+    print(f"work: counted on a Chung-Lu graph of {options.nodes:,} nodes, {law} (the published skew of papers100M)")
     edge_rates = {name: middle(rates[name]) for name in SAMPLERS}
     gather = middle(rates["gather"])
     shown = ", ".join(f"{name} {rate / 1e6:.1f} M edges/s" for name, rate in edge_rates.items())
-    print(
-        f"measured, {options.threads} thread(s): {shown}, gather {gather / 1e9:.2f} GB/s; sampling is at these rates"
-    )
+    print(f"measured, {options.threads} thread(s): {shown}, gather {gather / 1e9:.2f} GB/s; sampling is at these rates")
     records = [
         summarised("projection: rates", "this machine", name, "rate", "M/s", [v / 1e6 for v in values], options.threads)
         for name, values in rates.items()

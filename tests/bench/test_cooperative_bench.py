@@ -69,6 +69,12 @@ def test_chung_lu_edges_are_undirected_and_single(bench):
     assert (dst < NUM_NODES // 10).mean() == pytest.approx(0.1**0.4, rel=0.1)
 
 
+@pytest.mark.parametrize("keys", [[], [3], [5, 1, 5, 2, 1]])
+def test_distinct_keys(bench, keys):
+    found = bench("chung_lu").distinct(np.array(keys, dtype=np.int64))
+    assert found.tolist() == sorted(set(keys))
+
+
 def test_work_ratios_are_above_one_and_grow_with_the_ranks(bench, graph):
     records = bench("cooperative_work").work_records([1, 2, 4], 64, 6)
     for sampler in ("LABOR-0", "NS"):

@@ -16,7 +16,7 @@ def model(bench):
 
 @pytest.fixture
 def rates(model):
-    return model.Rates(edges=1e6, host=1e9, memory=1e10, peer=1e8, network=1e7, ranks_a_machine=2, latency=1e-3)
+    return model.Rates(edges=1e6, host=1e9, gather=1e10, peer=1e8, network=1e7, ranks_a_machine=2, latency=1e-3)
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def cooperative(bench):
 def test_one_machine_independent(model, rates, independent):
     cost = model.cost(independent, rates, 2, ROW, features_on_each_machine=True)
     assert cost.sampling == pytest.approx(2.0)
-    # 1600 rows through memory, 400 from the host.
-    assert cost.copying == pytest.approx(1600 * 100 / 1e10 + 400 * 100 / 1e9)
+    # 600 rows from the cache, 400 from the host.
+    assert cost.copying == pytest.approx(600 * 100 / 1e10 + 400 * 100 / 1e9)
     assert cost.total == cost.sampling + cost.copying
     assert cost == model.cost(independent, rates, 2, ROW, features_on_each_machine=False)
 
@@ -43,7 +43,7 @@ def test_one_machine_independent(model, rates, independent):
 def test_one_machine_cooperative(model, rates, cooperative):
     cost = model.cost(cooperative, rates, 2, ROW, features_on_each_machine=True)
     assert cost.sampling == pytest.approx(1.0 + 8 * 1000 / 1e8 + 8e-3)
-    copied = (1000 + 1800) * 100 / 1e10 + 200 * 100 / 1e9
+    copied = (400 + 1800) * 100 / 1e10 + 200 * 100 / 1e9
     assert cost.copying == pytest.approx(copied + 500 * 100 / 1e8 + 1e-3)
 
 
@@ -51,7 +51,7 @@ def test_of_the_other_ranks_those_of_other_machines_are_behind_the_network(model
     # Of 3 other ranks, 1 is in the same machine.
     cost = model.cost(cooperative, rates, 4, ROW, features_on_each_machine=True)
     assert cost.sampling == pytest.approx(1.0 + 8 * 1000 * (1 / 3 / 1e8 + 2 / 3 / 1e7) + 8e-3)
-    copied = (1000 + 1800) * 100 / 1e10 + 200 * 100 / 1e9
+    copied = (400 + 1800) * 100 / 1e10 + 200 * 100 / 1e9
     assert cost.copying == pytest.approx(copied + 500 * 100 * (1 / 3 / 1e8 + 2 / 3 / 1e7) + 1e-3)
 
 
@@ -68,7 +68,7 @@ def test_rows_of_a_host_that_holds_a_part_come_over_the_network(model, rates, in
 def test_published_bandwidths_are_of_both_directions(bench, model):
     a100 = bench("published_cooperative").HARDWARE[0]
     rates = model.rates_of(a100, 1.0, 2.0, 3.0, 4)
-    assert (rates.host, rates.peer, rates.memory) == (32e9, 300e9, 2e12)
+    assert (rates.host, rates.peer, rates.gather) == (32e9, 300e9, 1e12)
     assert (rates.edges, rates.network, rates.latency, rates.ranks_a_machine) == (1.0, 2.0, 3.0, 4)
 
 
