@@ -53,7 +53,7 @@ def ratio_points(records: list[Record], per_rank: int) -> list[tuple[float, Reco
 
 
 def main() -> None:
-    parser = arguments(__doc__ or "", rounds=9)
+    parser = arguments(__doc__ or "", rounds=7)
     parser.add_argument("--part", choices=PARTS, nargs="+", default=PARTS, help="(default: all that can run here)")
     parser.add_argument("--batch-size", type=int, default=1024, help="seeds a rank (default: %(default)s)")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4, 8], help="work: with 1024 seeds a rank")
@@ -63,21 +63,25 @@ def main() -> None:
     parser.add_argument("--cache-ranks", type=int, default=4)
     parser.add_argument("--cache-batches", type=int, default=8, help="cache: batches that count, after as many")
     parser.add_argument("--capacity", type=int, default=100_000, help="cache: rows (default: %(default)s)")
-    parser.add_argument("--shape", choices=SHAPES, default="products", help="time, network (default: %(default)s)")
+    parser.add_argument("--shape", choices=SHAPES, default="products", help="time (default: %(default)s)")
+    parser.add_argument("--network-shape", choices=SHAPES, default="small", help="network (default: %(default)s)")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="time: numbers of ranks")
-    parser.add_argument("--batches", type=int, default=6, help="time, network: batches of a round")
+    parser.add_argument("--batches", type=int, default=4, help="time, network: batches of a round")
     parser.add_argument("--feature-width", type=int, default=100, help="time, network: float32 columns")
     parser.add_argument("--rates", type=float, nargs="+", default=[1, 10, 100], help="network: Gb/s")
-    parser.add_argument("--latencies", type=float, nargs="+", default=[0, 0.05, 0.5], help="network: ms, one way")
-    parser.add_argument("--network-rounds", type=int, default=3)
+    parser.add_argument("--latencies", type=float, nargs="+", default=[0.05, 0.5], help="network: ms, one way")
+    # Small enough for latency to be seen beside the rows.
+    parser.add_argument("--network-batch-size", type=int, default=128, help="network: seeds a rank (%(default)s)")
+    parser.add_argument("--network-rounds", type=int, default=5)
     options = parser.parse_args()
 
     print(describe_machine(["headrace", "torch", "numpy"]))
     print("work: Chung-Lu graph of 89,250 nodes, mean degree 10, generated; fanouts 10,10,10 in all parts")
     print(f"cache: {describe_cache(options.cache_shape, options.capacity)}")
-    shape = SHAPES[options.shape]
-    sizes = f"{shape.num_nodes:,} nodes, {shape.num_edges:,} edges"
-    print(f"time, network: graph {options.shape}, {sizes}, generated; LABOR, {options.feature_width} float32 a node")
+    for part, name in (("time", options.shape), ("network", options.network_shape)):
+        shape = SHAPES[name]
+        sizes = f"{shape.num_nodes:,} nodes, {shape.num_edges:,} edges"
+        print(f"{part}: graph {name}, {sizes}, generated; LABOR, {options.feature_width} float32 a node")
     print("all ranks share the cores of this machine, and in the network part its memory carries the network")
     run: dict[str, Callable[[Any], list[Record]]] = {
         "work": work_part,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cooperative_time import BARE, COOPERATIVE, INDEPENDENT, SCRIPT, records_of, settings_of
+from graphs import cached_csc
 from harness import Record, summarised
 from network import link, why_not
 from processes import run_processes
@@ -23,13 +24,19 @@ def network_records(options: Any) -> list[Record]:
     for rate in options.rates:
         for latency in options.latencies:
             with link(rate * 1e9, latency * 1e-3) as joined:
-                settings = {**settings_of(options, 2), "profile": 0, "rounds": options.network_rounds}
+                settings = {
+                    **settings_of(options, 2),
+                    "profile": 0,
+                    "folder": str(cached_csc(options.network_shape)),
+                    "rounds": options.network_rounds,
+                    "batch_size": options.network_batch_size,
+                }
                 added = "netem"
                 if latency and not joined.adds_latency:
                     added, settings["latency"] = "before each collective", latency * 1e-3
                 answers = run_processes(SCRIPT, 2, settings, prefix=joined.prefix, environment=joined.environment)
             where = f"{rate:g} Gb/s" + (f", {latency:g} ms by {added}" if latency else "")
-            case = f"{options.shape}, 2 ranks, {options.batch_size} seeds a rank, {where}"
+            case = f"{options.network_shape}, 2 ranks, {options.network_batch_size} seeds a rank, {where}"
             found = records_of(BENCH, case, answers, settings)
             found += counted(case, answers, settings, options.feature_width)
             print_network(found)
@@ -45,11 +52,9 @@ def counted(case: str, answers: Sequence[Any], settings: Any, width: int) -> lis
     """
     threads, row_bytes = settings["threads"], 4 * width
     rates = [answer["link rate"] / 1e9 for answer in answers]
-    sent = [answer["sent bytes"] / 1e6 for answer in answers]
     halves = [answer["independent rows"] / 2 * row_bytes / 1e6 for answer in answers]
     return [
         summarised(BENCH, case, "the link alone", "rate", "Gb/s", rates, threads),
-        summarised(BENCH, case, COOPERATIVE, "received by a rank", "MB", sent, threads),
         summarised(BENCH, case, f"{INDEPENDENT}, if features were split", "received by a rank", "MB", halves, threads),
     ]
 

@@ -255,7 +255,8 @@ def main() -> None:
     answer = {
         "measured": measured,
         "link rate": rate,
-        "sent bytes": sum(stage.get("sent bytes", 0) for stage in stats.values()) / stats["item_sampler"]["batches"],
+        "received bytes": sum(stage.get("sent bytes", 0) for stage in stats.values())
+        / stats["item_sampler"]["batches"],
         "independent rows": independent.stats()["fetch_feature"]["rows"]
         / independent.stats()["item_sampler"]["batches"],
         "profile": profiled(cooperative, settings["profile"]) if settings["profile"] else [],

@@ -70,6 +70,8 @@ def records_of(
             metric = METRICS.get(part, f"time of {part}")
             values = [one[part] * scale for one in rounds]
             records.append(summarised(bench, case, name, metric, "ms", values, threads))
+    received = [answer["received bytes"] / 1e6 for answer in answers]
+    records.append(summarised(bench, case, COOPERATIVE, "received by a rank", "MB", received, threads))
     for metric, over, part, unit in (
         ("overhead", BARE, "all", "%"),
         ("CPU overhead", BARE, "cpu", "%"),
@@ -103,6 +105,7 @@ def print_time(records: Sequence[Record]) -> None:
             print(f"  {part:24}{whole:12.2f}{bare:10.2f}{whole - bare:10.2f}")
     rest = found[COOPERATIVE, "time"].median - within
     print(f"  {'outside these stages':24}{rest:12.2f}{0:10.2f}{rest:10.2f}")
+    print(f"  received by a rank: {found[COOPERATIVE, 'received by a rank'].median:.1f} MB")
     for metric in ("overhead", "CPU overhead"):
         record = found[f"{COOPERATIVE} over {BARE}", metric]
         print(f"  {metric}: {record.median:.1f} % of the bare ({record.min:.1f} to {record.max:.1f})")

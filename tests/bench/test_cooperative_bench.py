@@ -127,11 +127,12 @@ def test_what_ranks_would_exchange_is_what_they_do_exchange(bench, graph, sample
 def test_times_are_compared_round_by_round(bench):
     def answer(factor):
         return {
+            "received bytes": 5e6 * factor,
             "measured": {
                 "independent": [{"all": 1.0 * factor, "cpu": 1.0}, {"all": 2.0 * factor, "cpu": 1.0}],
                 "cooperative": [{"all": 0.5 * factor, "cpu": 3.0}, {"all": 3.0 * factor, "cpu": 3.0}],
                 "bare": [{"all": 0.4 * factor, "cpu": 2.0}, {"all": 2.0 * factor, "cpu": 1.0}],
-            }
+            },
         }
 
     time = bench("cooperative_time")
@@ -143,6 +144,7 @@ def test_times_are_compared_round_by_round(bench):
     assert (overhead.min, overhead.max) == (pytest.approx(25.0), pytest.approx(50.0))
     on_cpu = found[f"cooperative over {time.BARE}", "CPU overhead"]
     assert (on_cpu.min, on_cpu.max) == (pytest.approx(50.0), pytest.approx(200.0))
+    assert found["cooperative", "received by a rank"].median == pytest.approx(10.0)
     gain = found["cooperative over independent", "time gain"]
     assert (gain.min, gain.max) == (pytest.approx(2 / 3), pytest.approx(2.0))
 
@@ -169,7 +171,7 @@ def test_processes_replay_what_the_loader_does(bench, tmp_path, world_size):
     if world_size > 1:
         # Each of 9 collectives waits for a millisecond.
         assert found["cooperative", "time"].min > 9
-        assert answers[0]["sent bytes"] > 0
+        assert answers[0]["received bytes"] > 0
 
 
 def test_a_rank_that_fails_is_told(bench, tmp_path):
