@@ -15,6 +15,7 @@ import cProfile
 import ctypes
 import json
 import pstats
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -157,11 +158,18 @@ def link_rate(rounds: int = 3) -> float:
 
 
 def timed_together(work: Callable[[], Any]) -> tuple[dict[str, float], Any]:
-    """Let all ranks begin at once; return the seconds, also those of processors in all threads, and the result."""
+    """Let all ranks begin at once; return what the work took, and its result.
+
+    Seconds: all, and those of processors in all threads, in the kernel alone as well; and page faults, of which a large
+    tensor causes one for every page that its memory was not there for.
+    """
     torch.distributed.barrier()
-    started, started_on_cpu = time.perf_counter(), time.process_time()
+    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
     result = work()
-    return {"all": time.perf_counter() - started, "cpu": time.process_time() - started_on_cpu}, result
+    seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
+    in_kernel = after.ru_stime - before.ru_stime
+    on_cpu = after.ru_utime - before.ru_utime + in_kernel
+    return {"all": seconds, "cpu": on_cpu, "kernel": in_kernel, "faults": after.ru_minflt - before.ru_minflt}, result
 
 
 def consume(loader: hr.Loader) -> None:

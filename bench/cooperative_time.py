@@ -22,7 +22,7 @@ STAGES = {
     "gather": "fetch_feature",
     "collectives of rows": "exchange_rows",
 }
-METRICS = {"all": "time", "cpu": "CPU time"}
+METRICS = {"all": "time", "cpu": "CPU time", "kernel": "CPU time in the kernel"}
 
 
 def settings_of(options: Any, world_size: int) -> dict[str, Any]:
@@ -67,6 +67,10 @@ def records_of(
     records = []
     for name, rounds in measured.items():
         for part in rounds[0]:
+            if part == "faults":
+                values = [one[part] / settings["batches"] / 1e3 for one in rounds]
+                records.append(summarised(bench, case, name, "page faults", "thousand", values, threads))
+                continue
             metric = METRICS.get(part, f"time of {part}")
             values = [one[part] * scale for one in rounds]
             records.append(summarised(bench, case, name, metric, "ms", values, threads))
@@ -93,9 +97,13 @@ def print_time(records: Sequence[Record]) -> None:
     found = {(record.system, record.metric): record for record in records}
     print(f"\n{case}; milliseconds a batch, medians of {records[0].n} rounds")
     for name in (INDEPENDENT, COOPERATIVE, BARE):
-        record, on_cpu = found[name, "time"], found[name, "CPU time"]
+        record = found[name, "time"]
+        on_cpu, kernel, faults = (found[name, m].median for m in ("CPU time", "CPU time in the kernel", "page faults"))
         spread = f"({record.min:.2f} to {record.max:.2f})"
-        print(f"  {name:30} {record.median:9.2f} {spread:24} {on_cpu.median:9.2f} of CPU time")
+        print(
+            f"  {name:30} {record.median:9.2f} {spread:24} of CPU time {on_cpu:9.2f}, in the kernel {kernel:9.2f}, "
+            f"{faults:.1f} thousand page faults"
+        )
     print(f"  {'part':24}{'cooperative':>12}{'bare':>10}{'beyond':>10}")
     within = 0.0
     for part, stage in STAGES.items():

@@ -125,13 +125,16 @@ def test_what_ranks_would_exchange_is_what_they_do_exchange(bench, graph, sample
 
 
 def test_times_are_compared_round_by_round(bench):
+    def taken(seconds, on_cpu):
+        return {"all": seconds, "cpu": on_cpu, "kernel": on_cpu / 2, "faults": 8_000}
+
     def answer(factor):
         return {
             "received bytes": 5e6 * factor,
             "measured": {
-                "independent": [{"all": 1.0 * factor, "cpu": 1.0}, {"all": 2.0 * factor, "cpu": 1.0}],
-                "cooperative": [{"all": 0.5 * factor, "cpu": 3.0}, {"all": 3.0 * factor, "cpu": 3.0}],
-                "bare": [{"all": 0.4 * factor, "cpu": 2.0}, {"all": 2.0 * factor, "cpu": 1.0}],
+                "independent": [taken(1.0 * factor, 1.0), taken(2.0 * factor, 1.0)],
+                "cooperative": [taken(0.5 * factor, 3.0), taken(3.0 * factor, 3.0)],
+                "bare": [taken(0.4 * factor, 2.0), taken(2.0 * factor, 1.0)],
             },
         }
 
@@ -140,6 +143,8 @@ def test_times_are_compared_round_by_round(bench):
     found = {(record.system, record.metric): record for record in records}
     # Means of both ranks, twice those of the first; in milliseconds, for each of four batches.
     assert found["independent", "time"].median == pytest.approx(750.0)
+    assert found["cooperative", "CPU time in the kernel"].median == pytest.approx(375.0)
+    assert found["bare collectives and kernels", "page faults"].median == pytest.approx(2.0)
     overhead = found[f"cooperative over {time.BARE}", "overhead"]
     assert (overhead.min, overhead.max) == (pytest.approx(25.0), pytest.approx(50.0))
     on_cpu = found[f"cooperative over {time.BARE}", "CPU overhead"]
