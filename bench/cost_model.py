@@ -17,7 +17,10 @@ it promises: a lower bound of the time, except where sampling would run on a fas
 `edge_rate` was measured on.
 
 Independent ranks of several machines read the rows that they miss from their own host, if it holds all features, and
-otherwise find only the share of one machine there: the rest comes over the network.
+otherwise find only the share of one machine there. The rest, "away", is read by others of their hosts, comes over the
+network and is unpacked, while they read as much for others:
+
+             + away b / network + away b / gather                                  (9)
 """
 
 from __future__ import annotations
@@ -89,6 +92,8 @@ def cost(work: Work, rates: Rates, world_size: int, row_bytes: float, *, feature
     if work.collectives:
         sampling += exchange(work.asked, ID_BYTES) + (work.collectives - 1) * rates.latency
         copying += exchange(work.remote, row_bytes) + 2 * work.wanted * row_bytes / rates.gather + rates.latency
-    away = 0.0 if work.collectives or features_on_each_machine else 1 - 1 / machines
-    copying += work.missed * row_bytes * ((1 - away) / rates.host + away / rates.network)
+    copying += work.missed * row_bytes / rates.host
+    if not work.collectives and not features_on_each_machine:
+        away = work.missed * (1 - 1 / machines)
+        copying += away * row_bytes * (1 / rates.network + 1 / rates.gather)
     return Cost(sampling, copying)

@@ -60,7 +60,7 @@ def test_rows_of_a_host_that_holds_a_part_come_over_the_network(model, rates, in
         model.cost(independent, rates, 8, ROW, features_on_each_machine=held).copying for held in (True, False)
     )
     # Of 4 machines, 3 hold what this one lacks.
-    assert part - whole == pytest.approx(400 * 100 * 0.75 * (1 / 1e7 - 1 / 1e9))
+    assert part - whole == pytest.approx(400 * 100 * 0.75 * (1 / 1e7 + 1 / 1e10))
     both = [model.cost(cooperative, rates, 8, ROW, features_on_each_machine=held) for held in (True, False)]
     assert both[0] == both[1]
 
