@@ -18,7 +18,17 @@ from published import COLUMNS, PUBLISHED
 
 BENCH = Path(__file__).resolve().parent
 BEGIN, END = "<!-- by hand: begin -->", "<!-- by hand: end -->"
-ORDER = ("sampling", "gather", "loader", "build", "scaling", "labor_table", "import_time")
+ORDER = (
+    "sampling",
+    "gather",
+    "loader",
+    "build",
+    "scaling",
+    "labor_table",
+    "cooperative",
+    "projection",
+    "import_time",
+)
 
 
 def number(value: float) -> str:
