@@ -263,7 +263,7 @@ def main() -> None:
     answer = {
         "measured": measured,
         "link rate": rate,
-        "received bytes": sum(stage.get("sent bytes", 0) for stage in stats.values())
+        "received bytes": sum(stage.get("sent_bytes", 0) for stage in stats.values())
         / stats["item_sampler"]["batches"],
         "independent rows": independent.stats()["fetch_feature"]["rows"]
         / independent.stats()["item_sampler"]["batches"],

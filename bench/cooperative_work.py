@@ -47,7 +47,7 @@ def counted(batch: hr.MiniBatch) -> dict[str, float]:
     vertices = dict(zip(VERTICES, np.cumsum(batch.num_sampled_nodes).tolist(), strict=True))
     edges = dict(zip(EDGES, batch.num_sampled_edges, strict=True))
     rows = len(batch.exchanges[0].owned) if batch.exchanges else len(batch.n_id)
-    remote = batch.exchanges[0].num_remote if batch.exchanges else 0
+    remote = batch.exchanges[0].num_received if batch.exchanges else 0
     return {**vertices, **edges, "rows": rows, "remote rows": remote}
 
 
@@ -57,7 +57,7 @@ def transferred(stats: Any) -> dict[str, float]:
     exchanges = [stage for name, stage in stats.items() if name.startswith("exchange")]
     return {
         "feature bytes": stats["fetch_feature"]["bytes"] / batches,
-        "received bytes": sum(stage["sent bytes"] for stage in exchanges) / batches,
+        "received bytes": sum(stage["sent_bytes"] for stage in exchanges) / batches,
         "rounds": sum(stage["rounds"] for stage in exchanges) / batches,
         "collectives": sum(stage["collectives"] for stage in exchanges) / batches,
     }

@@ -120,8 +120,8 @@ def test_what_ranks_would_exchange_is_what_they_do_exchange(bench, graph, sample
         mine = [batches[index] for batches in shares]
         wanted, asked, remote = bench("counted_work").exchanged(whole, partition)
         assert wanted == sum(len(batch.exchanges[0].wanted) for batch in mine)
-        assert remote == sum(batch.exchanges[0].num_remote for batch in mine)
-        assert asked == sum(exchange.num_remote for batch in mine for exchange in batch.exchanges[:-1])
+        assert remote == sum(batch.exchanges[0].num_received for batch in mine)
+        assert asked == sum(exchange.num_received for batch in mine for exchange in batch.exchanges[:-1])
 
 
 def test_times_are_compared_round_by_round(bench):
