@@ -233,7 +233,9 @@ class MiniBatch:
             "num_sampled_nodes": self.num_sampled_nodes,
             "num_sampled_edges": self.num_sampled_edges,
             "block_sizes": tuple(size for block in self.blocks for size in (block.num_src, block.num_dst)),
-            "exchanges": tuple(count for one in self.exchanges for count in (*one.send_counts, *one.receive_counts)),
+            "exchanges": tuple(
+                count for one in self.exchanges for count in (one.num_own, *one.send_counts, *one.receive_counts)
+            ),
             "position": (self.epoch, self.index, self.num_global_seeds),
         }
         integers = [(name, torch.tensor(values, dtype=torch.int64)) for name, values in counts.items()]
@@ -255,8 +257,10 @@ class MiniBatch:
                 if tensor is not None:
                     yield f"blocks/{layer}/{name}", tensor
         for layer, exchange in enumerate(self.exchanges):
-            for name in ("owned", "wanted", "send_rows", "receive_rows"):
-                yield f"exchanges/{layer}/{name}", getattr(exchange, name)
+            for name in ("owned", "wanted", "send_rows", "places"):
+                tensor = getattr(exchange, name)
+                if tensor is not None:
+                    yield f"exchanges/{layer}/{name}", tensor
 
     def _map(self, of_tensor: Callable[[Tensor], Tensor], of_block: Callable[[Block], Block]) -> MiniBatch:
         return self.replace(

@@ -51,7 +51,9 @@ class Comm(ABC):
         self.world_size = world_size
         self.num_collectives = 0
 
-    def all_to_all(self, rows: Tensor, send_counts: Sequence[int], receive_counts: Sequence[int]) -> Tensor:
+    def all_to_all(
+        self, rows: Tensor, send_counts: Sequence[int], receive_counts: Sequence[int], *, out: Tensor | None = None
+    ) -> Tensor:
         """Send the first ``send_counts[0]`` rows to rank 0, the next ``send_counts[1]`` to rank 1, and so on.
 
         Parameters
@@ -60,6 +62,8 @@ class Comm(ABC):
             Of any dtype.
         send_counts, receive_counts
             Rows to send to, and to receive from, each rank.
+        out: [sum(receive_counts), ...], optional
+            Where to put what comes, contiguous.
 
         Returns
         -------
@@ -72,9 +76,10 @@ class Comm(ABC):
             If another rank failed, was lost, or does not come.
         """
         self.num_collectives += 1
-        shape = (sum(receive_counts), *rows.shape[1:])
-        on_host = rows.device.type == "cpu"
-        received = empty_rows(shape, rows.dtype) if on_host else rows.new_empty(shape)
+        received = out
+        if received is None:
+            shape = (sum(receive_counts), *rows.shape[1:])
+            received = empty_rows(shape, rows.dtype) if rows.device.type == "cpu" else rows.new_empty(shape)
         self._all_to_all(_as_bytes(rows), _as_bytes(received), list(send_counts), list(receive_counts))
         return received
 

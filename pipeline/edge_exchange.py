@@ -50,9 +50,9 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
     Returns
     -------
     SampledEdges
-        For ``exchange.wanted``.
+        For the vertices that ``exchange.wanted`` was made of, in their order.
     int
-        Bytes that came from other ranks.
+        Bytes that went to other ranks.
     """
     asked = edges.take(exchange.send_rows)
     # Everything for one rank is one message: degrees, then column after column.
@@ -65,8 +65,8 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
     sizes = [len(message) for message in messages]
     arriving = comm.all_to_all_counts(sizes)
     received = comm.all_to_all(torch.cat(messages), sizes, arriving).split(arriving)  # type: ignore[no-untyped-call]
-    all_degrees: list[Tensor] = []
-    all_columns: list[list[Tensor]] = [[] for _ in edges.columns]
+    own = edges.take(torch.arange(exchange.num_own))
+    all_degrees, all_columns = [own.degrees], [[column] for column in own.columns]
     for message, count in zip(received, exchange.receive_counts, strict=True):
         degrees, rest = _read(message, count, edges.degrees)
         all_degrees.append(degrees)
@@ -75,7 +75,9 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
             column, rest = _read(rest, num_edges, like)
             parts.append(column)
     came = SampledEdges(torch.cat(all_degrees), tuple(map(torch.cat, all_columns)))
-    return came.take(exchange.places), sum(arriving) - arriving[comm.rank]
+    if exchange.places is not None:
+        came = came.take(exchange.places)
+    return came, sum(sizes)
 
 
 def _as_bytes(column: Tensor) -> Tensor:

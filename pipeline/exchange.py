@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headrace.ops.compact import compact
 from headrace.ops.errors import InputError
-from headrace.ops.gather import gather_rows
+from headrace.ops.gather import empty_rows, gather_rows
 from headrace.ops.partition import group_by_owner
 from headrace.ops.scatter import scatter_add_rows
 from headrace.pipeline.comm import Comm
@@ -22,42 +22,46 @@ from headrace.pipeline.partition import Partition
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Exchange:
-    """Which rows of the vertices that this rank owns go to which rank, and where the rows that come are put.
+    """Which rows of the vertices that this rank owns go to which rank, and which rows come.
 
     Every rank has the counterpart: what it sends to another, that one expects. A vertex is owned by one rank and may be
-    wanted by several.
+    wanted by several. Vertices that this rank both owns and wants come first on both sides, in the same order, so their
+    rows go nowhere; behind them stands what comes, rank by rank, so no row that comes has to be moved.
 
     Parameters
     ----------
     owned: int64[num_owned]
         The vertices of a layer that this rank owns, those of the layer before first.
     wanted: int64[num_wanted]
-        The vertices whose rows this rank needs, each once.
+        The vertices whose rows this rank needs, each once: its own, then those of rank 0, of rank 1, and so on.
+    num_own
+        Vertices that are both: the first of `owned` and of `wanted`.
     send_rows: int64[sum(send_counts)]
         The rows of `owned` to send, those for rank 0 first.
     send_counts: world_size counts
-        Rows to send to each rank.
-    receive_rows: int64[num_wanted]
-        Which row of `wanted` each row that comes is, those from rank 0 first.
+        Rows to send to each rank, none to this one.
     receive_counts: world_size counts
-        Rows that come from each rank.
+        Rows that come from each rank, none from this one.
     comm
         The channel on which a model exchanges rows.
+    places: int64[num_wanted], optional
+        Where the vertices that `wanted` was made of are in it, if the batch still has their order.
     """
 
     owned: Tensor
     wanted: Tensor
+    num_own: int
     send_rows: Tensor
     send_counts: tuple[int, ...]
-    receive_rows: Tensor
     receive_counts: tuple[int, ...]
     comm: Comm
+    places: Tensor | None = None
 
     def deliver(self, rows: Tensor, comm: Comm | None = None) -> Tensor:
         """Send rows from owners to those who want them.
 
-        Gradients flow back to the owners, who add up what comes for one vertex: in the order of the ranks, so that the
-        sum is the same in every run.
+        Gradients flow back to the owners, who add up what comes for one vertex: their own, then in the order of the
+        ranks, so that the sum is the same in every run.
 
         Parameters
         ----------
@@ -87,63 +91,46 @@ class Exchange:
         return delivered
 
     @cached_property
-    def places(self) -> Tensor:
-        """Where the row of each wanted vertex is among those that come, int64[num_wanted]."""
-        places = torch.empty_like(self.receive_rows)
-        places[self.receive_rows] = torch.arange(len(places), device=places.device)
-        return places
+    def asked_rows(self) -> Tensor:
+        """The rows of `owned` that any rank wants, int64[num_own + num_sent]: this rank first, then rank by rank."""
+        return torch.cat([torch.arange(self.num_own, device=self.send_rows.device), self.send_rows])
 
-    def collect(self, rows: Tensor, comm: Comm | None = None) -> Tensor:
-        """Send rows the other way, from those who want vertices to their owners.
+    def collect(self, values: Tensor, comm: Comm) -> Tensor:
+        """Send what is known of wanted vertices to their owners: [num_wanted, ...] to one for each of `asked_rows`."""
+        came = comm.all_to_all(values[self.num_own :], self.receive_counts, self.send_counts)
+        return torch.cat([values[: self.num_own], came])
 
-        Parameters
-        ----------
-        rows: [num_wanted, ...]
-            Row i belongs to ``wanted[i]``.
-        comm
-            The channel to use in place of the model's own.
-
-        Returns
-        -------
-        Tensor
-            [sum(send_counts), ...], row i for ``owned[send_rows[i]]``: one from each rank that wants the vertex, in the
-            order of the ranks.
-
-        Raises
-        ------
-        PeerError
-            If another rank failed or was lost.
-        """
-        comm = self.comm if comm is None else comm
-        return comm.all_to_all(_take(rows, self.receive_rows), self.receive_counts, self.send_counts)
+    def answer(self, values: Tensor, comm: Comm) -> Tensor:
+        """Send something back to each who asked: one for each of `asked_rows` to [num_wanted, ...]."""
+        came = comm.all_to_all(values[self.num_own :], self.send_counts, self.receive_counts)
+        return torch.cat([values[: self.num_own], came])
 
     @property
     def num_received(self) -> int:
         """Rows that come from other ranks."""
-        return sum(self.receive_counts) - self.receive_counts[self.comm.rank]
+        return sum(self.receive_counts)
 
     @property
     def num_sent(self) -> int:
         """Rows that go to other ranks, which is the number of ids that came from them."""
-        return sum(self.send_counts) - self.send_counts[self.comm.rank]
+        return sum(self.send_counts)
 
     def map(self, of_tensor: Callable[[Tensor], Tensor]) -> Exchange:
         """Return the exchange with a function applied to its tensors."""
-        names = ("owned", "wanted", "send_rows", "receive_rows")
-        changed: dict[str, Any] = {name: of_tensor(getattr(self, name)) for name in names}
-        return dataclasses.replace(self, **changed)
+        changed: dict[str, Any] = {name: of_tensor(getattr(self, name)) for name in ("owned", "wanted", "send_rows")}
+        return dataclasses.replace(self, **changed, places=None if self.places is None else of_tensor(self.places))
 
     def __repr__(self) -> str:
         return f"Exchange({len(self.owned)} owned, {len(self.wanted)} wanted, {self.num_received} from other ranks)"
 
 
-def exchange_ids(wanted: Tensor, partition: Partition, comm: Comm, rows_comm: Comm) -> Exchange:
+def exchange_ids(vertices: Tensor, partition: Partition, comm: Comm, rows_comm: Comm) -> Exchange:
     """Tell the owners of vertices what this rank wants, and learn what the others want of it: one round.
 
     Parameters
     ----------
-    wanted: int64[num_wanted]
-        Distinct vertices.
+    vertices: int64[num_wanted]
+        Distinct ones. `Exchange.places` leads from their order to that of `Exchange.wanted`.
     partition
         Their owners.
     comm
@@ -151,22 +138,28 @@ def exchange_ids(wanted: Tensor, partition: Partition, comm: Comm, rows_comm: Co
     rows_comm
         The channel on which the rows will be exchanged.
     """
-    receive_rows, counts = group_by_owner(partition.owner(wanted), comm.world_size)
+    by_owner, counts = group_by_owner(partition.owner(vertices), comm.world_size)
     receive_counts = counts.tolist()
+    before, num_own = sum(receive_counts[: comm.rank]), receive_counts[comm.rank]
+    own, behind = slice(before, before + num_own), slice(before + num_own, None)
+    order = torch.cat([by_owner[own], by_owner[:before], by_owner[behind]])
+    receive_counts[comm.rank] = 0
     send_counts = comm.all_to_all_counts(receive_counts)
-    requests = wanted[receive_rows]
-    asked = comm.all_to_all(requests, receive_counts, send_counts)
+    wanted = vertices[order]
+    asked = comm.all_to_all(wanted[num_own:], receive_counts, send_counts)
     # What this rank wants of itself comes first, so that the vertices of the layer before begin the list.
-    own = requests.split(receive_counts)[comm.rank]  # type: ignore[no-untyped-call]
-    compacted = compact(own, asked)
+    compacted = compact(wanted[:num_own], asked)
+    places = torch.empty_like(order)
+    places[order] = torch.arange(len(order))
     return Exchange(
         owned=compacted.ids,
         wanted=wanted,
+        num_own=num_own,
         send_rows=compacted.indices,
         send_counts=tuple(send_counts),
-        receive_rows=receive_rows,
         receive_counts=tuple(receive_counts),
         comm=rows_comm,
+        places=places,
     )
 
 
@@ -176,21 +169,27 @@ class _Deliver(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, exchange: Exchange, comm: Comm) -> Tensor:
         ctx.exchange, ctx.comm = exchange, comm
-        sent = _take(rows, exchange.send_rows)
-        return _take(comm.all_to_all(sent, exchange.send_counts, exchange.receive_counts), exchange.places)
+        num_own, shape = exchange.num_own, (len(exchange.wanted), *rows.shape[1:])
+        out = empty_rows(shape, rows.dtype) if rows.device.type == "cpu" else rows.new_empty(shape)
+        out[:num_own] = rows[:num_own]
+        sent = take(rows, exchange.send_rows)
+        comm.all_to_all(sent, exchange.send_counts, exchange.receive_counts, out=out[num_own:])
+        return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = gradients
         exchange, comm = ctx.exchange, ctx.comm
-        returned = exchange.collect(gradient, comm)
+        num_own = exchange.num_own
+        returned = comm.all_to_all(gradient[num_own:], exchange.receive_counts, exchange.send_counts)
         summed = gradient.new_zeros((len(exchange.owned), *gradient.shape[1:]))
+        summed[:num_own] = gradient[:num_own]
         if summed.device.type == "cpu":
             return scatter_add_rows(summed, exchange.send_rows, returned), None, None
         return summed.index_add_(0, exchange.send_rows, returned), None, None
 
 
-def _take(rows: Tensor, ids: Tensor) -> Tensor:
+def take(rows: Tensor, ids: Tensor) -> Tensor:
     """Return ``rows[ids]``."""
     if rows.device.type == "cpu":
         return gather_rows(rows.detach(), ids, num_threads=torch.get_num_threads())

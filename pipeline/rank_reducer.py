@@ -77,27 +77,24 @@ class RankReducer:
     def counted(self) -> NDArray[np.bool_]:
         """Return which candidates this rank counts: the first that asked the owner for a vertex does."""
         exchange = self._begun()
-        asked = torch.arange(len(exchange.send_rows))
-        first = asked.new_full((len(exchange.owned),), len(asked)).scatter_reduce_(0, exchange.send_rows, asked, "amin")
-        told = self._comm.all_to_all(first[exchange.send_rows] == asked, exchange.send_counts, exchange.receive_counts)
+        asked = torch.arange(len(exchange.asked_rows))
+        first = torch.full((len(exchange.owned),), len(asked)).scatter_reduce_(0, exchange.asked_rows, asked, "amin")
+        told = exchange.answer(first[exchange.asked_rows] == asked, self._comm)
         self._count(1, 1, exchange.num_sent)
-        counted: NDArray[np.bool_] = torch.empty_like(told).index_copy_(0, exchange.receive_rows, told).numpy()
+        counted: NDArray[np.bool_] = told[self._places].numpy()
         return counted
 
     def largest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the largest value that any rank has for each candidate."""
-        exchange = self._begun()
-        came = exchange.collect(torch.from_numpy(values))
-        best = came.new_zeros(len(exchange.owned)).scatter_reduce_(0, exchange.send_rows, came, "amax")
+        exchange, came = self._begun(), self._collect(values)
+        best = came.new_zeros(len(exchange.owned)).scatter_reduce_(0, exchange.asked_rows, came, "amax")
         return self._tell(best)
 
     def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum over ranks of each candidate's values."""
-        exchange = self._begun()
-        came = exchange.collect(torch.from_numpy(values))
-        return self._tell(
-            came.new_zeros((len(exchange.owned), *came.shape[1:])).index_add_(0, exchange.send_rows, came)
-        )
+        exchange, came = self._begun(), self._collect(values)
+        summed = came.new_zeros((len(exchange.owned), *came.shape[1:]))
+        return self._tell(summed.index_add_(0, exchange.asked_rows, came))
 
     def total(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum over ranks."""
@@ -115,12 +112,26 @@ class RankReducer:
         self._count(1, 2, values.nbytes * (world_size - 1))
         return gathered.numpy()
 
+    def _collect(self, values: NDArray[Any]) -> Tensor:
+        """Return the values that all ranks have for what is asked of this one."""
+        given = torch.from_numpy(values)
+        in_order = torch.empty_like(given)
+        in_order[self._places] = given
+        return self._begun().collect(in_order, self._comm)
+
     def _tell(self, owned: Tensor) -> NDArray[Any]:
         """Return the owners' rows for this rank's candidates, which have sent theirs before."""
         exchange = self._begun()
         row_bytes = owned.element_size() * math.prod(owned.shape[1:])
         self._count(2, 2, row_bytes * (exchange.num_received + exchange.num_sent))
-        return exchange.deliver(owned).numpy()
+        told: NDArray[Any] = exchange.deliver(owned, self._comm)[self._places].numpy()
+        return told
+
+    @property
+    def _places(self) -> Tensor:
+        places = self._begun().places
+        assert places is not None, "nobody renumbers candidates"
+        return places
 
     def _begun(self) -> Exchange:
         assert self._exchange is not None, "begin comes first"

@@ -29,7 +29,7 @@ def _route(stages: Window, machine: Machine) -> Window | None:
         others = tuple(name for name in stage.node if name not in features)
         for name, feature in features.items():
             fetch = replace(stage, node=(name,), edge=(), labels=None, upstream=None)
-            rewritten += [ExchangeIds(feature.partition), fetch, ExchangeRows((name,), keep=False)]
+            rewritten += [ExchangeIds(feature.partition, renumber=False), fetch, ExchangeRows((name,), keep=False)]
         if others or stage.edge or stage.labels is not None:
             rewritten.append(replace(stage, node=others, upstream=None))
     return in_one_thread(tuple(rewritten)) if len(rewritten) > len(stages) else None

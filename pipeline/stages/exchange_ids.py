@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from headrace.ops.gather import gather_rows
 from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.exchange import exchange_ids
+from headrace.pipeline.exchange import Exchange, exchange_ids
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
@@ -25,12 +26,16 @@ class ExchangeIds(MapStage):
     ----------
     partition
         The owner of each vertex; one part for each rank.
+    renumber
+        Whether the batch takes on the order in which rows will come, so that none has to be moved then: local ids of
+        the last block, or of the seeds, are changed. If not, `exchange_rows` restores the order that the batch has.
     """
 
     on_host: ClassVar[bool] = True
     collective: ClassVar[bool] = True
 
     partition: Partition
+    renumber: bool = field(default=True, kw_only=True)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -38,7 +43,8 @@ class ExchangeIds(MapStage):
 
     @property
     def writes(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes", "exchanges"})
+        renumbered = {"blocks", "seed_index"} if self.renumber else set()
+        return frozenset({"n_id", "num_sampled_nodes", "exchanges"} | renumbered)
 
     def check(self, upstream: tuple[Stage, ...]) -> None:
         for stage in upstream:
@@ -53,6 +59,8 @@ class ExchangeIds(MapStage):
         def run(batch: MiniBatch) -> MiniBatch:
             exchange = exchange_ids(batch.n_id, self.partition, comm, rows_comm)
             found = len(exchange.owned) - len(batch.n_id)
+            if self.renumber:
+                batch, exchange = _renumbered(batch, exchange)
             return batch.replace(
                 n_id=exchange.owned,
                 exchanges=(exchange, *batch.exchanges),
@@ -64,3 +72,14 @@ class ExchangeIds(MapStage):
     def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
         del before
         return {"rounds": 1, "collectives": 2, "sent_bytes": 8 * after.exchanges[0].num_received}
+
+
+def _renumbered(batch: MiniBatch, exchange: Exchange) -> tuple[MiniBatch, Exchange]:
+    """Return the batch with local ids that lead to ``exchange.wanted``, which needs no places then."""
+    assert exchange.places is not None  # as exchange_ids returns it
+    adopted = replace(exchange, places=None)
+    if not batch.blocks:
+        return batch.replace(seed_index=exchange.places[batch.seed_index]), adopted
+    first, *others = batch.blocks
+    indices = gather_rows(exchange.places.to(first.indices.dtype), first.indices)
+    return batch.replace(blocks=(replace(first, indices=indices), *others)), adopted

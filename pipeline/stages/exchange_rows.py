@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.exchange import take
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
 
 
@@ -46,8 +47,12 @@ class ExchangeRows(MapStage):
 
         def run(batch: MiniBatch) -> MiniBatch:
             exchange = batch.exchanges[0]
+            n_id = exchange.wanted
             node = {name: exchange.deliver(batch.node[name], comm) for name in self.names}
-            returned = batch.replace(n_id=exchange.wanted, node={**batch.node, **node})
+            if exchange.places is not None:
+                n_id = n_id[exchange.places]
+                node = {name: take(rows, exchange.places) for name, rows in node.items()}
+            returned = batch.replace(n_id=n_id, node={**batch.node, **node})
             if self.keep:
                 return returned
             *inner, last = batch.num_sampled_nodes

@@ -82,10 +82,10 @@ def exchange(**changes):
     values = {
         "owned": torch.tensor([3, 4]),
         "wanted": torch.tensor([4, 3]),
-        "send_rows": torch.tensor([1, 0]),
-        "send_counts": (2, 0),
-        "receive_rows": torch.tensor([0, 1]),
-        "receive_counts": (2, 0),
+        "num_own": 1,
+        "send_rows": torch.tensor([1]),
+        "send_counts": (0, 1),
+        "receive_counts": (0, 1),
         "comm": hr.LocalGroup(2).comms[0],
     }
     return Exchange(**{**values, **changes})
@@ -110,10 +110,12 @@ def variations():
         yield f"block {name}", batch(blocks=[dataclasses.replace(outer, **{name: getattr(outer, name) + 1}), inner])
     yield "block weight", batch(blocks=[dataclasses.replace(outer, weight=torch.ones(2)), inner])
     yield "exchange", batch(exchanges=[exchange()])
-    for name in ("owned", "wanted", "send_rows", "receive_rows"):
+    yield "exchange num_own", batch(exchanges=[exchange(num_own=2)])
+    yield "exchange places", batch(exchanges=[exchange(places=torch.tensor([0, 1]))])
+    for name in ("owned", "wanted", "send_rows"):
         yield f"exchange {name}", batch(exchanges=[exchange(**{name: getattr(exchange(), name) + 1})])
     for name in ("send_counts", "receive_counts"):
-        yield f"exchange {name}", batch(exchanges=[exchange(**{name: (1, 1)})])
+        yield f"exchange {name}", batch(exchanges=[exchange(**{name: (1, 0)})])
     yield "block num_src", batch(blocks=[dataclasses.replace(outer, num_src=9), inner])
 
 
