@@ -76,7 +76,7 @@ def draw_ladies(
     ItemsError
         If the frontier holds ids that are no nodes.
     InputError
-        If the rule is of another kind, or the reducer is none or answers with other shapes or dtypes.
+        If the rule is of another kind, or the reducer lacks a method or answers with another shape or dtype.
     """
     stage = "draw_ladies"
     if not isinstance(rule, LadiesRule):

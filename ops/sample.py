@@ -137,7 +137,7 @@ def sample_hop(
     ItemsError
         If the frontier holds ids that are no nodes.
     InputError
-        For a reducer that is none, answers with other shapes or dtypes, or comes with a rule that needs none.
+        If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none.
     """
     stage = "sample_hop"
     starts, sources = graph_arrays(indptr, indices, stage)

@@ -49,7 +49,7 @@ nb::tuple ladies(const InArray<std::int64_t>& indptr, const InArray<Index>& indi
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "draw_ladies: frontier");
     edges = layer_edges(graph, frontier.data(), frontier.shape(0), num_threads);
     const Rule rule = rule_of(poisson ? Rule::Kind::kLadiesPoisson : Rule::Kind::kLadies, size);
-    draw = draw_ladies(edges, rule.limit(), poisson, key, parts.get());
+    draw = draw_ladies(edges, rule.limit(), poisson, key, true, parts.get());
   }
   return nb::make_tuple(to_numpy(std::move(edges.candidates)), to_numpy(std::move(draw.scores)),
                         to_numpy(std::move(draw.inverse)), to_numpy(std::move(draw.drawn)));

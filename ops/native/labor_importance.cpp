@@ -173,39 +173,29 @@ class Solver {
         raise_row(row, by_share, largest);
       }
     });
-    const auto largest_of = [&](std::size_t t) {
-      double largest = 0.0;
-      for (std::size_t part = 0; part < num_parts_; ++part) {
-        largest = std::max(largest, largest_[part * num_candidates + t]);
-      }
-      return largest;
-    };
-    if (part_.is_whole()) return raise(largest_of);
-    for (std::size_t t = 0; t < num_candidates; ++t) largest_[t] = largest_of(t);
-    part_.reducer().largest(largest_.data());
-    raise([&](std::size_t t) { return largest_[t]; });
+    double* const largest = largest_.data();
+    for (std::size_t part = 1; part < num_parts_; ++part) {
+      const double* const other = largest + part * num_candidates;
+      for (std::size_t t = 0; t < num_candidates; ++t) largest[t] = std::max(largest[t], other[t]);
+    }
+    if (!part_.is_whole()) part_.reducer().largest(largest);
+    const double* const inverse = result_.inverse.data();
+    double* const next = next_.data();
+    for (std::size_t t = 0; t < num_candidates; ++t) {
+      next[t] = std::min(kLargestInverse, std::max(1.0, inverse[t] / largest[t]));
+    }
+    if (add_sizes_) result_.expected_sizes.push_back(expected_size());
   }
 
-  template <class Largest>
-  void raise(const Largest& largest_of) {
-    const auto raised = [&](std::size_t t) {
-      return next_[t] = std::min(kLargestInverse, std::max(1.0, result_.inverse[t] / largest_of(t)));
-    };
-    const std::size_t num_candidates = next_.size();
-    if (!add_sizes_) {
-      for (std::size_t t = 0; t < num_candidates; ++t) raised(t);
-      return;
-    }
+  double expected_size() const {
+    const double* const next = next_.data();
     Tally size;
     if (part_.is_whole()) {
-      size.sum = fixed_sum(num_candidates, [&](std::size_t t) { return 1.0 / raised(t); });
+      size.sum = fixed_sum(next_.size(), [=](std::size_t t) { return 1.0 / next[t]; });
     } else {
-      size.sum = fixed_sum(num_candidates, [&](std::size_t t) {
-        const double probability = 1.0 / raised(t);
-        return part_.counts(t) ? probability : 0.0;
-      });
+      size.sum = fixed_sum(next_.size(), [&](std::size_t t) { return part_.counts(t) ? 1.0 / next[t] : 0.0; });
     }
-    result_.expected_sizes.push_back(part_.total(size).sum.value());
+    return part_.total(size).sum.value();
   }
 
   // Raise what the row's sources have in `largest` to c_s. No branch: whether that is more is hard to foretell.

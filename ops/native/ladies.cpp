@@ -120,7 +120,7 @@ Arrival first_left_out(const std::uint64_t* times, const Buffer<std::int64_t>& v
   return first_left_out(all_times.data(), all_vertices.data(), count, size);
 }
 
-void draw_race(const std::uint64_t* variates, const Buffer<std::int64_t>& vertices, std::size_t size,
+void draw_race(const std::uint64_t* variates, const Buffer<std::int64_t>& vertices, std::size_t size, bool want_all,
                const LayerPart& part, LadiesDraw& draw) {
   const std::size_t num_candidates = vertices.size();
   Buffer<std::uint64_t> times(num_candidates);
@@ -131,7 +131,8 @@ void draw_race(const std::uint64_t* variates, const Buffer<std::int64_t>& vertic
                                         : first_left_out(times.data(), vertices, size, part);
   for (std::size_t t = 0; t < num_candidates; ++t) {
     draw.drawn[t] = times[t] < limit.time || (times[t] == limit.time && vertices[t] < limit.vertex);
-    draw.inverse[t] = 1.0 / one_minus_exp(draw.scores[t] * from_ordered_bits(limit.time));
+    draw.inverse[t] =
+        want_all || draw.drawn[t] ? 1.0 / one_minus_exp(draw.scores[t] * from_ordered_bits(limit.time)) : 0.0;
   }
 }
 
@@ -139,7 +140,7 @@ void draw_race(const std::uint64_t* variates, const Buffer<std::int64_t>& vertic
 
 template <class Index>
 LadiesDraw draw_ladies(const LayerEdges<Index>& edges, std::uint64_t size, bool poisson, std::uint64_t key,
-                       LayerReducer* reducer) {
+                       bool want_all, LayerReducer* reducer) {
   const std::size_t num_candidates = edges.num_candidates();
   LayerPart part(reducer, edges.candidates);
   part.count();
@@ -162,14 +163,14 @@ LadiesDraw draw_ladies(const LayerEdges<Index>& edges, std::uint64_t size, bool 
   if (poisson) {
     draw_poisson(variates.data(), solve_scale(sums, draw.scores, size, num_all, part), draw);
   } else {
-    draw_race(variates.data(), edges.candidates, static_cast<std::size_t>(size), part, draw);
+    draw_race(variates.data(), edges.candidates, static_cast<std::size_t>(size), want_all, part, draw);
   }
   return draw;
 }
 
-template LadiesDraw draw_ladies<std::int32_t>(const LayerEdges<std::int32_t>&, std::uint64_t, bool, std::uint64_t,
+template LadiesDraw draw_ladies<std::int32_t>(const LayerEdges<std::int32_t>&, std::uint64_t, bool, std::uint64_t, bool,
                                               LayerReducer*);
-template LadiesDraw draw_ladies<std::int64_t>(const LayerEdges<std::int64_t>&, std::uint64_t, bool, std::uint64_t,
+template LadiesDraw draw_ladies<std::int64_t>(const LayerEdges<std::int64_t>&, std::uint64_t, bool, std::uint64_t, bool,
                                               LayerReducer*);
 
 }  // namespace headrace

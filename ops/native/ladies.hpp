@@ -28,8 +28,10 @@ struct LadiesDraw {
 // Scores and their sums do not depend on the order of their terms (FixedSum), none of which is 0; and of sources that
 // arrive at the same time the one of the smaller id is first. So parts of a hop that share a reducer draw what the
 // whole hop would.
+//
+// Without `want_all`, `inverse` tells the truth about drawn sources alone, which takes less time.
 template <class Index>
 LadiesDraw draw_ladies(const LayerEdges<Index>& edges, std::uint64_t size, bool poisson, std::uint64_t key,
-                       LayerReducer* reducer = nullptr);
+                       bool want_all, LayerReducer* reducer = nullptr);
 
 }  // namespace headrace

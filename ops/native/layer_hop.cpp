@@ -39,7 +39,8 @@ Hop<Index> sample_layer(const HopGraph<Index>& graph, const std::int64_t* fronti
                         std::uint64_t key, int num_threads, LayerReducer* reducer) {
   const LayerEdges<Index> edges = layer_edges(graph, frontier, num_dst, num_threads);
   if (rule.kind == Rule::Kind::kLaborImportance) return sample_labor(graph, edges, rule, key, num_threads, reducer);
-  const LadiesDraw draw = draw_ladies(edges, rule.limit(), rule.kind == Rule::Kind::kLadiesPoisson, key, reducer);
+  const LadiesDraw draw =
+      draw_ladies(edges, rule.limit(), rule.kind == Rule::Kind::kLadiesPoisson, key, false, reducer);
   return keep_edges(
       graph, edges, [&](std::size_t /*row*/, std::size_t e) { return draw.drawn[edges.source(e)]; },
       [&](std::size_t /*row*/, std::size_t e) { return draw.inverse[edges.source(e)]; }, num_threads);
