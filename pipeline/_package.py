@@ -39,6 +39,7 @@ from headrace.pipeline.stats import Stats
 from headrace.pipeline.type_offsets import TypeOffsets
 
 if _TYPE_CHECKING:
+    from headrace.pipeline.comm import sum_hook
     from headrace.pipeline.cooperative import cooperative, sum_gradients
     from headrace.pipeline.loader import Loader
 
@@ -83,6 +84,7 @@ __all__ = [
     "__version__",
     "cooperative",
     "sum_gradients",
+    "sum_hook",
     "verb",
     "verbs",
 ]
@@ -98,4 +100,8 @@ def __getattr__(name: str) -> object:
         from headrace.pipeline import cooperative
 
         return getattr(cooperative, name)
+    if name == "sum_hook":
+        from headrace.pipeline.comm import sum_hook
+
+        return sum_hook
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")

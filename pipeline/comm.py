@@ -244,6 +244,27 @@ def world_comm() -> Comm:
     return _models[1]
 
 
+def sum_hook(state: Any, bucket: Any) -> Any:
+    """Let `torch.nn.parallel.DistributedDataParallel` add up gradients, where it would average them.
+
+    ``ddp.register_comm_hook(None, hr.sum_hook)``: a loss that every rank divides by ``batch.num_global_seeds`` then has
+    the gradient of one process, as with `sum_gradients`, and sums overlap with the backward pass.
+
+    Parameters
+    ----------
+    state
+        A process group, or None for all ranks.
+    bucket
+        ``torch.distributed.GradBucket``: gradients, flat.
+    """
+    work = torch.distributed.all_reduce(bucket.buffer(), group=state, async_op=True)
+    return work.get_future().then(lambda summed: summed.value()[0])
+
+
+# DistributedDataParallel compares annotations with its classes, and takes their names for something else.
+sum_hook.__annotations__ = {}
+
+
 def place_of_process(rank: int | None, world_size: int | None) -> tuple[int, int]:
     """Return (rank, world size): those given, else torch.distributed's when it is initialised, else (0, 1).
 

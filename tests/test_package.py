@@ -54,6 +54,7 @@ PUBLIC = [
     "__version__",
     "cooperative",
     "sum_gradients",
+    "sum_hook",
     "verb",
     "verbs",
 ]
