@@ -42,6 +42,8 @@ def run_processes(
     RuntimeError
         If a rank fails; what it said is on standard error.
     """
+    # The folder of a script belongs on its path, for the modules beside it.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     with tempfile.TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
         processes = [
@@ -54,7 +56,7 @@ def run_processes(
                 ],
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, **(environment or {})},
+                env={**inherited, **(environment or {})},
             )
             for rank in range(world_size)
         ]
