@@ -28,6 +28,9 @@ TIMEOUT = 600.0
 #: Seconds between two looks at whether another rank has failed.
 LOOK = 0.2
 
+#: Seconds between two looks at a collective on a GPU, or at the job's store.
+POLL = 1e-3
+
 #: Seconds in which the reason for a lost connection may still arrive.
 GRACE = 2.0
 
@@ -98,17 +101,20 @@ class Comm(ABC):
         self.num_collectives += 1
         return self._all_reduce_sum(values)
 
+    def __reduce__(self) -> tuple[Any, tuple[int, int]]:
+        return ClosedComm, (self.rank, self.world_size)
+
     @abstractmethod
     def channel(self) -> Comm:
         """Return a further channel between the same ranks. All ranks make their channels in the same order."""
 
     @abstractmethod
     def fail(self, reason: str) -> None:
-        """Tell the other ranks that this one cannot go on; their collectives raise `PeerError` with the reason."""
+        """Tell all ranks that this one cannot go on; collectives raise `PeerError` with the reason, here too."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Let a thread that waits in a collective of this channel give up."""
+    def begin(self) -> None:
+        """Forget failures that were told before; all ranks call it, and none returns before all have."""
 
     @abstractmethod
     def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
@@ -125,12 +131,13 @@ class DistributedComm(Comm):
     Waiting ranks look at the job's store, where a rank that fails leaves its reason.
     """
 
+    _generation = 0  # of failures, the same on every rank; see begin
+
     def __init__(self) -> None:
         super().__init__(torch.distributed.get_rank(), torch.distributed.get_world_size())
         self._group = torch.distributed.new_group()
         # The store by which the ranks met; no public function returns it.
         self._store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001
-        self._closed = False
         on_gpu = torch.distributed.get_backend(self._group) == "nccl"
         self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
 
@@ -141,14 +148,21 @@ class DistributedComm(Comm):
     def fail(self, reason: str) -> None:
         """Leave the reason in the job's store."""
         try:
-            if not self._store.check([_FAILED]):
-                self._store.set(_FAILED, json.dumps({"rank": self.rank, "reason": reason}))
+            if not self._store.check([self._failed]):
+                self._store.set(self._failed, json.dumps({"rank": self.rank, "reason": reason}))
         except RuntimeError:
             pass  # the rank that keeps the store is gone: the others find out the same way
 
-    def close(self) -> None:
-        """Let a thread that waits give up."""
-        self._closed = True
+    def begin(self) -> None:
+        """Meet at the store; go on with a group of its own where the last one may hold half a collective."""
+        began, arrived = time.monotonic(), f"headrace/begin/{self._generation}"
+        self._store.add(arrived, 1)
+        while self._store.add(arrived, 0) < self.world_size:
+            self._give_up_after(began)
+            time.sleep(POLL)
+        if self._store.check([self._failed]):
+            self._group = torch.distributed.new_group()
+        DistributedComm._generation += 1
 
     def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
         target = received.to(self._device)
@@ -178,14 +192,24 @@ class DistributedComm(Comm):
         except PeerError:
             raise
         except RuntimeError as error:
-            # The connection broke. The rank that broke it may have left word.
-            while time.monotonic() - began < GRACE:
+            # The connection broke. The rank that broke it may have left word, or is about to.
+            broke = time.monotonic()
+            while time.monotonic() - broke < GRACE:
                 self._look_for_failure()
                 time.sleep(LOOK)
             raise PeerError(f"rank {self.rank} lost the connection to another rank: {error}") from error
 
     def _is_done(self, work: Any) -> bool:
         """Wait a moment for a collective; raise what it raised."""
+        if self._device.type != "cpu":
+            # There a wait that runs out of time ends the whole communicator.
+            until = time.monotonic() + LOOK
+            while not work.is_completed():
+                if time.monotonic() > until:
+                    return False
+                time.sleep(POLL)
+            work.wait()
+            return True
         try:
             work.wait(timedelta(seconds=LOOK))
         except RuntimeError:
@@ -195,8 +219,6 @@ class DistributedComm(Comm):
         return True
 
     def _give_up_after(self, began: float) -> None:
-        if self._closed:
-            raise PeerError("this channel was closed while it waited for other ranks")
         if time.monotonic() - began > TIMEOUT:
             raise PeerError(
                 f"rank {self.rank} waited {TIMEOUT:.0f} seconds in a collective to which not all other ranks came: do "
@@ -205,16 +227,45 @@ class DistributedComm(Comm):
 
     def _look_for_failure(self) -> None:
         try:
-            failed = self._store.check([_FAILED])
+            failed = self._store.check([self._failed])
         except RuntimeError as error:
             raise PeerError("the rank that keeps the job's store is gone") from error
         if failed:
-            report = json.loads(self._store.get(_FAILED))
-            if report["rank"] != self.rank:
-                raise PeerError(f"rank {report['rank']} failed:\n{report['reason']}")
+            report = json.loads(self._store.get(self._failed))
+            raise PeerError(f"rank {report['rank']} failed:\n{report['reason']}")
+
+    @property
+    def _failed(self) -> str:
+        return f"headrace/failed/{self._generation}"
 
 
-_FAILED = "headrace/failed"
+class ClosedComm(Comm):
+    """What is left of a channel in a copy of a batch: nothing can be sent on it."""
+
+    def channel(self) -> Comm:
+        """Raise PeerError."""
+        raise self._error()
+
+    def fail(self, reason: str) -> None:
+        """Raise PeerError."""
+        del reason
+        raise self._error()
+
+    def begin(self) -> None:
+        """Raise PeerError."""
+        raise self._error()
+
+    def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
+        del sent, received, send_counts, receive_counts
+        raise self._error()
+
+    def _all_reduce_sum(self, values: Tensor) -> Tensor:
+        del values
+        raise self._error()
+
+    def _error(self) -> PeerError:
+        return PeerError("a batch that was copied or pickled cannot exchange rows: use the one that the loader gave")
+
 
 _models: tuple[Any, DistributedComm] | None = None
 

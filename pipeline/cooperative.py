@@ -15,6 +15,8 @@ from headrace.pipeline.cooperative_dropout import convert_dropout
 from headrace.pipeline.cooperative_norm import convert_batch_norm
 from headrace.pipeline.running_batch import RUNNING, RunningBatch
 
+_MARK = "_exchanges_rows"  # of layers that have hooks
+
 
 class Cooperative(nn.Module):
     """A model whose layers exchange rows between ranks; made by :func:`cooperative`."""
@@ -23,7 +25,14 @@ class Cooperative(nn.Module):
         super().__init__()
         self.model = model
         self._num_layers = len(layers)
+        self._comm: Comm | None = None
         for number, layer in enumerate(layers):
+            if hasattr(layer, _MARK):
+                raise InputError(
+                    f"cooperative: layer {number} exchanges rows already; wrap a model once, and give every layer a "
+                    "module of its own"
+                )
+            object.__setattr__(layer, _MARK, True)
             layer.register_forward_pre_hook(_exchange_input(number), with_kwargs=True)
             layer.register_forward_hook(_leave(number))
 
@@ -40,12 +49,24 @@ class Cooperative(nn.Module):
                 f"cooperative: the batch has {len(batch.blocks)} blocks, the model {self._num_layers} layers; name the "
                 "layers that take a block each, cooperative(model, layers=[...])"
             )
-        token = RUNNING.set(RunningBatch.of(batch))
+        running = RunningBatch.of(batch)
+        self._comm = running.comm
+        token = RUNNING.set(running)
         try:
             out = self.model(*args, **kwargs)
         finally:
             RUNNING.reset(token)
+        if running.num_layers != self._num_layers or not isinstance(out, Tensor):
+            raise InputError(
+                f"cooperative: expected the model to call each of its {self._num_layers} layers once and to return a "
+                f"tensor; it called {running.num_layers} and returned {type(out).__name__}"
+            )
         return batch.exchange(self._num_layers, out)
+
+    @property
+    def comm(self) -> Comm | None:
+        """The channel of the last batch; None before the first one, and after one of a single process."""
+        return self._comm
 
 
 def _exchange_input(number: int) -> Any:
@@ -141,18 +162,18 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
 
 @torch.no_grad()
 def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | None = None) -> None:
-    """Add up the gradients of all ranks, in place; call it between ``backward()`` and the optimiser's step.
+    """Add up the gradients of all ranks; call it between ``backward()`` and the optimiser's step.
 
     With a loss that every rank divides by ``batch.num_global_seeds`` the sum is the gradient of one process. A rank
-    whose share was empty takes part with zeros.
+    whose share was empty takes part with zeros; a parameter that has a gradient on no rank still has none.
 
     Parameters
     ----------
     parameters
         A module or its parameters, in the same order on every rank.
     comm
-        The channel; by default that of torch.distributed. Without it, nothing is done if torch.distributed is not
-        initialised or there is one rank.
+        The channel; by default that of the last batch that the module was called with, if it is `hr.cooperative`'s,
+        else that of torch.distributed. Nothing is done if there is neither, or one rank.
 
     Raises
     ------
@@ -160,17 +181,20 @@ def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | N
         If another rank failed or was lost.
     """
     trained = [one for one in _parameters(parameters) if one.requires_grad]
+    if comm is None and isinstance(parameters, Cooperative):
+        comm = parameters.comm
     if comm is None:
         comm = world_comm() if is_distributed() else None
     if comm is None or comm.world_size == 1:
         return
     for dtype in dict.fromkeys(one.dtype for one in trained):
         group = [one for one in trained if one.dtype == dtype]
+        present = torch.tensor([float(one.grad is not None) for one in group], dtype=dtype, device=group[0].device)
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in group]
-        summed = comm.all_reduce_sum(torch.cat([gradient.reshape(-1) for gradient in gradients]))
-        parts = summed.split([one.numel() for one in group])  # type: ignore[no-untyped-call]
-        for one, part in zip(group, parts, strict=True):
-            one.grad = part.view_as(one)
+        summed = comm.all_reduce_sum(torch.cat([present, *(gradient.reshape(-1) for gradient in gradients)]))
+        present, *parts = summed.split([len(group), *(one.numel() for one in group)])  # type: ignore[no-untyped-call]
+        for one, part, ranks in zip(group, parts, present.tolist(), strict=True):
+            one.grad = part.view_as(one) if ranks else None
 
 
 def _parameters(parameters: nn.Module | Iterable[nn.Parameter]) -> Iterable[nn.Parameter]:

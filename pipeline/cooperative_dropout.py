@@ -6,14 +6,15 @@ from torch import Tensor, nn
 
 from headrace.ops.dropout import dropout_mask
 from headrace.ops.rng import DROPOUT, stream_key
+from headrace.pipeline.replace_modules import replace_modules
 from headrace.pipeline.running_batch import RUNNING
 
 
 class CooperativeDropout(nn.Dropout):
     """`nn.Dropout` for rows of vertices: the mask of a row depends on seed, batch, place in the model and vertex alone.
 
-    So it is the same on every rank that has a copy of the row, and the same in one process. Outside of
-    `hr.cooperative(model)(batch, ...)` it is `nn.Dropout`.
+    So it is the same on every rank that has a copy of the row, and the same in one process; and the same whenever the
+    model is called with the same batch again. Outside of `hr.cooperative(model)(batch, ...)` it is `nn.Dropout`.
 
     Parameters
     ----------
@@ -43,10 +44,10 @@ class CooperativeDropout(nn.Dropout):
 
 def convert_dropout(model: nn.Module, seed: int = 0) -> nn.Module:
     """Replace every `nn.Dropout` of a model, in place, by one whose masks belong to vertices; return the model."""
-    for name, child in model.named_children():
-        setattr(model, name, convert_dropout(child, seed))
-    if type(model) is not nn.Dropout:
-        return model
-    converted = CooperativeDropout(model.p, seed=seed)
-    converted.training = model.training
-    return converted
+
+    def converted(dropout: nn.Dropout) -> nn.Module:
+        replacement = CooperativeDropout(dropout.p, seed=seed)
+        replacement.training = dropout.training
+        return replacement
+
+    return replace_modules(model, nn.Dropout, converted)

@@ -6,8 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
+from headrace.ops.errors import InputError
 from headrace.pipeline.comm import Comm
+from headrace.pipeline.replace_modules import replace_modules
 from headrace.pipeline.running_batch import RUNNING
 
 
@@ -25,7 +28,15 @@ class CooperativeBatchNorm(nn.BatchNorm1d):
         comm = None if running is None else running.comm
         if comm is None or not (self.training or not self.track_running_stats):
             return super().forward(input)
-        self._check_input_dim(input)
+        if running is not None and not running.each_once:
+            raise InputError(
+                "cooperative: batch normalisation of input rows, or inside a layer, would count a vertex once for each "
+                "rank that needs it; normalise the features beforehand, and hidden rows between layers"
+            )
+        if input.dim() != 2:
+            raise InputError(
+                f"cooperative: batch normalisation expects [num_rows, num_features], got {list(input.shape)}"
+            )
         rows = input.double()  # the variance is a difference of large sums
         count = rows.new_tensor([float(len(rows))])
         sums: Tensor = _AllReduce.apply(torch.cat([rows.sum(0), rows.square().sum(0), count]), comm)  # type: ignore[no-untyped-call]
@@ -59,10 +70,10 @@ def convert_batch_norm(model: nn.Module) -> nn.Module:
 
     Parameters, running estimates and the mode are those of the module replaced.
     """
-    for name, child in model.named_children():
-        setattr(model, name, convert_batch_norm(child))
-    if type(model) is not nn.BatchNorm1d:
-        return model
+    return replace_modules(model, nn.BatchNorm1d, _converted)
+
+
+def _converted(model: nn.BatchNorm1d) -> nn.Module:
     converted = CooperativeBatchNorm(
         model.num_features, model.eps, model.momentum, model.affine, model.track_running_stats
     )
@@ -82,6 +93,7 @@ class _AllReduce(torch.autograd.Function):
         return comm.all_reduce_sum(values)
 
     @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (gradient,) = gradients
         return ctx.comm.all_reduce_sum(gradient), None

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from headrace.ops.compact import compact
 from headrace.ops.errors import InputError
@@ -61,7 +62,7 @@ class Exchange:
         """Send rows from owners to those who want them.
 
         Gradients flow back to the owners, who add up what comes for one vertex: their own, then in the order of the
-        ranks, so that the sum is the same in every run.
+        ranks, so that the sum is the same in every run (on a GPU the order may change).
 
         Parameters
         ----------
@@ -177,6 +178,7 @@ class _Deliver(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = gradients
         exchange, comm = ctx.exchange, ctx.comm

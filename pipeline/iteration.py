@@ -49,6 +49,8 @@ class Iteration(Iterator[MiniBatch]):
         Where to begin; stands behind the last batch handed out at any time.
     received
         Called with every piece of work handed out and the seconds that the training loop waited for it.
+    failed
+        Called with an error that ends the iteration.
     progress
         Whether to show a progress bar.
     """
@@ -58,12 +60,14 @@ class Iteration(Iterator[MiniBatch]):
         node: BaseNode[Work],
         position: Position,
         received: Callable[[Work, float], None],
+        failed: Callable[[BaseException], None],
         *,
         progress: bool,
     ) -> None:
         self._node = node
         self._position = position
         self._received = received
+        self._failed = failed
         self._resumed = position.source is not None
         self._superseded = False
         self._finished = False
@@ -89,7 +93,9 @@ class Iteration(Iterator[MiniBatch]):
         start = time.perf_counter()
         try:
             work = self._next_work()
-        except BaseException:
+        except BaseException as error:
+            if not isinstance(error, StopIteration):
+                self._failed(error)
             self._finish()
             raise
         self._received(work, time.perf_counter() - start)

@@ -16,7 +16,7 @@ from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.checkpoint import LAST_EPOCH, check_state, make_state
 from headrace.pipeline.comm import Comm, place_of_process, world_comm
-from headrace.pipeline.errors import LoaderError
+from headrace.pipeline.errors import LoaderError, PeerError
 from headrace.pipeline.iteration import Iteration, Position
 from headrace.pipeline.lower import lower
 from headrace.pipeline.machine import Machine
@@ -27,7 +27,7 @@ from headrace.pipeline.rewriting import rewrite
 from headrace.pipeline.stage import RunSettings, Stage
 from headrace.pipeline.stats import Stats
 from headrace.pipeline.trace import Trace
-from headrace.pipeline.verify import check_data, check_same_plan
+from headrace.pipeline.verify import check_data, check_place, check_same_plan
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -76,8 +76,12 @@ class Loader:
         self._comm: Comm | None = None
         if any(stage.collective for stage in stages_of(self._rewriting.final)):
             self._comm = world_comm() if comm is None else comm
-            check_same_plan(self._comm, self._rewriting.final)
             settings = replace(settings, comm=self._comm, rows_comm=self._comm)
+            check_place(self._rewriting.final, settings)
+            self._comm.begin()
+            check_same_plan(self._comm, plan, self._rewriting.final)
+        else:
+            check_place(self._rewriting.final, settings)
         self._node, self._source = lower(self._rewriting.final, settings)
         self._fingerprint: dict[str, str] | None = None
         self._progress = progress
@@ -110,7 +114,7 @@ class Loader:
         if self._left_midway():
             self._position.move(self._position.epoch + 1)
         self._started = False
-        iteration = Iteration(self._node, self._position, self._received, progress=self._progress)
+        iteration = Iteration(self._node, self._position, self._received, self._fail, progress=self._progress)
         self._active = weakref.ref(iteration)
         return iteration
 
@@ -203,12 +207,17 @@ class Loader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is not None and self._comm is not None:
-            self._comm.fail("".join(format_exception(error)))
+        if error is not None:
+            self._fail(error)
         self.close()
 
     def __repr__(self) -> str:
         return f"Loader(\n{self._rewriting.plan!r}\n)"
+
+    def _fail(self, error: BaseException) -> None:
+        """Tell the other ranks, who would wait for this one, and this one's own threads, who would wait for them."""
+        if self._comm is not None and not isinstance(error, PeerError):
+            self._comm.fail("".join(format_exception(error)))
 
     def _plan_fingerprint(self) -> dict[str, str]:
         if self._fingerprint is None:

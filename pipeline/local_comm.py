@@ -30,7 +30,7 @@ class LocalGroup:
     """
 
     def __init__(self, world_size: int, timeout: float = 60.0) -> None:
-        self._shared = _Shared(timeout)
+        self._shared = _Shared(world_size, timeout)
         self.comms = tuple(LocalComm(rank, world_size, self._shared, ()) for rank in range(world_size))
 
 
@@ -45,11 +45,12 @@ class _Meeting:
 class _Shared:
     """What all channels of a group share."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, world_size: int, timeout: float) -> None:
         self.timeout = timeout
         self.changed = threading.Condition()
         self.meetings: dict[tuple[int, ...], _Meeting] = {}
-        self.failure: tuple[int, str] | None = None
+        self.failures: dict[int, tuple[int, str]] = {}  # the first of each generation
+        self.generations = [0] * world_size
 
 
 class LocalComm(Comm):
@@ -60,8 +61,7 @@ class LocalComm(Comm):
         self._shared = shared
         self._name = name
         self._num_channels = 0
-        self._num_meetings = 0
-        self._closed = False
+        self._last = (0, 0)
 
     def channel(self) -> Comm:
         """Return a further channel between the same ranks."""
@@ -71,18 +71,16 @@ class LocalComm(Comm):
     def fail(self, reason: str) -> None:
         """Tell the other ranks why this one cannot go on."""
         with self._shared.changed:
-            if self._shared.failure is None:
-                self._shared.failure = (self.rank, reason)
+            self._shared.failures.setdefault(self._shared.generations[self.rank], (self.rank, reason))
             self._shared.changed.notify_all()
 
-    def close(self) -> None:
-        """Let a thread that waits give up."""
-        with self._shared.changed:
-            self._closed = True
-            self._shared.changed.notify_all()
+    def begin(self) -> None:
+        """Go on to the next generation of failures."""
+        self._meet((), (-1, self._generation), look=False)
+        self._shared.generations[self.rank] += 1
 
     def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
-        columns = self._meet(sent.clone().split(send_counts))  # type: ignore[no-untyped-call]
+        columns = self._meet(sent.clone().split(send_counts), self._next_place())  # type: ignore[no-untyped-call]
         parts = [column[self.rank] for column in columns]
         came = [len(part) for part in parts]
         if came != receive_counts:
@@ -93,25 +91,34 @@ class LocalComm(Comm):
 
     def _all_reduce_sum(self, values: Tensor) -> Tensor:
         total = torch.zeros_like(values)
-        for (part,) in self._meet((values.detach().clone(),)):
+        for (part,) in self._meet((values.detach().clone(),), self._next_place()):
             total += part
         return total
 
-    def _meet(self, brought: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
-        """Bring something to the next collective; return what all ranks brought."""
+    @property
+    def _generation(self) -> int:
+        return self._shared.generations[self.rank]
+
+    def _next_place(self) -> tuple[int, ...]:
+        """Return where the ranks meet next on this channel; in a new generation they begin to count anew."""
+        generation, number = self._last
+        self._last = (generation, number + 1) if generation == self._generation else (self._generation, 0)
+        return (*self._name, -1, *self._last)
+
+    def _meet(
+        self, brought: tuple[Tensor, ...], place: tuple[int, ...], *, look: bool = True
+    ) -> list[tuple[Tensor, ...]]:
+        """Bring something to a collective; return what all ranks brought. `look`: whether for failures."""
         shared = self._shared
-        self._num_meetings += 1
-        place = (*self._name, -self._num_meetings)
         deadline = time.monotonic() + shared.timeout
         with shared.changed:
             meeting = shared.meetings.setdefault(place, _Meeting())
             meeting.brought[self.rank] = brought
             shared.changed.notify_all()
             while len(meeting.brought) < self.world_size:
-                if shared.failure is not None and shared.failure[0] != self.rank:
-                    raise PeerError(f"rank {shared.failure[0]} failed:\n{shared.failure[1]}")
-                if self._closed:
-                    raise PeerError("this channel was closed while it waited for other ranks")
+                failure = shared.failures.get(self._generation)
+                if failure is not None and look:
+                    raise PeerError(f"rank {failure[0]} failed:\n{failure[1]}")
                 if time.monotonic() > deadline:
                     absent = sorted(set(range(self.world_size)) - set(meeting.brought))
                     raise PeerError(

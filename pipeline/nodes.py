@@ -54,17 +54,22 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
     """Return the function that runs one stage on a piece of work and records it."""
     run = stage.runner(settings)
 
+    def tell(error: Exception) -> None:
+        """Let other ranks know at once, though the training loop will see the error only at the batch's turn."""
+        if settings.comm is not None and not isinstance(error, PeerError):
+            settings.comm.fail("".join(traceback.format_exception(error)))
+
     def step(work: Work) -> Work:
         start = time.perf_counter()
         try:
             batch = run(work.batch)
         except StopIteration as error:
+            tell(error)
             # Passed on, it would end the epoch here as if there were no more batches.
             raise RuntimeError(f"stage {name} raised StopIteration at {_place(work.batch)}") from error
         except Exception as error:
             _add_note(error, f"headrace: in stage {name}, {_place(work.batch)}")
-            if settings.comm is not None and not isinstance(error, PeerError):
-                settings.comm.fail("".join(traceback.format_exception(error)))
+            tell(error)
             raise
         seconds = time.perf_counter() - start
         record = StageRecord(name, start, seconds, threading.get_ident(), stage.counts(work.batch, batch))

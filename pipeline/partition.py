@@ -230,6 +230,10 @@ class Partition(ABC):
 
     def content_digest(self) -> str:
         """Return a fingerprint of the assignment."""
+        return self._content_digest
+
+    @cached_property
+    def _content_digest(self) -> str:
         return exact_digest([("owners", self._owners)])
 
     def __eq__(self, other: object) -> bool:

@@ -22,12 +22,18 @@ class RunningBatch:
         The batch.
     vertices
         The vertices whose rows are being worked on, or the first of them: int64[n].
+    each_once
+        Whether each of these vertices is in one rank: outside of layers, behind the first one.
+    num_layers
+        Layers entered so far.
     num_dropouts
         Dropouts applied so far.
     """
 
     batch: MiniBatch
     vertices: Tensor
+    each_once: bool = False
+    num_layers: int = 0
     num_dropouts: int = 0
 
     @staticmethod
@@ -39,11 +45,14 @@ class RunningBatch:
         """Go into a layer: rows are those of its sources, destinations first."""
         exchanges = self.batch.exchanges
         self.vertices = exchanges[layer].wanted if exchanges else self.batch.n_id
+        self.each_once = False
+        self.num_layers += 1
 
     def leave(self, layer: int) -> None:
         """Go out of a layer: rows are those of its destinations."""
         exchanges = self.batch.exchanges
         self.vertices = exchanges[layer + 1].owned if exchanges else self.batch.n_id
+        self.each_once = True
 
     @property
     def comm(self) -> Comm | None:

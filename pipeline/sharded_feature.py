@@ -33,8 +33,8 @@ class ShardedFeature:
     part
         Whose rows these are.
     digest
-        A fingerprint of the rows of all ranks, the same on each; by default one of this rank's rows, so that its
-        checkpoints are its own.
+        A fingerprint of the rows of all ranks, the same on each; by default their shape and dtype alone, so that
+        checkpoints do not notice other rows.
     cached, cached_rows: int64[num_cached] and [num_cached, ...]
         Vertices of other ranks, and copies of their rows: those that are asked for most (high out-degree).
 
@@ -65,7 +65,10 @@ class ShardedFeature:
             )
         self._cached = torch.empty(0, dtype=torch.int64)
         self._cached_rows = self._rows[:0]
+        if (cached is None) != (cached_rows is None):
+            raise FeatureError("ShardedFeature: give cached and cached_rows together")
         if cached is not None and cached_rows is not None:
+            _check_cached(cached, partition, self._part)
             copies = as_cpu_tensor(cached_rows, "cached_rows", FeatureError)
             if copies.dtype != self._rows.dtype or copies.shape != (len(cached), *self._rows.shape[1:]):
                 raise FeatureError(
@@ -127,6 +130,16 @@ class ShardedFeature:
         """Where this rank finds each row: at its owner, or here if this rank holds a copy."""
         return _WithCopies(self._base, self._part, self._cached) if len(self._cached) else self._base
 
+    def lies_as(self, other: ShardedFeature) -> bool:
+        """Return whether the rows of another feature are at the same owners, with copies of the same ones."""
+        same_owners = self._base is other._base or self._base == other._base
+        return same_owners and self._part == other._part and torch.equal(self._cached, other._cached)
+
+    @property
+    def part(self) -> int:
+        """Whose rows these are."""
+        return self._part
+
     @property
     def owners(self) -> Partition:
         """The owner of each vertex."""
@@ -183,9 +196,7 @@ class ShardedFeature:
 
     def content_digest(self) -> str:
         """Return the fingerprint."""
-        if self._digest is None:
-            self._digest = sampled_digest([("rows", self._rows)])
-        return self._digest
+        return f"rows {self.shape} {self.dtype}" if self._digest is None else self._digest
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ShardedFeature):
@@ -200,6 +211,17 @@ class ShardedFeature:
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
         return f"{str(self.dtype).removeprefix('torch.')}[{shape}] in {self._base.num_parts} shards"
+
+
+def _check_cached(cached: Tensor, partition: Partition, part: int) -> None:
+    """Refuse copies of rows that there are not, that come twice, or that this rank owns."""
+    in_range = not len(cached) or (int(cached.min()) >= 0 and int(cached.max()) < partition.num_nodes)
+    if not in_range or len(torch.unique(cached)) != len(cached):
+        raise FeatureError(
+            f"ShardedFeature: cached must be distinct vertices below {partition.num_nodes}; repeats or others came"
+        )
+    if bool((partition.owner(cached.to(torch.int64)) == part).any()):
+        raise FeatureError(f"ShardedFeature: cached holds vertices that part {part} owns itself; leave them out")
 
 
 class _WithCopies(Partition):

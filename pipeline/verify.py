@@ -6,14 +6,21 @@ import hashlib
 
 from headrace.pipeline.comm import Comm
 from headrace.pipeline.errors import PlanError
-from headrace.pipeline.plan import render, stages_of
-from headrace.pipeline.stage import MacroStage, SourceStage, Stage
+from headrace.pipeline.graph_shard import GraphShard
+from headrace.pipeline.partition import Partition
+from headrace.pipeline.plan import fingerprint, render, stages_of
+from headrace.pipeline.sharded_feature import ShardedFeature
+from headrace.pipeline.stage import MacroStage, RunSettings, SourceStage, Stage
 from headrace.pipeline.stages.compact import Compact
 from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.exchange_ids import ExchangeIds
 from headrace.pipeline.stages.exchange_rows import ExchangeRows
+from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.fused import SampleFused
 from headrace.pipeline.stages.hop import HopStage
+from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.sampler import Sampler
+from headrace.pipeline.stages.transform import Transform
 
 
 def verify(plan: Stage, *, expanded: bool = False) -> None:
@@ -66,7 +73,7 @@ def _problem(stage: Stage, before: tuple[Stage, ...], written: set[str], *, expa
         ("blocks", "edge", "edge features"),
         ("seeds", "y", "labels"),
     ):
-        if changed in stage.writes and feature in fetched and not isinstance(stage, ExchangeRows):
+        if changed in stage.writes and feature in fetched and not _returns_ids(stage):
             return f"it changes {changed}, for which {what} were fetched before: fetch them behind"
     if stage.on_host and any(isinstance(one, CopyTo) and one.leaves_host for one in before):
         return "it works in CPU memory, but the batch was copied to a device before: copy it behind this stage"
@@ -77,6 +84,11 @@ def _problem(stage: Stage, before: tuple[Stage, ...], written: set[str], *, expa
         if not (hop.graph is stage.graph and hop.expand == stage.expand and hop.edge_ids == stage.edge_ids):
             return "its graph, expand and edge_ids must be those of the hop before it"
     return None
+
+
+def _returns_ids(stage: Stage) -> bool:
+    """Whether a stage lends the ids of a batch to their owners, or gives them back with the rows."""
+    return isinstance(stage, ExchangeRows) or (isinstance(stage, ExchangeIds) and not stage.renumber)
 
 
 def check_data(plan: Stage) -> None:
@@ -93,22 +105,88 @@ def check_data(plan: Stage) -> None:
             stage.check(stages[:position])
 
 
-def check_same_plan(comm: Comm, plan: Stage) -> None:
-    """Check that all ranks run one plan, without which they would wait for each other forever.
+def check_place(plan: Stage, settings: RunSettings) -> None:
+    """Check that shards, owners and the channel are those of this rank, before any batch is made.
+
+    Raises
+    ------
+    PlanError
+        Saying what belongs to another rank, or to another number of ranks.
+    """
+    rank, world_size = settings.rank, settings.world_size
+    comm = settings.comm
+    if comm is not None and (comm.rank, comm.world_size) != (rank, world_size):
+        raise PlanError(
+            f"the channel is that of rank {comm.rank} of {comm.world_size}, the loader of rank {rank} of {world_size}; "
+            "give comm alone"
+        )
+    owners = [stage.partition for stage in stages_of(plan) if isinstance(stage, ExchangeIds) and stage.renumber]
+    for stage in stages_of(plan):
+        for name, partition, part in _owned_by(stage):
+            if partition.num_parts != world_size:
+                raise PlanError(
+                    f"{stage.verb}: {name} has {partition.num_parts} parts, but there are {world_size} ranks; make a "
+                    "part for each rank"
+                )
+            if part not in (None, rank):
+                raise PlanError(
+                    f"{stage.verb}: {name} is part {part}, but this is rank {rank}; cut it out after "
+                    "init_process_group, or name the part"
+                )
+            if owners and part is not None and partition is not owners[0] and partition != owners[0]:
+                raise PlanError(
+                    f"{stage.verb}: {name} has other owners than those by which the ranks cooperate; give the loader "
+                    "the same partition, .loader(partition=...)"
+                )
+
+
+def _owned_by(stage: Stage) -> list[tuple[str, Partition, int | None]]:
+    """Return what of a stage is divided among ranks: a name, the owners, and whose part it is, if anyone's."""
+    found: list[tuple[str, Partition, int | None]] = []
+    if isinstance(stage, ItemSampler) and stage.partition is not None:
+        found.append(("the partition of the items", stage.partition, None))
+    graph = getattr(stage, "graph", None)
+    if isinstance(graph, GraphShard):
+        found.append(("the shard of the graph", graph.partition, graph.part))
+    if isinstance(stage, FetchFeature):
+        names = (*stage.node, *(() if stage.labels is None else (stage.labels,)))
+        sources = {name: stage.store.node[name] for name in names}
+        found += [
+            (f"the shard of {name!r}", source.owners, source.part)
+            for name, source in sources.items()
+            if isinstance(source, ShardedFeature)
+        ]
+    return found
+
+
+def check_same_plan(comm: Comm, plan: Stage, final: Stage) -> None:
+    """Check that all ranks run one plan on the same data, without which they would wait for each other forever.
+
+    Parameters
+    ----------
+    comm
+        A channel to all ranks.
+    plan, final
+        As the user wrote it, and as it will run.
 
     Raises
     ------
     PlanError
         If they do not.
     """
-    text = render(plan)
-    digest = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big")
+    text = render(final)
+    # A function may know its rank, and copies of rows are each rank's own.
+    data = {name: digest for name, digest in fingerprint(plan).items() if not name.startswith(Transform.verb)}
+    exchanges = [stage for stage in stages_of(final) if isinstance(stage, ExchangeIds) and stage.renumber]
+    owners = [stage.partition.content_digest() for stage in exchanges]
+    digest = int.from_bytes(hashlib.blake2b(f"{text}{data}{owners}".encode(), digest_size=7).digest(), "big")
     others = comm.all_gather(digest)
     differing = [rank for rank, other in enumerate(others) if other != digest]
     if differing:
         raise PlanError(
-            f"the plan of rank {comm.rank} is not that of ranks {differing}: give all ranks the same stages, passes "
-            f"and partition (and machines with as many cores, or machine=). Rank {comm.rank} has\n{text}"
+            f"the plan of rank {comm.rank} is not that of ranks {differing}: give all ranks the same items (each takes "
+            "its share by itself), graph, features, owners, stages and passes, and machines with as many cores, or "
+            f"machine=. Rank {comm.rank} has\n{text}"
         )
 
 

@@ -23,7 +23,7 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
     if machine.world_size == 1 or any(isinstance(stage, ExchangeIds) for stage in stages):
         return None
     partition = _partition(stages, machine)
-    stages = tuple(_together(stage, partition) for stage in stages)
+    stages = in_one_thread(tuple(_together(stage, partition) for stage in stages))
     for stage in stages:
         if not stage.cooperates:
             raise PlanError(
@@ -32,10 +32,10 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
                 "expand='all', or cooperative=False"
             )
     last = max(i for i, stage in enumerate(stages) if "n_id" in stage.writes)
-    fetches = [stage for stage in stages[last + 1 :] if isinstance(stage, FetchFeature)]
-    following = next((i for i in range(last + 1, len(stages)) if stages[i] not in fetches), len(stages))
+    behind = range(last + 1, len(stages))
+    following = next((i for i in behind if not isinstance(stages[i], FetchFeature)), len(stages))
     rewritten: list[Stage] = []
-    for i, stage in enumerate(in_one_thread(stages)):
+    for i, stage in enumerate(stages):
         if i == following:
             rewritten.append(_rows(stages[last + 1 : following]))
         rewritten.append(stage)

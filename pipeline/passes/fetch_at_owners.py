@@ -27,12 +27,26 @@ def _route(stages: Window, machine: Machine) -> Window | None:
             rewritten.append(stage)
             continue
         others = tuple(name for name in stage.node if name not in features)
-        for name, feature in features.items():
-            fetch = replace(stage, node=(name,), edge=(), labels=None, upstream=None)
-            rewritten += [ExchangeIds(feature.partition, renumber=False), fetch, ExchangeRows((name,), keep=False)]
+        for names in _by_owners(features):
+            fetch = replace(stage, node=names, edge=(), labels=None, upstream=None)
+            ids = ExchangeIds(features[names[0]].partition, renumber=False)
+            rewritten += [ids, fetch, ExchangeRows(names, keep=False)]
         if others or stage.edge or stage.labels is not None:
             rewritten.append(replace(stage, node=others, upstream=None))
     return in_one_thread(tuple(rewritten)) if len(rewritten) > len(stages) else None
+
+
+def _by_owners(features: dict[str, ShardedFeature]) -> list[tuple[str, ...]]:
+    """Return the names of features, those together that lie, and are copied, in the same places."""
+    groups: list[tuple[str, ...]] = []
+    for name, feature in features.items():
+        for i, group in enumerate(groups):
+            if features[group[0]].lies_as(feature):
+                groups[i] = (*group, name)
+                break
+        else:
+            groups.append((name,))
+    return groups
 
 
 def _ids_are_at_owners(before: list[Stage]) -> bool:

@@ -28,10 +28,12 @@ def sharded_features(stage: FetchFeature) -> dict[str, ShardedFeature]:
 
 
 def in_one_thread(stages: Window) -> Window:
-    """Return the stages with a single worker behind each prefetch.
+    """Return the stages with the last prefetch alone, and a single worker for it.
 
     Collectives come in the same order on every rank only if one thread makes the batches one after the other.
     """
+    last = max((i for i, stage in enumerate(stages) if isinstance(stage, Prefetch)), default=None)
+    kept = tuple(stage for i, stage in enumerate(stages) if i == last or not isinstance(stage, Prefetch))
     return tuple(
-        replace(stage, workers=1) if isinstance(stage, Prefetch) and stage.workers > 1 else stage for stage in stages
+        replace(stage, workers=1) if isinstance(stage, Prefetch) and stage.workers > 1 else stage for stage in kept
     )

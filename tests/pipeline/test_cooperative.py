@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -266,3 +267,41 @@ def test_several_workers_become_one():
         return [stage.workers for stage in stages_of(loader._rewriting.final) if stage.verb == "prefetch"]
 
     assert run_ranks(2, workers) == [[1], [1]]
+
+
+@pytest.mark.parametrize("different", ["owners", "items"])
+def test_ranks_with_different_data_are_refused(different):
+    def load(comm):
+        owners = torch.arange(200) % 2 if comm.rank or different == "items" else torch.arange(200) // 100
+        seeds = torch.arange(comm.rank, 200, 2) if different == "items" else 200
+        plan = hr.ItemSampler(seeds, batch_size=10).sample_neighbor(graph(), [2])
+        with pytest.raises(hr.PlanError, match="is not that of ranks"):
+            plan.loader(cooperative=True, comm=comm, partition=hr.Partition.of(owners, 2))
+
+    run_ranks(2, load)
+
+
+def test_the_place_is_that_of_the_channel():
+    with pytest.raises(hr.PlanError, match="rank 0 of 2, the loader of rank 0 of 4"):
+        PLANS["neighbor"]().loader(cooperative=True, comm=hr.LocalGroup(2).comms[0], rank=0, world_size=4)
+
+
+def test_several_prefetches_become_one():
+    plan = items().sample_neighbor(graph(), [3]).prefetch(1, 2).fetch_feature(store(), node=["x"]).prefetch(1, 3)
+
+    def work(comm):
+        with plan.loader(cooperative=True, comm=comm) as loader:
+            next(iter(loader))
+            loader.set_epoch(0)
+            return [batch.digest() for batch in loader]
+
+    expected = cooperative_batches(plan, 2, prefetch=False)
+    assert run_ranks(2, work) == [[batch.digest() for batch in mine] for mine in expected]
+
+
+def test_copies_of_batches_exchange_nothing():
+    (mine, _) = cooperative_batches(PLANS["neighbor"](), 2)
+    copied = pickle.loads(pickle.dumps(mine[0]))  # noqa: S301
+    assert copied.digest() == mine[0].digest()
+    with pytest.raises(hr.PeerError, match="copied or pickled"):
+        copied.exchange(1, torch.zeros(len(copied.exchanges[1].owned), 2))

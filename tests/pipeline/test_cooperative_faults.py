@@ -223,3 +223,47 @@ def test_another_number_of_ranks_continues_a_run(prefetch):
             assert torch.equal(torch.cat([share.seeds for share in mine]), batch.seeds)
             edges = torch.cat([share.e_id for share in mine])
             assert torch.equal(edges.sort().values, batch.e_id.sort().values)
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_after_a_failure_the_ranks_begin_anew(prefetch):
+    plan = items().sample_neighbor(graph(), [5, 3])
+
+    def work(comm: Comm) -> tuple[int, list[str], float]:
+        began, seen = time.monotonic(), 0
+        try:
+            with plan.loader(cooperative=True, comm=comm, prefetch=prefetch) as loader:
+                for batch in loader:
+                    seen += 1
+                    if comm.rank == 1 and batch.index == 1:
+                        raise ValueError("out of order")  # noqa: TRY301 - as a training loop does
+        except (hr.PeerError, ValueError):
+            pass
+        seconds = time.monotonic() - began
+        return seen, digests(plan, comm), seconds
+
+    expected = run_ranks(3, lambda comm: digests(plan, comm))
+    for (seen, again, seconds), whole in zip(run_ranks(3, work), expected, strict=True):
+        assert seen < len(whole)
+        assert again == whole
+        assert seconds < 10.0
+
+
+def test_a_stage_that_raises_stop_iteration_is_told():
+    def stop(batch: hr.MiniBatch) -> hr.MiniBatch:
+        if batch.index == 1 and len(batch.seeds) == 6:
+            raise StopIteration
+        return batch
+
+    plan = hr.ItemSampler(40, batch_size=13, seed=1).sample_neighbor(graph(), [2]).transform(stop)
+
+    def work(comm: Comm) -> str:
+        try:
+            digests(plan, comm)
+        except (RuntimeError, hr.PeerError) as error:
+            return str(error)
+        return ""
+
+    messages = run_ranks(2, work, timeout=20.0)
+    assert sorted("raised StopIteration" in message for message in messages) == [False, True]
+    assert any("failed" in message for message in messages)

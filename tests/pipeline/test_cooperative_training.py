@@ -250,3 +250,55 @@ def test_running_estimates_are_those_of_one_process():
 def test_training_in_single_precision():
     torch.manual_seed(2)
     assert_equal_training(node_plan("labor", torch.float32), Network(Sage, 2), 4, 1e-5)
+
+
+def test_batch_normalisation_of_inputs_is_refused():
+    class First(Network):
+        def __init__(self) -> None:
+            super().__init__(Gcn, 2)
+            self.norm = nn.BatchNorm1d(WIDTH)
+
+        def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
+            return super().forward(self.norm(x), blocks)
+
+    def work(comm: Comm) -> None:
+        model = hr.cooperative(First())
+        with node_plan("neighbor", torch.float32).loader(comm=comm, cooperative=True) as loader:
+            batch = next(iter(loader))
+            with pytest.raises(hr.InputError, match="would count a vertex once for each"):
+                model(batch, batch.x, batch.blocks)
+
+    run_ranks(2, work)
+
+
+def test_models_are_wrapped_once_and_call_their_layers():
+    model, plan = Network(Gcn, 2), node_plan("neighbor", torch.float32)
+    hr.cooperative(model)
+    with pytest.raises(hr.InputError, match="exchanges rows already"):
+        hr.cooperative(model)
+    batch = next(iter(plan.loader()))
+    idle = hr.cooperative(nn.Sequential(nn.Linear(WIDTH, 3)), layers=[nn.Linear(2, 2)])
+    with pytest.raises(hr.InputError, match="each of its 1 layers once"):
+        idle(batch, batch.x)
+    with pytest.raises(hr.InputError, match="has 0 module lists"):
+        hr.cooperative(nn.Linear(2, 2))
+
+
+def test_modules_that_stand_in_several_places_are_replaced_everywhere():
+    dropout = nn.Dropout(0.5)
+    model = hr.cooperative(nn.Sequential(dropout, nn.Linear(2, 2), dropout), layers=[]).model
+    assert model[0] is model[2]
+    assert type(model[0]) is not nn.Dropout
+
+
+def test_parameters_without_gradient_keep_none():
+    def work(comm: Comm) -> tuple[object, object]:
+        used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+        if comm.rank == 0:
+            used.grad = torch.full((2,), 3.0)
+        hr.sum_gradients([used, unused], comm)
+        return used.grad, unused.grad
+
+    for used, unused in run_ranks(2, work):
+        assert used.tolist() == [3.0, 3.0]
+        assert unused is None

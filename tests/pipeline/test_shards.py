@@ -219,10 +219,70 @@ def test_samplers_that_need_more_than_rows_are_refused(name):
         sharded.loader(comm=hr.LocalGroup(2).comms[0])
 
 
-def test_shards_with_other_owners_are_refused():
-    plan = items().sample_neighbor(graph(), [2]).fetch_feature(in_shards(partition("range", 2), 0), node=["x"])
-    with pytest.raises(hr.PlanError, match="other owners"):
-        plan.loader(comm=hr.LocalGroup(2).comms[0], cooperative=True)
+def refused(plan: hr.Stage, message: str, **options: object) -> None:
+    with pytest.raises(hr.PlanError, match=message):
+        plan.loader(**{"comm": hr.LocalGroup(2).comms[0], **options})
+
+
+def test_shards_of_others_are_refused():
+    by_range, by_hash = partition("range", 2), partition("hash", 2)
+    features = items().sample_neighbor(graph(), [2]).fetch_feature(in_shards(by_range, 0), node=["x"])
+    refused(features, "other owners", cooperative=True)
+    topology = items().sample_neighbor(graph().shard(by_hash, 0), [2])
+    refused(topology, "other owners", cooperative=True, partition=by_range)
+    for part_of_another in (
+        items().sample_neighbor(graph().shard(by_hash, 1), [2]),
+        items().sample_neighbor(graph(), [2]).fetch_feature(in_shards(by_hash, 1), node=["x"]),
+    ):
+        refused(part_of_another, "is part 1, but this is rank 0")
+    refused(topology, "has 2 parts, but there are 1 ranks", comm=None, rank=0, world_size=1)
+    refused(hr.ItemSampler(10, partition=partition("hash", 4)), "has 4 parts, but there are 2 ranks")
+
+
+def test_several_features_in_shards():
+    by_range, by_hash = partition("range", 2), partition("hash", 2)
+    x = store().node["x"]._tensor
+    names = ["a", "b", "whole", "c"]
+    plain = (
+        items().sample_neighbor(graph(), [3]).fetch_feature(hr.FeatureStore(node=dict.fromkeys(names, x)), node=names)
+    )
+    expected = batches_of_shares(plain, 2)
+
+    def work(comm: Comm) -> tuple[list[str], float]:
+        owners = {"a": by_hash, "b": by_hash, "c": by_range}
+        node = {name: hr.ShardedFeature.of(x, owner, comm.rank) for name, owner in owners.items()}
+        mine = hr.FeatureStore(node={**node, "whole": x})
+        plan = items().sample_neighbor(graph(), [3]).fetch_feature(mine, node=["whole"])
+        with plan.fetch_feature(mine, node=["a", "b", "c"]).loader(comm=comm) as loader:
+            found = [batch.digest() for batch in loader]
+            return found, loader.stats().total("rounds") / len(found)
+
+    for (found, rounds), share in zip(run_ranks(2, work), expected, strict=True):
+        assert found == [batch.digest() for batch in share]
+        assert rounds == 5  # ids and two features with the same owners, ids and one with others
+
+
+@pytest.mark.parametrize(
+    ("cached", "rows", "message"),
+    [([5, 5], 2, "distinct"), ([5, 1000], 2, "distinct"), ([150], 1, "owns itself"), ([5], None, "together")],
+)
+def test_copies_that_make_no_sense_are_refused(cached, rows, message):
+    copies = None if rows is None else torch.zeros(rows, 2)
+    with pytest.raises(hr.FeatureError, match=message):
+        hr.ShardedFeature(
+            torch.zeros(100, 2), partition("range", 2), 1, cached=torch.tensor(cached), cached_rows=copies
+        )
+
+
+def test_shards_made_by_hand_share_checkpoints():
+    def work(comm: Comm) -> dict:
+        owners = partition("hash", 2)
+        rows = store().node["x"]._tensor[owners.owned(comm.rank)]
+        mine = hr.FeatureStore(node={"x": hr.ShardedFeature(rows, owners, comm.rank)})
+        return items().sample_neighbor(graph(), [2]).fetch_feature(mine, node=["x"]).loader(comm=comm).state_dict()
+
+    first, second = run_ranks(2, work)
+    assert first == second
 
 
 def test_pairs_cannot_be_shared_by_owner():
