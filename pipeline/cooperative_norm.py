@@ -93,7 +93,7 @@ class _AllReduce(torch.autograd.Function):
         return comm.all_reduce_sum(values)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (gradient,) = gradients
         return ctx.comm.all_reduce_sum(gradient), None

@@ -35,7 +35,7 @@ class SampledEdges:
         return SampledEdges(degrees, tuple(column[edges] for column in self.columns))
 
 
-def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[SampledEdges, int]:
+def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> SampledEdges:
     """Send the edges of owned destinations to those who want them: one round.
 
     Parameters
@@ -51,8 +51,6 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
     -------
     SampledEdges
         For the vertices that ``exchange.wanted`` was made of, in their order.
-    int
-        Bytes that went to other ranks.
     """
     asked = edges.take(exchange.send_rows)
     # Everything for one rank is one message: degrees, then column after column.
@@ -75,9 +73,7 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
             column, rest = _read(rest, num_edges, like)
             parts.append(column)
     came = SampledEdges(torch.cat(all_degrees), tuple(map(torch.cat, all_columns)))
-    if exchange.places is not None:
-        came = came.take(exchange.places)
-    return came, sum(sizes)
+    return came if exchange.places is None else came.take(exchange.places)
 
 
 def _as_bytes(column: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ class SampleAtOwners(HopStage):
                 columns.append(graph.original_edge_ids(hop.positions))
             if hop.weights is not None:
                 columns.append(hop.weights)
-            edges, _ = return_edges(SampledEdges(hop.indptr.diff(), tuple(columns)), exchange, comm)
+            edges = return_edges(SampledEdges(hop.indptr.diff(), tuple(columns)), exchange, comm)
             indptr = torch.zeros(len(edges.degrees) + 1, dtype=torch.int64)
             torch.cumsum(edges.degrees, 0, out=indptr[1:])
             returned = Hop(
