@@ -166,6 +166,31 @@ def test_training_equals_one_process(kind, plan, world_size):
     assert_equal_training(plan("neighbor", torch.float64), model, world_size, 1e-10)
 
 
+class PygNetwork(nn.Module):
+    """Layers of PyG, called as its users do."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        pyg = pytest.importorskip("torch_geometric.nn")
+        # Attention over a vertex and its sampled in-neighbours; the others add the vertex by weights of their own.
+        options = {"add_self_loops": False} if kind == "GATConv" else {}
+        layer = getattr(pyg, kind)
+        self.convs = nn.ModuleList([layer(WIDTH, WIDTH, **options), layer(WIDTH, NUM_CLASSES, **options)])
+
+    def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
+        h = x
+        for conv, block in zip(self.convs, blocks, strict=True):
+            h = conv((h, h[: block.num_dst]), block.edge_index, size=(block.num_src, block.num_dst)).tanh()
+        return h
+
+
+@pytest.mark.parametrize("kind", ["SAGEConv", "GATConv", "GraphConv"])
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_layers_of_pyg(kind, world_size):
+    torch.manual_seed(7)
+    assert_equal_training(node_plan("neighbor", torch.float64), PygNetwork(kind).double(), world_size, 1e-10)
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("kind", ["hash", "range"])
 def test_training_equals_one_process_with_every_sampler(sampler, kind):
