@@ -24,14 +24,9 @@ from headrace.ops.errors import (
 from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
-from headrace.pipeline.edge_partition import EdgePartition
 from headrace.pipeline.features import FeatureSource, FeatureStore
 from headrace.pipeline.graph import Graph
-from headrace.pipeline.local_comm import LocalGroup
 from headrace.pipeline.machine import Machine
-from headrace.pipeline.partition import Partition
-from headrace.pipeline.partition_report import PartitionReport
-from headrace.pipeline.sharded_feature import ShardedFeature
 from headrace.pipeline.stage import MacroStage, MapStage, RunSettings, SourceStage, Stage, verb, verbs
 from headrace.pipeline.stages import ItemSampler, NodeSource
 from headrace.pipeline.stages.hop_sampler import HopSampler
@@ -41,7 +36,12 @@ from headrace.pipeline.type_offsets import TypeOffsets
 if _TYPE_CHECKING:
     from headrace.pipeline.comm import sum_hook
     from headrace.pipeline.cooperative import cooperative, sum_gradients
+    from headrace.pipeline.edge_partition import EdgePartition
     from headrace.pipeline.loader import Loader
+    from headrace.pipeline.local_comm import LocalGroup
+    from headrace.pipeline.partition import Partition
+    from headrace.pipeline.partition_report import PartitionReport
+    from headrace.pipeline.sharded_feature import ShardedFeature
 
 __version__ = _version("headrace")
 
@@ -90,18 +90,24 @@ __all__ = [
 ]
 
 
+# Loaded when asked for the first time, so that importing headrace stays cheap: what runs plans, and what several ranks
+# need.
+_LATER = {
+    "EdgePartition": "edge_partition",
+    "Loader": "loader",
+    "LocalGroup": "local_comm",
+    "Partition": "partition",
+    "PartitionReport": "partition_report",
+    "ShardedFeature": "sharded_feature",
+    "cooperative": "cooperative",
+    "sum_gradients": "cooperative",
+    "sum_hook": "comm",
+}
+
+
 def __getattr__(name: str) -> object:
-    # The loader and what runs plans are loaded when a plan is run for the first time: importing headrace stays cheap.
-    if name == "Loader":
-        from headrace.pipeline.loader import Loader
+    if name in _LATER:
+        from importlib import import_module
 
-        return Loader
-    if name in ("cooperative", "sum_gradients"):
-        from headrace.pipeline import cooperative
-
-        return getattr(cooperative, name)
-    if name == "sum_hook":
-        from headrace.pipeline.comm import sum_hook
-
-        return sum_hook
+        return getattr(import_module(f"headrace.pipeline.{_LATER[name]}"), name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,7 +17,9 @@ from headrace.pipeline import interop
 from headrace.pipeline.arrays import describe
 from headrace.pipeline.block import Block
 from headrace.pipeline.digest import exact_digest
-from headrace.pipeline.exchange import Exchange
+
+if TYPE_CHECKING:
+    from headrace.pipeline.exchange import Exchange
 
 
 def _no_ids() -> Tensor:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 
-from headrace.pipeline.partition import Partition
+if TYPE_CHECKING:
+    from headrace.pipeline.partition import Partition
 
 
 @dataclass(frozen=True)

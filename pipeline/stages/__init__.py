@@ -2,8 +2,6 @@
 
 from headrace.pipeline.stages.compact import Compact
 from headrace.pipeline.stages.copy_to import CopyTo
-from headrace.pipeline.stages.exchange_ids import ExchangeIds
-from headrace.pipeline.stages.exchange_rows import ExchangeRows
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.fused import SampleFused
 from headrace.pipeline.stages.hop import SampleHop
@@ -18,21 +16,17 @@ from headrace.pipeline.stages.prefetch import Prefetch
 from headrace.pipeline.stages.saint_edge import SampleSaintEdge
 from headrace.pipeline.stages.saint_node import SampleSaintNode
 from headrace.pipeline.stages.saint_walk import SampleSaintWalk
-from headrace.pipeline.stages.sample_hop_together import SampleHopTogether
 from headrace.pipeline.stages.transform import Transform
 
 __all__ = [
     "Compact",
     "CopyTo",
-    "ExchangeIds",
-    "ExchangeRows",
     "FetchFeature",
     "ItemSampler",
     "NodeSource",
     "Prefetch",
     "SampleFused",
     "SampleHop",
-    "SampleHopTogether",
     "SampleInSubgraph",
     "SampleLadies",
     "SampleLayerNeighbor",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.pipeline.arrays import whole_number
-from headrace.pipeline.comm import Comm
 from headrace.pipeline.graph import Graph
-from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import Stage
 from headrace.pipeline.stages.item_sampler import ItemSampler
+
+if TYPE_CHECKING:
+    from headrace.pipeline.comm import Comm
+    from headrace.pipeline.partition import Partition
 
 LARGEST_COUNT = (1 << 31) - 1
 MOST_PICKS = 1 << 62

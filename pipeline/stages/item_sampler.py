@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -13,8 +13,10 @@ from headrace.ops.shuffle import shuffled_range
 from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.items import ItemSet, seed_batch
-from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import LARGEST_SEED, BatchSource, RunSettings, SourceStage
+
+if TYPE_CHECKING:
+    from headrace.pipeline.partition import Partition
 
 DEFAULT_BATCH_SIZE = 1024
 
