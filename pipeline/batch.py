@@ -259,10 +259,7 @@ class MiniBatch:
                 if tensor is not None:
                     yield f"blocks/{layer}/{name}", tensor
         for layer, exchange in enumerate(self.exchanges):
-            for name in ("owned", "wanted", "send_rows", "places"):
-                tensor = getattr(exchange, name)
-                if tensor is not None:
-                    yield f"exchanges/{layer}/{name}", tensor
+            yield from ((f"exchanges/{layer}/{name}", tensor) for name, tensor in exchange.named_tensors())
 
     def _map(self, of_tensor: Callable[[Tensor], Tensor], of_block: Callable[[Block], Block]) -> MiniBatch:
         return self.replace(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -116,10 +116,17 @@ class Exchange:
         """Rows that go to other ranks, which is the number of ids that came from them."""
         return sum(self.send_counts)
 
+    def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the tensors under their names, in a fixed order."""
+        for name in ("owned", "wanted", "send_rows", "places"):
+            tensor = getattr(self, name)
+            if tensor is not None:
+                yield name, tensor
+
     def map(self, of_tensor: Callable[[Tensor], Tensor]) -> Exchange:
         """Return the exchange with a function applied to its tensors."""
-        changed: dict[str, Any] = {name: of_tensor(getattr(self, name)) for name in ("owned", "wanted", "send_rows")}
-        return dataclasses.replace(self, **changed, places=None if self.places is None else of_tensor(self.places))
+        changed: dict[str, Any] = {name: of_tensor(tensor) for name, tensor in self.named_tensors()}
+        return dataclasses.replace(self, **changed)
 
     def __repr__(self) -> str:
         return f"Exchange({len(self.owned)} owned, {len(self.wanted)} wanted, {self.num_received} from other ranks)"

@@ -73,17 +73,17 @@ class Loader:
             num_threads = machine.cores
         num_threads = whole_number(num_threads, "num_threads", 1, LoaderError, MAX_THREADS)
         settings = RunSettings(source_of(plan).seed, num_threads, rank, world_size)
+        self._fingerprint: dict[str, str] | None = None
         self._comm: Comm | None = None
         if any(stage.collective for stage in stages_of(self._rewriting.final)):
             self._comm = world_comm() if comm is None else comm
             settings = replace(settings, comm=self._comm, rows_comm=self._comm)
             check_place(self._rewriting.final, settings)
             self._comm.begin()
-            check_same_plan(self._comm, plan, self._rewriting.final)
+            check_same_plan(self._comm, self._plan_fingerprint(), self._rewriting.final)
         else:
             check_place(self._rewriting.final, settings)
         self._node, self._source = lower(self._rewriting.final, settings)
-        self._fingerprint: dict[str, str] | None = None
         self._progress = progress
         self._stats = Stats()
         self._trace = Trace()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 from headrace.pipeline.comm import Comm
 from headrace.pipeline.errors import PlanError
 from headrace.pipeline.graph_shard import GraphShard
 from headrace.pipeline.partition import Partition
-from headrace.pipeline.plan import fingerprint, render, stages_of
+from headrace.pipeline.plan import render, stages_of
 from headrace.pipeline.sharded_feature import ShardedFeature
 from headrace.pipeline.stage import MacroStage, RunSettings, SourceStage, Stage
 from headrace.pipeline.stages.compact import Compact
@@ -159,15 +160,17 @@ def _owned_by(stage: Stage) -> list[tuple[str, Partition, int | None]]:
     return found
 
 
-def check_same_plan(comm: Comm, plan: Stage, final: Stage) -> None:
+def check_same_plan(comm: Comm, digests: Mapping[str, str], final: Stage) -> None:
     """Check that all ranks run one plan on the same data, without which they would wait for each other forever.
 
     Parameters
     ----------
     comm
         A channel to all ranks.
-    plan, final
-        As the user wrote it, and as it will run.
+    digests
+        The fingerprint of the plan as the user wrote it.
+    final
+        The plan as it will run.
 
     Raises
     ------
@@ -176,7 +179,7 @@ def check_same_plan(comm: Comm, plan: Stage, final: Stage) -> None:
     """
     text = render(final)
     # A function may know its rank, and copies of rows are each rank's own.
-    data = {name: digest for name, digest in fingerprint(plan).items() if not name.startswith(Transform.verb)}
+    data = {name: digest for name, digest in digests.items() if not name.startswith(Transform.verb)}
     exchanges = [stage for stage in stages_of(final) if isinstance(stage, ExchangeIds) and stage.renumber]
     owners = [stage.partition.content_digest() for stage in exchanges]
     digest = int.from_bytes(hashlib.blake2b(f"{text}{data}{owners}".encode(), digest_size=7).digest(), "big")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -37,6 +41,21 @@ def run_ranks(world_size: int, work: Callable[[Comm], T], *, timeout: float = 60
     for error in sorted(errors.values(), key=lambda one: isinstance(one, hr.PeerError)):
         raise error
     return [results[rank] for rank in range(world_size)]
+
+
+def run_processes(script: str, world_size: int, meeting: Path, *arguments: str) -> list[str]:
+    """Run a script in a process per rank, with rank, world size, meeting point and more; return what each printed."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(rank), str(world_size), str(meeting), *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for rank in range(world_size)
+    ]
+    return [process.communicate(timeout=120)[0] for process in processes]
 
 
 def cooperative_batches(plan: hr.Stage, world_size: int, **options: object) -> list[list[hr.MiniBatch]]:

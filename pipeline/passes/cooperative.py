@@ -53,16 +53,7 @@ def _together(stage: Stage, partition: Partition) -> Stage:
     """Return the stage by which ranks sample a hop of a layer-wise rule together; any other stage as it is."""
     if not isinstance(stage, SampleHop) or stage.rule.per_destination:
         return stage
-    return SampleHopTogether(
-        stage.graph,
-        stage.rule,
-        layer=stage.layer,
-        weight=stage.weight,
-        expand=stage.expand,
-        key_layer=stage.key_layer,
-        edge_ids=stage.edge_ids,
-        partition=partition,
-    )
+    return SampleHopTogether(**stage.parameters(), partition=partition)
 
 
 def _partition(stages: Window, machine: Machine) -> Partition:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.errors import PlanError
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
 from headrace.pipeline.passes.shards import in_one_thread, sharded_features
@@ -23,7 +22,6 @@ def _route(stages: Window, machine: Machine) -> Window | None:
     for stage in stages:
         features = sharded_features(stage) if isinstance(stage, FetchFeature) else {}
         if not isinstance(stage, FetchFeature) or not features or _ids_are_at_owners(rewritten):
-            _check_owners(features, rewritten)
             rewritten.append(stage)
             continue
         others = tuple(name for name in stage.node if name not in features)
@@ -53,17 +51,6 @@ def _ids_are_at_owners(before: list[Stage]) -> bool:
     """Whether the vertices of the batch are those that this rank owns, behind an exchange of ids and before its end."""
     exchanges = [stage for stage in before if isinstance(stage, (ExchangeIds, ExchangeRows))]
     return bool(exchanges) and isinstance(exchanges[-1], ExchangeIds)
-
-
-def _check_owners(features: dict[str, ShardedFeature], before: list[Stage]) -> None:
-    """Refuse shards whose owners are not those by which the ranks cooperate."""
-    partition = next((one.partition for one in reversed(before) if isinstance(one, ExchangeIds)), None)
-    for name, feature in features.items():
-        if not (partition is None or partition is feature.partition or partition == feature.owners):
-            raise PlanError(
-                f"fetch_feature: the shards of {name!r} have other owners than the vertices of the plan; give the "
-                "loader the same partition, .loader(partition=...)"
-            )
 
 
 FETCH_AT_OWNERS = Pass(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from headrace.pipeline.errors import PlanError
 from headrace.pipeline.machine import Machine
@@ -29,12 +30,10 @@ def _route(stages: Window, machine: Machine) -> Window | None:
     if isinstance(source, ItemSampler) and not source.items.are_pairs:
         seeds_are_owned = True
         rewritten = [replace(source, partition=partition)]
-    for before, stage in zip(stages, (*stages[1:], None), strict=True):
-        if stage is None:
-            break
+    for before, stage in pairwise(stages):
         if isinstance(stage, Compact) and isinstance(before, SampleHop):
             if not (before.layer == 0 and seeds_are_owned):
-                rewritten[-1] = _at_owners(before)
+                rewritten[-1] = SampleAtOwners(**before.parameters())
                 continue
         elif graph_partition((stage,)) is not None and not (
             isinstance(stage, SampleHop) and stage.rule.per_destination
@@ -45,18 +44,6 @@ def _route(stages: Window, machine: Machine) -> Window | None:
             )
         rewritten.append(stage)
     return in_one_thread(tuple(rewritten))
-
-
-def _at_owners(hop: SampleHop) -> Stage:
-    return SampleAtOwners(
-        hop.graph,
-        layer=hop.layer,
-        rule=hop.rule,
-        key_layer=hop.key_layer,
-        weight=hop.weight,
-        expand=hop.expand,
-        edge_ids=hop.edge_ids,
-    )
 
 
 SAMPLE_AT_OWNERS = Pass(

@@ -94,12 +94,19 @@ class RuleHop(HopStage):
     key_layer: int = field(kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 
-    def sample(self, batch: MiniBatch, settings: RunSettings, reducer: LayerReducer | None = None) -> Hop:
-        """Sample one hop."""
+    def sample(
+        self,
+        batch: MiniBatch,
+        settings: RunSettings,
+        *,
+        frontier: Tensor | None = None,
+        reducer: LayerReducer | None = None,
+    ) -> Hop:
+        """Sample one hop of the batch's frontier, or of another one."""
         return sample_hop(
             self.graph.indptr,
             self.graph.indices,
-            self.frontier(batch),
+            self.frontier(batch) if frontier is None else frontier,
             self.rule,
             stream_key(settings.seed, batch.epoch, batch.index, self.key_layer, NEIGHBOR),
             weights=None if self.weight is None else self.graph.edge_weights(self.weight),

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 
-from headrace.ops.rng import NEIGHBOR, stream_key
-from headrace.ops.rules import Rule
-from headrace.ops.sample import Hop, sample_hop
+from headrace.ops.sample import Hop
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.edge_exchange import SampledEdges, return_edges
 from headrace.pipeline.exchange import exchange_ids
 from headrace.pipeline.graph_shard import GraphShard
 from headrace.pipeline.stage import Runner, RunSettings, verb
 from headrace.pipeline.stages.compact import count_new, with_hop
-from headrace.pipeline.stages.hop import HopStage
+from headrace.pipeline.stages.hop import RuleHop
 
 
 @verb("sample_at_owners")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleAtOwners(HopStage):
+class SampleAtOwners(RuleHop):
     """Sample in-neighbours of the frontier where the rows of the graph are, and compact them: two rounds.
 
     The frontier goes to the owners of its vertices, the picked edges come back: the hop of a fully partitioned graph
@@ -37,10 +35,6 @@ class SampleAtOwners(HopStage):
 
     collective: ClassVar[bool] = True
 
-    rule: Rule = field(kw_only=True)
-    key_layer: int = field(kw_only=True)
-    edge_ids: bool = field(default=True, kw_only=True)
-
     @property
     def writes(self) -> frozenset[str]:
         return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
@@ -53,15 +47,10 @@ class SampleAtOwners(HopStage):
         comm, rows_comm = settings.channels()
         graph = self.graph
         assert isinstance(graph, GraphShard)  # the pass makes the stage of shards
-        weights = None if self.weight is None else graph.edge_weights(self.weight)
 
         def run(batch: MiniBatch) -> MiniBatch:
             exchange = exchange_ids(self.frontier(batch), graph.partition, comm, rows_comm)
-            key = stream_key(settings.seed, batch.epoch, batch.index, self.key_layer, NEIGHBOR)
-            threads = settings.num_threads
-            hop = sample_hop(
-                graph.indptr, graph.indices, exchange.owned, self.rule, key, weights=weights, num_threads=threads
-            )
+            hop = self.sample(batch, settings, frontier=exchange.owned)
             columns = [hop.neighbors]
             if self.edge_ids:
                 columns.append(graph.original_edge_ids(hop.positions))

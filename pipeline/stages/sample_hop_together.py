@@ -71,7 +71,7 @@ class SampleHopTogether(RuleHop):
 
         def run(batch: MiniBatch) -> MiniBatch:
             reducer = RankReducer(self.partition, comm)
-            hop = self.sample(batch, settings, reducer)
+            hop = self.sample(batch, settings, reducer=reducer)
             share = HopTogether(hop.indptr, hop.neighbors, hop.positions, hop.weights, reducer.traffic)
             return batch.replace(hop=share)
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
-from ranks import run_ranks
+from ranks import run_processes, run_ranks
 
 import headrace as hr
 from headrace.pipeline.comm import Comm
@@ -65,21 +62,10 @@ if not error:
 """
 
 
-def run_processes(fault: str, folder: Path, world_size: int = 3) -> list[dict | None]:
+def run_with(fault: str, folder: Path, world_size: int = 3) -> list[dict | None]:
     """Run the script on some ranks; return what each printed, None for one that was killed."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(rank), str(world_size), str(folder / fault), fault],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for rank in range(world_size)
-    ]
     began = time.monotonic()
-    printed = [process.communicate(timeout=120)[0] for process in processes]
+    printed = run_processes(SCRIPT, world_size, folder / fault, fault)
     assert time.monotonic() - began < 60
     return [json.loads(text) if text else None for text in printed]
 
@@ -96,7 +82,7 @@ def digests(plan: hr.Stage, comm: Comm) -> list[str]:
 
 
 def test_processes_hold_what_threads_hold(tmp_path):
-    results = run_processes("none", tmp_path)
+    results = run_with("none", tmp_path)
     assert [result["error"] for result in results] == ["", "", ""]
     assert [result["seen"] for result in results] == expected()
 
@@ -110,7 +96,7 @@ def test_processes_hold_what_threads_hold(tmp_path):
     ],
 )
 def test_processes_sample_layers_as_threads_do(sampler, plan, tmp_path):
-    results = run_processes(sampler, tmp_path)
+    results = run_with(sampler, tmp_path)
     assert [result["error"] for result in results] == ["", "", ""]
     assert [result["seen"] for result in results] == expected(plan())
 
@@ -146,7 +132,7 @@ def test_an_error_while_ranks_agree_reaches_all(method, monkeypatch):
     [("stage", "a stage of rank one is out of order"), ("loop", "the training loop of rank one is out of order")],
 )
 def test_an_error_on_one_rank_reaches_all(fault, reason, tmp_path):
-    results = run_processes(fault, tmp_path)
+    results = run_with(fault, tmp_path)
     for rank, result in enumerate(results):
         assert reason in result["error"]
         assert result["error"].startswith("ValueError" if rank == 1 else "PeerError: rank 1 failed")
@@ -155,7 +141,7 @@ def test_an_error_on_one_rank_reaches_all(fault, reason, tmp_path):
 
 
 def test_a_killed_rank_is_noticed(tmp_path):
-    first, killed, third = run_processes("kill", tmp_path)
+    first, killed, third = run_with("kill", tmp_path)
     assert killed is None
     for result in (first, third):
         assert result["error"].startswith("PeerError")
@@ -164,12 +150,12 @@ def test_a_killed_rank_is_noticed(tmp_path):
 
 
 def test_a_slow_rank_is_waited_for(tmp_path):
-    results = run_processes("slow", tmp_path)
+    results = run_with("slow", tmp_path)
     assert [result["seen"] for result in results] == expected()
 
 
 def test_leaving_the_loop_at_the_same_batch_lets_the_next_epoch_begin(tmp_path):
-    results = run_processes("break", tmp_path)
+    results = run_with("break", tmp_path)
     for result, whole in zip(results, expected(), strict=True):
         assert result["error"] == ""
         assert result["seen"][:2] == whole[:2]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import torch
+from ranks import run_processes
 
 from plans import items
 
@@ -24,17 +21,7 @@ torch.distributed.destroy_process_group()
 
 
 def test_ranks_of_a_process_group(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(rank), "2", str(tmp_path / "meeting")],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for rank in range(2)
-    ]
-    shares = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
+    shares = [json.loads(text) for text in run_processes(SCRIPT, 2, tmp_path / "meeting")]
     whole = list(items().loader())
     assert len(shares[0]) == len(shares[1]) == len(whole)
     for batch, first, second in zip(whole, *shares, strict=True):
@@ -90,18 +77,8 @@ torch.distributed.destroy_process_group()
 
 
 def test_distributed_data_parallel_adds_up_gradients(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", DDP, str(rank), "2", str(tmp_path / "meeting")],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for rank in range(2)
-    ]
-    for process in processes:
-        gradients = json.loads(process.communicate(timeout=120)[0])
+    for text in run_processes(DDP, 2, tmp_path / "meeting"):
+        gradients = json.loads(text)
         for kind in ("sum_gradients", "ddp"):
             for found, expected in zip(gradients[kind], gradients["alone"], strict=True):
                 torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), rtol=1e-5, atol=1e-6)
