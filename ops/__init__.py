@@ -16,7 +16,7 @@ Look at a layer       `labor_importance` and `draw_ladies` give the probabilitie
                       `LayerReducer` lets them decide for a frontier that was cut in parts
 Walk                  `random_walk`, and `pinsage_neighbors` for the vertices that walks visit most
 Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the norms of GraphSAINT (`ops.saint`)
-Renumber vertices     `compact` and `unique_and_inverse`
+Renumber vertices     `compact`, `Compactor` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
 Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients
 Drop elements         `dropout_mask`
@@ -40,7 +40,7 @@ bits.
 
 from __future__ import annotations
 
-from headrace.ops.compact import Compacted, compact, unique_and_inverse
+from headrace.ops.compact import Compacted, Compactor, compact, unique_and_inverse
 from headrace.ops.csc import Csc, check_csc, coo_to_csc
 from headrace.ops.dropout import dropout_mask
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
@@ -49,7 +49,7 @@ from headrace.ops.huge_pages import use_huge_pages
 from headrace.ops.labor import LaborImportance, labor_importance
 from headrace.ops.ladies import LadiesDraw, draw_ladies
 from headrace.ops.layer_reducer import LayerReducer
-from headrace.ops.partition import group_by_owner, hash_owners, positions_in_parts
+from headrace.ops.partition import Grouped, group_by_owner, hash_owners, positions_in_parts
 from headrace.ops.rng import stream_key
 from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
 from headrace.ops.saint import (
@@ -72,10 +72,12 @@ from headrace.ops.walk import Visits, WeightSums, pinsage_neighbors, random_walk
 __all__ = [
     "BlockSampler",
     "Compacted",
+    "Compactor",
     "Csc",
     "EdgeLaw",
     "FeatureError",
     "GraphError",
+    "Grouped",
     "Hop",
     "InputError",
     "ItemsError",

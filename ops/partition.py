@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from headrace.ops import _native
@@ -37,32 +37,52 @@ def hash_owners(ids: Array, num_parts: int) -> torch.Tensor:
     return torch.from_numpy(_native.hash_owners(as_numpy(ids, "ids", stage="hash_owners"), num_parts))
 
 
-def group_by_owner(owners: Array, num_parts: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the places of ids in the order of their owners, places with one owner in their own order.
+@dataclass(frozen=True)
+class Grouped:
+    """Ids in the order of their owners.
+
+    Attributes
+    ----------
+    ids : torch.Tensor
+        int64[n], ids with one owner in their own order.
+    places : torch.Tensor
+        int64[n], where each id went: ``grouped.ids[grouped.places]`` are the ids as they were.
+    counts : torch.Tensor
+        int64[num_parts], how many each part has.
+    """
+
+    ids: torch.Tensor
+    places: torch.Tensor
+    counts: torch.Tensor
+
+
+def group_by_owner(ids: Array, owners: Array, num_parts: int, *, first: int = 0) -> Grouped:
+    """Put ids in the order of their owners: those of part `first`, then those of part 0, of part 1, and so on.
 
     Parameters
     ----------
+    ids : torch.Tensor or numpy.ndarray
+        int64[n].
     owners : torch.Tensor or numpy.ndarray
         int32[n], in [0, num_parts).
     num_parts : int
         At least 1, at most 2**30.
-
-    Returns
-    -------
-    order : torch.Tensor
-        int64[n]: ``owners[order]`` ascend.
-    counts : torch.Tensor
-        int64[num_parts], how many each part has.
+    first : int
+        In [0, num_parts).
 
     Raises
     ------
     InputError
         For an owner that is no part, or another dtype, shape or number of parts.
     """
-    num_parts = as_count(num_parts, "num_parts", stage="group_by_owner")
-    values = as_numpy(owners, "owners", stage="group_by_owner", dtypes=("int32",))
-    order, counts = _native.group_by_owner(values, num_parts)
-    return torch.from_numpy(order), torch.from_numpy(counts)
+    stage = "group_by_owner"
+    grouped, places, counts = _native.group_by_owner(
+        as_numpy(ids, "ids", stage=stage),
+        as_numpy(owners, "owners", stage=stage, dtypes=("int32",)),
+        as_count(num_parts, "num_parts", stage=stage),
+        as_count(first, "first", stage=stage),
+    )
+    return Grouped(torch.from_numpy(grouped), torch.from_numpy(places), torch.from_numpy(counts))
 
 
 def positions_in_parts(owners: Array, num_parts: int) -> torch.Tensor:
@@ -85,11 +105,11 @@ def positions_in_parts(owners: Array, num_parts: int) -> torch.Tensor:
     InputError
         As of `group_by_owner`.
     """
-    order, counts = group_by_owner(owners, num_parts)
-    starts = np.repeat((counts.cumsum(0) - counts).numpy(), counts.numpy())
-    positions = torch.empty_like(order)
-    positions[order] = torch.from_numpy(np.arange(len(order)) - starts)
-    return positions
+    stage = "positions_in_parts"
+    values = as_numpy(owners, "owners", stage=stage, dtypes=("int32",))
+    _, places, counts = _native.group_by_owner(None, values, as_count(num_parts, "num_parts", stage=stage), 0)
+    places -= (counts.cumsum() - counts)[values]
+    return torch.from_numpy(places)
 
 
 def grid_columns(num_parts: int) -> int:

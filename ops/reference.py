@@ -160,11 +160,14 @@ def hash_owners(ids: IntArray, num_parts: int) -> IntArray:
     return np.array(owners, dtype=np.int64)
 
 
-def group_by_owner(owners: IntArray, num_parts: int) -> tuple[IntArray, IntArray]:
-    """List the places of part 0, then those of part 1, and so on; count how many each part has."""
+def group_by_owner(ids: IntArray, owners: IntArray, num_parts: int, first: int) -> tuple[IntArray, IntArray, IntArray]:
+    """List the ids of part `first`, then those of part 0, of part 1, and so on; where each went; how many in each."""
     listed = owners.tolist()
-    places = [i for part in range(num_parts) for i, owner in enumerate(listed) if owner == part]
-    return np.array(places, dtype=np.int64), np.array([listed.count(part) for part in range(num_parts)], dtype=np.int64)
+    parts = [first, *(part for part in range(num_parts) if part != first)]
+    order = [i for part in parts for i, owner in enumerate(listed) if owner == part]
+    places = [order.index(i) for i in range(len(listed))]
+    counts = [listed.count(part) for part in range(num_parts)]
+    return ids[np.array(order, dtype=np.int64)], np.array(places, dtype=np.int64), np.array(counts, dtype=np.int64)
 
 
 def positions_in_parts(owners: IntArray) -> IntArray:

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headrace.ops.compact import compact
 from headrace.ops.errors import InputError
 from headrace.ops.gather import empty_rows, gather_rows
 from headrace.ops.partition import group_by_owner
@@ -146,28 +145,22 @@ def exchange_ids(vertices: Tensor, partition: Partition, comm: Comm, rows_comm: 
     rows_comm
         The channel on which the rows will be exchanged.
     """
-    by_owner, counts = group_by_owner(partition.owner(vertices), comm.world_size)
-    receive_counts = counts.tolist()
-    before, num_own = sum(receive_counts[: comm.rank]), receive_counts[comm.rank]
-    own, behind = slice(before, before + num_own), slice(before + num_own, None)
-    order = torch.cat([by_owner[own], by_owner[:before], by_owner[behind]])
-    receive_counts[comm.rank] = 0
+    grouped = group_by_owner(vertices, partition.owner(vertices), comm.world_size, first=comm.rank)
+    receive_counts = grouped.counts.tolist()
+    num_own, receive_counts[comm.rank] = receive_counts[comm.rank], 0
     send_counts = comm.all_to_all_counts(receive_counts)
-    wanted = vertices[order]
-    asked = comm.all_to_all(wanted[num_own:], receive_counts, send_counts)
+    asked = comm.all_to_all(grouped.ids[num_own:], receive_counts, send_counts)
     # What this rank wants of itself comes first, so that the vertices of the layer before begin the list.
-    compacted = compact(wanted[:num_own], asked)
-    places = torch.empty_like(order)
-    places[order] = torch.arange(len(order))
+    compacted = partition.compactor.compact(grouped.ids[:num_own], asked)
     return Exchange(
         owned=compacted.ids,
-        wanted=wanted,
+        wanted=grouped.ids,
         num_own=num_own,
         send_rows=compacted.indices,
         send_counts=tuple(send_counts),
         receive_counts=tuple(receive_counts),
         comm=rows_comm,
-        places=places,
+        places=grouped.places,
     )
 
 

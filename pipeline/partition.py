@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from headrace.ops.compact import Compactor
 from headrace.ops.errors import InputError
 from headrace.ops.partition import hash_owners, positions_in_parts
 from headrace.ops.partition_louvain import louvain_owners
@@ -208,6 +209,16 @@ class Partition(ABC):
     @cached_property
     def _positions(self) -> Tensor:
         return positions_in_parts(self._owners, self.num_parts)
+
+    @cached_property
+    def compactor(self) -> Compactor:
+        """What renumbers the vertices that ranks exchange; all who exchange by this partition share its memory."""
+        return Compactor(self.num_nodes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What can be made again need not travel, and the compactor cannot.
+        made_again = ("compactor", "sizes", "_positions", "_content_digest")
+        return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
         """Count what the partition costs on a graph: edges cut, balance, copies of vertices.

@@ -3,6 +3,7 @@
 
 #include "bindings.hpp"
 #include "compact.hpp"
+#include "compactor.hpp"
 #include "csc.hpp"
 #include "csc_buckets.hpp"
 
@@ -61,6 +62,19 @@ nb::tuple coo_to_csc(const StridedArray<Id>& src_array, const StridedArray<Id>& 
   return fits_narrow(num_edges) ? finish(&place<Id, Wide, Narrow>) : finish(&place<Id, Wide, Wide>);
 }
 
+// compact(seen, neighbors) by one way of renumbering.
+template <class Id, class Compact>
+nb::tuple compacted(const InArray<std::int64_t>& seen, const InArray<Id>& neighbors, Compact&& compact) {
+  Buffer<std::int64_t> ids;
+  Buffer<Id> local;
+  {
+    const nb::gil_scoped_release release;
+    local.resize(neighbors.shape(0));
+    ids = compact(seen.data(), seen.shape(0), neighbors.data(), neighbors.shape(0), local.data());
+  }
+  return nb::make_tuple(to_numpy(std::move(ids)), to_numpy(std::move(local)));
+}
+
 template <class Id>
 void bind_ids(nb::module_& m) {
   m.def("coo_to_csc", &coo_to_csc<Id>, "src"_a.noconvert(), "dst"_a.noconvert(), "num_nodes"_a, "num_threads"_a);
@@ -73,16 +87,14 @@ void bind_ids(nb::module_& m) {
   m.def(
       "compact",
       [](const InArray<std::int64_t>& seen, const InArray<Id>& neighbors) {
-        Buffer<std::int64_t> ids;
-        Buffer<Id> local;
-        {
-          const nb::gil_scoped_release release;
-          local.resize(neighbors.shape(0));
-          ids = compact(seen.data(), seen.shape(0), neighbors.data(), neighbors.shape(0), local.data());
-        }
-        return nb::make_tuple(to_numpy(std::move(ids)), to_numpy(std::move(local)));
+        return compacted<Id>(seen, neighbors, [](auto... arguments) { return compact(arguments...); });
       },
       "seen"_a.noconvert(), "neighbors"_a.noconvert());
+}
+
+template <class Id>
+nb::tuple compact_again(Compactor& compactor, const InArray<std::int64_t>& seen, const InArray<Id>& neighbors) {
+  return compacted<Id>(seen, neighbors, [&](auto... arguments) { return compactor.compact(arguments...); });
 }
 
 }  // namespace
@@ -90,6 +102,12 @@ void bind_ids(nb::module_& m) {
 void bind_graph(nb::module_& m) {
   bind_ids<std::int32_t>(m);
   bind_ids<std::int64_t>(m);
+  nb::class_<Compactor>(m, "Compactor")
+      .def(nb::init<std::size_t, std::uint32_t, std::size_t>(), "num_vertices"_a, "first_number"_a = 1,
+           "most_slots"_a = VertexMap::kMostSlots)
+      .def("scratch_bytes", &Compactor::scratch_bytes, nb::call_guard<nb::gil_scoped_release>())
+      .def("compact", &compact_again<std::int32_t>, "seen"_a.noconvert(), "neighbors"_a.noconvert())
+      .def("compact", &compact_again<std::int64_t>, "seen"_a.noconvert(), "neighbors"_a.noconvert());
 }
 
 }  // namespace headrace

@@ -1,3 +1,7 @@
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
 #include "bindings.hpp"
 #include "owners.hpp"
 
@@ -24,22 +28,33 @@ OutArray<std::int32_t> owners_of(const InArray<std::int64_t>& ids, std::int64_t 
   return to_numpy(std::move(owners));
 }
 
-nb::tuple grouped(const InArray<std::int32_t>& owners, std::int64_t num_parts) {
+nb::tuple grouped(const std::optional<InArray<std::int64_t>>& ids, const InArray<std::int32_t>& owners,
+                  std::int64_t num_parts, std::int64_t first) {
   check_parts("group_by_owner", num_parts);
-  Buffer<std::int64_t> order(owners.shape(0));
+  if (first < 0 || first >= num_parts) {
+    throw InputError("group_by_owner: first must be in [0, num_parts), got " + std::to_string(first));
+  }
+  const std::size_t num_ids = owners.shape(0);
+  if (ids && ids->shape(0) != num_ids) {
+    throw InputError("group_by_owner: expected an owner for each of " + std::to_string(ids->shape(0)) + " ids, got " +
+                     std::to_string(num_ids));
+  }
+  Buffer<std::int64_t> values(ids ? num_ids : 0);
+  Buffer<std::int64_t> places(num_ids);
   Buffer<std::int64_t> counts(static_cast<std::size_t>(num_parts));
   {
     const nb::gil_scoped_release release;
-    group_by_owner(owners.data(), owners.shape(0), static_cast<std::size_t>(num_parts), order.data(), counts.data());
+    group_by_owner(ids ? ids->data() : nullptr, owners.data(), num_ids, static_cast<std::size_t>(num_parts),
+                   static_cast<std::size_t>(first), values.data(), places.data(), counts.data());
   }
-  return nb::make_tuple(to_numpy(std::move(order)), to_numpy(std::move(counts)));
+  return nb::make_tuple(to_numpy(std::move(values)), to_numpy(std::move(places)), to_numpy(std::move(counts)));
 }
 
 }  // namespace
 
 void bind_owners(nb::module_& m) {
   m.def("hash_owners", &owners_of, "ids"_a.noconvert(), "num_parts"_a);
-  m.def("group_by_owner", &grouped, "owners"_a.noconvert(), "num_parts"_a);
+  m.def("group_by_owner", &grouped, "ids"_a.noconvert().none(), "owners"_a.noconvert(), "num_parts"_a, "first"_a);
 }
 
 }  // namespace headrace

@@ -19,10 +19,7 @@ void number(VertexTable& table, const Index* values, std::size_t num_values, Ind
     const std::size_t count = std::min(kValuesPerStep, num_values - first);
     ids.ensure_spare(count + 1);
     ids.resize(table.number(values + first, count, local + first, ids.data(), ids.size(), 1));
-    if (ids.size() > VertexMap::kMostLocalIds) {
-      throw InputError("compact: more than " + std::to_string(VertexMap::kMostLocalIds) +
-                       " ids, more than a local id can number");
-    }
+    if (ids.size() > VertexMap::kMostLocalIds) refuse_size();
   }
 }
 
@@ -35,14 +32,21 @@ Buffer<std::int64_t> compact(const std::int64_t* seen, std::size_t num_seen, con
   Buffer<std::int64_t> ids;
   Buffer<std::int64_t> places(num_seen);
   number(table, seen, num_seen, places.data(), ids);
-  if (ids.size() != num_seen) {
-    std::size_t i = 0;
-    while (places[i] == static_cast<std::int64_t>(i)) ++i;
-    throw InputError("compact: seen[" + std::to_string(places[i]) + "] and seen[" + std::to_string(i) + "] are both " +
-                     std::to_string(seen[i]) + "; expected unique ids, as unique_and_inverse returns them");
-  }
+  if (ids.size() != num_seen) refuse_repeated(seen, places.data());
   number(table, values, num_values, local, ids);
   return ids;
+}
+
+void refuse_repeated(const std::int64_t* seen, const std::int64_t* places) {
+  std::size_t i = 0;
+  while (places[i] == static_cast<std::int64_t>(i)) ++i;
+  throw InputError("compact: seen[" + std::to_string(places[i]) + "] and seen[" + std::to_string(i) + "] are both " +
+                   std::to_string(seen[i]) + "; expected unique ids, as unique_and_inverse returns them");
+}
+
+void refuse_size() {
+  throw InputError("compact: more than " + std::to_string(VertexMap::kMostLocalIds) +
+                   " ids, more than a local id can number");
 }
 
 template Buffer<std::int64_t> compact<std::int32_t>(const std::int64_t*, std::size_t, const std::int32_t*, std::size_t,

@@ -14,4 +14,10 @@ template <class Index>
 Buffer<std::int64_t> compact(const std::int64_t* seen, std::size_t num_seen, const Index* values,
                              std::size_t num_values, Index* local);
 
+// Refuse `seen`, in which an id comes twice; places[i] = where seen[i] was numbered first.
+[[noreturn]] void refuse_repeated(const std::int64_t* seen, const std::int64_t* places);
+
+// Refuse more ids than a local id can number.
+[[noreturn]] void refuse_size();
+
 }  // namespace headrace

@@ -98,18 +98,12 @@ class BlockSink : public HopSink<Index> {
 
 template <class Index>
 FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number, std::size_t most_slots)
-    : graph_(graph), first_number_(first_number), most_slots_(most_slots) {}
+    : graph_(graph), maps_(graph.csc.num_nodes, first_number, most_slots) {}
 
 template <class Index>
 std::size_t FusedSampler<Index>::scratch_bytes() {
-  std::size_t num_bytes = 0;
-  {
-    const std::lock_guard<std::mutex> lock(sums_mutex_);
-    num_bytes += sums_.size() * sizeof(double);
-  }
-  const std::lock_guard<std::mutex> lock(pool_mutex_);
-  for (const auto& map : pool_) num_bytes += map->num_bytes();
-  return num_bytes;
+  const std::lock_guard<std::mutex> lock(sums_mutex_);
+  return sums_.size() * sizeof(double) + maps_.num_bytes();
 }
 
 template <class Index>
@@ -119,7 +113,7 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
   check_frontier(seeds, num_seeds, graph_.csc.num_nodes, "BlockSampler.sample: seeds");
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
-  std::unique_ptr<VertexMap> map = take_map();  // a call that throws drops its map; the next one gets a new one
+  std::unique_ptr<VertexMap> map = maps_.take();
   Sampled<Index> sampled;
   append_seeds(seeds, num_seeds, *map, sampled.n_id);
   sampled.num_nodes.push_back(static_cast<std::int64_t>(num_seeds));
@@ -137,7 +131,7 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
     if (expand == Expand::kNew) first_dst = num_seen;
   }
   map->clear(sampled.n_id.size());
-  give_back(std::move(map));
+  maps_.give_back(std::move(map));
   return sampled;
 }
 
@@ -156,25 +150,6 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
   }
   graph.weights.sums = sums_.data();
   return graph;
-}
-
-template <class Index>
-std::unique_ptr<VertexMap> FusedSampler<Index>::take_map() {
-  {
-    const std::lock_guard<std::mutex> lock(pool_mutex_);
-    if (!pool_.empty()) {
-      std::unique_ptr<VertexMap> map = std::move(pool_.back());
-      pool_.pop_back();
-      return map;
-    }
-  }
-  return std::make_unique<VertexMap>(graph_.csc.num_nodes, first_number_, most_slots_);
-}
-
-template <class Index>
-void FusedSampler<Index>::give_back(std::unique_ptr<VertexMap> map) {
-  const std::lock_guard<std::mutex> lock(pool_mutex_);
-  pool_.push_back(std::move(map));
 }
 
 template class FusedSampler<std::int32_t>;

@@ -4,14 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "buffer.hpp"
 #include "hop.hpp"
 #include "rule.hpp"
-#include "vertex_map.hpp"
+#include "vertex_map_pool.hpp"
 
 namespace headrace {
 
@@ -60,16 +59,11 @@ class FusedSampler {
 
  private:
   HopGraph<Index> graph_for(const std::vector<HopSpec>& hops, int num_threads);
-  std::unique_ptr<VertexMap> take_map();
-  void give_back(std::unique_ptr<VertexMap> map);
 
   HopGraph<Index> graph_;
-  std::uint32_t first_number_;
-  std::size_t most_slots_;
+  VertexMapPool maps_;
   std::mutex sums_mutex_;
   Buffer<double> sums_;
-  std::mutex pool_mutex_;
-  std::vector<std::unique_ptr<VertexMap>> pool_;
 };
 
 }  // namespace headrace

@@ -18,8 +18,8 @@ void hash_owners(const std::int64_t* ids, std::size_t num_ids, std::uint32_t num
   }
 }
 
-void group_by_owner(const std::int32_t* owners, std::size_t num_ids, std::size_t num_parts, std::int64_t* order,
-                    std::int64_t* counts) {
+void group_by_owner(const std::int64_t* ids, const std::int32_t* owners, std::size_t num_ids, std::size_t num_parts,
+                    std::size_t first, std::int64_t* grouped, std::int64_t* places, std::int64_t* counts) {
   std::fill(counts, counts + num_parts, 0);
   for (std::size_t i = 0; i < num_ids; ++i) {
     if (static_cast<std::uint32_t>(owners[i]) >= num_parts) {
@@ -29,13 +29,16 @@ void group_by_owner(const std::int32_t* owners, std::size_t num_ids, std::size_t
     ++counts[owners[i]];
   }
   Buffer<std::int64_t> next(num_parts);
-  std::int64_t sum = 0;
+  std::int64_t sum = counts[first];
+  next[first] = 0;
   for (std::size_t part = 0; part < num_parts; ++part) {
+    if (part == first) continue;
     next[part] = sum;
     sum += counts[part];
   }
-  for (std::size_t i = 0; i < num_ids; ++i)
-    order[next[static_cast<std::size_t>(owners[i])]++] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < num_ids; ++i) places[i] = next[static_cast<std::size_t>(owners[i])]++;
+  if (ids == nullptr) return;
+  for (std::size_t i = 0; i < num_ids; ++i) grouped[places[i]] = ids[i];
 }
 
 }  // namespace headrace

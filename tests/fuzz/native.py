@@ -300,15 +300,23 @@ def check_hash(arguments: list[Any], answer: Any) -> None:
     assert np.array_equal(answer, reference.hash_owners(values(ids), int(num_parts)))
 
 
-def group_arguments(draw: Draw) -> list[Any]:
+def owners_arguments(draw: Draw) -> list[Any]:
     num_parts = _parts(draw)
     return [draw.ids(draw.integer(0, 40), max(1, min(num_parts, 9)), np.int32), num_parts]
 
 
+def group_arguments(draw: Draw) -> list[Any]:
+    owners, num_parts = owners_arguments(draw)
+    num_ids = len(owners) + draw.one_of(0, 0, 0, 0, 1)
+    return [draw.ids(num_ids, 1 << 62, np.int64), owners, num_parts, draw.integer(0, max(0, min(num_parts, 9) - 1))]
+
+
 def check_group(arguments: list[Any], answer: Any) -> None:
-    owners, num_parts = arguments
-    for found, expected in zip(answer, reference.group_by_owner(values(owners), int(num_parts)), strict=True):
-        assert np.array_equal(found, expected)
+    ids, owners, num_parts, first = arguments
+    grouped, places, counts = answer
+    expected = reference.group_by_owner(values(ids), values(owners), int(num_parts), int(first))
+    for found, array in zip((grouped, places, counts), expected, strict=True):
+        assert np.array_equal(found, array)
 
 
 def dropout_arguments(draw: Draw) -> list[Any]:

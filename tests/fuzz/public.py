@@ -26,6 +26,7 @@ from fuzz.native import (
     edge_list_arguments,
     group_arguments,
     hash_arguments,
+    owners_arguments,
 )
 
 DTYPES = ("?", "u1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", ">f4", "O", "M8[s]")
@@ -200,8 +201,12 @@ ENTRIES = {
         ops.use_huge_pages, lambda draw: [np.zeros(draw.integer(0, 100), np.uint8)], lambda given, answer: None
     ),
     "hash_owners": Entry(ops.hash_owners, hash_arguments, check_hash),
-    "group_by_owner": Entry(ops.group_by_owner, group_arguments, check_group),
-    "positions_in_parts": Entry(ops.positions_in_parts, group_arguments, _check_positions),
+    "group_by_owner": Entry(
+        lambda ids, owners, num_parts, first: ops.group_by_owner(ids, owners, num_parts, first=first),
+        group_arguments,
+        lambda given, answer: check_group(given, (answer.ids, answer.places, answer.counts)),
+    ),
+    "positions_in_parts": Entry(ops.positions_in_parts, owners_arguments, _check_positions),
     "dropout_mask": Entry(
         lambda key, ids, width, probability, num_threads: ops.dropout_mask(
             key, ids, width, probability, num_threads=num_threads

@@ -34,7 +34,7 @@ def test_every_public_function_has_an_entry():
     """Of the classes those that check their arguments; the others only carry results."""
     functions = {name for name in ops.__all__ if inspect.isfunction(getattr(ops, name))}
     rules = {"NeighborRule", "LaborRule", "LaborImportanceRule", "LadiesRule"}
-    assert functions | rules | {"BlockSampler"} == set(PUBLIC)
+    assert functions | rules | {"BlockSampler", "Compactor"} == set(PUBLIC)
 
 
 @pytest.mark.parametrize("name", ENTRIES)

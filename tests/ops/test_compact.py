@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import InputError, compact, reference, unique_and_inverse
+from headrace.ops import Compactor, InputError, _native, compact, reference, unique_and_inverse
 
 small_ids = st.integers(-5, 40)
 any_ids = st.one_of(small_ids, st.integers(-(2**63), 2**63 - 1))
@@ -69,6 +71,55 @@ def test_refuses_seen_ids_twice():
 def test_refuses_other_dtypes():
     with pytest.raises(InputError, match=r"compact: neighbors must be .* got float32"):
         compact(torch.tensor([4]), torch.tensor([1.0]))
+
+
+vertices = st.integers(0, 40)
+
+
+@given(
+    st.lists(st.tuples(st.lists(vertices, unique=True), st.lists(vertices, max_size=200)), min_size=1, max_size=4),
+    st.sampled_from(["int32", "int64"]),
+    st.sampled_from([1, 2**31 - 30, 2**31]),
+    st.sampled_from([0, 41]),
+)
+def test_compactor_equals_reference(calls, dtype, first_number, most_slots):
+    """Call after call, also where the running numbers end, with one slot per vertex and with a table."""
+    compactor = _native.Compactor(41, first_number, most_slots)
+    for seen, neighbors in calls:
+        ids, indices = compactor.compact(np.array(seen, np.int64), np.array(neighbors, dtype))
+        expected = reference.compact(np.array(seen, np.int64), np.array(neighbors, np.int64))
+        assert ids.tolist() == expected[0].tolist()
+        assert indices.tolist() == expected[1].tolist()
+        assert indices.dtype == dtype
+
+
+def test_compactor_in_threads():
+    """Each call has a vertex map of its own, and they are all kept."""
+    compactor = Compactor(5_000)
+    calls = [torch.randint(0, 5_000, (20_000,), generator=torch.Generator().manual_seed(i)) for i in range(8)]
+    seen = torch.arange(100)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda ids: compactor.compact(seen, ids), calls * 4))
+    for call, result in zip(calls * 4, found, strict=True):
+        expected = compact(seen, call)
+        assert torch.equal(result.ids, expected.ids)
+        assert torch.equal(result.indices, expected.indices)
+    assert compactor.scratch_bytes % (4 * 5_000) == 0
+    assert 4 * 5_000 <= compactor.scratch_bytes <= 4 * 4 * 5_000
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_compactor_refuses_what_is_no_vertex(dtype):
+    compactor = Compactor(5)
+    for value in (-1, 5):
+        with pytest.raises(InputError, match=rf"neighbors\[1\] = {value} is no vertex: expected 0 <= id < 5"):
+            compactor.compact(np.array([0]), np.array([4, value], dtype))
+    with pytest.raises(InputError, match=r"seen\[0\] = 5 is no vertex"):
+        compactor.compact(np.array([5]), np.array([], dtype))
+    with pytest.raises(InputError, match=r"seen\[1\] and seen\[5\] are both 3"):
+        compactor.compact(np.array([4, 3, 2, 1, 0, 3, 3, 3]), np.array([], dtype))  # more than there are vertices
+    with pytest.raises(InputError, match="num_nodes"):
+        Compactor(-1)
 
 
 def test_misaligned_ids_are_copied():

@@ -21,31 +21,42 @@ def test_hash_owners(ids, num_parts):
     assert np.array_equal(owners, reference.hash_owners(array, num_parts))
 
 
-@given(st.lists(st.integers(0, 6), max_size=60), st.integers(7, 9))
-def test_grouping(owners, num_parts):
-    array = np.array(owners, dtype=np.int32)
-    order, counts = ops.group_by_owner(array, num_parts)
-    expected_order, expected_counts = reference.group_by_owner(array, num_parts)
-    assert np.array_equal(order, expected_order)
-    assert np.array_equal(counts, expected_counts)
-    assert np.array_equal(ops.positions_in_parts(array, num_parts), reference.positions_in_parts(array))
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 6)), max_size=60), st.integers(7, 9), st.integers(0, 6))
+def test_grouping(entries, num_parts, first):
+    ids, owners = np.array(entries, dtype=np.int64).reshape(-1, 2).T
+    owners = owners.astype(np.int32)
+    grouped = ops.group_by_owner(ids, owners, num_parts, first=first)
+    expected = reference.group_by_owner(ids, owners, num_parts, first)
+    for found, array in zip((grouped.ids, grouped.places, grouped.counts), expected, strict=True):
+        assert np.array_equal(found, array)
+    assert np.array_equal(ops.positions_in_parts(owners, num_parts), reference.positions_in_parts(owners))
 
 
 def test_strided_arrays():
-    owners = torch.arange(20, dtype=torch.int32) % 3
-    order, counts = ops.group_by_owner(owners[::2], 3)
-    assert owners[::2][order].tolist() == sorted(owners[::2].tolist())
-    assert counts.tolist() == torch.bincount(owners[::2], minlength=3).tolist()
+    ids, owners = torch.arange(40), torch.arange(20, dtype=torch.int32) % 3
+    grouped = ops.group_by_owner(ids[::4], owners[::2], 3)
+    assert grouped.ids.tolist() == sorted(ids[::4].tolist(), key=lambda i: (i // 2 % 3, i))
+    assert torch.equal(grouped.ids[grouped.places], ids[::4])
+    assert grouped.counts.tolist() == torch.bincount(owners[::2], minlength=3).tolist()
+
+
+def test_other_numbers_of_owners_and_a_part_that_is_none_are_refused():
+    with pytest.raises(InputError, match="expected an owner for each of 2 ids, got 1"):
+        ops.group_by_owner(np.zeros(2, np.int64), np.zeros(1, np.int32), 3)
+    for first in (3, 2**31):
+        with pytest.raises(InputError, match=r"first must be in \[0, num_parts\)"):
+            ops.group_by_owner(np.zeros(1, np.int64), np.zeros(1, np.int32), 3, first=first)
 
 
 @pytest.mark.parametrize("owner", [-1, 3])
 def test_an_owner_that_is_no_part_is_refused(owner):
     with pytest.raises(InputError, match=r"owners\[1\] = -?\d is no part: expected 0 <= owner < num_parts = 3"):
-        ops.group_by_owner(np.array([0, owner], dtype=np.int32), 3)
+        ops.group_by_owner(np.zeros(2, np.int64), np.array([0, owner], dtype=np.int32), 3)
 
 
 @pytest.mark.parametrize("num_parts", [0, 2**30 + 1, -1, 1.5])
 def test_a_number_of_parts_that_is_none_is_refused(num_parts):
-    for function, dtype in ((ops.hash_owners, np.int64), (ops.group_by_owner, np.int32)):
-        with pytest.raises(InputError, match="num_parts"):
-            function(np.zeros(1, dtype), num_parts)
+    with pytest.raises(InputError, match="num_parts"):
+        ops.hash_owners(np.zeros(1, np.int64), num_parts)
+    with pytest.raises(InputError, match="num_parts"):
+        ops.group_by_owner(np.zeros(1, np.int64), np.zeros(1, np.int32), num_parts)
