@@ -14,6 +14,13 @@ from torch import Tensor
 from headrace.ops.errors import HeadraceError, InputError
 
 
+def shown(value: object) -> str:
+    """Return a text for a value that is the same in every process: the type's name where Python gives an address."""
+    kind = type(value)
+    says_nothing = kind.__repr__ is object.__repr__ and kind.__str__ is object.__str__
+    return kind.__name__ if says_nothing else str(value)
+
+
 def describe(array: Tensor | np.ndarray) -> str:
     """Return dtype, shape and (unless CPU) device, for error messages."""
     device = f" on {array.device}" if isinstance(array, Tensor) and array.device.type != "cpu" else ""

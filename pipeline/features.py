@@ -13,7 +13,7 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.gather import gather_rows
-from headrace.pipeline.arrays import as_cpu_tensor
+from headrace.pipeline.arrays import as_cpu_tensor, shown
 from headrace.pipeline.digest import equal, sampled_digest
 
 
@@ -45,6 +45,14 @@ class FeatureSource(Protocol):
 
     def content_digest(self) -> str:
         """Return a string that differs when the rows differ."""
+
+
+@runtime_checkable
+class PlacingSource(FeatureSource, Protocol):
+    """A feature source that writes rows where they are wanted, and reads one again at little cost."""
+
+    def read_into(self, ids: Tensor, out: Tensor, *, num_threads: int = 1) -> None:
+        """Write the rows of `ids` to `out`, [num_ids, ...], contiguous and of the dtype of the source."""
 
 
 class ArraySource:
@@ -99,6 +107,16 @@ class ArraySource:
         """
         return gather_rows(self._tensor, ids, num_threads=num_threads)
 
+    def read_into(self, ids: Tensor, out: Tensor, *, num_threads: int = 1) -> None:
+        """Write the rows of `ids` to `out`, [num_ids, ...], contiguous and of the same dtype.
+
+        Raises
+        ------
+        FeatureError
+            As of `read`, and for an `out` of another shape or dtype.
+        """
+        gather_rows(self._tensor, ids, out=out, num_threads=num_threads)
+
     def content_digest(self) -> str:
         """Return a fingerprint of the rows; large arrays are sampled (`headrace.pipeline.digest.sampled_digest`)."""
         return self._content_digest
@@ -148,7 +166,7 @@ class FeatureSources(Mapping[str, FeatureSource]):
         return len(self._sources)
 
     def __repr__(self) -> str:
-        return repr(self._sources)
+        return f"{{{', '.join(f'{name!r}: {shown(source)}' for name, source in self._sources.items())}}}"
 
 
 class FeatureStore:

@@ -173,9 +173,22 @@ class ShardedFeature:
         FeatureError
             If another rank owns one of them: the loader asks the owners only for the node features of a batch.
         """
+        out = empty_rows((len(ids), *self._rows.shape[1:]), self.dtype)
+        self.read_into(ids, out, num_threads=num_threads)
+        return out
+
+    def read_into(self, ids: Tensor, out: Tensor, *, num_threads: int = 1) -> None:
+        """Write the rows of `ids` to `out`, [num_ids, ...], contiguous and of the same dtype.
+
+        Raises
+        ------
+        FeatureError
+            As of `read`, and for an `out` of another shape or dtype.
+        """
         ids = ids.to(torch.int64)
         if self._base.num_parts == 1:
-            return gather_rows(self._rows, ids, num_threads=num_threads)
+            gather_rows(self._rows, ids, out=out, num_threads=num_threads)
+            return
         places = torch.searchsorted(self._cached, ids)
         is_copy = torch.zeros(len(ids), dtype=torch.bool)
         if len(self._cached):
@@ -188,11 +201,10 @@ class ShardedFeature:
                 "labels and edge features are read where they are needed, so keep those whole on every rank"
             )
         if not bool(is_copy.any()):
-            return gather_rows(self._rows, self._base.position(ids), num_threads=num_threads)
-        out = empty_rows((len(ids), *self._rows.shape[1:]), self.dtype)
+            gather_rows(self._rows, self._base.position(ids), out=out, num_threads=num_threads)
+            return
         out[~is_copy] = gather_rows(self._rows, self._base.position(ids[~is_copy]), num_threads=num_threads)
         out[is_copy] = gather_rows(self._cached_rows, places[is_copy], num_threads=num_threads)
-        return out
 
     def content_digest(self) -> str:
         """Return the fingerprint."""

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from headrace.ops.errors import PlanError
+from headrace.pipeline.arrays import shown
 
 if TYPE_CHECKING:
     from headrace.pipeline.batch import MiniBatch
@@ -342,4 +343,4 @@ def _show(value: Any) -> str:
         return f"[{', '.join(_show(item) for item in value)}]"
     if callable(value):
         return str(getattr(value, "__qualname__", type(value).__name__))
-    return str(value) if not isinstance(value, str) else repr(value)
+    return repr(value) if isinstance(value, str) else shown(value)

@@ -16,6 +16,7 @@ from headrace.pipeline.stages.compact import Compact
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.exchange_ids import ExchangeIds
 from headrace.pipeline.stages.exchange_rows import ExchangeRows
+from headrace.pipeline.stages.fetch_and_exchange import FetchAndExchange
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.fused import SampleFused
 from headrace.pipeline.stages.hop import HopStage
@@ -149,8 +150,9 @@ def _owned_by(stage: Stage) -> list[tuple[str, Partition, int | None]]:
     graph = getattr(stage, "graph", None)
     if isinstance(graph, GraphShard):
         found.append(("the shard of the graph", graph.partition, graph.part))
-    if isinstance(stage, FetchFeature):
-        names = (*stage.node, *(() if stage.labels is None else (stage.labels,)))
+    if isinstance(stage, (FetchFeature, FetchAndExchange)):
+        labels = stage.labels if isinstance(stage, FetchFeature) else None
+        names = (*stage.node, *(() if labels is None else (labels,)))
         sources = {name: stage.store.node[name] for name in names}
         found += [
             (f"the shard of {name!r}", source.owners, source.part)

@@ -21,8 +21,10 @@ constexpr std::size_t kIdsPerTask = 4096;        // enough work that taking a ta
 // The loop of gather_rows: while a lot of rows is copied the next one is on its way. A prefetch waits for the
 // translation of its address; those of a lot come one right after the other, so that their waits overlap. What it
 // reads of the source is copied into locals, as reading that anew from memory for every row takes a fifth of the time.
-template <class Id>
+// kRowBytes: the size of all rows, or 0 where it is not known before; a row of one word is copied by one instruction.
+template <std::size_t kRowBytes, class Id>
 void copy_rows(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
+  if constexpr (kRowBytes != 0) source.row_bytes = kRowBytes;
   const std::size_t announced_bytes = std::min(source.row_bytes, kMaxPrefetchBytes);
   const std::size_t lot = std::clamp(kLotBytes / source.row_bytes, kLeastRows, kMostRows);
   const auto row = [=](std::size_t i) { return source.data + static_cast<std::ptrdiff_t>(ids[i]) * source.row_stride; };
@@ -44,6 +46,13 @@ void copy_rows(RowSource source, const Id* ids, std::size_t num_ids, char* out) 
   }
 }
 
+template <class Id>
+auto copy_rows_of(std::size_t row_bytes) {
+  if (row_bytes == 4) return &copy_rows<4, Id>;
+  if (row_bytes == 8) return &copy_rows<8, Id>;
+  return &copy_rows<0, Id>;
+}
+
 }  // namespace
 
 template <class Id>
@@ -57,10 +66,11 @@ void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, ch
   }
   if (source.row_bytes == 0) return;  // nothing to copy, and the arrays may have no memory at all
   const std::size_t num_tasks = num_threads <= 1 ? 1 : (num_ids + kIdsPerTask - 1) / kIdsPerTask;
+  const auto copy = copy_rows_of<Id>(source.row_bytes);
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
     const std::size_t first = part_bound(num_ids, num_tasks, task);
     const std::size_t count = part_bound(num_ids, num_tasks, task + 1) - first;
-    copy_rows(source, ids + first, count, out + first * source.row_bytes);
+    copy(source, ids + first, count, out + first * source.row_bytes);
   });
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from headrace.pipeline.passes.cooperative import COOPERATIVE
 from headrace.pipeline.passes.expand_macros import EXPAND_MACROS
 from headrace.pipeline.passes.fetch_at_owners import FETCH_AT_OWNERS
+from headrace.pipeline.passes.fuse_exchange import FUSE_EXCHANGE
 from headrace.pipeline.passes.fuse_sampling import FUSE_SAMPLING
 from headrace.pipeline.passes.prefetch import PREFETCH
 from headrace.pipeline.passes.rewrite import Pass, Promise, Rule
@@ -19,6 +20,7 @@ PASSES: tuple[Pass, ...] = (
     COOPERATIVE,  # before fusion, which must not reach across an exchange
     SAMPLE_AT_OWNERS,  # behind cooperation, by which every rank has the rows of its frontier
     FETCH_AT_OWNERS,  # likewise for features
+    FUSE_EXCHANGE,  # behind what inserts exchanges
     FUSE_SAMPLING,  # before prefetch, so that whole fused stages are handed to a worker
     PREFETCH,  # last: it has to stand behind everything that others insert
 )
@@ -27,6 +29,7 @@ __all__ = [
     "COOPERATIVE",
     "EXPAND_MACROS",
     "FETCH_AT_OWNERS",
+    "FUSE_EXCHANGE",
     "FUSE_SAMPLING",
     "PASSES",
     "PREFETCH",

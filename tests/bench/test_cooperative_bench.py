@@ -170,7 +170,7 @@ def test_processes_replay_what_the_loader_does(bench, tmp_path, world_size):
     records = time.records_of("bench", "case", answers, settings)
     found = {(record.system, record.metric): record for record in records}
     assert (time.BARE, "time of sampling") in found
-    assert ("cooperative", "time of exchange_rows") in found if world_size > 1 else True
+    assert ("cooperative", "time of fetch_and_exchange") in found if world_size > 1 else True
     assert len(answers[0]["profile"]) == 3
     time.print_time(records)
     if world_size > 1:

@@ -60,7 +60,7 @@ def test_union_is_the_batch_of_one_process(sampler, seeds, kind):
             assert_same_union(batch, [mine[index] for mine in shares], owners)
 
 
-@pytest.mark.parametrize("switches", [{"fuse_sampling": False}, {"prefetch": False}])
+@pytest.mark.parametrize("switches", [{"fuse_sampling": False}, {"prefetch": False}, {"fuse_exchange": False}])
 def test_other_passes_do_not_change_the_shares(switches):
     plan = SAMPLERS["labor"](SEEDS["nodes"]()).fetch_feature(store(), node=["x"], labels="y")
     with_them, without = (cooperative_batches(plan, 3, **options) for options in ({}, switches))
@@ -83,7 +83,7 @@ def test_each_row_is_fetched_once():
     plan = SAMPLERS["neighbor"](SEEDS["nodes"]()).fetch_feature(store(), node=["x"])
 
     def fetched(comm):
-        with plan.loader(cooperative=True, comm=comm) as loader:
+        with plan.loader(cooperative=True, comm=comm, fuse_exchange=False) as loader:
             for _ in loader:
                 pass
             return loader.stats()["fetch_feature"]["rows"]

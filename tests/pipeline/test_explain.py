@@ -35,6 +35,7 @@ pass expand_macros (same batches): macro -> its parts
 pass cooperative (same union over ranks): off
 pass sample_at_owners (same union over ranks): nothing to do
 pass fetch_at_owners (same batches): nothing to do
+pass fuse_exchange (same batches): nothing to do
 pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_fused, sample_hop, compact -> sample_fused
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
   sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
@@ -64,6 +65,7 @@ pass expand_macros (same batches): macro -> its parts
 pass cooperative (same union over ranks): off
 pass sample_at_owners (same union over ranks): nothing to do
 pass fetch_at_owners (same batches): nothing to do
+pass fuse_exchange (same batches): nothing to do
 pass fuse_sampling (same batches): off
 pass prefetch (same batches): nothing to do
 runs on Machine(cores=1, gpus=0, rank=0, world_size=1)"""

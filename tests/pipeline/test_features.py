@@ -145,3 +145,18 @@ def test_digest_of_a_large_memory_map_samples_it(tmp_path):
 def test_repr():
     store = hr.FeatureStore(node={"x": torch.zeros(2, 3)}, edge={"w": np.zeros(4)})
     assert repr(store) == "FeatureStore(node={'x': float32[2, 3]}, edge={'w': float64[4]})"
+
+
+def test_a_source_that_says_nothing_is_shown_without_its_address():
+    """Ranks compare what their plans print."""
+
+    class Mine:
+        num_rows, row_bytes, dtype, shape = 3, 8, torch.int64, (3,)
+
+        def read(self, ids, *, num_threads=1):
+            return ids
+
+        def content_digest(self):
+            return "mine"
+
+    assert repr(hr.FeatureStore(node={"a": Mine()})) == "FeatureStore(node={'a': Mine}, edge={})"

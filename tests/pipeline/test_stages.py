@@ -141,6 +141,7 @@ def test_the_verbs():
         "copy_to",
         "exchange_ids",
         "exchange_rows",
+        "fetch_and_exchange",
         "fetch_feature",
         "prefetch",
         "sample_at_owners",

@@ -22,7 +22,7 @@ def test_every_plan_comes_out_legal_and_untouched(name, machine):
 
 
 def test_switches_are_the_optional_passes():
-    assert [one.name for one in PASSES if one.optional] == ["cooperative", "fuse_sampling", "prefetch"]
+    assert [one.name for one in PASSES if one.optional] == ["cooperative", "fuse_exchange", "fuse_sampling", "prefetch"]
 
 
 def test_a_rule_in_a_circle_is_stopped():

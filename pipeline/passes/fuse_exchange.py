@@ -1,0 +1,47 @@
+"""Fuse fetching with the exchange of rows behind it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.pipeline.features import PlacingSource
+from headrace.pipeline.machine import Machine
+from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.stage import Stage
+from headrace.pipeline.stages.exchange_rows import ExchangeRows
+from headrace.pipeline.stages.fetch_and_exchange import FetchAndExchange
+from headrace.pipeline.stages.fetch_feature import FetchFeature
+
+
+def _fuse(stages: Window, machine: Machine) -> Window | None:
+    """Read features whose sources can place rows where they go; what else is fetched stays as it is."""
+    del machine
+    end = next((i for i, stage in enumerate(stages) if isinstance(stage, ExchangeRows) and stage.keep), 0)
+    exchange = stages[end]
+    if not isinstance(exchange, ExchangeRows):
+        return None
+    start = end
+    while isinstance(stages[start - 1], FetchFeature):
+        start -= 1
+    rewritten: list[Stage] = []
+    fused: set[str] = set()
+    for fetch in stages[start:end]:
+        assert isinstance(fetch, FetchFeature)
+        names = tuple(n for n in fetch.node if n in exchange.names and isinstance(fetch.store.node[n], PlacingSource))
+        others = tuple(name for name in fetch.node if name not in names)
+        if others or fetch.edge or fetch.labels is not None:
+            rewritten.append(replace(fetch, node=others, upstream=None))
+        if names:
+            rewritten.append(FetchAndExchange(fetch.store, node=names))
+        fused.update(names)
+    if not fused:
+        return None
+    left = tuple(name for name in exchange.names if name not in fused)
+    return (*stages[:start], *rewritten, replace(exchange, names=left, upstream=None), *stages[end + 1 :])
+
+
+FUSE_EXCHANGE = Pass(
+    "fuse_exchange",
+    Promise.SAME_BATCHES,
+    rules=(Rule("fetch_feature, exchange_rows -> fetch_and_exchange, exchange_rows", (), _fuse),),
+)

@@ -1,0 +1,94 @@
+"""Fetching features at their owners, straight into the rows that ranks exchange."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from headrace.ops.errors import FeatureError
+from headrace.ops.gather import empty_rows, gather_rows
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.features import FeatureStore, PlacingSource
+from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
+
+
+@verb("fetch_and_exchange")
+@dataclass(frozen=True, eq=False, repr=False)
+class FetchAndExchange(MapStage):
+    """Read the node features of owned vertices to where they go: to the inputs of ``blocks[0]``, and to other ranks.
+
+    What `fetch_feature` and `exchange_rows` do, without copies in between: a row that several ranks want is read for
+    each of them, which takes no longer than to copy it. The pass ``fuse_exchange`` makes the stage of these two.
+
+    Parameters
+    ----------
+    store
+        Where the features are.
+    node
+        Names of node features whose sources write rows where they are wanted
+        (:class:`~headrace.pipeline.features.PlacingSource`).
+
+    Raises
+    ------
+    FeatureError
+        For a name that the store does not have, or a source that only returns rows.
+    """
+
+    on_host: ClassVar[bool] = True
+    collective: ClassVar[bool] = True
+
+    store: FeatureStore
+    node: tuple[str, ...] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name, source in self._sources().items():
+            if not isinstance(source, PlacingSource):
+                raise FeatureError(f"fetch_and_exchange: the source of {name!r} has no read_into; use fetch_feature")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "exchanges"})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"node"})
+
+    def decisive(self) -> dict[str, Any]:
+        return {"node": self._sources()}
+
+    def runner(self, settings: RunSettings) -> Runner:
+        comm, _ = settings.channels()
+        threads = settings.num_threads
+        sources = self._sources()
+
+        def run(batch: MiniBatch) -> MiniBatch:
+            exchange = batch.exchanges[0]
+            num_own = exchange.num_own
+            own, asked = exchange.owned[:num_own], gather_rows(exchange.owned, exchange.send_rows)
+            node = dict(batch.node)
+            for name, source in sources.items():
+                rows = empty_rows((len(exchange.wanted), *source.shape[1:]), source.dtype)
+                source.read_into(own, rows[:num_own], num_threads=threads)
+                sent = source.read(asked, num_threads=threads)
+                comm.all_to_all(sent, exchange.send_counts, exchange.receive_counts, out=rows[num_own:])
+                node[name] = rows
+            return batch.replace(node=node)
+
+        return run
+
+    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        exchange = before.exchanges[0]
+        features = [after.node[name] for name in self.node]
+        row_bytes = sum(math.prod(rows.shape[1:]) * rows.element_size() for rows in features)
+        num_read, num_features = exchange.num_own + exchange.num_sent, len(features)
+        return {
+            "rows": num_features * num_read,
+            "bytes": row_bytes * num_read,
+            "rounds": num_features,
+            "collectives": num_features,
+            "sent_bytes": row_bytes * exchange.num_sent,
+        }
+
+    def _sources(self) -> dict[str, PlacingSource]:
+        return {name: self.store.node[name] for name in self.node}  # type: ignore[misc]

@@ -1,0 +1,121 @@
+"""fuse_exchange: fires, refuses, is switched off, gives the same result."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from ranks import cooperative_batches, partition, run_ranks
+
+import headrace as hr
+from headrace.pipeline.machine import Machine
+from headrace.pipeline.plan import stages_of
+from headrace.pipeline.rewriting import rewrite
+
+from plans import NUM_NODES, graph, items, store
+
+X = torch.arange(2.0 * NUM_NODES).reshape(NUM_NODES, 2)
+Z = torch.arange(NUM_NODES) * 3
+
+
+class Slow:
+    """A source that returns rows and cannot place them."""
+
+    num_rows, row_bytes, dtype, shape = NUM_NODES, 8, torch.float32, (NUM_NODES, 2)
+
+    def read(self, ids: torch.Tensor, *, num_threads: int = 1) -> torch.Tensor:
+        del num_threads
+        return X[ids]
+
+    def content_digest(self) -> str:
+        return "slow"
+
+
+def sampled() -> hr.Stage:
+    return items(batch_size=40).sample_neighbor(graph(), [4, 3])
+
+
+def fetches(plan: hr.Stage, **switches: bool) -> list[str]:
+    """What of the final plan of one of two ranks fetches or gives rows back."""
+    final = rewrite(plan, Machine(world_size=2), {"cooperative": True, "prefetch": False, **switches}).final
+    return [stage.describe() for stage in stages_of(final) if stage.verb.startswith(("fetch", "exchange_rows"))]
+
+
+def test_fires():
+    of_x = f"fetch_and_exchange({store()}, node=['x'])"
+    plan = sampled().fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    assert fetches(plan) == [f"fetch_feature({store()}, edge=['e'], labels='y')", of_x, "exchange_rows([])"]
+    assert fetches(sampled().fetch_feature(store(), node=["x"])) == [of_x, "exchange_rows([])"]
+
+
+def test_fuses_all_stages_that_fetch():
+    features = hr.FeatureStore(node={"x": X, "z": Z})
+    plan = sampled().fetch_feature(features, node=["z"]).fetch_feature(features, node=["x"])
+    fused = [f"fetch_and_exchange({features}, node=['{name}'])" for name in "zx"]
+    assert fetches(plan) == [*fused, "exchange_rows([])"]
+
+
+def test_leaves_what_cannot_place_rows():
+    features = hr.FeatureStore(node={"slow": Slow(), "z": Z})
+    plan = sampled().fetch_feature(features, node=["slow", "z"])
+    expected = [f"fetch_feature({features}, node=['slow'])", f"fetch_and_exchange({features}, node=['z'])"]
+    assert fetches(plan) == [*expected, "exchange_rows(['slow'])"]
+    with pytest.raises(hr.FeatureError, match="source of 'slow' has no read_into"):
+        sampled().fetch_and_exchange(features, node=("slow",))
+
+
+def test_leaves_plans_without_an_exchange_and_fetches_that_keep_the_order():
+    plan = sampled().fetch_feature(store(), node=["x"])
+    assert fetches(plan, cooperative=False) == [plan.describe()]
+    shard = hr.FeatureStore(node={"x": hr.ShardedFeature.of(X, partition("hash", 2), 0)})
+    (fetch, rows) = fetches(sampled().fetch_feature(shard, node=["x"]), cooperative=False)
+    assert fetch.startswith("fetch_feature(")
+    assert rows == "exchange_rows(['x'], keep=False)"
+
+
+def test_can_be_switched_off():
+    plan = sampled().fetch_feature(store(), node=["x"])
+    assert fetches(plan, fuse_exchange=False) == [plan.describe(), "exchange_rows(['x'])"]
+
+
+@pytest.mark.parametrize("kind", ["whole", "shards", "copies", "slow"])
+@pytest.mark.parametrize("world_size", [2, 3, 8])
+def test_the_batches_are_the_same(kind, world_size):
+    owners = partition("table", world_size)
+
+    def x_of(rank: int) -> object:
+        if kind == "whole":
+            return X
+        if kind == "slow":
+            return Slow()
+        return hr.ShardedFeature.of(X, owners, rank, cached=torch.arange(30) if kind == "copies" else None)
+
+    def digests(comm: hr.Comm, *, fuse: bool) -> tuple[list[str], float, float]:
+        features = hr.FeatureStore(node={"x": x_of(comm.rank), "z": Z})
+        plan = sampled().fetch_feature(features, node=["x", "z"], labels="z")
+        with plan.loader(cooperative=True, comm=comm, partition=owners, fuse_exchange=fuse) as loader:
+            found = [batch.digest() for batch in loader]
+            return found, loader.stats().total("sent_bytes"), loader.stats().total("rounds")
+
+    fused, apart = (run_ranks(world_size, lambda comm, fuse=fuse: digests(comm, fuse=fuse)) for fuse in (True, False))
+    assert fused == apart
+
+
+def test_counts_the_rows_that_are_read():
+    plan = sampled().fetch_feature(store(), node=["x"])
+
+    def counted(comm: hr.Comm) -> tuple[dict[str, float], int]:
+        with plan.loader(cooperative=True, comm=comm) as loader:
+            wanted = sum(exchange.num_own + exchange.num_sent for exchange in (b.exchanges[0] for b in loader))
+            return dict(loader.stats()["fetch_and_exchange"]), wanted
+
+    for stats, wanted in run_ranks(3, counted):
+        assert stats["rows"] == wanted
+        assert stats["bytes"] == wanted * store().node["x"].row_bytes
+
+
+def test_a_rank_may_own_nothing_and_want_nothing():
+    features = hr.FeatureStore(node={"x": X})
+    plan = hr.ItemSampler(torch.tensor([3]), batch_size=1).sample_neighbor(graph(), [2])
+    shares = cooperative_batches(plan.fetch_feature(features, node=["x"]), 3, partition=partition("table", 3))
+    for (batch,) in shares:
+        assert torch.equal(batch.x, X[batch.n_id])
