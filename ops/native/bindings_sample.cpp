@@ -173,7 +173,7 @@ nb::tuple weighted_loops(const InArray<Weight>& weights, std::size_t start, std:
   Buffer<double> parts(sums_in_row(row));
   Buffer<std::uint64_t> times(degree + std::max(kVariatesSlack, kTimesSlack));
   Buffer<std::uint32_t> kept(degree + 1);
-  stream_variates(key, vertex, first_block, degree, variates.data(), set);
+  stream_variates(StreamKeys(key), vertex, first_block, degree, variates.data(), set);
   EdgeWeights view;
   if constexpr (std::is_same_v<Weight, float>) {
     view.narrow = weights.data();

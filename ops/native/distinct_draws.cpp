@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "instruction_set.hpp"
-#include "select_smallest.hpp"
 #include "stream.hpp"
 #include "stream_variates.hpp"
+#include "vector_draws.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -27,36 +27,28 @@ namespace {
 constexpr int kXor3 = 0x96;
 
 // The first sixteen words of an id's stream, in order.
-HEADRACE_AVX512 HEADRACE_INLINE __m512i first_words(std::uint64_t key, std::uint64_t id) {
+HEADRACE_AVX512 HEADRACE_INLINE __m512i first_words(const StreamKeys& keys, std::uint64_t id) {
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
   const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57LL);
   __m256i c0 = _mm256_set1_epi64x(low_word(id));
   __m256i c1 = _mm256_set1_epi64x(high_word(id));
   __m256i c2 = _mm256_setr_epi64x(0, 1, 2, 3);
   __m256i c3 = _mm256_setzero_si256();
-  __m256i key0 = _mm256_set1_epi64x(low_word(key));
-  __m256i key1 = _mm256_set1_epi64x(high_word(key));
   for (int round = 0; round < kStreamRounds; ++round) {
     const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);
     const __m256i product1 = _mm256_mul_epu32(c2, multiplier1);
-    c0 = _mm256_ternarylogic_epi64(_mm256_srli_epi64(product1, 32), c1, key0, kXor3);
-    c2 = _mm256_ternarylogic_epi64(_mm256_srli_epi64(product0, 32), c3, key1, kXor3);
+    const __m256i key0 = _mm256_set1_epi32(static_cast<int>(keys.low[round]));
+    const __m256i key1 = _mm256_set1_epi32(static_cast<int>(keys.high[round]));
+    c0 = _mm256_ternarylogic_epi32(_mm256_srli_epi64(product1, 32), c1, key0, kXor3);
+    c2 = _mm256_ternarylogic_epi32(_mm256_srli_epi64(product0, 32), c3, key1, kXor3);
     c1 = product1;
     c3 = product0;
-    key0 = _mm256_add_epi64(key0, _mm256_set1_epi64x(0x9E3779B9LL));
-    key1 = _mm256_add_epi64(key1, _mm256_set1_epi64x(0xBB67AE85LL));
   }
   // Lane i of c0 to c3 holds words 4 i to 4 i + 3, each in its lower half.
   const __m256i front = _mm256_mask_blend_epi32(0xAA, c0, _mm256_slli_epi64(c1, 32));
   const __m256i back = _mm256_mask_blend_epi32(0xAA, c2, _mm256_slli_epi64(c3, 32));
   const __m512i order = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
   return _mm512_permutex2var_epi64(_mm512_castsi256_si512(front), order, _mm512_castsi256_si512(back));
-}
-
-// unit_interval of each lane.
-HEADRACE_AVX512 HEADRACE_INLINE __m512d unit_interval8(__m512i variates) {
-  const __m512i bits = _mm512_or_si512(_mm512_srli_epi64(variates, 12), _mm512_set1_epi64(0x3FF0000000000000LL));
-  return _mm512_add_pd(_mm512_sub_pd(_mm512_castsi512_pd(bits), _mm512_set1_pd(1.0)), _mm512_set1_pd(0x1p-53));
 }
 
 HEADRACE_AVX512 HEADRACE_INLINE void store_positions(std::int64_t start, __m512i offsets, std::int64_t* positions) {
@@ -67,6 +59,11 @@ HEADRACE_AVX512 HEADRACE_INLINE void store_positions(std::int64_t start, __m512i
   _mm512_storeu_si512(positions + 8, _mm512_add_epi64(back, first));
 }
 
+// The lower halves of sixteen lanes.
+HEADRACE_AVX512 HEADRACE_INLINE __m512i narrowed(__m512i front, __m512i back) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(front)), _mm512_cvtepi64_epi32(back), 1);
+}
+
 // The lanes that hold what an earlier lane holds.
 HEADRACE_AVX512 HEADRACE_INLINE __mmask16 repeated_lanes(__m512i values) {
   const __m512i earlier = _mm512_conflict_epi32(values);
@@ -75,10 +72,10 @@ HEADRACE_AVX512 HEADRACE_INLINE __mmask16 repeated_lanes(__m512i values) {
 
 }  // namespace
 
-HEADRACE_AVX512 bool draw_distinct(std::uint64_t key, std::uint64_t id, std::int64_t start, std::uint32_t degree,
+HEADRACE_AVX512 bool draw_distinct(const StreamKeys& keys, std::uint64_t id, std::int64_t start, std::uint32_t degree,
                                    std::uint32_t wanted, std::int64_t* positions) {
   const auto lanes = static_cast<__mmask16>((1U << wanted) - 1U);
-  const __m512i words = first_words(key, id);
+  const __m512i words = first_words(keys, id);
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512i last = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(degree - wanted)), lane);
   const __m512i range = _mm512_add_epi32(last, _mm512_set1_epi32(1));
@@ -97,37 +94,25 @@ HEADRACE_AVX512 bool draw_distinct(std::uint64_t key, std::uint64_t id, std::int
   return true;
 }
 
-HEADRACE_AVX512 std::size_t draw_distinct_by_weight(std::uint64_t key, std::uint64_t id, std::int64_t start,
+HEADRACE_AVX512 std::size_t draw_distinct_by_weight(const StreamKeys& keys, std::uint64_t id, std::int64_t start,
                                                     const std::uint64_t* variates, const double* sums,
                                                     std::size_t degree, std::size_t wanted, std::size_t num_draws,
                                                     std::int64_t* positions) {
   const double total = sums[degree - 1];
-  const __m512d totals = _mm512_set1_pd(total);
-  // The largest target, as in target_of.
-  const __m512d largest = _mm512_set1_pd(from_ordered_bits(ordered_bits(total) - 1));
-  const __m512i one = _mm512_set1_epi64(1);
   std::uint64_t more[16 + kVariatesSlack];
   std::uint32_t picks[2 * kMostDistinctDraws];
   std::size_t picked = 0;
   for (std::size_t first = 0; first < num_draws && picked < wanted; first += 16) {
     if (first != 0) {
-      stream_variates(key, id, static_cast<std::uint32_t>(first / 2), 16, more, InstructionSet::kAvx512);
+      stream_variates(keys, id, static_cast<std::uint32_t>(first / 2), 16, more, InstructionSet::kAvx512);
       variates = more;
     }
-    const __m512d front_targets =
-        _mm512_min_pd(_mm512_mul_pd(unit_interval8(_mm512_loadu_si512(variates)), totals), largest);
-    const __m512d back_targets =
-        _mm512_min_pd(_mm512_mul_pd(unit_interval8(_mm512_loadu_si512(variates + 8)), totals), largest);
     // A draw hits the edge that comes behind all whose running sums do not exceed its target.
-    __m512i front = _mm512_setzero_si512();
-    __m512i back = _mm512_setzero_si512();
-    for (std::size_t i = 0; i < degree; ++i) {
-      const __m512d sum = _mm512_set1_pd(sums[i]);
-      front = _mm512_mask_add_epi64(front, _mm512_cmp_pd_mask(sum, front_targets, _CMP_LE_OQ), front, one);
-      back = _mm512_mask_add_epi64(back, _mm512_cmp_pd_mask(sum, back_targets, _CMP_LE_OQ), back, one);
-    }
-    const __m512i edges =
-        _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(front)), _mm512_cvtepi64_epi32(back), 1);
+    const __m512d targets[2] = {targets8(_mm512_loadu_si512(variates), total),
+                                targets8(_mm512_loadu_si512(variates + 8), total)};
+    __m512i hit[2];
+    count_sums16(sums, degree, targets, hit);
+    const __m512i edges = narrowed(hit[0], hit[1]);
     __mmask16 known = repeated_lanes(edges);
     for (std::size_t i = 0; i < picked; ++i) {
       known |= _mm512_cmpeq_epi32_mask(edges, _mm512_set1_epi32(static_cast<int>(picks[i])));
@@ -142,18 +127,31 @@ HEADRACE_AVX512 std::size_t draw_distinct_by_weight(std::uint64_t key, std::uint
   return picked;
 }
 
+HEADRACE_AVX512 std::size_t take_distinct(const std::uint64_t* offsets, std::size_t count, std::size_t wanted,
+                                          std::int64_t start, std::int64_t* positions) {
+  const unsigned lanes = (1U << count) - 1U;
+  const __m512i front = _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes), offsets);
+  const __m512i back = _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes >> 8), offsets + 8);
+  const __m512i edges = narrowed(front, back);
+  const auto fresh = static_cast<__mmask16>(lanes & ~static_cast<unsigned>(repeated_lanes(edges)));
+  store_positions(start, _mm512_maskz_compress_epi32(fresh, edges), positions);
+  return std::min(wanted, static_cast<std::size_t>(__builtin_popcount(fresh)));
+}
+
 #pragma GCC diagnostic pop
 
 #else
 
-bool draw_distinct(std::uint64_t, std::uint64_t, std::int64_t, std::uint32_t, std::uint32_t, std::int64_t*) {
+bool draw_distinct(const StreamKeys&, std::uint64_t, std::int64_t, std::uint32_t, std::uint32_t, std::int64_t*) {
   return false;
 }
 
-std::size_t draw_distinct_by_weight(std::uint64_t, std::uint64_t, std::int64_t, const std::uint64_t*, const double*,
+std::size_t draw_distinct_by_weight(const StreamKeys&, std::uint64_t, std::int64_t, const std::uint64_t*, const double*,
                                     std::size_t, std::size_t, std::size_t, std::int64_t*) {
   return 0;
 }
+
+std::size_t take_distinct(const std::uint64_t*, std::size_t, std::size_t, std::int64_t, std::int64_t*) { return 0; }
 
 #endif
 

@@ -17,6 +17,7 @@ constexpr std::size_t kWordsPerTask = 1 << 16;
 void dropout_mask(std::uint64_t key, const std::int64_t* ids, std::size_t num_ids, std::size_t width,
                   std::uint64_t threshold, bool* kept, int num_threads) {
   if (width == 0) return;
+  const StreamKeys keys(key);
   const std::size_t rows_per_task = std::max<std::size_t>(1, kWordsPerTask / width);
   const std::size_t num_tasks = (num_ids + rows_per_task - 1) / rows_per_task;
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
@@ -24,7 +25,7 @@ void dropout_mask(std::uint64_t key, const std::int64_t* ids, std::size_t num_id
     Buffer<std::uint64_t> variates(pairs + kVariatesSlack);
     const std::size_t end = std::min(num_ids, (task + 1) * rows_per_task);
     for (std::size_t i = task * rows_per_task; i < end; ++i) {
-      stream_variates(key, static_cast<std::uint64_t>(ids[i]), 0, pairs, variates.data());
+      stream_variates(keys, static_cast<std::uint64_t>(ids[i]), 0, pairs, variates.data());
       bool* const row = kept + i * width;
       for (std::size_t j = 0; j < width; ++j) {
         const std::uint64_t pair = variates[j / 2];

@@ -12,12 +12,14 @@ using PhiloxKey = std::array<std::uint32_t, 2>;
 // Rounds of everything that names no other number.
 constexpr int kStreamRounds = 10;
 
+// What each round adds to the halves of the key.
+constexpr std::uint32_t kWeyl0 = 0x9E3779B9U;  // golden ratio
+constexpr std::uint32_t kWeyl1 = 0xBB67AE85U;  // sqrt(3) - 1
+
 template <int kRounds = kStreamRounds>
 PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   constexpr std::uint32_t kMultiplier0 = 0xD2511F53U;
   constexpr std::uint32_t kMultiplier1 = 0xCD9E8D57U;
-  constexpr std::uint32_t kWeyl0 = 0x9E3779B9U;  // golden ratio
-  constexpr std::uint32_t kWeyl1 = 0xBB67AE85U;  // sqrt(3) - 1
   for (int round = 0; round < kRounds; ++round) {
     const std::uint64_t product0 = static_cast<std::uint64_t>(kMultiplier0) * counter[0];
     const std::uint64_t product1 = static_cast<std::uint64_t>(kMultiplier1) * counter[2];

@@ -38,7 +38,7 @@ class UniformPicker {
   static constexpr bool kReturnsWeights = false;
 
   UniformPicker(std::uint64_t key, std::uint64_t fanout)
-      : key_(key), fanout_(fanout), whole_rows_(fanout <= kMostDistinctDraws && draws_whole_rows()) {}
+      : key_(key), keys_(key), fanout_(fanout), whole_rows_(fanout <= kMostDistinctDraws && draws_whole_rows()) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
@@ -46,7 +46,7 @@ class UniformPicker {
     if (row.degree <= fanout_) return take_all(row, positions);
     const auto count = static_cast<std::size_t>(fanout_);
     if (whole_rows_ && row.degree <= std::numeric_limits<std::uint32_t>::max() &&
-        draw_distinct(key_, static_cast<std::uint64_t>(vertex), row.start, static_cast<std::uint32_t>(row.degree),
+        draw_distinct(keys_, static_cast<std::uint64_t>(vertex), row.start, static_cast<std::uint32_t>(row.degree),
                       static_cast<std::uint32_t>(count), positions)) {
       return count;
     }
@@ -67,6 +67,7 @@ class UniformPicker {
 
  private:
   std::uint64_t key_;
+  StreamKeys keys_;
   std::uint64_t fanout_;
   bool whole_rows_;
   PickedSet picked_set_;

@@ -37,7 +37,7 @@ class EdgeDraws {
  public:
   static constexpr std::size_t kMost = DrawnParts::kMost;  // at a time; what fills a vector register
 
-  EdgeDraws(EdgeWeights weights, std::uint64_t key) : weights_(weights), key_(key) {}
+  EdgeDraws(EdgeWeights weights, std::uint64_t key) : weights_(weights), keys_(key) {}
 
   // Announce what prepare will read of a row, but for the sums of very long rows that lie where the draws fall.
   void announce(Row row) const {
@@ -90,6 +90,8 @@ class EdgeDraws {
     return prepared_now_->total;
   }
 
+  const StreamKeys& keys() const { return keys_; }
+
   // The first kMost variates of the row.
   const std::uint64_t* variates() const { return prepared_now_->variates; }
 
@@ -100,7 +102,7 @@ class EdgeDraws {
   const std::uint64_t* make(std::uint64_t first, std::size_t count) {
     const bool prepared = first + count <= kMost;
     if (!prepared) {
-      stream_variates(key_, static_cast<std::uint64_t>(vertex_), static_cast<std::uint32_t>(first / 2), count, more_);
+      stream_variates(keys_, static_cast<std::uint64_t>(vertex_), static_cast<std::uint32_t>(first / 2), count, more_);
     }
     const std::uint64_t* const variates = prepared ? prepared_now_->variates + first : more_;
     if (row_.degree <= kWholeRow) {
@@ -123,7 +125,7 @@ class EdgeDraws {
   };
 
   void prepare_variates(Prepared& prepared, std::int64_t vertex) const {
-    stream_variates(key_, static_cast<std::uint64_t>(vertex), 0, kMost, prepared.variates);
+    stream_variates(keys_, static_cast<std::uint64_t>(vertex), 0, kMost, prepared.variates);
   }
 
   void begin_draws(Prepared& prepared, Row row, const double* part_sums, std::size_t count) const {
@@ -150,7 +152,7 @@ class EdgeDraws {
   }
 
   EdgeWeights weights_;
-  std::uint64_t key_;
+  StreamKeys keys_;
   Prepared prepared_[kMostPrepared];
   std::ptrdiff_t num_prepared_ = 0;
   std::ptrdiff_t num_turns_ = 0;
@@ -175,7 +177,6 @@ class WeightedPicker {
 
   WeightedPicker(EdgeWeights weights, std::uint64_t key, std::uint64_t fanout)
       : weights_(weights),
-        key_(key),
         fanout_(fanout),
         whole_rows_(fanout <= kMostDistinctDraws && draws_whole_rows()),
         draws_(weights, key) {}
@@ -218,7 +219,7 @@ class WeightedPicker {
       static_assert(kMostWeightedDegree <= kWholeRow, "all sums of rows that are looked at as a whole are made");
       if (whole_rows_ && degree <= kMostWeightedDegree) {
         picked =
-            draw_distinct_by_weight(key_, static_cast<std::uint64_t>(vertex), row.start, draws_.variates(),
+            draw_distinct_by_weight(draws_.keys(), static_cast<std::uint64_t>(vertex), row.start, draws_.variates(),
                                     draws_.all_sums(), degree, wanted, static_cast<std::size_t>(num_draws), positions);
         return picked == wanted ? picked : race(vertex, row, num_draws, picked, positions);
       }
@@ -228,6 +229,13 @@ class WeightedPicker {
         if (degree > kWholeRow) count = first == 0 ? first_draws() : (wanted - picked + 1) / 2 * 2;
         count = static_cast<std::size_t>(std::min({count, EdgeDraws::kMost, num_draws - first}));
         const std::uint64_t* const offsets = draws_.make(first, count);
+        if (first == 0 && whole_rows_) {
+          picked = take_distinct(offsets, count, wanted, row.start, positions);
+          if (picked == wanted) return picked;
+          for (std::size_t i = 0; i < picked; ++i) picked_set_.insert(i, positions[i]);
+          first = count;
+          continue;
+        }
         for (std::size_t i = 0; i < count; ++i) {
           const std::int64_t position = row.start + static_cast<std::int64_t>(offsets[i]);
           if (!picked_set_.insert(picked, position)) continue;
@@ -277,8 +285,8 @@ class WeightedPicker {
     if (num_draws == 0 && degree <= EdgeDraws::kMost) {
       std::copy(draws_.variates(), draws_.variates() + EdgeDraws::kMost, times_.data());
     } else {
-      stream_variates(key_, static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(num_draws / 2), degree,
-                      times_.data());
+      stream_variates(draws_.keys(), static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(num_draws / 2),
+                      degree, times_.data());
     }
     if (weights_.narrow != nullptr) {
       arrivals(weights_.narrow + row.start, degree, times_.data());
@@ -306,7 +314,6 @@ class WeightedPicker {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
   EdgeWeights weights_;
-  std::uint64_t key_;
   std::uint64_t fanout_;
   bool whole_rows_;
   EdgeDraws draws_;

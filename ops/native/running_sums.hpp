@@ -125,6 +125,8 @@ class SummedRow {
   }
 
   HEADRACE_INLINE const Weight* weights() const { return weights_; }  // of this row
+  HEADRACE_INLINE const double* sums() const { return sums_; }
+  HEADRACE_INLINE std::size_t num_sums() const { return num_sums_; }
   HEADRACE_INLINE std::size_t degree() const { return degree_; }
 
   // The edge in that part.

@@ -1,7 +1,5 @@
 #include "stream_variates.hpp"
 
-#include "stream.hpp"
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -9,10 +7,10 @@
 namespace headrace {
 namespace {
 
-void variates_portable(std::uint64_t key, std::uint64_t id, std::uint32_t first_block, std::size_t count,
+void variates_portable(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
                        std::uint64_t* out) {
   for (std::size_t i = 0; i < count; i += 2) {
-    const PhiloxCounter words = stream_block(key, id, first_block + static_cast<std::uint32_t>(i / 2));
+    const PhiloxCounter words = stream_block(keys.key, id, first_block + static_cast<std::uint32_t>(i / 2));
     out[i] = static_cast<std::uint64_t>(words[0]) << 32 | words[1];
     out[i + 1] = static_cast<std::uint64_t>(words[2]) << 32 | words[3];
   }
@@ -23,7 +21,7 @@ void variates_portable(std::uint64_t key, std::uint64_t id, std::uint32_t first_
 // Philox4x32-10 of the counters (id low, id high, block, 0) for one block in each 64-bit lane, whose upper half holds
 // leftovers that the 32 x 32 bit multiplication does not read. Blocks are numbered modulo 2^32.
 
-HEADRACE_AVX2 void variates_avx2(std::uint64_t key, std::uint64_t id, std::uint32_t first_block, std::size_t count,
+HEADRACE_AVX2 void variates_avx2(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
                                  std::uint64_t* out) {
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
   const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57LL);
@@ -34,13 +32,13 @@ HEADRACE_AVX2 void variates_avx2(std::uint64_t key, std::uint64_t id, std::uint3
     __m256i c1 = _mm256_set1_epi64x(high_word(id));
     __m256i c2 = _mm256_add_epi64(_mm256_set1_epi64x(block), _mm256_setr_epi64x(0, 1, 2, 3));
     __m256i c3 = _mm256_setzero_si256();
-    std::uint32_t key0 = low_word(key);
-    std::uint32_t key1 = high_word(key);
-    for (int round = 0; round < kStreamRounds; ++round, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
+    for (int round = 0; round < kStreamRounds; ++round) {
       const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);
       const __m256i product1 = _mm256_mul_epu32(c2, multiplier1);
-      c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), c1), _mm256_set1_epi64x(key0));
-      c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), c3), _mm256_set1_epi64x(key1));
+      c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), c1),
+                            _mm256_set1_epi32(static_cast<int>(keys.low[round])));
+      c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), c3),
+                            _mm256_set1_epi32(static_cast<int>(keys.high[round])));
       c1 = product1;
       c3 = product0;
     }
@@ -59,8 +57,8 @@ HEADRACE_AVX2 void variates_avx2(std::uint64_t key, std::uint64_t id, std::uint3
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
-HEADRACE_AVX512 void variates_avx512(std::uint64_t key, std::uint64_t id, std::uint32_t first_block, std::size_t count,
-                                     std::uint64_t* out) {
+HEADRACE_AVX512 void variates_avx512(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block,
+                                     std::size_t count, std::uint64_t* out) {
   constexpr int kXor3 = 0x96;
   const __m512i multiplier0 = _mm512_set1_epi64(0xD2511F53LL);
   const __m512i multiplier1 = _mm512_set1_epi64(0xCD9E8D57LL);
@@ -73,13 +71,13 @@ HEADRACE_AVX512 void variates_avx512(std::uint64_t key, std::uint64_t id, std::u
     __m512i c1 = _mm512_set1_epi64(high_word(id));
     __m512i c2 = _mm512_add_epi64(_mm512_set1_epi64(block), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
     __m512i c3 = _mm512_setzero_si512();
-    std::uint32_t key0 = low_word(key);
-    std::uint32_t key1 = high_word(key);
-    for (int round = 0; round < kStreamRounds; ++round, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
+    for (int round = 0; round < kStreamRounds; ++round) {
       const __m512i product0 = _mm512_mul_epu32(c0, multiplier0);
       const __m512i product1 = _mm512_mul_epu32(c2, multiplier1);
-      c0 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(product1, 32), c1, _mm512_set1_epi64(key0), kXor3);
-      c2 = _mm512_ternarylogic_epi64(_mm512_srli_epi64(product0, 32), c3, _mm512_set1_epi64(key1), kXor3);
+      const __m512i key0 = _mm512_set1_epi32(static_cast<int>(keys.low[round]));
+      const __m512i key1 = _mm512_set1_epi32(static_cast<int>(keys.high[round]));
+      c0 = _mm512_ternarylogic_epi32(_mm512_srli_epi64(product1, 32), c1, key0, kXor3);
+      c2 = _mm512_ternarylogic_epi32(_mm512_srli_epi64(product0, 32), c3, key1, kXor3);
       c1 = product1;
       c3 = product0;
     }
@@ -96,14 +94,14 @@ HEADRACE_AVX512 void variates_avx512(std::uint64_t key, std::uint64_t id, std::u
 
 }  // namespace
 
-void stream_variates(std::uint64_t key, std::uint64_t id, std::uint32_t first_block, std::size_t count,
+void stream_variates(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
                      std::uint64_t* out, InstructionSet set) {
 #if defined(__x86_64__)
-  if (set == InstructionSet::kAvx512) return variates_avx512(key, id, first_block, count, out);
-  if (set == InstructionSet::kAvx2) return variates_avx2(key, id, first_block, count, out);
+  if (set == InstructionSet::kAvx512) return variates_avx512(keys, id, first_block, count, out);
+  if (set == InstructionSet::kAvx2) return variates_avx2(keys, id, first_block, count, out);
 #endif
   static_cast<void>(set);
-  variates_portable(key, id, first_block, count, out);
+  variates_portable(keys, id, first_block, count, out);
 }
 
 }  // namespace headrace

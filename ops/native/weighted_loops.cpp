@@ -7,6 +7,7 @@
 #include "select_smallest.hpp"
 #include "stream.hpp"
 #include "unit_interval.hpp"
+#include "vector_draws.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -117,10 +118,25 @@ HEADRACE_AVX512 void find_edges_avx512(const double* sums, std::size_t degree, c
   find_edges_of(sums, degree, variates, count, out);
 }
 
+// Up to so many sums all draws look at each.
+constexpr std::size_t kMostSumsInStep = 24;
+
 template <class Weight>
 HEADRACE_AVX512 void draw_parts_avx512(const SummedRow<Weight>& row, double total, const std::uint64_t* variates,
                                        std::size_t count, DrawnParts& drawn) {
-  draw_parts_of(row, total, variates, count, drawn);
+  if (row.num_sums() > kMostSumsInStep) return draw_parts_of(row, total, variates, count, drawn);
+  static_assert(DrawnParts::kMost == 16, "two vectors");
+  const unsigned lanes = (1U << count) - 1U;
+  const __m512i front = _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes), variates);
+  const __m512i back = _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes >> 8), variates + 8);
+  const __m512d targets[2] = {targets8(front, total), targets8(back, total)};
+  __m512i parts[2];
+  count_sums16(row.sums(), row.num_sums(), targets, parts);
+  for (std::size_t half = 0; half < 2; ++half) {
+    _mm512_storeu_pd(drawn.targets + 8 * half, targets[half]);
+    _mm512_storeu_si512(drawn.parts + 8 * half, parts[half]);
+  }
+  for (std::size_t i = 0; i < count; ++i) row.announce(drawn.parts[i]);
 }
 
 HEADRACE_AVX512 HEADRACE_INLINE __m512d load8(const float* weights, __mmask8 lanes) {
@@ -191,9 +207,7 @@ HEADRACE_AVX512 void find_in_parts_avx512(const SummedRow<Weight>& row, const Dr
 // negative_log of eight variates, step by step the same. The compiler leaves that loop scalar for short rows.
 HEADRACE_AVX512 HEADRACE_INLINE __m512d negative_log8(__m512i variates) {
   const __m512d one = _mm512_set1_pd(1.0);
-  const __m512i unit = _mm512_or_si512(_mm512_srli_epi64(variates, 12), _mm512_set1_epi64(0x3FF0000000000000LL));
-  const __m512d u = _mm512_add_pd(_mm512_sub_pd(_mm512_castsi512_pd(unit), one), _mm512_set1_pd(0x1p-53));
-  const __m512i bits = _mm512_castpd_si512(u);
+  const __m512i bits = _mm512_castpd_si512(unit_interval8(variates));
   const __m512i exponent = _mm512_or_si512(_mm512_srli_epi64(bits, 52), _mm512_set1_epi64(0x4330000000000000LL));
   const __m512i mantissa = _mm512_or_si512(_mm512_and_si512(bits, _mm512_set1_epi64(0x000FFFFFFFFFFFFFLL)),
                                            _mm512_set1_epi64(0x3FE0000000000000LL));
