@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -66,7 +67,25 @@ class Partition(ABC):
 
         Good after a reordering that puts vertices that belong together side by side.
         """
-        return RangePartition(num_nodes, num_parts)
+        nodes = whole_number(num_nodes, "Partition.range: num_nodes", 0, InputError)
+        parts = whole_number(num_parts, "Partition.range: num_parts", 1, InputError, MOST_PARTS)
+        return RangePartition([nodes * (part + 1) // parts - nodes * part // parts for part in range(parts)])
+
+    @staticmethod
+    def range_of(sizes: Sequence[int]) -> Partition:
+        """Cut the ids into contiguous ranges of given sizes.
+
+        Parameters
+        ----------
+        sizes
+            The number of vertices of each part; empty parts are fine.
+
+        Raises
+        ------
+        InputError
+            If there is no part, or a size is not an integer of at least 0.
+        """
+        return RangePartition(sizes)
 
     @staticmethod
     def hash(num_nodes: int, num_parts: int) -> Partition:
@@ -254,9 +273,15 @@ class Partition(ABC):
 class RangePartition(Partition):
     """Contiguous ranges of ids; part p owns [bounds[p], bounds[p + 1])."""
 
-    def __init__(self, num_nodes: int, num_parts: int) -> None:
-        super().__init__(num_nodes, num_parts)
-        self.bounds = torch.tensor([self.num_nodes * part // self.num_parts for part in range(self.num_parts + 1)])
+    def __init__(self, sizes: Sequence[int]) -> None:
+        counts = [whole_number(size, "Partition.range_of: a size", 0, InputError) for size in sizes]
+        super().__init__(sum(counts), len(counts))
+        self.bounds = torch.tensor([0, *counts]).cumsum(0)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of vertices that each part owns."""
+        return tuple(self.bounds.diff().tolist())
 
     def owner(self, ids: Tensor) -> Tensor:
         """Return the owners of vertices."""

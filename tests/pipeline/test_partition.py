@@ -21,6 +21,7 @@ def partitions(num_nodes: int, num_parts: int) -> list[hr.Partition]:
         hr.Partition.range(num_nodes, num_parts),
         hr.Partition.hash(num_nodes, num_parts),
         hr.Partition.of(owners, num_parts),
+        hr.Partition.range_of(torch.bincount(owners, minlength=num_parts).tolist()),
     ]
 
 
@@ -40,6 +41,21 @@ def test_owners_agree_with_what_is_owned(num_nodes: int, num_parts: int) -> None
 
 def test_ranges_differ_by_one_at_most() -> None:
     assert hr.Partition.range(10, 4).sizes == (2, 3, 2, 3)
+
+
+def test_ranges_of_any_size() -> None:
+    partition = hr.Partition.range_of([0, 3, 0, 2, 0])
+    assert partition.sizes == (0, 3, 0, 2, 0)
+    assert partition.owner(torch.arange(5)).tolist() == [1, 1, 1, 3, 3]
+    assert hr.Partition.range_of(hr.Partition.range(10, 4).sizes) == hr.Partition.range(10, 4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"), [([], "num_parts must be"), ([2, -1], "size must"), ([1.5], "size must")]
+)
+def test_sizes_that_are_none_are_refused(sizes: list[float], message: str) -> None:
+    with pytest.raises(hr.InputError, match=message):
+        hr.Partition.range_of(sizes)
 
 
 def test_hash_is_that_of_splitmix64() -> None:
