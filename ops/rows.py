@@ -9,7 +9,7 @@ import torch
 from headrace.ops.gather import gather_rows
 
 #: Edges of a piece: what is held beside the result is about 24 bytes for each.
-PIECE_EDGES = 1 << 21
+PIECE_EDGES = 1 << 19
 
 
 def row_starts(indptr: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
