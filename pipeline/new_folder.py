@@ -62,7 +62,10 @@ def check_is_free(path: Path, *, overwrite: bool, replaceable: Callable[[Path], 
     if not path.exists():
         return
     if not overwrite:
-        raise InputError(f"expected nothing at {path}, but it exists; name another folder, or pass overwrite=True")
+        raise InputError(
+            f"expected nothing at {path}, but it exists; name another folder, or overwrite it (overwrite=True, "
+            "--overwrite)"
+        )
     if not replaceable(path):
         raise InputError(
             f"expected shards at {path} to overwrite, but it holds something else; name another folder, or remove it"

@@ -203,7 +203,7 @@ def test_files_are_memory_maps_of_a_part_alone(folder):
 
 
 def test_what_exists_is_not_replaced_unless_asked(tmp_path, folder):
-    with pytest.raises(hr.InputError, match="pass overwrite=True"):
+    with pytest.raises(hr.InputError, match="or overwrite it"):
         write(folder, graph(), partition("range", 2))
     write(folder, graph(), partition("range", 2), overwrite=True)
     assert hr.load_shards(folder, 1).partition == partition("range", 2)
