@@ -6,20 +6,21 @@ from collections.abc import Iterator
 
 import torch
 
+from headrace.ops._arrays import Array
 from headrace.ops.gather import gather_rows
 
 #: Edges of a piece: what is held beside the result is about 24 bytes for each.
 PIECE_EDGES = 1 << 19
 
 
-def row_starts(indptr: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+def row_starts(indptr: Array, rows: Array) -> torch.Tensor:
     """Return where the in-edges of each of some vertices start when those of all of them follow each other.
 
     Parameters
     ----------
-    indptr : torch.Tensor
+    indptr : torch.Tensor or numpy.ndarray
         int64[num_nodes + 1].
-    rows : torch.Tensor
+    rows : torch.Tensor or numpy.ndarray
         int32[num_rows] or int64[num_rows], vertices in any order.
 
     Returns
@@ -38,28 +39,24 @@ def row_starts(indptr: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     return starts.cumsum_(0)
 
 
-def edge_positions(
-    indptr: torch.Tensor, rows: torch.Tensor, starts: torch.Tensor, *, piece_edges: int = PIECE_EDGES
-) -> Iterator[tuple[slice, torch.Tensor]]:
+def edge_positions(indptr: Array, rows: Array, starts: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
     """Yield the places, in a graph's arrays, of the in-edges of some vertices; a hub's may lie in several pieces.
 
     Parameters
     ----------
-    indptr : torch.Tensor
+    indptr : torch.Tensor or numpy.ndarray
         int64[num_nodes + 1].
-    rows, starts : torch.Tensor
+    rows, starts : torch.Tensor or numpy.ndarray, and torch.Tensor
         The vertices, and what `row_starts` returned for them.
-    piece_edges : int
-        Edges of a piece, at most.
 
     Yields
     ------
     tuple of slice and torch.Tensor
-        Which of the vertices' edges, and int64[n], where the graph has them.
+        Which of the vertices' edges, and int64[n], where the graph has them; n is `PIECE_EDGES` at most.
     """
     num_edges = int(starts[-1])
-    for low in range(0, num_edges, piece_edges):
-        high = min(low + piece_edges, num_edges)
+    for low in range(0, num_edges, PIECE_EDGES):
+        high = min(low + PIECE_EDGES, num_edges)
         first = int(torch.searchsorted(starts, low, right=True)) - 1
         last = int(torch.searchsorted(starts, high))
         counts = starts[first : last + 1].clamp(low, high).diff()

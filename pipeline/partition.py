@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.ops.partition import hash_owners, positions_in_parts
+from headrace.ops.partition import group_by_owner, hash_owners, positions_in_parts
 from headrace.ops.partition_louvain import louvain_owners
 from headrace.ops.partition_metis import metis_owners
 from headrace.ops.partition_stream import stream_owners
@@ -29,7 +29,7 @@ class Partition(ABC):
     """Assign every vertex of a graph to one of `num_parts` owners.
 
     ==================  ===========================================================================================
-    :meth:`range`       contiguous ranges of ids, for graphs that were reordered
+    :meth:`range`       contiguous ranges of ids, for graphs that were reordered; :meth:`range_of` given sizes
     :meth:`hash`        even loads on any graph, without a table; nearly all edges are cut
     :meth:`stream`      one look at each row: for graphs of any size
     :meth:`metis`       the fewest edges cut, and equal shares of labelled vertices; needs some copies of the graph
@@ -37,7 +37,8 @@ class Partition(ABC):
     :meth:`of`          a table of your own
     ==================  ===========================================================================================
 
-    :meth:`report` says what a partition costs.
+    :meth:`report` says what a partition costs. :meth:`order` and :meth:`ranges` turn any of them into ranges of a
+    reordered graph.
 
     >>> import headrace as hr
     >>> partition = hr.Partition.range(10, 4)
@@ -218,6 +219,15 @@ class Partition(ABC):
     def position(self, ids: Tensor) -> Tensor:
         """Return where vertices, int64[n], are among those that their owner owns: ``owned(owner)[position]``."""
         return self._positions[ids]
+
+    def order(self) -> Tensor:
+        """Return the vertices part by part, those of each part ascending: int64[num_nodes], for `Graph.reordered`."""
+        order, _ = group_by_owner(self._owners, self.num_parts)
+        return order
+
+    def ranges(self) -> Partition:
+        """Return the owners of vertices that were reordered by `order`: ranges, P + 1 numbers rather than a table."""
+        return RangePartition(self.sizes)
 
     @property
     def _owners(self) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,9 +22,11 @@ def test_pieces_are_the_rows_one_after_the_other(data, piece_edges):
     assert int(starts[0]) == 0
 
     found, end = [], 0
-    for piece, positions in edge_positions(graph.indptr, rows, starts, piece_edges=piece_edges):
-        assert piece.start == end
-        assert 0 < len(positions) == piece.stop - piece.start <= piece_edges
-        found.append(positions)
-        end = piece.stop
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headrace.ops.rows.PIECE_EDGES", piece_edges)
+        for piece, positions in edge_positions(graph.indptr, rows, starts):
+            assert piece.start == end
+            assert 0 < len(positions) == piece.stop - piece.start <= piece_edges
+            found.append(positions)
+            end = piece.stop
     assert torch.equal(torch.cat([torch.empty(0, dtype=torch.int64), *found]), torch.cat([starts[:0], *expected]))

@@ -79,6 +79,16 @@ def test_owners_out_of_range_are_refused(owners: list[object]) -> None:
         hr.Partition.of(owners, 3)
 
 
+@given(st.integers(0, 100), st.integers(1, 9))
+def test_reordered_part_by_part_owners_are_ranges(num_nodes: int, num_parts: int) -> None:
+    for partition in partitions(num_nodes, num_parts):
+        order, ranges = partition.order(), partition.ranges()
+        owned = [partition.owned(part) for part in range(num_parts)]
+        assert torch.equal(order, torch.cat(owned))
+        assert ranges.sizes == partition.sizes
+        assert torch.equal(ranges.owner(torch.arange(num_nodes)), partition.owner(order))
+
+
 def test_partitions_compare_by_their_owners() -> None:
     by_range = hr.Partition.range(6, 3)
     assert by_range == hr.Partition.of([0, 0, 1, 1, 2, 2])

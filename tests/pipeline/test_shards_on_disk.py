@@ -144,8 +144,10 @@ def bytes_of(rows: torch.Tensor) -> torch.Tensor:
 
 def test_pieces_make_up_the_whole(tmp_path, monkeypatch):
     monkeypatch.setattr("headrace.pipeline.write_shards.PIECE_BYTES", 100)
+    monkeypatch.setattr("headrace.ops.rows.PIECE_EDGES", 7)
     owners = partition("table", 2)
     shards = hr.load_shards(write(tmp_path / "shards", graph(), owners, store()), 0)
+    assert shards.graph == graph().shard(owners, 0)
     assert shards.partition == owners
     assert shards.store.node["x"] == hr.ShardedFeature.of(store().node["x"]._tensor, owners, 0)
     assert shards.store.node["y"] == store().node["y"]
