@@ -159,7 +159,7 @@ class _Reader:
         if copies is not None:
             copied = empty_rows((len(copies), *feature.rows.shape), feature.rows.torch_dtype)
             owners = partition.owner(copies)
-            for owner in owners.unique().tolist():
+            for owner in torch.unique(owners).tolist():
                 chosen = (owners == owner).nonzero().reshape(-1)
                 positions = partition.position(copies[chosen])
                 copied[chosen] = gather_rows(self._rows(name, feature, partition, owner), positions)

@@ -7,11 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from headrace.ops.errors import InputError
 from headrace.ops.optional import require
+from headrace.pipeline.features import FeatureStore
 from headrace.pipeline.graph_files import GraphFiles, read_graph_files
 from headrace.pipeline.new_folder import check_is_free
 from headrace.pipeline.partition import Partition
+from headrace.pipeline.reordered_rows import ReorderedRows
 from headrace.pipeline.shard_meta import holds_shards
 from headrace.pipeline.write_shards import write_shards
 
@@ -23,6 +27,9 @@ METHODS = ("hash", "range", "metis", "louvain", "stream")
 
 #: How often `--method stream` places every vertex: more passes gain little.
 STREAM_PASSES = 3
+
+#: The node feature that leads from new ids to old ones.
+ORIGINAL_ID = "original_id"
 
 EPILOG = """
 DATA holds indptr and indices, or edge_index, or src and dst; optionally num_nodes. Every other array with a row for
@@ -50,6 +57,12 @@ def add_to(commands: Any) -> None:
         help="features that every rank reads whole (default: those of one number per node)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of metis and louvain (default: 0)")
+    parser.add_argument(
+        "--reorder",
+        action="store_true",
+        help=f"renumber vertices part by part, so that owners are ranges; the feature {ORIGINAL_ID} has the old ids "
+        "(the reordered graph is held in memory)",
+    )
     parser.add_argument("--report", type=Path, metavar="PICTURE", help="draw the report: .png, .svg or .pdf")
     parser.add_argument("--overwrite", action="store_true", help="replace shards that are at OUT")
     parser.set_defaults(run=run)
@@ -76,6 +89,8 @@ def run(options: argparse.Namespace) -> None:
         if options.report.suffix not in PICTURES:
             raise InputError(f"--report {options.report}: expected a name that ends in {', '.join(PICTURES)}")
     files = read_graph_files(options.data, options.features)
+    if options.reorder and ORIGINAL_ID in files.store.node:
+        raise InputError(f"--reorder: {options.data} has a feature {ORIGINAL_ID} already; leave it out by --features")
     balance = None if options.balance is None else _balance(files, options.balance)
     partition = _partition(files, options, balance)
     report = partition.report(files.graph, balance)
@@ -83,16 +98,22 @@ def run(options: argparse.Namespace) -> None:
     if options.report is not None:
         report.plot(options.report)
         _say(f"picture of it in {options.report}")
+    graph, store, whole = files.graph, files.store, options.whole
+    if options.reorder:
+        order = partition.order()
+        graph, partition = graph.reordered(order), partition.ranges()
+        store = _reordered(store, order)
+        whole = None if whole is None else [*whole, ORIGINAL_ID]
     write_shards(
         options.out,
-        files.graph,
+        graph,
         partition,
-        files.store,
-        whole=options.whole,
+        store,
+        whole=whole,
         overwrite=options.overwrite,
         progress=sys.stderr.isatty(),
     )
-    _say(f"{partition.num_parts} shards in {options.out}, with features {', '.join(files.store.node) or 'none'}")
+    _say(f"{partition.num_parts} shards in {options.out}, with features {', '.join(store.node) or 'none'}")
 
 
 def _partition(files: GraphFiles, options: argparse.Namespace, balance: NDArray[Any] | None) -> Partition:
@@ -106,6 +127,11 @@ def _partition(files: GraphFiles, options: argparse.Namespace, balance: NDArray[
     if options.method == "louvain":
         return Partition.louvain(graph, parts, seed=seed)
     return Partition.stream(graph, parts, passes=STREAM_PASSES)
+
+
+def _reordered(store: FeatureStore, order: Tensor) -> FeatureStore:
+    node = {name: ReorderedRows(source, order) for name, source in store.node.items()}
+    return FeatureStore(node={**node, ORIGINAL_ID: order})
 
 
 def _balance(files: GraphFiles, name: str) -> NDArray[Any]:

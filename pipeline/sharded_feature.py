@@ -218,7 +218,7 @@ def rows_to_copy(cached: ArrayLike | Tensor, partition: Partition, part: int) ->
     FeatureError
         If `cached` holds other than integers in [0, num_nodes).
     """
-    ids = torch.unique(as_ids(cached, "cached", FeatureError).to(torch.int64))
+    ids: Tensor = torch.unique(as_ids(cached, "cached", FeatureError).to(torch.int64))
     if len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < partition.num_nodes:
         raise FeatureError(
             f"expected cached to be vertices below {partition.num_nodes}, got ids from {int(ids[0])} to {int(ids[-1])}"

@@ -192,7 +192,8 @@ def _write_part(
         writer.write(folder / file_of("edge_attribute", name), rows.dtype, shape, attributes)
     for name, source in store.node.items():
         if not meta.node[name].whole:
-            pieces = iter(owned.split(_rows_at_a_time(source.row_bytes)))
+            step = _rows_at_a_time(source.row_bytes)
+            pieces = (owned[low : low + step] for low in range(0, len(owned), step))
             _write_rows(writer, folder / file_of("node", name), source, pieces, len(owned))
 
 

@@ -70,6 +70,35 @@ def test_features_and_what_is_whole(data, tmp_path):
     assert not any(isinstance(node[name], hr.ShardedFeature) for name in node)
 
 
+@pytest.mark.parametrize("whole", [[], ["--whole", "y"]])
+def test_reorder(data, tmp_path, whole):
+    """Shards of the graph in the order of its parts, whose owners are ranges."""
+    assert run(data, tmp_path / "plain", "--parts", 3) == 0
+    assert run(data, tmp_path / "out", "--parts", 3, "--reorder", *whole) == 0
+    owners = hr.load_shards(tmp_path / "plain").partition
+    with np.load(data) as arrays:
+        src, dst = arrays["edge_index"]
+        x = torch.from_numpy(arrays["x"])
+    for part in range(3):
+        shards = hr.load_shards(tmp_path / "out", part)
+        assert type(shards.partition) is type(hr.Partition.range(1, 1))
+        assert shards.partition == owners.ranges()
+        old_ids = shards.store.node["original_id"].read(torch.arange(NUM_NODES))
+        assert torch.equal(old_ids, owners.order())
+        ours = shards.partition.owned(part)
+        assert torch.equal(shards.store.node["x"].read(ours), x[owners.owned(part)])
+        ids = shards.graph.edge_ids.long()
+        new_dst = torch.repeat_interleave(torch.arange(NUM_NODES), shards.graph.in_degrees())
+        assert old_ids[shards.graph.indices.long()].tolist() == src[ids].tolist()
+        assert old_ids[new_dst].tolist() == dst[ids].tolist()
+
+
+def test_a_name_that_reordering_needs(tmp_path, capsys):
+    np.savez(tmp_path / "graph.npz", src=[0, 1], dst=[1, 0], original_id=[0, 1])
+    assert run(tmp_path / "graph.npz", tmp_path / "out", "--parts", 2, "--reorder") == 2
+    assert "leave it out by --features" in capsys.readouterr().err
+
+
 def test_picture(data, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     assert run(data, tmp_path / "out", "--parts", 2, "--report", tmp_path / "report.png") == 0
