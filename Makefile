@@ -113,7 +113,7 @@ clean: ## remove everything that the other targets made
 	rm -rf .venv .venv-* build dist bench/cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # The development environment: every library, every tool and an editable install.
-.venv/.installed: constraints.txt pyproject.toml $(NATIVE) pipeline/_package.py pipeline/py.typed
+.venv/.installed: constraints.txt pyproject.toml $(NATIVE) pipeline/_package.py pipeline/_main.py pipeline/py.typed
 	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
 	.venv/bin/pip install --quiet --constraint constraints.txt nanobind scikit-build-core cmake ninja
 	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation $(STRICT) --editable '.[dev,louvain,partition,plot,pyg]'

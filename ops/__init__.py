@@ -7,6 +7,7 @@ the same bits come out for any number of threads, in any order of calls, in any 
 
 ====================  ==============================================================================================
 Build a graph         `coo_to_csc` sorts an edge list by destination
+Renumber a graph      `reorder_csc` puts its vertices into another order
 Vet a graph           `check_csc` and `check_weights`, for what was not built here
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose)
 Order items           `shuffled_range` gives any stretch of a shuffled range without holding the rest
@@ -50,6 +51,7 @@ from headrace.ops.labor import LaborImportance, labor_importance
 from headrace.ops.ladies import LadiesDraw, draw_ladies
 from headrace.ops.layer_reducer import LayerReducer
 from headrace.ops.partition import Grouped, group_by_owner, hash_owners, positions_in_parts
+from headrace.ops.reorder import reorder_csc
 from headrace.ops.rng import stream_key
 from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
 from headrace.ops.saint import (
@@ -115,6 +117,7 @@ __all__ = [
     "pinsage_neighbors",
     "positions_in_parts",
     "random_walk",
+    "reorder_csc",
     "sample_hop",
     "scatter_add_rows",
     "shuffled_range",

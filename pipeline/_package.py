@@ -37,11 +37,13 @@ if _TYPE_CHECKING:
     from headrace.pipeline.comm import sum_hook
     from headrace.pipeline.cooperative import cooperative, sum_gradients
     from headrace.pipeline.edge_partition import EdgePartition
+    from headrace.pipeline.load_shards import Shards, load_shards
     from headrace.pipeline.loader import Loader
     from headrace.pipeline.local_comm import LocalGroup
     from headrace.pipeline.partition import Partition
     from headrace.pipeline.partition_report import PartitionReport
     from headrace.pipeline.sharded_feature import ShardedFeature
+    from headrace.pipeline.write_shards import write_shards
 
 __version__ = _version("headrace")
 
@@ -76,6 +78,7 @@ __all__ = [
     "PlanError",
     "RunSettings",
     "ShardedFeature",
+    "Shards",
     "SourceStage",
     "Stage",
     "StateError",
@@ -83,10 +86,12 @@ __all__ = [
     "TypeOffsets",
     "__version__",
     "cooperative",
+    "load_shards",
     "sum_gradients",
     "sum_hook",
     "verb",
     "verbs",
+    "write_shards",
 ]
 
 
@@ -99,9 +104,12 @@ _LATER = {
     "Partition": "partition",
     "PartitionReport": "partition_report",
     "ShardedFeature": "sharded_feature",
+    "Shards": "load_shards",
     "cooperative": "cooperative",
+    "load_shards": "load_shards",
     "sum_gradients": "cooperative",
     "sum_hook": "comm",
+    "write_shards": "write_shards",
 }
 
 

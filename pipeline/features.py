@@ -63,6 +63,10 @@ class ArraySource:
     array: [num_rows, ...]
         Kept by reference, never copied or cast: strided tensors are read in place, memory maps stay on disk until rows
         are read. Do not change it while a loader runs.
+    name
+        What to call it in errors.
+    digest
+        Its fingerprint, if that is known already.
 
     Raises
     ------
@@ -70,12 +74,13 @@ class ArraySource:
         If the array has no rows dimension, is not numeric, or is a tensor outside CPU memory.
     """
 
-    def __init__(self, array: ArrayLike | Tensor, name: str = "feature") -> None:
+    def __init__(self, array: ArrayLike | Tensor, name: str = "feature", *, digest: str | None = None) -> None:
         # A tensor view of a memory map shares its pages, so nothing is read here.
         tensor = as_cpu_tensor(array, name, FeatureError)
         if tensor.ndim == 0:
             raise FeatureError(f"expected {name} to have one row per id, got a single number; pass an array")
         self._tensor = tensor
+        self._digest = digest
 
     @property
     def num_rows(self) -> int:
@@ -123,7 +128,7 @@ class ArraySource:
 
     @cached_property
     def _content_digest(self) -> str:
-        return sampled_digest([("rows", self._tensor)])
+        return sampled_digest([("rows", self._tensor)]) if self._digest is None else self._digest
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ArraySource):

@@ -285,6 +285,28 @@ class Graph:
 
         return shard(self, partition, place_of_process(None, None)[0] if part is None else part)
 
+    def reordered(self, order: ArrayLike | Tensor) -> Graph:
+        """Return the graph with its vertices renumbered: vertex ``order[i]`` becomes vertex i.
+
+        ``partition.order()`` puts vertices part by part, so that `Partition.ranges` replaces a table of owners.
+        Features and items have to follow: row i of theirs is the old row ``order[i]``, and ``order.argsort()`` holds
+        the new id of each vertex. Edge ids still lead to the edges as they were given, so edge features stay as they
+        are. Picks depend on ids: sampled neighbourhoods are others, in law the same.
+
+        Parameters
+        ----------
+        order: int32[num_nodes] or int64[num_nodes]
+            Every vertex once.
+
+        Raises
+        ------
+        GraphError
+            If the order misses a vertex, the graph has node types, or it is a shard.
+        """
+        from headrace.pipeline.graph_order import reordered
+
+        return reordered(self, order)
+
     @property
     def num_nodes(self) -> int:
         """Return the number of nodes."""

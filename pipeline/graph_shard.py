@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.ops.gather import gather_rows
+from headrace.ops.rows import edge_positions, row_starts
 from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.partition import Partition
@@ -55,33 +57,75 @@ class GraphShard(Graph):
 
 def shard(graph: Graph, partition: Partition, part: int) -> GraphShard:
     """Return the part of a graph that one rank owns; `hr.Graph.shard` documents it."""
-    if partition.num_nodes != graph.num_nodes:
-        raise GraphError(
-            f"Graph.shard: the partition has {partition.num_nodes} vertices, the graph {graph.num_nodes}; make the "
-            "partition for this graph"
-        )
-    if graph.edge_types is not None:
-        raise GraphError("Graph.shard: graphs with edge types cannot be cut in this version")
+    check_can_be_cut(graph, partition, "Graph.shard")
     part = whole_number(part, "Graph.shard: part", 0, GraphError, partition.num_parts - 1)
     owned = partition.owned(part)
-    degrees = torch.zeros(graph.num_nodes, dtype=torch.int64)
-    degrees[owned] = graph.in_degrees()[owned]
-    indptr = torch.zeros(graph.num_nodes + 1, dtype=torch.int64)
-    torch.cumsum(degrees, 0, out=indptr[1:])
-    positions = torch.arange(int(indptr[-1]))
-    positions += torch.repeat_interleave(graph.indptr[owned] - indptr[owned], degrees[owned])
-    ids = graph.original_edge_ids(positions)
+    starts = row_starts(graph.indptr, owned)
+    num_edges = int(starts[-1])
+    indices = graph.indices.new_empty(num_edges)
+    edge_ids = torch.empty(num_edges, dtype=edge_id_dtype(graph.num_edges))
+    edge_attrs = {name: rows.new_empty(num_edges, *rows.shape[1:]) for name, rows in graph.edge_attrs.items()}
+    for piece, positions in edge_positions(graph.indptr, owned, starts):
+        gather_rows(graph.indices, positions, out=indices[piece])
+        edge_ids[piece] = graph.original_edge_ids(positions)
+        for name, rows in graph.edge_attrs.items():
+            gather_rows(rows, positions, out=edge_attrs[name][piece])
     return GraphShard(
-        indptr,
-        gather_rows(graph.indices, positions),
-        ids.to(torch.int32) if graph.num_edges <= torch.iinfo(torch.int32).max else ids,
-        {name: gather_rows(rows, positions) for name, rows in graph.edge_attrs.items()},
+        whole_indptr(graph.num_nodes, owned, starts),
+        indices,
+        edge_ids,
+        edge_attrs,
         graph.node_types,
         partition=partition,
         part=part,
         whole_num_edges=graph.num_edges,
         whole_digest=graph.content_digest(),
     )
+
+
+def check_can_be_cut(graph: Graph, partition: Partition, stage: str) -> None:
+    """Refuse a graph that is a part already, has edge types, or is not the one that was partitioned.
+
+    Raises
+    ------
+    GraphError
+        Which starts with `stage`.
+    """
+    if isinstance(graph, GraphShard):
+        raise GraphError(f"{stage}: this is part {graph.part} of a graph already; cut the whole graph")
+    if partition.num_nodes != graph.num_nodes:
+        raise GraphError(
+            f"{stage}: the partition has {partition.num_nodes} vertices, the graph {graph.num_nodes}; make the "
+            "partition for this graph"
+        )
+    if graph.edge_types is not None:
+        raise GraphError(f"{stage}: graphs with edge types cannot be cut in this version")
+
+
+def edge_id_dtype(num_edges: int) -> torch.dtype:
+    """Return the narrowest dtype of the ids of a whole graph's edges."""
+    return torch.int32 if num_edges <= torch.iinfo(torch.int32).max else torch.int64
+
+
+def whole_indptr(num_nodes: int, owned: Tensor, starts: Tensor) -> Tensor:
+    """Return the indptr of a graph in which owned vertices alone have edges.
+
+    Parameters
+    ----------
+    num_nodes
+        Vertices of the graph.
+    owned: int64[num_owned]
+        Vertices, ascending.
+    starts: int64[num_owned + 1]
+        Where their edges start, from 0 to num_edges.
+
+    Returns
+    -------
+    int64[num_nodes + 1]
+    """
+    indptr = torch.zeros(num_nodes + 1, dtype=torch.int64)
+    indptr[1:][owned] = starts.diff()
+    return indptr.cumsum_(0)
 
 
 def _remade(arrays: tuple[Any, ...], fields: dict[str, Any]) -> GraphShard:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from headrace.ops.compact import Compactor
 from headrace.ops.errors import InputError
-from headrace.ops.partition import hash_owners, positions_in_parts
+from headrace.ops.partition import group_by_owner, hash_owners, positions_in_parts
 from headrace.ops.partition_louvain import louvain_owners
 from headrace.ops.partition_metis import metis_owners
 from headrace.ops.partition_stream import stream_owners
@@ -29,7 +30,7 @@ class Partition(ABC):
     """Assign every vertex of a graph to one of `num_parts` owners.
 
     ==================  ===========================================================================================
-    :meth:`range`       contiguous ranges of ids, for graphs that were reordered
+    :meth:`range`       contiguous ranges of ids, for graphs that were reordered; :meth:`range_of` given sizes
     :meth:`hash`        even loads on any graph, without a table; nearly all edges are cut
     :meth:`stream`      one look at each row: for graphs of any size
     :meth:`metis`       the fewest edges cut, and equal shares of labelled vertices; needs some copies of the graph
@@ -37,7 +38,8 @@ class Partition(ABC):
     :meth:`of`          a table of your own
     ==================  ===========================================================================================
 
-    :meth:`report` says what a partition costs.
+    :meth:`report` says what a partition costs. :meth:`order` and :meth:`ranges` turn any of them into ranges of a
+    reordered graph.
 
     >>> import headrace as hr
     >>> partition = hr.Partition.range(10, 4)
@@ -67,7 +69,25 @@ class Partition(ABC):
 
         Good after a reordering that puts vertices that belong together side by side.
         """
-        return RangePartition(num_nodes, num_parts)
+        nodes = whole_number(num_nodes, "Partition.range: num_nodes", 0, InputError)
+        parts = whole_number(num_parts, "Partition.range: num_parts", 1, InputError, MOST_PARTS)
+        return RangePartition([nodes * (part + 1) // parts - nodes * part // parts for part in range(parts)])
+
+    @staticmethod
+    def range_of(sizes: Sequence[int]) -> Partition:
+        """Cut the ids into contiguous ranges of given sizes.
+
+        Parameters
+        ----------
+        sizes
+            The number of vertices of each part; empty parts are fine.
+
+        Raises
+        ------
+        InputError
+            If there is no part, or a size is not an integer of at least 0.
+        """
+        return RangePartition(sizes)
 
     @staticmethod
     def hash(num_nodes: int, num_parts: int) -> Partition:
@@ -201,6 +221,14 @@ class Partition(ABC):
         """Return where vertices, int64[n], are among those that their owner owns: ``owned(owner)[position]``."""
         return self._positions[ids]
 
+    def order(self) -> Tensor:
+        """Return the vertices part by part, those of each part ascending: int64[num_nodes], for `Graph.reordered`."""
+        return group_by_owner(torch.arange(self.num_nodes), self._owners, self.num_parts).ids
+
+    def ranges(self) -> Partition:
+        """Return the owners of vertices that were reordered by `order`: ranges, P + 1 numbers rather than a table."""
+        return RangePartition(self.sizes)
+
     @property
     def _owners(self) -> Tensor:
         """The owners of all vertices, int32[num_nodes]."""
@@ -265,9 +293,15 @@ class Partition(ABC):
 class RangePartition(Partition):
     """Contiguous ranges of ids; part p owns [bounds[p], bounds[p + 1])."""
 
-    def __init__(self, num_nodes: int, num_parts: int) -> None:
-        super().__init__(num_nodes, num_parts)
-        self.bounds = torch.tensor([self.num_nodes * part // self.num_parts for part in range(self.num_parts + 1)])
+    def __init__(self, sizes: Sequence[int]) -> None:
+        counts = [whole_number(size, "Partition.range_of: a size", 0, InputError) for size in sizes]
+        super().__init__(sum(counts), len(counts))
+        self.bounds = torch.tensor([0, *counts]).cumsum(0)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of vertices that each part owns."""
+        return tuple(self.bounds.diff().tolist())
 
     def owner(self, ids: Tensor) -> Tensor:
         """Return the owners of vertices."""

@@ -12,7 +12,7 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.gather import empty_rows, gather_rows
-from headrace.pipeline.arrays import as_cpu_tensor, whole_number
+from headrace.pipeline.arrays import as_cpu_tensor, as_ids, whole_number
 from headrace.pipeline.comm import place_of_process
 from headrace.pipeline.digest import sampled_digest
 from headrace.pipeline.partition import Partition
@@ -103,7 +103,7 @@ class ShardedFeature:
         Raises
         ------
         FeatureError
-            If the array has not one row per vertex.
+            If the array has not one row per vertex, or `cached` holds other than vertices.
         """
         whole = as_cpu_tensor(array, "array", FeatureError)
         if whole.dim() == 0 or len(whole) != partition.num_nodes:
@@ -112,10 +112,7 @@ class ShardedFeature:
             )
         if part is None:
             part, _ = place_of_process(None, None)
-        ids = torch.empty(0, dtype=torch.int64)
-        if cached is not None:
-            ids = torch.unique(as_cpu_tensor(cached, "cached", FeatureError).to(torch.int64))
-            ids = ids[partition.owner(ids) != part]
+        ids = torch.empty(0, dtype=torch.int64) if cached is None else rows_to_copy(cached, partition, part)
         return ShardedFeature(
             gather_rows(whole, partition.owned(part)),
             partition,
@@ -223,6 +220,22 @@ class ShardedFeature:
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
         return f"{str(self.dtype).removeprefix('torch.')}[{shape}] in {self._base.num_parts} shards"
+
+
+def rows_to_copy(cached: ArrayLike | Tensor, partition: Partition, part: int) -> Tensor:
+    """Return the vertices, int64[n] ascending, that are named and that the part does not own itself.
+
+    Raises
+    ------
+    FeatureError
+        If `cached` holds other than integers in [0, num_nodes).
+    """
+    ids: Tensor = torch.unique(as_ids(cached, "cached", FeatureError).to(torch.int64))
+    if len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < partition.num_nodes:
+        raise FeatureError(
+            f"expected cached to be vertices below {partition.num_nodes}, got ids from {int(ids[0])} to {int(ids[-1])}"
+        )
+    return ids[partition.owner(ids) != part]
 
 
 def _check_cached(cached: Tensor, partition: Partition, part: int) -> None:

@@ -46,6 +46,7 @@ PUBLIC = [
     "PlanError",
     "RunSettings",
     "ShardedFeature",
+    "Shards",
     "SourceStage",
     "Stage",
     "StateError",
@@ -53,10 +54,12 @@ PUBLIC = [
     "TypeOffsets",
     "__version__",
     "cooperative",
+    "load_shards",
     "sum_gradients",
     "sum_hook",
     "verb",
     "verbs",
+    "write_shards",
 ]
 
 NOT_LOADED = ["torchdata", "torch_geometric", "dgl", "cupy", "scipy", "matplotlib", "tqdm", "igraph", "pymetis", "ogb"]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from headrace import ops
-from headrace.ops import reference
+from headrace.ops import reference, reference_reorder
 
 from fuzz.draw import MAX_EDGES, Draw
 from fuzz.entry import Entry, check_compact, check_rows, values
@@ -165,12 +165,32 @@ def _check_positions(arguments: list[Any], answer: Any) -> None:
     assert np.array_equal(answer, reference.positions_in_parts(values(arguments[0])))
 
 
+def _reorder_arguments(draw: Draw) -> list[Any]:
+    graph = draw.graph()
+    order = np.array(draw.random.sample(range(graph.num_nodes), graph.num_nodes), draw.one_of(np.int32, np.int64))
+    if len(order) and draw.chance(0.1):
+        order[draw.random.randrange(len(order))] = draw.one_of(-1, graph.num_nodes, 0)
+    return [graph.indptr, graph.indices, order, draw.threads()]
+
+
+def _check_reorder(arguments: list[Any], answer: ops.Csc) -> None:
+    indptr, indices, edge_ids = reference_reorder.reorder_csc(*map(values, arguments[:3]))
+    assert np.array_equal(answer.indptr, indptr)
+    assert np.array_equal(answer.indices, indices)
+    assert np.array_equal(edge_ids, np.arange(len(edge_ids)) if answer.edge_ids is None else answer.edge_ids)
+
+
 ENTRIES = {
     "NeighborRule": _rule_entry(ops.NeighborRule),
     "LaborRule": _rule_entry(ops.LaborRule),
     "LaborImportanceRule": _rule_entry(ops.LaborImportanceRule),
     "LadiesRule": _rule_entry(ops.LadiesRule),
     "BlockSampler": Entry(_sampler, _sampler_arguments, _check_sampler),
+    "reorder_csc": Entry(
+        lambda indptr, indices, order, num_threads: ops.reorder_csc(indptr, indices, order, num_threads=num_threads),
+        _reorder_arguments,
+        _check_reorder,
+    ),
     "check_csc": Entry(
         lambda indptr, indices, num_nodes, num_threads: ops.check_csc(
             indptr, indices, num_nodes, num_threads=num_threads

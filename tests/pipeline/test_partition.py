@@ -21,6 +21,7 @@ def partitions(num_nodes: int, num_parts: int) -> list[hr.Partition]:
         hr.Partition.range(num_nodes, num_parts),
         hr.Partition.hash(num_nodes, num_parts),
         hr.Partition.of(owners, num_parts),
+        hr.Partition.range_of(torch.bincount(owners, minlength=num_parts).tolist()),
     ]
 
 
@@ -42,6 +43,21 @@ def test_ranges_differ_by_one_at_most() -> None:
     assert hr.Partition.range(10, 4).sizes == (2, 3, 2, 3)
 
 
+def test_ranges_of_any_size() -> None:
+    partition = hr.Partition.range_of([0, 3, 0, 2, 0])
+    assert partition.sizes == (0, 3, 0, 2, 0)
+    assert partition.owner(torch.arange(5)).tolist() == [1, 1, 1, 3, 3]
+    assert hr.Partition.range_of(hr.Partition.range(10, 4).sizes) == hr.Partition.range(10, 4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"), [([], "num_parts must be"), ([2, -1], "size must"), ([1.5], "size must")]
+)
+def test_sizes_that_are_none_are_refused(sizes: list[float], message: str) -> None:
+    with pytest.raises(hr.InputError, match=message):
+        hr.Partition.range_of(sizes)
+
+
 def test_hash_is_that_of_splitmix64() -> None:
     # The first outputs of SplitMix64 from state 0 are the finalizer at multiples of its increment.
     increment, known = 0x9E3779B97F4A7C15, (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F)
@@ -61,6 +77,16 @@ def test_hash_spreads_evenly() -> None:
 def test_owners_out_of_range_are_refused(owners: list[object]) -> None:
     with pytest.raises(hr.InputError, match="owners must be"):
         hr.Partition.of(owners, 3)
+
+
+@given(st.integers(0, 100), st.integers(1, 9))
+def test_reordered_part_by_part_owners_are_ranges(num_nodes: int, num_parts: int) -> None:
+    for partition in partitions(num_nodes, num_parts):
+        order, ranges = partition.order(), partition.ranges()
+        owned = [partition.owned(part) for part in range(num_parts)]
+        assert torch.equal(order, torch.cat(owned))
+        assert ranges.sizes == partition.sizes
+        assert torch.equal(ranges.owner(torch.arange(num_nodes)), partition.owner(order))
 
 
 def test_partitions_compare_by_their_owners() -> None:

@@ -62,6 +62,11 @@ def test_a_shard_is_pickled_and_copied():
         assert (other.partition, other.part, other.content_digest()) == (one.partition, 1, one.content_digest())
 
 
+def test_a_shard_is_not_cut_again():
+    with pytest.raises(hr.GraphError, match="part 1 of a graph already; cut the whole graph"):
+        graph().shard(partition("hash", 3), 1).shard(partition("hash", 3), 1)
+
+
 @pytest.mark.parametrize("world_size", [2, 3, 5])
 @pytest.mark.parametrize("kind", ["hash", "range", "table"])
 @pytest.mark.parametrize("sampler", SAMPLERS)

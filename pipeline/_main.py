@@ -1,0 +1,8 @@
+"""The command line, for ``python -m headrace``."""
+
+import sys
+
+from headrace.pipeline.command_line import main
+
+if __name__ == "__main__":
+    sys.exit(main())
