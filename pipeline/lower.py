@@ -15,7 +15,8 @@ def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSour
     """Return the node that yields finished work, and the source at its beginning.
 
     Stages between two prefetches run one after the other in the same thread, so they become one node. Those of them
-    that communicate do so on a channel of that thread.
+    that communicate do so on a channel of that thread: collectives of one channel come in the order of the batches,
+    and those of two channels need no order.
 
     Raises
     ------
@@ -26,11 +27,12 @@ def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSour
     source = source_of(plan).source(settings)
     node: BaseNode[Work] = SourceNode(names[0], source)
     steps: list[Step] = []
-    collective = lockstep = False
+    collective = False
+    lockstep = any(stage.collective for stage in stages_of(plan))
     for name, stage in zip(names[1:], stages_of(plan)[1:], strict=True):
         if isinstance(stage, MapStage):
             if stage.collective and not collective:
-                collective = lockstep = True
+                collective = True
                 settings = settings.with_channel()
             steps.append(step_of(name, stage, settings))
         elif isinstance(stage, Prefetch):

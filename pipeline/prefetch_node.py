@@ -23,8 +23,8 @@ class PrefetchNode(BaseNode[Work]):
     :meth:`close`, a ``reset`` or the node itself.
 
     Ranks that make batches together begin the same batches: in `lockstep`, an end in the middle of an epoch lets the
-    workers make what they were given places for. As all ranks leave their loops at the same batch, this is the same
-    everywhere, and no rank waits for one that has stopped.
+    worker make what it was given places for, and a further prefetch upstream ends behind it. As all ranks leave their
+    loops at the same batch, this is the same everywhere, and no rank waits for one that has stopped.
     """
 
     def __init__(
@@ -67,7 +67,8 @@ class PrefetchNode(BaseNode[Work]):
         """Tell the worker threads to end and return at once; safe in a destructor."""
         if self._run is not None:
             self._run.stop()
-        stop_node(self._upstream)
+        if self._run is None or not self._lockstep:
+            stop_node(self._upstream)
 
     def _end_run(self) -> None:
         if self._run is not None:
@@ -165,6 +166,8 @@ class _Run:
             else:
                 self._put(number, work)
         self._places.put(_STOP)  # for the next worker
+        if self._lockstep:
+            stop_node(self._upstream)
 
     def _put(self, number: int, result: Work | BaseException) -> None:
         with self._arrived:

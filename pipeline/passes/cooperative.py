@@ -6,12 +6,13 @@ from headrace.pipeline.errors import PlanError
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
-from headrace.pipeline.passes.shards import graph_partition, in_one_thread
+from headrace.pipeline.passes.shards import graph_partition, in_order
 from headrace.pipeline.stage import Stage
 from headrace.pipeline.stages.exchange_ids import ExchangeIds
 from headrace.pipeline.stages.exchange_rows import ExchangeRows
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.hop import SampleHop
+from headrace.pipeline.stages.prefetch import Prefetch
 from headrace.pipeline.stages.sample_hop_together import SampleHopTogether
 
 
@@ -23,7 +24,7 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
     if machine.world_size == 1 or any(isinstance(stage, ExchangeIds) for stage in stages):
         return None
     partition = _partition(stages, machine)
-    stages = in_one_thread(tuple(_together(stage, partition) for stage in stages))
+    stages = in_order(tuple(_together(stage, partition) for stage in stages))
     for stage in stages:
         if not stage.cooperates:
             raise PlanError(
@@ -32,16 +33,26 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
                 "expand='all', or cooperative=False"
             )
     last = max(i for i, stage in enumerate(stages) if "n_id" in stage.writes)
-    behind = range(last + 1, len(stages))
-    following = next((i for i in behind if not isinstance(stages[i], FetchFeature)), len(stages))
+    end = _end_of_fetches(stages, last + 1)
     rewritten: list[Stage] = []
     for i, stage in enumerate(stages):
-        if i == following:
-            rewritten.append(_rows(stages[last + 1 : following]))
         rewritten.append(stage)
         if "n_id" in stage.writes:
             rewritten.append(ExchangeIds(partition))
-    return tuple(rewritten) if following < len(stages) else (*rewritten, _rows(stages[last + 1 :]))
+        if i == end - 1:
+            rewritten.append(_rows(stages[last + 1 : end]))
+    return tuple(rewritten)
+
+
+def _end_of_fetches(stages: Window, start: int) -> int:
+    """Return the place behind the last of the stages from `start` on that fetch; prefetches may stand among them."""
+    end = start
+    for i, stage in enumerate(stages[start:], start):
+        if isinstance(stage, FetchFeature):
+            end = i + 1
+        elif not isinstance(stage, Prefetch):
+            break
+    return end
 
 
 def _rows(fetches: Window) -> Stage:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
-from headrace.pipeline.passes.shards import in_one_thread, sharded_features
+from headrace.pipeline.passes.shards import in_order, sharded_features
 from headrace.pipeline.sharded_feature import ShardedFeature
 from headrace.pipeline.stage import Stage
 from headrace.pipeline.stages.exchange_ids import ExchangeIds
@@ -31,7 +31,7 @@ def _route(stages: Window, machine: Machine) -> Window | None:
             rewritten += [ids, fetch, ExchangeRows(names, keep=False)]
         if others or stage.edge or stage.labels is not None:
             rewritten.append(replace(stage, node=others, upstream=None))
-    return in_one_thread(tuple(rewritten)) if len(rewritten) > len(stages) else None
+    return in_order(tuple(rewritten)) if len(rewritten) > len(stages) else None
 
 
 def _by_owners(features: dict[str, ShardedFeature]) -> list[tuple[str, ...]]:

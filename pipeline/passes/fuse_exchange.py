@@ -11,6 +11,7 @@ from headrace.pipeline.stage import Stage
 from headrace.pipeline.stages.exchange_rows import ExchangeRows
 from headrace.pipeline.stages.fetch_and_exchange import FetchAndExchange
 from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.stages.prefetch import Prefetch
 
 
 def _fuse(stages: Window, machine: Machine) -> Window | None:
@@ -21,12 +22,14 @@ def _fuse(stages: Window, machine: Machine) -> Window | None:
     if not isinstance(exchange, ExchangeRows):
         return None
     start = end
-    while isinstance(stages[start - 1], FetchFeature):
+    while isinstance(stages[start - 1], (FetchFeature, Prefetch)):
         start -= 1
     rewritten: list[Stage] = []
     fused: set[str] = set()
     for fetch in stages[start:end]:
-        assert isinstance(fetch, FetchFeature)
+        if not isinstance(fetch, FetchFeature):
+            rewritten.append(fetch)
+            continue
         names = tuple(n for n in fetch.node if n in exchange.names and isinstance(fetch.store.node[n], PlacingSource))
         others = tuple(name for name in fetch.node if name not in names)
         if others or fetch.edge or fetch.labels is not None:

@@ -6,7 +6,13 @@ from headrace.pipeline.machine import Machine
 from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
 from headrace.pipeline.stage import SourceStage
 from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.exchange_ids import ExchangeIds
+from headrace.pipeline.stages.exchange_rows import ExchangeRows
+from headrace.pipeline.stages.fetch_and_exchange import FetchAndExchange
 from headrace.pipeline.stages.prefetch import Prefetch
+
+# A thread that samples and one that exchanges rows, beside the training loop and the network's own.
+LEAST_CORES_TO_SPLIT = 4
 
 
 def _insert(stages: Window, machine: Machine) -> Window | None:
@@ -22,6 +28,30 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
     return (*stages[:place], Prefetch(workers=1, depth=2), *stages[place:])
 
 
+def _insert_two(stages: Window, machine: Machine) -> Window | None:
+    """Put another one before features that go from rank to rank: on their way the next batch is sampled."""
+    ahead = _insert(stages, machine)
+    rows = _start_of_rows(stages)
+    if ahead is None or rows is None or machine.cores < LEAST_CORES_TO_SPLIT:
+        return None
+    return (*ahead[:rows], Prefetch(workers=1, depth=1), *ahead[rows:])
+
+
+def _start_of_rows(stages: Window) -> int | None:
+    """Return the place behind which features go from rank to rank, if any do."""
+    if not any(isinstance(one, FetchAndExchange) or (isinstance(one, ExchangeRows) and one.names) for one in stages):
+        return None
+    exchanges = [(i, stage) for i, stage in enumerate(stages) if isinstance(stage, ExchangeIds)]
+    # Ids that are only lent belong to the fetch behind them.
+    lent = [i for i, stage in exchanges if not stage.renumber]
+    return lent[0] if lent else exchanges[-1][0] + 1
+
+
 PREFETCH = Pass(
-    "prefetch", Promise.SAME_BATCHES, rules=(Rule("prefetch before the first copy, or at the end", (), _insert),)
+    "prefetch",
+    Promise.SAME_BATCHES,
+    rules=(
+        Rule("prefetch before rows are exchanged, and before the first copy, or at the end", (), _insert_two),
+        Rule("prefetch before the first copy, or at the end", (), _insert),
+    ),
 )

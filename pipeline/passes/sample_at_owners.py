@@ -8,7 +8,7 @@ from itertools import pairwise
 from headrace.pipeline.errors import PlanError
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
-from headrace.pipeline.passes.shards import graph_partition, in_one_thread
+from headrace.pipeline.passes.shards import graph_partition, in_order
 from headrace.pipeline.stage import Stage
 from headrace.pipeline.stages.compact import Compact
 from headrace.pipeline.stages.exchange_ids import ExchangeIds
@@ -43,7 +43,7 @@ def _route(stages: Window, machine: Machine) -> Window | None:
                 "vertices. Use the whole graph on every rank, or another sampler"
             )
         rewritten.append(stage)
-    return in_one_thread(tuple(rewritten))
+    return in_order(tuple(rewritten))
 
 
 SAMPLE_AT_OWNERS = Pass(

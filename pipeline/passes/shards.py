@@ -27,13 +27,11 @@ def sharded_features(stage: FetchFeature) -> dict[str, ShardedFeature]:
     return {name: source for name, source in sources.items() if isinstance(source, ShardedFeature)}
 
 
-def in_one_thread(stages: Window) -> Window:
-    """Return the stages with the last prefetch alone, and a single worker for it.
+def in_order(stages: Window) -> Window:
+    """Return the stages with a single worker for each prefetch.
 
     Collectives come in the same order on every rank only if one thread makes the batches one after the other.
     """
-    last = max((i for i, stage in enumerate(stages) if isinstance(stage, Prefetch)), default=None)
-    kept = tuple(stage for i, stage in enumerate(stages) if i == last or not isinstance(stage, Prefetch))
     return tuple(
-        replace(stage, workers=1) if isinstance(stage, Prefetch) and stage.workers > 1 else stage for stage in kept
+        replace(stage, workers=1) if isinstance(stage, Prefetch) and stage.workers > 1 else stage for stage in stages
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -286,17 +287,48 @@ def test_the_place_is_that_of_the_channel():
         PLANS["neighbor"]().loader(cooperative=True, comm=hr.LocalGroup(2).comms[0], rank=0, world_size=4)
 
 
-def test_several_prefetches_become_one():
-    plan = items().sample_neighbor(graph(), [3]).prefetch(1, 2).fetch_feature(store(), node=["x"]).prefetch(1, 3)
+@pytest.mark.parametrize("depths", [(1, 1), (1, 3), (3, 1)])
+def test_several_prefetches_overlap_and_end_together(depths):
+    """Also when ranks leave in the midst of an epoch, in whatever state their threads then are."""
+    first, last = depths
+    plan = items(batch_size=7).prefetch(1, 2).sample_neighbor(graph(), [3]).prefetch(1, first)
+    plan = plan.fetch_feature(store(), node=["x"]).prefetch(1, last)
+    inline = items(batch_size=7).sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
 
     def work(comm):
         with plan.loader(cooperative=True, comm=comm) as loader:
-            next(iter(loader))
+            for stop in (0, 1, 4, 9):
+                loader.set_epoch(0)
+                for batch in loader:
+                    if batch.index == stop:
+                        break
+                    time.sleep(0.002 * comm.rank)
+            loader.set_epoch(0)
+            iterator = iter(loader)
+            next(iterator)
+            del iterator  # nobody waits for its threads
             loader.set_epoch(0)
             return [batch.digest() for batch in loader]
 
-    expected = cooperative_batches(plan, 2, prefetch=False)
-    assert run_ranks(2, work) == [[batch.digest() for batch in mine] for mine in expected]
+    expected = cooperative_batches(inline, 3, prefetch=False)
+    assert run_ranks(3, work) == [[batch.digest() for batch in mine] for mine in expected]
+
+
+def test_an_error_ends_all_threads_between_prefetches():
+    def error_of(comm):
+        def fails(batch):
+            if comm.rank == 1 and batch.index == 3:
+                raise ValueError("batch three is out of order")
+            return batch
+
+        plan = items(batch_size=7).sample_neighbor(graph(), [3]).prefetch(1, 2)
+        plan = plan.fetch_feature(store(), node=["x"]).transform(fails).prefetch(1, 2)
+        with plan.loader(cooperative=True, comm=comm) as loader, pytest.raises((ValueError, hr.PeerError)) as raised:
+            list(loader)
+        return str(raised.value)
+
+    for message in run_ranks(2, error_of):
+        assert "batch three is out of order" in message
 
 
 def test_copies_of_batches_exchange_nothing():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import torch
+from ranks import cooperative_batches, partition
+
 import headrace as hr
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.plan import stages_of
 from headrace.pipeline.rewriting import rewrite
 
-from plans import PLANS, graph, items
+from plans import NUM_NODES, PLANS, graph, items, store
 
 TWO_CORES = Machine(cores=2)
 
@@ -56,3 +59,39 @@ def test_same_result():
 
 def test_a_source_alone_still_runs():
     assert len(list(hr.ItemSampler(5, batch_size=2).loader(machine=TWO_CORES))) == 3
+
+
+def exchanging(world_size: int = 2) -> Machine:
+    return Machine(cores=4, world_size=world_size)
+
+
+def test_samples_while_rows_are_exchanged():
+    plan = items().sample_neighbor(graph(), [2]).fetch_feature(store(), node=["x"], labels="y")
+    expected = ["exchange_ids", "sample_fused", "exchange_ids", "prefetch", "fetch_feature", "fetch_and_exchange"]
+    together = final_verbs(plan, exchanging(), cooperative=True)
+    assert together == ["item_sampler", *expected, "exchange_rows", "prefetch"]
+    apart = final_verbs(plan, exchanging(), cooperative=True, fuse_exchange=False)
+    assert apart == ["item_sampler", *expected[:-1], "exchange_rows", "prefetch"]
+    shards = hr.FeatureStore(node={"x": hr.ShardedFeature.of(torch.zeros(NUM_NODES, 2), partition("hash", 2), 0)})
+    hybrid = final_verbs(items().sample_neighbor(graph(), [2]).fetch_feature(shards, node=["x"]), exchanging())
+    fetch = ["prefetch", "exchange_ids", "fetch_feature", "exchange_rows"]
+    assert hybrid == ["item_sampler", "sample_fused", *fetch, "prefetch"]
+
+
+def test_has_one_thread_where_no_rows_are_exchanged_or_cores_are_few():
+    plan = items().sample_neighbor(graph(), [2])
+    fetched = plan.fetch_feature(store(), node=["x"])
+    for verbs in (
+        final_verbs(plan, exchanging(), cooperative=True),
+        final_verbs(fetched, exchanging()),
+        final_verbs(fetched, Machine(cores=3, world_size=2), cooperative=True),
+    ):
+        assert verbs.count("prefetch") == 1
+
+
+def test_same_result_in_two_threads():
+    plan = PLANS["neighbor"]().fetch_feature(store(), node=["x"], labels="y")
+    ahead = cooperative_batches(plan, 3, machine=Machine(cores=4))
+    inline = cooperative_batches(plan, 3, prefetch=False)
+    for mine, other in zip(ahead, inline, strict=True):
+        assert [batch.digest() for batch in mine] == [batch.digest() for batch in other]
