@@ -180,19 +180,27 @@ def check_same_plan(comm: Comm, digests: Mapping[str, str], final: Stage) -> Non
         If they do not.
     """
     text = render(final)
-    # A function may know its rank, and copies of rows are each rank's own.
-    data = {name: digest for name, digest in digests.items() if not name.startswith(Transform.verb)}
     exchanges = [stage for stage in stages_of(final) if isinstance(stage, ExchangeIds) and stage.renumber]
-    owners = [stage.partition.content_digest() for stage in exchanges]
-    digest = int.from_bytes(hashlib.blake2b(f"{text}{data}{owners}".encode(), digest_size=7).digest(), "big")
-    others = comm.all_gather(digest)
-    differing = [rank for rank, other in enumerate(others) if other != digest]
-    if differing:
-        raise PlanError(
-            f"the plan of rank {comm.rank} is not that of ranks {differing}: give all ranks the same items (each takes "
-            "its share by itself), graph, features, owners, stages and passes, and machines with as many cores, or "
-            f"machine=. Rank {comm.rank} has\n{text}"
-        )
+    parts = {"stages": text, "owners": "".join(stage.partition.content_digest() for stage in exchanges)}
+    # A function may know its rank, and copies of rows are each rank's own.
+    parts |= {f"data of {name}": digest for name, digest in digests.items() if not name.startswith(Transform.verb)}
+    differing = _ranks_that_differ(comm, str(parts))
+    if not differing:
+        return
+    which = []
+    if not _ranks_that_differ(comm, str(list(parts))):  # else not all would come to as many collectives
+        which = [name for name, part in parts.items() if _ranks_that_differ(comm, part)]
+    raise PlanError(
+        f"the plan of rank {comm.rank} is not that of ranks {differing}, by its {', '.join(which) or 'stages'}: give "
+        "all ranks the same items (each takes its share by itself), graph, features, owners, stages and passes, and "
+        f"machines with as many cores, or machine=. Rank {comm.rank} has\n{text}"
+    )
+
+
+def _ranks_that_differ(comm: Comm, text: str) -> list[int]:
+    """Return the ranks whose text is another one."""
+    digest = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big")
+    return [rank for rank, other in enumerate(comm.all_gather(digest)) if other != digest]
 
 
 def _hops_before(stages: tuple[Stage, ...]) -> int:
