@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch import dtype as torch_dtype
 
+from headrace.ops.compact import Compactor
 from headrace.ops.errors import FeatureError
 from headrace.ops.gather import empty_rows, gather_rows
 from headrace.pipeline.arrays import as_cpu_tensor, as_ids, whole_number
@@ -22,7 +23,8 @@ class ShardedFeature:
     """A feature source whose rows are at their owners, and copies of some other ranks' rows.
 
     ``fetch_feature`` gets the rows of a batch in two rounds: the ids go to their owners, the rows come back. Rows that
-    this rank has a copy of take part in neither. :meth:`of` cuts one out of a whole array.
+    this rank has a copy of take part in neither; ``loader.stats()`` counts them as ``copied_rows``. :meth:`of` cuts one
+    out of a whole array.
 
     Parameters
     ----------
@@ -256,10 +258,22 @@ class _WithCopies(Partition):
         super().__init__(base.num_nodes, base.num_parts)
         self._base, self._part, self._cached = base, part, cached
 
+    @property
+    def compactor(self) -> Compactor:  # type: ignore[override]
+        """That of the owners."""
+        return self._base.compactor
+
     def owner(self, ids: Tensor) -> Tensor:
         """Return this rank for vertices that it has copies of, the owner for all others."""
+        return self._base.owner(ids).masked_fill(self._are_copies(ids), self._part)
+
+    def num_copies(self, ids: Tensor) -> int:
+        """Return how many of the vertices this rank has copies of."""
+        return int(self._are_copies(ids).sum())
+
+    def _are_copies(self, ids: Tensor) -> Tensor:
         places = torch.searchsorted(self._cached, ids).clamp(max=len(self._cached) - 1)
-        return self._base.owner(ids).masked_fill(self._cached[places] == ids, self._part)
+        return self._cached[places] == ids
 
     def __repr__(self) -> str:
         return repr(self._base)  # the same on every rank, whatever it has copies of

@@ -71,7 +71,10 @@ class ExchangeIds(MapStage):
 
     def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
         del before
-        return {"rounds": 1, "collectives": 2, "sent_bytes": 8 * after.exchanges[0].num_received}
+        exchange = after.exchanges[0]
+        counts = {"rounds": 1, "collectives": 2, "sent_bytes": 8 * exchange.num_received}
+        copied = self.partition.num_copies(exchange.wanted[: exchange.num_own])
+        return {**counts, "copied_rows": copied} if copied else counts
 
 
 def _renumbered(batch: MiniBatch, exchange: Exchange) -> tuple[MiniBatch, Exchange]:

@@ -178,17 +178,24 @@ def test_rounds(num_layers, fanout):
 def test_copies_of_rows_are_not_asked_for():
     owners = partition("hash", 2)
 
-    def received(copies: torch.Tensor | None) -> float:
-        def work(comm: Comm) -> float:
+    def received(copies: torch.Tensor | None) -> tuple[float, float]:
+        """Rows of other ranks that were sent, and those of which there was a copy."""
+
+        def work(comm: Comm) -> tuple[float, float]:
             mine = in_shards(owners, comm.rank, copies)
             with items().sample_neighbor(graph(), [5]).fetch_feature(mine, node=["x"]).loader(comm=comm) as loader:
                 list(loader)
-                return loader.stats()["exchange_rows"]["sent_bytes"]
+                row_bytes = store().node["x"].row_bytes
+                stats = loader.stats()
+                return stats["exchange_rows"]["sent_bytes"] / row_bytes, stats.total("copied_rows")
 
-        return sum(run_ranks(2, work))
+        sent, copied = zip(*run_ranks(2, work), strict=True)
+        return sum(sent), sum(copied)
 
     none, some, all_rows = received(None), received(torch.arange(50)), received(torch.arange(NUM_NODES))
-    assert none > some > all_rows == 0
+    assert none[0] > some[0] > all_rows[0] == 0
+    assert none[1] == 0 < some[1] < all_rows[1]
+    assert sum(none) == sum(some) == sum(all_rows)
 
 
 def test_rows_that_are_elsewhere_are_not_read():
