@@ -6,8 +6,13 @@
 #include <type_traits>
 
 #include "errors.hpp"
+#include "instruction_set.hpp"
 #include "parallel.hpp"
 #include "prefetch.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace headrace {
 namespace {
@@ -16,15 +21,24 @@ constexpr std::size_t kLotBytes = 8192;  // rows are announced in lots of about 
 constexpr std::size_t kLeastRows = 4;
 constexpr std::size_t kMostRows = 128;
 constexpr std::size_t kMaxPrefetchBytes = 4096;  // beyond a page the hardware prefetcher follows a row by itself
-constexpr std::size_t kIdsPerTask = 4096;        // enough work that taking a task costs nothing
+constexpr std::size_t kStreamedBytes = std::size_t{32} << 20;  // from here on an output goes past the caches
+constexpr std::size_t kIdsPerTask = 4096;                      // enough work that taking a task costs nothing
+
+// Ways to copy a row of `bytes` bytes.
+using CopyRow = void (*)(char* out, const char* row, std::size_t bytes);
+
+HEADRACE_INLINE void copy_any(char* out, const char* row, std::size_t bytes) { std::memcpy(out, row, bytes); }
+
+template <std::size_t kBytes>
+HEADRACE_INLINE void copy_word(char* out, const char* row, std::size_t /*bytes*/) {
+  std::memcpy(out, row, kBytes);
+}
 
 // The loop of gather_rows: while a lot of rows is copied the next one is on its way. A prefetch waits for the
 // translation of its address; those of a lot come one right after the other, so that their waits overlap. What it
 // reads of the source is copied into locals, as reading that anew from memory for every row takes a fifth of the time.
-// kRowBytes: the size of all rows, or 0 where it is not known before; a row of one word is copied by one instruction.
-template <std::size_t kRowBytes, class Id>
-void copy_rows(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
-  if constexpr (kRowBytes != 0) source.row_bytes = kRowBytes;
+template <CopyRow kCopy, class Id>
+HEADRACE_INLINE void copy_rows(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
   const std::size_t announced_bytes = std::min(source.row_bytes, kMaxPrefetchBytes);
   const std::size_t lot = std::clamp(kLotBytes / source.row_bytes, kLeastRows, kMostRows);
   const auto row = [=](std::size_t i) { return source.data + static_cast<std::ptrdiff_t>(ids[i]) * source.row_stride; };
@@ -40,17 +54,61 @@ void copy_rows(RowSource source, const Id* ids, std::size_t num_ids, char* out) 
   for (std::size_t first = 0; first < num_ids; first += lot) {
     announce(first + lot, first + 2 * lot);
     const std::size_t last = std::min(first + lot, num_ids);
-    for (std::size_t i = first; i < last; ++i) {
-      std::memcpy(out + i * source.row_bytes, row(i), source.row_bytes);
-    }
+    for (std::size_t i = first; i < last; ++i) kCopy(out + i * source.row_bytes, row(i), source.row_bytes);
   }
 }
 
+template <CopyRow kCopy, class Id>
+void copy_rows_plainly(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
+  copy_rows<kCopy>(source, ids, num_ids, out);
+}
+
+#if defined(__x86_64__)
+
+// Past the caches, which do not hold so large an output until it is read: the processor need not fetch the lines that
+// it writes. A line that two rows share is written in parts, one right after the other. `bytes` and the place are
+// multiples of kPartBytes.
+constexpr std::size_t kPartBytes = 16;
+
+HEADRACE_AVX512 void stream_row(char* out, const char* row, std::size_t bytes) {
+  const auto stream_part = [&](std::size_t i) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(out + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + i)));
+  };
+  std::size_t i = 0;
+  for (; i < bytes && reinterpret_cast<std::uintptr_t>(out + i) % kCacheLineBytes != 0; i += kPartBytes) stream_part(i);
+  for (; i + kCacheLineBytes <= bytes; i += kCacheLineBytes) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i), _mm512_loadu_si512(row + i));
+  }
+  for (; i < bytes; i += kPartBytes) stream_part(i);
+}
+
 template <class Id>
-auto copy_rows_of(std::size_t row_bytes) {
-  if (row_bytes == 4) return &copy_rows<4, Id>;
-  if (row_bytes == 8) return &copy_rows<8, Id>;
-  return &copy_rows<0, Id>;
+HEADRACE_AVX512 void stream_rows(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
+  copy_rows<&stream_row>(source, ids, num_ids, out);
+  _mm_sfence();  // whoever is told next sees the rows
+}
+
+bool can_stream(std::size_t row_bytes, const char* out) {
+  return best_instruction_set() == InstructionSet::kAvx512 && row_bytes % kPartBytes == 0 &&
+         reinterpret_cast<std::uintptr_t>(out) % kPartBytes == 0;
+}
+
+#else
+
+bool can_stream(std::size_t, const char*) { return false; }
+
+template <class Id>
+void stream_rows(RowSource, const Id*, std::size_t, char*) {}
+
+#endif
+
+// The loop for rows of `row_bytes` bytes, `out_bytes` of them in all.
+template <class Id>
+auto copy_rows_of(std::size_t row_bytes, const char* out, std::size_t out_bytes) {
+  if (row_bytes == 4) return &copy_rows_plainly<&copy_word<4>, Id>;
+  if (row_bytes == 8) return &copy_rows_plainly<&copy_word<8>, Id>;
+  if (out_bytes >= kStreamedBytes && can_stream(row_bytes, out)) return &stream_rows<Id>;
+  return &copy_rows_plainly<&copy_any, Id>;
 }
 
 }  // namespace
@@ -66,7 +124,7 @@ void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, ch
   }
   if (source.row_bytes == 0) return;  // nothing to copy, and the arrays may have no memory at all
   const std::size_t num_tasks = num_threads <= 1 ? 1 : (num_ids + kIdsPerTask - 1) / kIdsPerTask;
-  const auto copy = copy_rows_of<Id>(source.row_bytes);
+  const auto copy = copy_rows_of<Id>(source.row_bytes, out, num_ids * source.row_bytes);
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
     const std::size_t first = part_bound(num_ids, num_tasks, task);
     const std::size_t count = part_bound(num_ids, num_tasks, task + 1) - first;
