@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -35,6 +36,10 @@ POLL = 1e-3
 GRACE = 2.0
 
 
+def _nothing() -> None:
+    """Do nothing while waiting."""
+
+
 class Comm(ABC):
     """One rank's end of a channel to all ranks.
 
@@ -55,7 +60,13 @@ class Comm(ABC):
         self.num_collectives = 0
 
     def all_to_all(
-        self, rows: Tensor, send_counts: Sequence[int], receive_counts: Sequence[int], *, out: Tensor | None = None
+        self,
+        rows: Tensor,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+        *,
+        out: Tensor | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> Tensor:
         """Send the first ``send_counts[0]`` rows to rank 0, the next ``send_counts[1]`` to rank 1, and so on.
 
@@ -67,6 +78,8 @@ class Comm(ABC):
             Rows to send to, and to receive from, each rank.
         out: [sum(receive_counts), ...], optional
             Where to put what comes, contiguous.
+        meanwhile
+            Work to do while the rows are on their way; it communicates nothing on this channel.
 
         Returns
         -------
@@ -83,13 +96,15 @@ class Comm(ABC):
         if received is None:
             shape = (sum(receive_counts), *rows.shape[1:])
             received = empty_rows(shape, rows.dtype) if rows.device.type == "cpu" else rows.new_empty(shape)
-        self._all_to_all(_as_bytes(rows), _as_bytes(received), list(send_counts), list(receive_counts))
+        sizes = list(send_counts), list(receive_counts)
+        self._all_to_all(_as_bytes(rows), _as_bytes(received), *sizes, meanwhile or _nothing)
         return received
 
-    def all_to_all_counts(self, counts: Sequence[int]) -> list[int]:
-        """Send ``counts[r]`` to rank r; return what came from each rank."""
+    def all_to_all_counts(self, counts: Sequence[int], *, meanwhile: Callable[[], None] | None = None) -> list[int]:
+        """Send ``counts[r]`` to rank r; return what came from each rank. `meanwhile` as for `all_to_all`."""
         ones = [1] * self.world_size
-        received: list[int] = self.all_to_all(torch.tensor(counts, dtype=torch.int64), ones, ones).tolist()
+        sent = torch.tensor(counts, dtype=torch.int64)
+        received: list[int] = self.all_to_all(sent, ones, ones, meanwhile=meanwhile).tolist()
         return received
 
     def all_gather(self, value: int) -> list[int]:
@@ -117,8 +132,15 @@ class Comm(ABC):
         """Forget failures that were told before; all ranks call it, and none returns before all have."""
 
     @abstractmethod
-    def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
-        """Fill `received`; both are contiguous uint8[rows, bytes of a row]."""
+    def _all_to_all(
+        self,
+        sent: Tensor,
+        received: Tensor,
+        send_counts: list[int],
+        receive_counts: list[int],
+        meanwhile: Callable[[], None],
+    ) -> None:
+        """Fill `received`; both are contiguous uint8[rows, bytes of a row]. Calls `meanwhile` once."""
 
     @abstractmethod
     def _all_reduce_sum(self, values: Tensor) -> Tensor:
@@ -164,12 +186,20 @@ class DistributedComm(Comm):
             self._group = torch.distributed.new_group()
         DistributedComm._generation += 1
 
-    def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
+    def _all_to_all(
+        self,
+        sent: Tensor,
+        received: Tensor,
+        send_counts: list[int],
+        receive_counts: list[int],
+        meanwhile: Callable[[], None],
+    ) -> None:
         target = received.to(self._device)
         self._run(
             torch.distributed.all_to_all_single,
             target,
             sent.to(self._device),
+            meanwhile=meanwhile,
             output_split_sizes=receive_counts,
             input_split_sizes=send_counts,
         )
@@ -181,18 +211,26 @@ class DistributedComm(Comm):
         self._run(torch.distributed.all_reduce, summed)
         return summed.to(values.device)
 
-    def _run(self, collective: Any, *tensors: Tensor, **options: Any) -> None:
+    def _run(self, collective: Any, *tensors: Tensor, meanwhile: Callable[[], None] = _nothing, **options: Any) -> None:
         """Call a collective and wait for it, or for the failure of another rank."""
         began = time.monotonic()
-        try:
+        with self._connection():
             work = collective(*tensors, group=self._group, async_op=True, **options)
+        meanwhile()
+        with self._connection():
             while not self._is_done(work):
                 self._look_for_failure()
                 self._give_up_after(began)
+
+    @contextmanager
+    def _connection(self) -> Iterator[None]:
+        """Say why the connection broke, if it does."""
+        try:
+            yield
         except PeerError:
             raise
         except RuntimeError as error:
-            # The connection broke. The rank that broke it may have left word, or is about to.
+            # The rank that broke it may have left word, or is about to.
             broke = time.monotonic()
             while time.monotonic() - broke < GRACE:
                 self._look_for_failure()
@@ -255,8 +293,15 @@ class ClosedComm(Comm):
         """Raise PeerError."""
         raise self._error()
 
-    def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
-        del sent, received, send_counts, receive_counts
+    def _all_to_all(
+        self,
+        sent: Tensor,
+        received: Tensor,
+        send_counts: list[int],
+        receive_counts: list[int],
+        meanwhile: Callable[[], None],
+    ) -> None:
+        del sent, received, send_counts, receive_counts, meanwhile
         raise self._error()
 
     def _all_reduce_sum(self, values: Tensor) -> Tensor:

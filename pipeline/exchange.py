@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -131,7 +131,14 @@ class Exchange:
         return f"Exchange({len(self.owned)} owned, {len(self.wanted)} wanted, {self.num_received} from other ranks)"
 
 
-def exchange_ids(vertices: Tensor, partition: Partition, comm: Comm, rows_comm: Comm) -> Exchange:
+def exchange_ids(
+    vertices: Tensor,
+    partition: Partition,
+    comm: Comm,
+    rows_comm: Comm,
+    *,
+    meanwhile: Callable[[Tensor], None] | None = None,
+) -> Exchange:
     """Tell the owners of vertices what this rank wants, and learn what the others want of it: one round.
 
     Parameters
@@ -144,11 +151,14 @@ def exchange_ids(vertices: Tensor, partition: Partition, comm: Comm, rows_comm: 
         The channel for the ids.
     rows_comm
         The channel on which the rows will be exchanged.
+    meanwhile
+        Called with the places, int64[num_wanted], while this rank waits for the others.
     """
     grouped = group_by_owner(vertices, partition.owner(vertices), comm.world_size, first=comm.rank)
     receive_counts = grouped.counts.tolist()
     num_own, receive_counts[comm.rank] = receive_counts[comm.rank], 0
-    send_counts = comm.all_to_all_counts(receive_counts)
+    wait_with = None if meanwhile is None else partial(meanwhile, grouped.places)
+    send_counts = comm.all_to_all_counts(receive_counts, meanwhile=wait_with)
     asked = comm.all_to_all(grouped.ids[num_own:], receive_counts, send_counts)
     # What this rank wants of itself comes first, so that the vertices of the layer before begin the list.
     compacted = partition.compactor.compact(grouped.ids[:num_own], asked)

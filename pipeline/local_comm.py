@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -79,7 +80,15 @@ class LocalComm(Comm):
         self._meet((), (-1, self._generation), look=False)
         self._shared.generations[self.rank] += 1
 
-    def _all_to_all(self, sent: Tensor, received: Tensor, send_counts: list[int], receive_counts: list[int]) -> None:
+    def _all_to_all(
+        self,
+        sent: Tensor,
+        received: Tensor,
+        send_counts: list[int],
+        receive_counts: list[int],
+        meanwhile: Callable[[], None],
+    ) -> None:
+        meanwhile()
         columns = self._meet(sent.clone().split(send_counts), self._next_place())  # type: ignore[no-untyped-call]
         parts = [column[self.rank] for column in columns]
         came = [len(part) for part in parts]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from torch import Tensor
 
 from headrace.ops.gather import gather_rows
 from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.exchange import Exchange, exchange_ids
+from headrace.pipeline.exchange import exchange_ids
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
@@ -57,11 +59,19 @@ class ExchangeIds(MapStage):
         check_part_per_rank(self.verb, self.partition, comm)
 
         def run(batch: MiniBatch) -> MiniBatch:
-            exchange = exchange_ids(batch.n_id, self.partition, comm, rows_comm)
+            renumbered: dict[str, Any] = {}
+
+            def renumber(places: Tensor) -> None:
+                renumbered.update(_local_ids(batch, places))
+
+            exchange = exchange_ids(
+                batch.n_id, self.partition, comm, rows_comm, meanwhile=renumber if self.renumber else None
+            )
             found = len(exchange.owned) - len(batch.n_id)
             if self.renumber:
-                batch, exchange = _renumbered(batch, exchange)
+                exchange = replace(exchange, places=None)  # local ids lead to exchange.wanted, as it is
             return batch.replace(
+                **renumbered,
                 n_id=exchange.owned,
                 exchanges=(exchange, *batch.exchanges),
                 num_sampled_nodes=(*batch.num_sampled_nodes[:-1], batch.num_sampled_nodes[-1] + found),
@@ -77,12 +87,10 @@ class ExchangeIds(MapStage):
         return {**counts, "copied_rows": copied} if copied else counts
 
 
-def _renumbered(batch: MiniBatch, exchange: Exchange) -> tuple[MiniBatch, Exchange]:
-    """Return the batch with local ids that lead to ``exchange.wanted``, which needs no places then."""
-    assert exchange.places is not None  # as exchange_ids returns it
-    adopted = replace(exchange, places=None)
+def _local_ids(batch: MiniBatch, places: Tensor) -> dict[str, Any]:
+    """Return the fields of the batch that hold local ids of its vertices, which moved to `places`."""
     if not batch.blocks:
-        return batch.replace(seed_index=exchange.places[batch.seed_index]), adopted
+        return {"seed_index": places[batch.seed_index]}
     first, *others = batch.blocks
-    indices = gather_rows(exchange.places.to(first.indices.dtype), first.indices)
-    return batch.replace(blocks=(replace(first, indices=indices), *others)), adopted
+    indices = gather_rows(places.to(first.indices.dtype), first.indices)
+    return {"blocks": (replace(first, indices=indices), *others)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from headrace.ops.errors import FeatureError
@@ -69,9 +70,11 @@ class FetchAndExchange(MapStage):
             node = dict(batch.node)
             for name, source in sources.items():
                 rows = empty_rows((len(exchange.wanted), *source.shape[1:]), source.dtype)
-                source.read_into(own, rows[:num_own], num_threads=threads)
                 sent = source.read(asked, num_threads=threads)
-                comm.all_to_all(sent, exchange.send_counts, exchange.receive_counts, out=rows[num_own:])
+                # This rank's own rows are read while the others' are on their way.
+                read_own = partial(source.read_into, own, rows[:num_own], num_threads=threads)
+                counts = exchange.send_counts, exchange.receive_counts
+                comm.all_to_all(sent, *counts, out=rows[num_own:], meanwhile=read_own)
                 node[name] = rows
             return batch.replace(node=node)
 
