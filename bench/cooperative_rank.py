@@ -239,7 +239,9 @@ def main() -> None:
         batches.append(recorded(batch))
     bare = Bare(graph, x, threads, batches)
     bare.epoch(check=True)
-    consume(independent)
+    # The memory of two kinds of batches is there from here on.
+    for loader in (independent, cooperative, independent, cooperative):
+        consume(loader)
     seen: dict[str, dict[str, float]] = {"independent": {}, "cooperative": {}}
     loaders = {"independent": independent, "cooperative": cooperative}
     for name, loader in loaders.items():

@@ -36,13 +36,22 @@ def stage(batch):
             time.sleep(2.0)
     return batch
 
+class Source(hr.pipeline.features.ArraySource):
+    def read_into(self, ids, out, *, num_threads=1):
+        if rank == 1 and fault == "source":
+            raise RuntimeError("the rows of rank one are out of order")
+        super().read_into(ids, out, num_threads=num_threads)
+
 samplers = {
     "labor_star": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], importance="*"),
     "ladies": lambda plan: plan.sample_ladies(graph(), [20, 30]),
     "pladies": lambda plan: plan.sample_ladies(graph(), [20, 30], poisson=True),
 }
 sampler = samplers.get(fault, lambda plan: plan.sample_neighbor(graph(), [5, 3]))
-plan = sampler(items()).transform(stage).fetch_feature(store(), node=["x"])
+features = store() if fault != "source" else hr.FeatureStore(node={"x": Source(torch.ones(200, 2))})
+plan = sampler(items()).fetch_feature(features, node=["x"])
+if fault != "source":
+    plan = sampler(items()).transform(stage).fetch_feature(features, node=["x"])
 seen, error, began = [], "", time.monotonic()
 try:
     with plan.loader(cooperative=True) as loader:
@@ -54,7 +63,7 @@ try:
                 break
         if fault == "break":
             seen += [batch.digest() for batch in loader]
-except (hr.HeadraceError, ValueError) as caught:
+except (hr.HeadraceError, ValueError, RuntimeError) as caught:
     error = f"{type(caught).__name__}: {caught}"
 print(json.dumps({"seen": seen, "error": error, "seconds": time.monotonic() - began}), flush=True)
 if not error:
@@ -129,13 +138,18 @@ def test_an_error_while_ranks_agree_reaches_all(method, monkeypatch):
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [("stage", "a stage of rank one is out of order"), ("loop", "the training loop of rank one is out of order")],
+    [
+        ("stage", "a stage of rank one is out of order"),
+        ("loop", "the training loop of rank one is out of order"),
+        ("source", "the rows of rank one are out of order"),  # while the others' are on their way
+    ],
 )
 def test_an_error_on_one_rank_reaches_all(fault, reason, tmp_path):
     results = run_with(fault, tmp_path)
     for rank, result in enumerate(results):
         assert reason in result["error"]
-        assert result["error"].startswith("ValueError" if rank == 1 else "PeerError: rank 1 failed")
+        own = "RuntimeError" if fault == "source" else "ValueError"
+        assert result["error"].startswith(own if rank == 1 else "PeerError: rank 1 failed")
         assert rank == 1 or "Traceback" in result["error"]
         assert result["seconds"] < SOON
 
