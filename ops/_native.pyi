@@ -90,7 +90,15 @@ def weighted_loops(
 def empty(num_bytes: int) -> NDArray[np.uint8]: ...
 def use_huge_pages(memory: int, num_bytes: int) -> int: ...
 def gather_rows(
-    source: int, num_rows: int, row_stride: int, row_bytes: int, ids: IdArray, out: int, num_threads: int
+    source: int,
+    num_rows: int,
+    row_stride: int,
+    row_bytes: int,
+    ids: IdArray,
+    out: int,
+    num_threads: int,
+    places: Int64Array | None = None,
+    num_out: int = 0,
 ) -> None: ...
 def labor_importance(
     indptr: Int64Array,

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def gather_rows(source: Array, ids: Array, *, out: torch.Tensor | None = None, num_threads: int = 1) -> torch.Tensor:
+def gather_rows(
+    source: Array,
+    ids: Array,
+    *,
+    out: torch.Tensor | None = None,
+    places: Array | None = None,
+    num_threads: int = 1,
+) -> torch.Tensor:
     """Copy the rows of `source` that `ids` names.
 
     Parameters
@@ -30,19 +37,22 @@ def gather_rows(source: Array, ids: Array, *, out: torch.Tensor | None = None, n
     ids : torch.Tensor or numpy.ndarray
         int32[n] or int64[n]; duplicates are fine.
     out : torch.Tensor, optional
-        [n, ...] contiguous, of the dtype of `source`, written and returned.
+        [n, ...] contiguous, of the dtype of `source`, written and returned. With `places`, [num_rows_of_out, ...].
+    places : torch.Tensor or numpy.ndarray, optional
+        int64[n], distinct: where in `out`, which must be given, to put each row. The other rows of `out` stay.
     num_threads : int
         The result does not depend on it.
 
     Returns
     -------
     torch.Tensor
-        [n, ...].
+        `out`, or [n, ...].
 
     Raises
     ------
     FeatureError
-        If an id has no row, or `source`, `ids` or `out` have other devices, dtypes or shapes. Nothing is written then.
+        If an id or a place has no row, or `source`, `ids`, `out` or `places` have other devices, dtypes or shapes.
+        Nothing is written then.
     """
     stage = "gather_rows"
     rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
@@ -50,7 +60,12 @@ def gather_rows(source: Array, ids: Array, *, out: torch.Tensor | None = None, n
     if isinstance(source, torch.Tensor) and source.layout == torch.strided:
         source = source.resolve_conj().resolve_neg()  # lazy views, whose memory is not what they stand for
     shape, row_dtype = _shape_and_dtype(source, stage)
-    out = _output(out, (rows.size, *shape[1:]), row_dtype, stage)
+    targets = None if places is None else as_numpy(places, "places", stage=stage, error=FeatureError)
+    if targets is not None and out is None:
+        message = f"{stage}: places are those of rows of out; give out too"
+        raise FeatureError(message)
+    num_out = len(out) if targets is not None and isinstance(out, torch.Tensor) and out.ndim else rows.size
+    out = _output(out, (num_out, *shape[1:]), row_dtype, stage)
     item_bytes = out.element_size()
     if isinstance(source, torch.Tensor):
         address, strides = source.data_ptr(), [stride * item_bytes for stride in source.stride()]
@@ -59,12 +74,17 @@ def gather_rows(source: Array, ids: Array, *, out: torch.Tensor | None = None, n
     row_bytes = math.prod(shape[1:]) * item_bytes
     if not _is_packed(shape[1:], strides[1:], item_bytes):
         # Check the ids with the kernel (rows of no bytes), then let the array's own library walk the strides.
-        _native.gather_rows(0, shape[0], 0, 0, rows, 0, 1)
-        if isinstance(source, torch.Tensor):
+        _native.gather_rows(0, shape[0], 0, 0, rows, 0, 1, targets, num_out)
+        if targets is not None:
+            out.detach()[torch.from_numpy(targets)] = gather_rows(source, rows)
+        elif isinstance(source, torch.Tensor):
             return torch.index_select(source.detach(), 0, torch.from_numpy(rows), out=out)
-        np.take(source, rows, axis=0, out=out.detach().numpy(), mode="clip")
+        else:
+            np.take(source, rows, axis=0, out=out.detach().numpy(), mode="clip")
     else:
-        _native.gather_rows(address, shape[0], strides[0], row_bytes, rows, out.data_ptr(), num_threads)
+        _native.gather_rows(
+            address, shape[0], strides[0], row_bytes, rows, out.data_ptr(), num_threads, targets, num_out
+        )
     increment_version(out)  # autograd has not seen the write
     return out
 

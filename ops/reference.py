@@ -186,9 +186,12 @@ def dropout_mask(key: int, ids: IntArray, width: int, threshold: int) -> NDArray
     return kept
 
 
-def gather_rows(source: NDArray[Any], ids: IntArray) -> NDArray[Any]:
-    """Copy rows."""
-    return source[ids]
+def gather_rows(source: NDArray[Any], ids: IntArray, out: NDArray[Any], places: IntArray) -> NDArray[Any]:
+    """Copy rows one by one."""
+    result = out.copy()
+    for row, place in zip(ids, places, strict=True):
+        result[place] = source[row]
+    return result
 
 
 def scatter_add_rows(out: NDArray[Any], ids: IntArray, rows: NDArray[Any]) -> NDArray[Any]:

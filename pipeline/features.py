@@ -51,8 +51,11 @@ class FeatureSource(Protocol):
 class PlacingSource(FeatureSource, Protocol):
     """A feature source that writes rows where they are wanted, and reads one again at little cost."""
 
-    def read_into(self, ids: Tensor, out: Tensor, *, num_threads: int = 1) -> None:
-        """Write the rows of `ids` to `out`, [num_ids, ...], contiguous and of the dtype of the source."""
+    def read_into(self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1) -> None:
+        """Write the rows of `ids` to the rows `places` of `out`, int64[num_ids] and distinct; by default one by one.
+
+        `out` is [num_ids or more, ...], contiguous and of the dtype of the source.
+        """
 
 
 class ArraySource:
@@ -112,15 +115,15 @@ class ArraySource:
         """
         return gather_rows(self._tensor, ids, num_threads=num_threads)
 
-    def read_into(self, ids: Tensor, out: Tensor, *, num_threads: int = 1) -> None:
-        """Write the rows of `ids` to `out`, [num_ids, ...], contiguous and of the same dtype.
+    def read_into(self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1) -> None:
+        """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
 
         Raises
         ------
         FeatureError
-            As of `read`, and for an `out` of another shape or dtype.
+            As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
-        gather_rows(self._tensor, ids, out=out, num_threads=num_threads)
+        gather_rows(self._tensor, ids, out=out, places=places, num_threads=num_threads)
 
     def content_digest(self) -> str:
         """Return a fingerprint of the rows; large arrays are sampled (`headrace.pipeline.digest.sampled_digest`)."""

@@ -176,22 +176,22 @@ class ShardedFeature:
         self.read_into(ids, out, num_threads=num_threads)
         return out
 
-    def read_into(self, ids: Tensor, out: Tensor, *, num_threads: int = 1) -> None:
-        """Write the rows of `ids` to `out`, [num_ids, ...], contiguous and of the same dtype.
+    def read_into(self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1) -> None:
+        """Write the rows of `ids` to the rows `places` of `out`; see `headrace.pipeline.features.PlacingSource`.
 
         Raises
         ------
         FeatureError
-            As of `read`, and for an `out` of another shape or dtype.
+            As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
         ids = ids.to(torch.int64)
         if self._base.num_parts == 1:
-            gather_rows(self._rows, ids, out=out, num_threads=num_threads)
+            gather_rows(self._rows, ids, out=out, places=places, num_threads=num_threads)
             return
-        places = torch.searchsorted(self._cached, ids)
+        in_cached = torch.searchsorted(self._cached, ids)
         is_copy = torch.zeros(len(ids), dtype=torch.bool)
         if len(self._cached):
-            is_copy = self._cached[places.clamp(max=len(self._cached) - 1)] == ids
+            is_copy = self._cached[in_cached.clamp(max=len(self._cached) - 1)] == ids
         owners = self._base.owner(ids)
         if bool(((owners != self._part) & ~is_copy).any()):
             first = int(((owners != self._part) & ~is_copy).nonzero()[0])
@@ -200,10 +200,14 @@ class ShardedFeature:
                 "labels and edge features are read where they are needed, so keep those whole on every rank"
             )
         if not bool(is_copy.any()):
-            gather_rows(self._rows, self._base.position(ids), out=out, num_threads=num_threads)
+            gather_rows(self._rows, self._base.position(ids), out=out, places=places, num_threads=num_threads)
             return
-        out[~is_copy] = gather_rows(self._rows, self._base.position(ids[~is_copy]), num_threads=num_threads)
-        out[is_copy] = gather_rows(self._cached_rows, places[is_copy], num_threads=num_threads)
+        places = torch.arange(len(ids)) if places is None else places
+        for rows, positions, chosen in (
+            (self._rows, self._base.position(ids[~is_copy]), ~is_copy),
+            (self._cached_rows, in_cached[is_copy], is_copy),
+        ):
+            gather_rows(rows, positions, out=out, places=places[chosen], num_threads=num_threads)
 
     def content_digest(self) -> str:
         """Return the fingerprint."""

@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t kLotBytes = 8192;  // rows are announced in lots of about this size
 constexpr std::size_t kLeastRows = 4;
 constexpr std::size_t kMostRows = 128;
+constexpr std::size_t kPlacesAhead = 8;
 constexpr std::size_t kMaxPrefetchBytes = 4096;  // beyond a page the hardware prefetcher follows a row by itself
 constexpr std::size_t kStreamedBytes = std::size_t{32} << 20;  // from here on an output goes past the caches
 constexpr std::size_t kIdsPerTask = 4096;                      // enough work that taking a task costs nothing
@@ -37,8 +38,8 @@ HEADRACE_INLINE void copy_word(char* out, const char* row, std::size_t /*bytes*/
 // The loop of gather_rows: while a lot of rows is copied the next one is on its way. A prefetch waits for the
 // translation of its address; those of a lot come one right after the other, so that their waits overlap. What it
 // reads of the source is copied into locals, as reading that anew from memory for every row takes a fifth of the time.
-template <CopyRow kCopy, class Id>
-HEADRACE_INLINE void copy_rows(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
+template <CopyRow kCopy, class Id, class RowOfOut>
+HEADRACE_INLINE void copy_rows(RowSource source, const Id* ids, std::size_t num_ids, const RowOfOut& row_of_out) {
   const std::size_t announced_bytes = std::min(source.row_bytes, kMaxPrefetchBytes);
   const std::size_t lot = std::clamp(kLotBytes / source.row_bytes, kLeastRows, kMostRows);
   const auto row = [=](std::size_t i) { return source.data + static_cast<std::ptrdiff_t>(ids[i]) * source.row_stride; };
@@ -54,13 +55,28 @@ HEADRACE_INLINE void copy_rows(RowSource source, const Id* ids, std::size_t num_
   for (std::size_t first = 0; first < num_ids; first += lot) {
     announce(first + lot, first + 2 * lot);
     const std::size_t last = std::min(first + lot, num_ids);
-    for (std::size_t i = first; i < last; ++i) kCopy(out + i * source.row_bytes, row(i), source.row_bytes);
+    for (std::size_t i = first; i < last; ++i) kCopy(row_of_out(i), row(i), source.row_bytes);
   }
 }
 
 template <CopyRow kCopy, class Id>
 void copy_rows_plainly(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
-  copy_rows<kCopy>(source, ids, num_ids, out);
+  const std::size_t row_bytes = source.row_bytes;
+  copy_rows<kCopy>(source, ids, num_ids, [=](std::size_t i) { return out + i * row_bytes; });
+}
+
+// Rows that go anywhere: their places are announced as well.
+template <class Id>
+void copy_rows_to_places(RowSource source, const Id* ids, std::size_t num_ids, char* out, const std::int64_t* places) {
+  const std::size_t row_bytes = source.row_bytes;
+  copy_rows<&copy_any>(source, ids, num_ids, [=](std::size_t i) {
+    if (i + kPlacesAhead < num_ids) {
+      const char* const ahead = out + static_cast<std::size_t>(places[i + kPlacesAhead]) * row_bytes;
+      for (std::size_t k = 0; k < std::min(row_bytes, kMaxPrefetchBytes); k += kCacheLineBytes)
+        prefetch_write(ahead + k);
+    }
+    return out + static_cast<std::size_t>(places[i]) * row_bytes;
+  });
 }
 
 #if defined(__x86_64__)
@@ -84,7 +100,8 @@ HEADRACE_AVX512 void stream_row(char* out, const char* row, std::size_t bytes) {
 
 template <class Id>
 HEADRACE_AVX512 void stream_rows(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
-  copy_rows<&stream_row>(source, ids, num_ids, out);
+  const std::size_t row_bytes = source.row_bytes;
+  copy_rows<&stream_row>(source, ids, num_ids, [=](std::size_t i) { return out + i * row_bytes; });
   _mm_sfence();  // whoever is told next sees the rows
 }
 
@@ -111,10 +128,19 @@ auto copy_rows_of(std::size_t row_bytes, const char* out, std::size_t out_bytes)
   return &copy_rows_plainly<&copy_any, Id>;
 }
 
+void check_places(const RowTarget& out, std::size_t num_ids) {
+  const auto outside = [&](std::int64_t place) { return static_cast<std::uint64_t>(place) >= out.num_rows; };
+  const std::int64_t* const end = out.places + num_ids;
+  if (const std::int64_t* bad = std::find_if(out.places, end, outside); bad != end) {
+    throw FeatureError("gather_rows: places[" + std::to_string(bad - out.places) + "] = " + std::to_string(*bad) +
+                       " is no row of out: expected 0 <= place < " + std::to_string(out.num_rows));
+  }
+}
+
 }  // namespace
 
 template <class Id>
-void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, char* out, int num_threads) {
+void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, const RowTarget& out, int num_threads) {
   using Unsigned = std::make_unsigned_t<Id>;
   const auto outside = [&](Id id) { return static_cast<Unsigned>(id) >= source.num_rows; };
   if (const Id* bad = std::find_if(ids, ids + num_ids, outside); bad != ids + num_ids) {
@@ -122,17 +148,19 @@ void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, ch
                        " has no row: expected 0 <= id < num_rows = " + std::to_string(source.num_rows) +
                        "; the feature may be shorter than the graph");
   }
+  if (out.places != nullptr) check_places(out, num_ids);
   if (source.row_bytes == 0) return;  // nothing to copy, and the arrays may have no memory at all
   const std::size_t num_tasks = num_threads <= 1 ? 1 : (num_ids + kIdsPerTask - 1) / kIdsPerTask;
-  const auto copy = copy_rows_of<Id>(source.row_bytes, out, num_ids * source.row_bytes);
+  const auto copy = copy_rows_of<Id>(source.row_bytes, out.data, num_ids * source.row_bytes);
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
     const std::size_t first = part_bound(num_ids, num_tasks, task);
     const std::size_t count = part_bound(num_ids, num_tasks, task + 1) - first;
-    copy(source, ids + first, count, out + first * source.row_bytes);
+    if (out.places != nullptr) return copy_rows_to_places(source, ids + first, count, out.data, out.places + first);
+    copy(source, ids + first, count, out.data + first * source.row_bytes);
   });
 }
 
-template void gather_rows<std::int32_t>(const RowSource&, const std::int32_t*, std::size_t, char*, int);
-template void gather_rows<std::int64_t>(const RowSource&, const std::int64_t*, std::size_t, char*, int);
+template void gather_rows<std::int32_t>(const RowSource&, const std::int32_t*, std::size_t, const RowTarget&, int);
+template void gather_rows<std::int64_t>(const RowSource&, const std::int64_t*, std::size_t, const RowTarget&, int);
 
 }  // namespace headrace

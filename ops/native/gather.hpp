@@ -13,8 +13,15 @@ struct RowSource {
   std::size_t row_bytes;
 };
 
-// out[i] = source[ids[i]], rows packed. Throws FeatureError before anything is written when an id has no row.
+// Rows packed one behind the other.
+struct RowTarget {
+  char* data;
+  std::size_t num_rows;
+  const std::int64_t* places;  // where each row goes, or null: one after the other
+};
+
+// out[places[i]] = source[ids[i]]. Throws FeatureError before anything is written when an id or a place has no row.
 template <class Id>
-void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, char* out, int num_threads);
+void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, const RowTarget& out, int num_threads);
 
 }  // namespace headrace

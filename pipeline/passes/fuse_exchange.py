@@ -17,16 +17,22 @@ from headrace.pipeline.stages.prefetch import Prefetch
 def _fuse(stages: Window, machine: Machine) -> Window | None:
     """Read features whose sources can place rows where they go; what else is fetched stays as it is."""
     del machine
-    end = next((i for i, stage in enumerate(stages) if isinstance(stage, ExchangeRows) and stage.keep), 0)
-    exchange = stages[end]
-    if not isinstance(exchange, ExchangeRows):
-        return None
-    start = end
-    while isinstance(stages[start - 1], (FetchFeature, Prefetch)):
-        start -= 1
+    for end, exchange in enumerate(stages):
+        if isinstance(exchange, ExchangeRows):
+            start = end
+            while isinstance(stages[start - 1], (FetchFeature, Prefetch)):
+                start -= 1
+            fused = _fused(stages[start:end], exchange)
+            if fused is not None:
+                return (*stages[:start], *fused, *stages[end + 1 :])
+    return None
+
+
+def _fused(fetches: Window, exchange: ExchangeRows) -> Window | None:
+    """Return what takes the place of stages that fetch, and of the exchange behind them."""
     rewritten: list[Stage] = []
     fused: set[str] = set()
-    for fetch in stages[start:end]:
+    for fetch in fetches:
         if not isinstance(fetch, FetchFeature):
             rewritten.append(fetch)
             continue
@@ -37,10 +43,8 @@ def _fuse(stages: Window, machine: Machine) -> Window | None:
         if names:
             rewritten.append(FetchAndExchange(fetch.store, node=names))
         fused.update(names)
-    if not fused:
-        return None
     left = tuple(name for name in exchange.names if name not in fused)
-    return (*stages[:start], *rewritten, replace(exchange, names=left, upstream=None), *stages[end + 1 :])
+    return (*rewritten, replace(exchange, names=left, upstream=None)) if fused else None
 
 
 FUSE_EXCHANGE = Pass(

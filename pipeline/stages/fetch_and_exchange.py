@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
+import torch
+from torch import Tensor
+
 from headrace.ops.errors import FeatureError
 from headrace.ops.gather import empty_rows, gather_rows
 from headrace.pipeline.batch import MiniBatch
@@ -67,14 +70,20 @@ class FetchAndExchange(MapStage):
             exchange = batch.exchanges[0]
             num_own = exchange.num_own
             own, asked = exchange.owned[:num_own], gather_rows(exchange.owned, exchange.send_rows)
+            order = None if exchange.places is None else _inverse(exchange.places)
+            counts = exchange.send_counts, exchange.receive_counts
             node = dict(batch.node)
             for name, source in sources.items():
                 rows = empty_rows((len(exchange.wanted), *source.shape[1:]), source.dtype)
                 sent = source.read(asked, num_threads=threads)
                 # This rank's own rows are read while the others' are on their way.
-                read_own = partial(source.read_into, own, rows[:num_own], num_threads=threads)
-                counts = exchange.send_counts, exchange.receive_counts
-                comm.all_to_all(sent, *counts, out=rows[num_own:], meanwhile=read_own)
+                if order is None:
+                    read_own = partial(source.read_into, own, rows[:num_own], num_threads=threads)
+                    comm.all_to_all(sent, *counts, out=rows[num_own:], meanwhile=read_own)
+                else:
+                    read_own = partial(source.read_into, own, rows, places=order[:num_own], num_threads=threads)
+                    came = comm.all_to_all(sent, *counts, meanwhile=read_own)
+                    gather_rows(came, torch.arange(len(came)), out=rows, places=order[num_own:], num_threads=threads)
                 node[name] = rows
             return batch.replace(node=node)
 
@@ -95,3 +104,9 @@ class FetchAndExchange(MapStage):
 
     def _sources(self) -> dict[str, PlacingSource]:
         return {name: self.store.node[name] for name in self.node}  # type: ignore[misc]
+
+
+def _inverse(places: Tensor) -> Tensor:
+    """Return which vertex of the batch each of ``exchange.wanted`` is."""
+    numbers = torch.arange(len(places))
+    return gather_rows(numbers, numbers, out=torch.empty_like(places), places=places)

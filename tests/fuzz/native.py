@@ -261,10 +261,11 @@ def _huge_arguments(draw: Draw) -> list[Any]:
     return [np.zeros(draw.one_of(0, 1, 100, 1 << 23), np.uint8), draw.one_of(0, 1, 1 << 21, 1 << 23)]
 
 
-def _gather(source: np.ndarray, out: np.ndarray, ids: Any, num_threads: Any) -> Any:
-    """Addresses, strides and sizes come from arrays that live as long as the call; ids are anything."""
+def _gather(source: np.ndarray, out: np.ndarray, ids: Any, num_threads: Any, places: Any) -> Any:
+    """Addresses, strides and sizes come from arrays that live as long as the call; ids and places are anything."""
     stride, width = source.strides[0], source.shape[1]
-    _native.gather_rows(source.ctypes.data, len(source), stride, width, ids, out.ctypes.data, num_threads)
+    addresses = (source.ctypes.data, len(source), stride, width, ids, out.ctypes.data)
+    _native.gather_rows(*addresses, num_threads, places, len(out))
     return out
 
 
@@ -272,18 +273,25 @@ def _gather_arguments(draw: Draw) -> list[Any]:
     rows, width, count = draw.integer(0, 20), draw.one_of(0, 1, 3, 16, 64, 100), draw.integer(0, 40)
     source = np.arange(rows * (width + 5), dtype=np.uint8).reshape(rows, width + 5)[:, 2 : 2 + width]
     # Twice the room, as damaged ids may be up to twice as many and one more.
+    room = 2 * count + 10
+    places = np.random.default_rng(draw.integer(0, 99)).permutation(room)[:count] if draw.chance(0.5) else None
     return [
         source[:: draw.one_of(1, -1)],
-        np.zeros((2 * count + 10, width), np.uint8),
+        np.zeros((room, width), np.uint8),
         draw.ids(count, rows, draw.one_of(np.int32, np.int64)),
         draw.threads(),
+        places,
     ]
 
 
 def _check_gather(arguments: list[Any], answer: Any) -> None:
-    source, out, ids, _ = arguments
-    assert np.array_equal(out[: len(ids)], source[values(ids)])
-    assert not out[len(ids) :].any()
+    source, out, ids, _, places = arguments
+    written = np.arange(len(ids)) if places is None else values(places)
+    if len(np.unique(written)) == len(written):  # else who came last is anyone's guess
+        assert np.array_equal(out[written], source[values(ids)])
+    left = np.ones(len(out), bool)
+    left[written] = False
+    assert not out[left].any()
 
 
 def _parts(draw: Draw) -> int:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import FeatureError, InputError, _native, gather_rows
+from headrace.ops import FeatureError, InputError, _native, gather_rows, reference
 
 from strategies import thread_counts
 
@@ -40,6 +40,61 @@ def test_widths_around_cache_lines_and_pages(width):
     ids = torch.randint(0, 50, (10_000 if width < 1000 else 100,))
     for num_threads in (1, 3):
         assert torch.equal(gather_rows(source, ids, num_threads=num_threads), source[ids])
+
+
+@given(
+    st.integers(1, 40),
+    st.lists(st.integers(0, 9), max_size=2),
+    st.sampled_from(DTYPES),
+    st.booleans(),
+    thread_counts,
+    st.data(),
+)
+def test_places_equal_reference(num_rows, shape, dtype, strided, num_threads, data):
+    source = torch.randint(0, 100, (num_rows, *shape)).to(getattr(torch, dtype))
+    if strided and shape:
+        source = source.transpose(0, -1).contiguous().transpose(0, -1)
+    places = data.draw(st.lists(st.integers(0, 70), unique=True, max_size=60))
+    ids = data.draw(st.lists(st.integers(0, num_rows - 1), min_size=len(places), max_size=len(places)))
+    out = torch.randint(0, 100, (71, *shape)).to(source.dtype)
+    view = {torch.bfloat16: torch.int16}.get(source.dtype, source.dtype)  # NumPy has no bfloat16
+    arrays = source.contiguous().view(view).numpy(), np.array(ids, np.int64), out.clone().view(view).numpy()
+    expected = reference.gather_rows(*arrays, np.array(places, np.int64))
+    result = gather_rows(
+        source,
+        torch.tensor(ids, dtype=torch.int64),
+        out=out,
+        places=torch.tensor(places, dtype=torch.int64),
+        num_threads=num_threads,
+    )
+    assert result is out
+    assert np.array_equal(result.view(view).numpy(), expected)
+
+
+def test_many_rows_go_to_their_places():
+    source, ids, places = (
+        torch.arange(5000.0).reshape(50, 100),
+        torch.randint(0, 50, (100_000,)),
+        torch.randperm(100_000),
+    )
+    for num_threads in (1, 3):
+        out = gather_rows(source, ids, out=torch.empty(100_000, 100), places=places, num_threads=num_threads)
+        assert torch.equal(out[places], source[ids])
+
+
+def test_refuses_places_that_are_no_rows():
+    source, ids, out = torch.zeros(3, 2), torch.tensor([0, 1]), torch.ones(4, 2)
+    for table in (source, torch.zeros(2, 3).t()):
+        for place in (-1, 4):
+            with pytest.raises(FeatureError, match=rf"places\[1\] = {place} is no row of out: expected 0 <= place < 4"):
+                gather_rows(table, ids, out=out, places=torch.tensor([0, place]))
+        with pytest.raises(FeatureError, match="expected a place for each of 2 ids, got 1"):
+            gather_rows(table, ids, out=out, places=torch.tensor([0]))
+    with pytest.raises(FeatureError, match="give out too"):
+        gather_rows(source, ids, places=torch.tensor([0, 1]))
+    with pytest.raises(FeatureError, match="out must be"):
+        gather_rows(source, ids, out=[1], places=torch.tensor([0, 1]))
+    assert (out == 1).all()
 
 
 @pytest.mark.parametrize("instructions", SETS)

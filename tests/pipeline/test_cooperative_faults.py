@@ -37,10 +37,10 @@ def stage(batch):
     return batch
 
 class Source(hr.pipeline.features.ArraySource):
-    def read_into(self, ids, out, *, num_threads=1):
+    def read_into(self, ids, out, **options):
         if rank == 1 and fault == "source":
             raise RuntimeError("the rows of rank one are out of order")
-        super().read_into(ids, out, num_threads=num_threads)
+        super().read_into(ids, out, **options)
 
 samplers = {
     "labor_star": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], importance="*"),

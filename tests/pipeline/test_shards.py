@@ -187,7 +187,7 @@ def test_copies_of_rows_are_not_asked_for():
                 list(loader)
                 row_bytes = store().node["x"].row_bytes
                 stats = loader.stats()
-                return stats["exchange_rows"]["sent_bytes"] / row_bytes, stats.total("copied_rows")
+                return stats["fetch_and_exchange"]["sent_bytes"] / row_bytes, stats.total("copied_rows")
 
         sent, copied = zip(*run_ranks(2, work), strict=True)
         return sum(sent), sum(copied)

@@ -63,13 +63,17 @@ def test_leaves_what_cannot_place_rows():
         sampled().fetch_and_exchange(features, node=("slow",))
 
 
-def test_leaves_plans_without_an_exchange_and_fetches_that_keep_the_order():
+def test_leaves_plans_without_an_exchange():
     plan = sampled().fetch_feature(store(), node=["x"])
     assert fetches(plan, cooperative=False) == [plan.describe()]
-    shard = hr.FeatureStore(node={"x": hr.ShardedFeature.of(X, partition("hash", 2), 0)})
-    (fetch, rows) = fetches(sampled().fetch_feature(shard, node=["x"]), cooperative=False)
-    assert fetch.startswith("fetch_feature(")
-    assert rows == "exchange_rows(['x'], keep=False)"
+
+
+def test_fires_on_features_in_shards_without_cooperation():
+    shards = [hr.ShardedFeature.of(X, partition(kind, 2), 0) for kind in ("hash", "range")]
+    features = hr.FeatureStore(node=dict(zip("xz", shards, strict=True)))
+    plan = sampled().fetch_feature(features, node=["x", "z"])
+    each = [(f"fetch_and_exchange({features}, node=['{name}'])", "exchange_rows([], keep=False)") for name in "xz"]
+    assert fetches(plan, cooperative=False) == [stage for pair in each for stage in pair]
 
 
 def test_can_be_switched_off():
@@ -98,6 +102,27 @@ def test_the_batches_are_the_same(kind, world_size):
 
     fused, apart = (run_ranks(world_size, lambda comm, fuse=fuse: digests(comm, fuse=fuse)) for fuse in (True, False))
     assert fused == apart
+
+
+@pytest.mark.parametrize("copies", [None, torch.arange(30)])
+@pytest.mark.parametrize("world_size", [2, 3, 8])
+def test_the_batches_are_those_of_whole_features_without_cooperation(copies, world_size):
+    owners = partition("table", world_size)
+    whole = hr.FeatureStore(node={"x": X, "z": Z})
+
+    def digests(comm: hr.Comm, *, shards: bool, fuse: bool) -> list[str]:
+        cut = {
+            name: hr.ShardedFeature.of(rows, owners, comm.rank, cached=copies) for name, rows in (("x", X), ("z", Z))
+        }
+        features = hr.FeatureStore(node=cut) if shards else whole
+        plan = sampled().fetch_feature(features, node=["x", "z"])
+        where = {"comm": comm} if shards else {"rank": comm.rank, "world_size": world_size}
+        with plan.loader(fuse_exchange=fuse, **where) as loader:
+            return [batch.digest() for batch in loader]
+
+    expected = run_ranks(world_size, lambda comm: digests(comm, shards=False, fuse=True))
+    for fuse in (True, False):
+        assert run_ranks(world_size, lambda comm, fuse=fuse: digests(comm, shards=True, fuse=fuse)) == expected
 
 
 def test_counts_the_rows_that_are_read():

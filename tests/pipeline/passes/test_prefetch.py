@@ -74,7 +74,7 @@ def test_samples_while_rows_are_exchanged():
     assert apart == ["item_sampler", *expected[:-1], "exchange_rows", "prefetch"]
     shards = hr.FeatureStore(node={"x": hr.ShardedFeature.of(torch.zeros(NUM_NODES, 2), partition("hash", 2), 0)})
     hybrid = final_verbs(items().sample_neighbor(graph(), [2]).fetch_feature(shards, node=["x"]), exchanging())
-    fetch = ["prefetch", "exchange_ids", "fetch_feature", "exchange_rows"]
+    fetch = ["prefetch", "exchange_ids", "fetch_and_exchange", "exchange_rows"]
     assert hybrid == ["item_sampler", "sample_fused", *fetch, "prefetch"]
 
 
