@@ -199,6 +199,22 @@ nb::tuple weighted_loops(const InArray<Weight>& weights, std::size_t start, std:
                         to_numpy(std::move(times)), to_numpy(std::move(kept)));
 }
 
+// The edges of a short row that win the race, or None where that is left undecided.
+template <class Weight>
+nb::object race(const InArray<Weight>& weights, const InArray<std::uint64_t>& variates, std::size_t wanted,
+                InstructionSet set) {
+  if (weights.shape(0) > kMostRacers || variates.shape(0) != kMostRacers) {
+    throw InputError("race_at_once: expected at most " + std::to_string(kMostRacers) + " weights and as many variates");
+  }
+  if (!has(set)) throw InputError("race_at_once: this machine lacks these instructions");
+  Buffer<std::int64_t> positions(kMostRacers);
+  const std::size_t count =
+      race_at_once(weights.data(), variates.data(), 0, weights.shape(0), wanted, positions.data(), set);
+  if (count == kUndecided) return nb::none();
+  positions.resize(count);
+  return nb::cast(to_numpy(std::move(positions)));
+}
+
 }  // namespace
 
 void bind_sample(nb::module_& m) {
@@ -214,6 +230,8 @@ void bind_sample(nb::module_& m) {
         "instructions"_a);
   m.def("weighted_loops", &weighted_loops<double>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "wanted"_a,
         "instructions"_a);
+  m.def("race_at_once", &race<float>, "weights"_a.noconvert(), "variates"_a.noconvert(), "wanted"_a, "instructions"_a);
+  m.def("race_at_once", &race<double>, "weights"_a.noconvert(), "variates"_a.noconvert(), "wanted"_a, "instructions"_a);
   m.def(
       "check_weights",
       [](const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {

@@ -64,3 +64,25 @@ def test_finds_edges_of_long_rows(one, skew, start, dtype):
     right = np.searchsorted(sums, units * sums[-1], side="right")
     np.testing.assert_array_equal(edges, right)
     np.testing.assert_array_equal(searched, right)
+
+
+@pytest.mark.parametrize("one", SETS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@given(data=st.data())
+def test_a_race_of_few_edges(one, dtype, data):
+    """Of few variates and weights, so that edges arrive at the same time: if one of them is the last, none is named."""
+    degree = data.draw(st.integers(1, 16), label="degree")
+    weights = np.array(data.draw(st.lists(st.sampled_from([0, 1, 2]), min_size=degree, max_size=degree)), dtype)
+    values = st.sampled_from([1 << 20, 1 << 60, 1 << 63])
+    variates = np.array(data.draw(st.lists(values, min_size=16, max_size=16)), np.uint64)
+    wanted = data.draw(st.integers(0, 17), label="wanted")
+    found = _native.race_at_once(weights, variates, wanted, one)
+    times = [
+        reference.negative_log(reference.unit_interval(int(variate))) / float(weight) if weight > 0 else np.inf
+        for weight, variate in zip(weights, variates, strict=False)
+    ]
+    won = [i for i, time in enumerate(times) if time < np.inf and sum(other < time for other in times) < wanted]
+    if one.name != "AVX512" or len(won) > wanted:
+        assert found is None
+    else:
+        assert found.tolist() == won
