@@ -11,7 +11,7 @@ from headrace.pipeline.exchange import Exchange, exchange_ids
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import check_part_per_rank, check_partition_fits
+from headrace.pipeline.stages.checks import check_partition_fits
 
 
 @verb("exchange_ids")
@@ -54,7 +54,6 @@ class ExchangeIds(MapStage):
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, rows_comm = settings.channels()
-        check_part_per_rank(self.verb, self.partition, comm)
 
         def run(batch: MiniBatch) -> MiniBatch:
             exchange = exchange_ids(batch.n_id, self.partition, comm, rows_comm)
