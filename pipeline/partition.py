@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
 import torch
 from numpy.typing import ArrayLike
@@ -22,6 +23,9 @@ from headrace.pipeline.partition_report import PartitionReport, report_vertices
 
 MOST_PARTS = 1 << 16
 MOST_SEED = (1 << 64) - 1
+
+#: Vertices whose owners are computed at a time where there is no table of them.
+CHUNK = 1 << 20
 
 
 class Partition(ABC):
@@ -55,6 +59,9 @@ class Partition(ABC):
     InputError
         For numbers that are not integers, are negative, or for no part.
     """
+
+    decided_by_numbers: ClassVar[bool] = False
+    """Whether the numbers of vertices and parts decide the owners, so that comparing these numbers is enough."""
 
     def __init__(self, num_nodes: int, num_parts: int) -> None:
         self.num_nodes = whole_number(num_nodes, "Partition: num_nodes", 0, InputError)
@@ -234,15 +241,18 @@ class Partition(ABC):
 
     @cached_property
     def _content_digest(self) -> str:
-        return exact_digest([("owners", self._owners)])
+        return _digest(self._owners)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not isinstance(other, Partition):
             return NotImplemented
-        same_size = (self.num_nodes, self.num_parts) == (other.num_nodes, other.num_parts)
-        return same_size and torch.equal(self._owners, other._owners)
+        if (self.num_nodes, self.num_parts) != (other.num_nodes, other.num_parts):
+            return False
+        if type(self) is type(other) and self.decided_by_numbers:
+            return True
+        return torch.equal(self._owners, other._owners)
 
     def __hash__(self) -> int:
         return hash((self.num_nodes, self.num_parts))
@@ -254,6 +264,8 @@ class Partition(ABC):
 class RangePartition(Partition):
     """Contiguous ranges of ids; part p owns [bounds[p], bounds[p + 1])."""
 
+    decided_by_numbers: ClassVar[bool] = True
+
     def __init__(self, num_nodes: int, num_parts: int) -> None:
         super().__init__(num_nodes, num_parts)
         self.bounds = torch.tensor([self.num_nodes * part // self.num_parts for part in range(self.num_parts + 1)])
@@ -261,6 +273,11 @@ class RangePartition(Partition):
     def owner(self, ids: Tensor) -> Tensor:
         """Return the owners of vertices."""
         return torch.bucketize(ids, self.bounds[1:], right=True, out_int32=True)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of vertices that each part owns."""
+        return tuple(self.bounds.diff().tolist())
 
     def owned(self, part: int) -> Tensor:
         """Return the vertices of a part."""
@@ -272,11 +289,31 @@ class RangePartition(Partition):
 
 
 class HashPartition(Partition):
-    """Owners by a hash of the id."""
+    """Owners by a hash of the id.
+
+    What all owners are needed for is computed once in a process, however many equal partitions there are, and without
+    a table of them.
+    """
+
+    decided_by_numbers: ClassVar[bool] = True
 
     def owner(self, ids: Tensor) -> Tensor:
         """Return the owners of vertices."""
         return hash_owners(ids, self.num_parts)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of vertices that each part owns."""
+        return _hash_sizes(self.num_nodes, self.num_parts)
+
+    def owned(self, part: int) -> Tensor:
+        """Return the vertices of a part."""
+        found = [ids[self.owner(ids) == part] for ids in _chunks(self.num_nodes)]
+        return torch.cat([torch.empty(0, dtype=torch.int64), *found])
+
+    @cached_property
+    def _content_digest(self) -> str:
+        return _hash_digest(self.num_nodes, self.num_parts)
 
 
 class TablePartition(Partition):
@@ -311,3 +348,26 @@ def _settings(num_parts: int, seed: int, what: str) -> tuple[int, int]:
 def _of(owners: Tensor, num_parts: int) -> Partition:
     """Take a table that nobody else holds: a copy would double the memory."""
     return TablePartition(owners, num_parts, copy=False)
+
+
+@lru_cache
+def _hash_sizes(num_nodes: int, num_parts: int) -> tuple[int, ...]:
+    sizes = torch.zeros(num_parts, dtype=torch.int64)
+    for ids in _chunks(num_nodes):
+        sizes += torch.bincount(hash_owners(ids, num_parts), minlength=num_parts)
+    return tuple(sizes.tolist())
+
+
+@lru_cache
+def _hash_digest(num_nodes: int, num_parts: int) -> str:
+    return _digest(hash_owners(torch.arange(num_nodes), num_parts))
+
+
+def _digest(owners: Tensor) -> str:
+    return exact_digest([("owners", owners)])
+
+
+def _chunks(num_nodes: int) -> Iterator[Tensor]:
+    """Yield the ids of all vertices, some at a time."""
+    for start in range(0, num_nodes, CHUNK):
+        yield torch.arange(start, min(start + CHUNK, num_nodes))
