@@ -17,7 +17,7 @@ class Stats(Mapping[str, Mapping[str, float]]):
     Every stage has ``batches`` and ``seconds`` (of work, wherever it ran), besides what it counts itself: ``seeds``,
     ``vertices``, ``edges``, ``rows``, ``bytes``. Stages that communicate count ``rounds`` (every rank sends something
     to every other one), ``collectives`` (calls of the backend: what is sent may be preceded by its sizes) and
-    ``sent_bytes`` to other ranks. Only batches that the training loop received are counted, so the
+    ``sent_bytes`` to other ranks, without those sizes. Only batches that the training loop received are counted, so the
     counts do not depend on prefetching.
 
     Parameters
