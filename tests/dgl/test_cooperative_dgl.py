@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import dgl
 import pytest
 import torch
 from dgl.nn import EdgeWeightNorm, GATConv, GATv2Conv, GraphConv, SAGEConv
-from ranks import cooperative_batches, run_ranks
+from ranks import cooperative_batches, run_processes, run_ranks
 from torch import nn
 from training import NUM_CLASSES, WIDTH, assert_equal_training, store
 
@@ -165,6 +166,53 @@ def test_out_degrees_are_those_of_one_process_in_layers_alone():
             all(layer.get(vertex) == degree for vertex, degree in zip(vertices.tolist(), degrees.tolist(), strict=True))
             for layer in expected
         )
+
+
+SCRIPT = """
+import json, sys, torch
+import headrace as hr
+from dgl.nn import GraphConv
+from plans import graph, items
+from training import NUM_CLASSES, WIDTH, loss_of, store
+
+rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        widths = (WIDTH, NUM_CLASSES)
+        self.layers = torch.nn.ModuleList(GraphConv(WIDTH, width, allow_zero_in_degree=True) for width in widths)
+
+    def forward(self, h, blocks):
+        first, last = self.layers
+        return last(blocks[1].to_dgl(), torch.tanh(first(blocks[0].to_dgl(), h)))
+
+plan = items(batch_size=40).sample_neighbor(graph(), [4, 3])
+plan = plan.fetch_feature(store(torch.float64), node=["x"], labels="y")
+gradients = []
+for where in ({"rank": 0, "world_size": 1}, {"cooperative": True}, {"cooperative": True}):
+    torch.manual_seed(0)
+    model = hr.cooperative(Network().double())
+    with plan.loader(**where) as loader:
+        for batch in loader:
+            loss_of(batch, model(batch, batch.x, batch.blocks)).backward()
+    if where.get("cooperative"):
+        hr.sum_gradients(model)
+    gradients.append([one.grad.tolist() for one in model.parameters()])
+json.dump(gradients, sys.stdout)
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_processes_train_as_one(tmp_path):
+    """Over torch.distributed of the torch that DGL can be imported with, with one loader and with the next."""
+    for text in run_processes(SCRIPT, 2, tmp_path / "meeting"):
+        alone, *together = json.loads(text)
+        for gradients in together:
+            for found, expected in zip(gradients, alone, strict=True):
+                left, right = (torch.tensor(one, dtype=torch.float64) for one in (found, expected))
+                torch.testing.assert_close(left, right, rtol=1e-10, atol=1e-10)
 
 
 def test_sums_over_out_edges_are_not_exact():
