@@ -208,7 +208,7 @@ class MiniBatch:
         Raises
         ------
         InputError
-            If several blocks carry no edge ids, by which repeated edges are known.
+            If several blocks carry no edge ids, by which repeated edges are known, or if ranks made the batch together.
         ModuleNotFoundError
             If torch_geometric is not installed.
         """

@@ -12,6 +12,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.pipeline import interop
 from headrace.pipeline.arrays import describe
+from headrace.pipeline.running_batch import RUNNING
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +108,9 @@ class Block:
     def to_pyg(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[int, int]]:
         """Return ``((x, x[:num_dst]), edge_index, (num_src, num_dst))``, the arguments of a bipartite PyG layer.
 
-        The three fit ``conv(x_pair, edge_index, size=size)`` of any ``MessagePassing`` layer that takes a pair.
+        The three fit ``conv(x_pair, edge_index, size=size)`` of any ``MessagePassing`` layer that takes a pair. In a
+        model that `hr.cooperative` runs, the output of the layer before is exchanged between ranks here, as it would be
+        when the layer is called.
 
         Parameters
         ----------
@@ -119,10 +122,15 @@ class Block:
         InputError
             If `x` does not have num_src rows.
         """
+        running = RUNNING.get()
+        if running is not None:
+            x = running.sources(self, x)
         if x.shape[0] != self.num_src:
             raise InputError(
                 f"Block.to_pyg: expected x with a row for each of {self.num_src} sources, got {describe(x)}; "
-                "blocks come input side first: blocks[0] takes batch.x"
+                "blocks come input side first: blocks[0] takes batch.x. In batches that ranks make together each layer "
+                "needs rows of other ranks: run the model by hr.cooperative, on batch.blocks themselves, or begin "
+                "layer i with h = batch.exchange(i, h)"
             )
         return (x, x[: self.num_dst]), self.edge_index, (self.num_src, self.num_dst)
 

@@ -8,6 +8,7 @@ the in-process twin, so that many ranks can be run in one process.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -123,6 +124,12 @@ class Comm(ABC):
     def channel(self) -> Comm:
         """Return a further channel between the same ranks. All ranks make their channels in the same order."""
 
+    def open(self) -> None:  # noqa: B027 - only some channels hold anything
+        """Make anew what `close` gave back; nothing where nothing was. All ranks do, in the order of their channels."""
+
+    def close(self) -> None:  # noqa: B027
+        """Give back what the channel holds; when all of this rank's collectives on it are over, each for itself."""
+
     @abstractmethod
     def fail(self, reason: str) -> None:
         """Tell all ranks that this one cannot go on; collectives raise `PeerError` with the reason, here too."""
@@ -154,37 +161,98 @@ class DistributedComm(Comm):
     """
 
     _generation = 0  # of failures, the same on every rank; see begin
+    _beginning = False  # whether this process has said, in begin, all that it has to say of its generation
+    _telling = threading.Lock()  # held while one of the two is read and acted upon
 
     def __init__(self) -> None:
         super().__init__(torch.distributed.get_rank(), torch.distributed.get_world_size())
-        self._group = torch.distributed.new_group()
+        self._job = torch.distributed.group.WORLD
+        self._group: Any = None
+        self._unfinished = False  # whether this rank has left a collective of the group before its end
         # The store by which the ranks met; no public function returns it.
         self._store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001
-        on_gpu = torch.distributed.get_backend(self._group) == "nccl"
+        on_gpu = torch.distributed.get_backend() == "nccl"
         self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+        self.open()
 
     def channel(self) -> Comm:
         """Return a further channel, with a process group of its own."""
         return DistributedComm()
 
+    def open(self) -> None:
+        """Make a process group, for which all ranks meet."""
+        if self._group is not None:
+            return
+        self._group, self._unfinished = torch.distributed.new_group(), False
+        # Ranks come back from there with connections of their own, while others still make theirs. A first exchange
+        # ends when all have them, so that a rank may close its own at any time from here on.
+        byte = torch.zeros(self.world_size, 1, dtype=torch.uint8)
+        ones = [1] * self.world_size
+        self._all_to_all(byte, torch.empty_like(byte), ones, ones, _nothing)
+
+    def close(self) -> None:
+        """Give back the process group, with its threads and connections.
+
+        Ranks do not meet here. That is safe without: a collective is over for this rank when it has received all that
+        is for it and handed to the network all that is for others, where it arrives though the connection is closed
+        behind it. A rank that is still in the collective finds what it needs.
+
+        After a failure this rank may have left a collective in which others never came. To give back that group would
+        be to wait for it, so it stays until the process ends. A rank that had left none gives back its own; others who
+        wait for it there lose the connection, and find the reason in the job's store.
+        """
+        group, self._group = self._group, None
+        if group is None or self._unfinished:
+            return
+        # With its last reference the group goes, and waits for its threads. torch 2.2 waits under Python's lock, which
+        # a thread may need to free a tensor, but not if the part of the group that has the threads is released last.
+        backend = group._get_backend(self._device)  # noqa: SLF001
+        if torch.distributed.group.WORLD is self._job:  # otherwise the job was ended, and its groups with it
+            torch.distributed.destroy_process_group(group)
+        del group
+        del backend
+
     def fail(self, reason: str) -> None:
         """Leave the reason in the job's store."""
+        report = json.dumps({"rank": self.rank, "reason": reason})
         try:
-            if not self._store.check([self._failed]):
-                self._store.set(self._failed, json.dumps({"rank": self.rank, "reason": reason}))
+            with self._telling:
+                # On the way to the next generation, those who are there already must hear of it as well.
+                for generation in range(self._generation, self._generation + (2 if self._beginning else 1)):
+                    if not self._is_told(_failed(generation)):
+                        self._store.set(_reason(generation), report)
+                        self._store.add(_failed(generation), 1)
         except RuntimeError:
             pass  # the rank that keeps the store is gone: the others find out the same way
 
     def begin(self) -> None:
-        """Meet at the store; go on with a group of its own where the last one may hold half a collective."""
+        """Meet at the store; go on with a new group where the last one may hold half a collective.
+
+        All ranks must take a new group, or none. So each says before it arrives whether it needs one, and when all have
+        arrived they all read the same. Only the thread that trains uses this channel, and that thread is here: what it
+        left unfinished, and what made others leave, was said before. A thread of a loader that fails from now on needs
+        no new group here, but its failure must not be forgotten with the others: `fail` carries it on.
+        """
         began, arrived = time.monotonic(), f"headrace/begin/{self._generation}"
-        self._store.add(arrived, 1)
-        while self._store.add(arrived, 0) < self.world_size:
-            self._give_up_after(began)
-            time.sleep(POLL)
-        if self._store.check([self._failed]):
-            self._group = torch.distributed.new_group()
-        DistributedComm._generation += 1
+        renew = f"headrace/renew/{self._generation}"
+        with self._telling:
+            if self._unfinished or self._is_told(_failed(self._generation)):
+                self._store.add(renew, 1)
+            DistributedComm._beginning = True
+        met = False
+        try:
+            self._store.add(arrived, 1)
+            while self._store.add(arrived, 0) < self.world_size:
+                self._give_up_after(began)
+                time.sleep(POLL)
+            met = True
+        finally:
+            with self._telling:
+                DistributedComm._beginning = False
+                DistributedComm._generation += met
+        if self._is_told(renew):
+            self.close()
+            self.open()
 
     def _all_to_all(
         self,
@@ -214,6 +282,7 @@ class DistributedComm(Comm):
     def _run(self, collective: Any, *tensors: Tensor, meanwhile: Callable[[], None] = _nothing, **options: Any) -> None:
         """Call a collective and wait for it, or for the failure of another rank."""
         began = time.monotonic()
+        self._unfinished = True
         with self._connection():
             work = collective(*tensors, group=self._group, async_op=True, **options)
         meanwhile()
@@ -221,6 +290,7 @@ class DistributedComm(Comm):
             while not self._is_done(work):
                 self._look_for_failure()
                 self._give_up_after(began)
+            self._unfinished = False
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
@@ -265,16 +335,26 @@ class DistributedComm(Comm):
 
     def _look_for_failure(self) -> None:
         try:
-            failed = self._store.check([self._failed])
+            failed = self._is_told(_failed(self._generation))
         except RuntimeError as error:
             raise PeerError("the rank that keeps the job's store is gone") from error
         if failed:
-            report = json.loads(self._store.get(self._failed))
+            report = json.loads(self._store.get(_reason(self._generation)))
             raise PeerError(f"rank {report['rank']} failed:\n{report['reason']}")
 
-    @property
-    def _failed(self) -> str:
-        return f"headrace/failed/{self._generation}"
+    def _is_told(self, key: str) -> bool:
+        """Return whether any rank has counted under a key; torch 2.2 has no `Store.check`."""
+        told: int = self._store.add(key, 0)
+        return told > 0
+
+
+def _failed(generation: int) -> str:
+    """Return the key under which those count who failed."""
+    return f"headrace/failed/{generation}"
+
+
+def _reason(generation: int) -> str:
+    return f"headrace/reason/{generation}"
 
 
 class ClosedComm(Comm):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from headrace.ops.errors import InputError
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.comm import Comm, is_distributed, world_comm
+from headrace.pipeline.cooperative_degrees import count_on_all_ranks
 from headrace.pipeline.cooperative_dropout import convert_dropout
 from headrace.pipeline.cooperative_norm import convert_batch_norm
 from headrace.pipeline.running_batch import RUNNING, RunningBatch
@@ -78,19 +79,24 @@ def _exchange_input(number: int) -> Any:
         if running is None:
             return None
         running.enter(number)
-        if not running.batch.exchanges or number == 0:  # the loader has exchanged the first input
+        if not running.batch.exchanges:
             return None
+        exchange = running.batch.exchanges[number]
+        args = tuple(count_on_all_ranks(argument, exchange) for argument in args)
+        kwargs = {name: count_on_all_ranks(argument, exchange) for name, argument in kwargs.items()}
+        if not running.needs_exchange(number):
+            return args, kwargs
         for place, argument in enumerate(args):
-            exchanged = _exchanged(running.batch, number, argument)
+            exchanged = _exchanged(running, number, argument)
             if exchanged is not None:
                 return (*args[:place], exchanged, *args[place + 1 :]), kwargs
         for name, argument in kwargs.items():
-            exchanged = _exchanged(running.batch, number, argument)
+            exchanged = _exchanged(running, number, argument)
             if exchanged is not None:
                 return args, {**kwargs, name: exchanged}
         raise InputError(
             f"cooperative: no argument of layer {number} has a row for each of this rank's "
-            f"{len(running.batch.exchanges[number].owned)} vertices; expected h, or a pair (h, h[:num_dst])"
+            f"{len(exchange.owned)} vertices; expected h, or a pair (h, h[:num_dst])"
         )
 
     return hook
@@ -108,15 +114,15 @@ def _leave(number: int) -> Any:
     return hook
 
 
-def _exchanged(batch: MiniBatch, number: int, argument: Any) -> Any:
+def _exchanged(running: RunningBatch, number: int, argument: Any) -> Any:
     """Return the exchanged form of an argument that holds a layer's input rows, else None."""
-    num_owned = len(batch.exchanges[number].owned)
+    num_owned = len(running.batch.exchanges[number].owned)
     if isinstance(argument, Tensor):
         rows = argument.is_floating_point() and argument.dim() > 1 and len(argument) == num_owned
-        return batch.exchange(number, argument) if rows else None
+        return running.exchange(number, argument) if rows else None
     if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], Tensor):
         # The destinations are the first vertices in both orders: their rows need no exchange.
-        source = _exchanged(batch, number, argument[0])
+        source = _exchanged(running, number, argument[0])
         return None if source is None else (source, argument[1])
     return None
 
@@ -131,7 +137,13 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
 
     What the model does between layers it does for the vertices that this rank owns, each of which is in one rank, so
     operations row by row are exact. Two kinds of modules are replaced, in place, by ones that are exact as well: every
-    `nn.BatchNorm1d` by one over the rows of all ranks, every `nn.Dropout` by one whose masks belong to vertices.
+    `nn.BatchNorm1d` by one over the rows of all ranks, every `nn.Dropout` by one whose masks belong to vertices, or to
+    edges where a layer calls it `attn_drop`, as DGL does.
+
+    A rank has all sampled in-edges of the vertices that it owns, but only some of the out-edges of a source. What a
+    layer computes from in-edges is exact: sums, means, attention, in-degrees (``norm="right"`` of DGL's `GraphConv`).
+    DGL blocks count the out-edges on all ranks (``norm="both"`` and ``"left"``), in two collectives more for each such
+    layer. Other sums over out-edges are not exact, such as those of DGL's ``EdgeWeightNorm("both")``.
 
     Parameters
     ----------
@@ -139,8 +151,9 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
         Any module. It is not copied; the layers get hooks.
     layers
         The modules that take one block each, in the order of ``batch.blocks``: PyG layers called as
-        ``conv((h, h[:num_dst]), edge_index)``, DGL layers called as ``conv(block, h)``, or others with an argument `h`.
-        By default those of the model's only `nn.ModuleList`.
+        ``conv((h, h[:num_dst]), edge_index)`` or with what ``block.to_pyg(h)`` returns, DGL layers called as
+        ``conv(block, h)`` or ``conv(block, (h, h[:num_dst]))``, or others with an argument `h`. By default those of the
+        model's only `nn.ModuleList`.
     seed
         Of the masks of dropout.
 

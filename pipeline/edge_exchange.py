@@ -35,7 +35,7 @@ class SampledEdges:
         return SampledEdges(degrees, tuple(column[edges] for column in self.columns))
 
 
-def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> SampledEdges:
+def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[SampledEdges, int]:
     """Send the edges of owned destinations to those who want them: one round.
 
     Parameters
@@ -51,6 +51,8 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> Sampled
     -------
     SampledEdges
         For the vertices that ``exchange.wanted`` was made of, in their order.
+    sent_bytes
+        What went to other ranks.
     """
     asked = edges.take(exchange.send_rows)
     # Everything for one rank is one message: degrees, then column after column.
@@ -73,7 +75,8 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> Sampled
             column, rest = _read(rest, num_edges, like)
             parts.append(column)
     came = SampledEdges(torch.cat(all_degrees), tuple(map(torch.cat, all_columns)))
-    return came if exchange.places is None else came.take(exchange.places)
+    returned = came if exchange.places is None else came.take(exchange.places)
+    return returned, sum(sizes)  # nothing for this rank is among the messages
 
 
 def _as_bytes(column: Tensor) -> Tensor:

@@ -20,6 +20,11 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     """Return a ``torch_geometric.data.Data``; `MiniBatch.to_pyg` says what it holds."""
     from torch_geometric.data import Data
 
+    if batch.exchanges:
+        raise InputError(
+            "MiniBatch.to_pyg: expected a batch of one process, got one that ranks made together, whose layers have "
+            "vertices of their own; use hr.cooperative(model) with block.to_pyg(h) for each of batch.blocks"
+        )
     hops = list(reversed(batch.blocks))
     kept = _first_occurrences(hops)
     data = Data(num_nodes=batch.n_id.numel())
@@ -55,8 +60,10 @@ def block_to_dgl(block: Block) -> Any:
     """Return a ``dgl`` block with ``dgl.EID`` and importance weights on its edges."""
     import dgl
 
-    # DGL wants one id dtype; an empty edge-id list means "the position".
-    csc = (block.indptr, block.indices.to(torch.int64), block.indptr.new_empty(0))
+    # DGL wants one id dtype. An empty list of edge ids would mean the positions as well, but its sums of edge features
+    # in single precision stop at that.
+    positions = torch.arange(block.num_edges, device=block.indptr.device)
+    csc = (block.indptr, block.indices.to(torch.int64), positions)
     result = dgl.create_block(("csc", csc), num_src_nodes=block.num_src, num_dst_nodes=block.num_dst)
     if block.edge_ids is not None:
         result.edata[dgl.EID] = block.edge_ids
@@ -77,8 +84,9 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
     results = []
     for layer, block in enumerate(batch.blocks):
         result = block_to_dgl(block)
-        result.srcdata[dgl.NID] = batch.n_id[: block.num_src]
-        result.dstdata[dgl.NID] = batch.n_id[: block.num_dst]
+        sources = batch.exchanges[layer].wanted if batch.exchanges else batch.n_id
+        result.srcdata[dgl.NID] = sources[: block.num_src]
+        result.dstdata[dgl.NID] = sources[: block.num_dst]
         for name, tensors in batch.edge.items():
             result.edata[name] = tensors[layer]
         results.append(result)

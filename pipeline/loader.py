@@ -83,7 +83,7 @@ class Loader:
             check_same_plan(self._comm, self._plan_fingerprint(), self._rewriting.final)
         else:
             check_place(self._rewriting.final, settings)
-        self._node, self._source = lower(self._rewriting.final, settings)
+        self._node, self._source, self._channels = lower(self._rewriting.final, settings)
         self._progress = progress
         self._stats = Stats()
         self._trace = Trace()
@@ -111,6 +111,8 @@ class Loader:
 
     def __iter__(self) -> Iterator[MiniBatch]:
         self._end_iteration()
+        for channel in self._channels:
+            channel.open()
         if self._left_midway():
             self._position.move(self._position.epoch + 1)
         self._started = False
@@ -197,9 +199,15 @@ class Loader:
         return LoaderNode(self)
 
     def close(self) -> None:
-        """End the running iteration and its background threads. The loader can be iterated again."""
+        """End the running iteration and its background threads, and give back the channels made for them.
+
+        The loader can be iterated again. Where ranks make batches together, all of them close it, or none: those that
+        did meet for new channels when they iterate again.
+        """
         self._end_iteration()
         close_node(self._node)
+        for channel in self._channels:
+            channel.close()
 
     def __enter__(self) -> Self:
         return self

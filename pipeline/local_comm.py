@@ -52,6 +52,7 @@ class _Shared:
         self.meetings: dict[tuple[int, ...], _Meeting] = {}
         self.failures: dict[int, tuple[int, str]] = {}  # the first of each generation
         self.generations = [0] * world_size
+        self.beginning: set[int] = set()  # ranks on their way to their next generation
 
 
 class LocalComm(Comm):
@@ -72,13 +73,23 @@ class LocalComm(Comm):
     def fail(self, reason: str) -> None:
         """Tell the other ranks why this one cannot go on."""
         with self._shared.changed:
-            self._shared.failures.setdefault(self._shared.generations[self.rank], (self.rank, reason))
+            self._shared.failures.setdefault(self._generation, (self.rank, reason))
+            if self.rank in self._shared.beginning:  # those who are there already must hear of it as well
+                self._shared.failures.setdefault(self._generation + 1, (self.rank, reason))
             self._shared.changed.notify_all()
 
     def begin(self) -> None:
         """Go on to the next generation of failures."""
-        self._meet((), (-1, self._generation), look=False)
-        self._shared.generations[self.rank] += 1
+        with self._shared.changed:
+            self._shared.beginning.add(self.rank)
+        met = False
+        try:
+            self._meet((), (-1, self._generation), look=False)
+            met = True
+        finally:
+            with self._shared.changed:
+                self._shared.beginning.discard(self.rank)
+                self._shared.generations[self.rank] += met
 
     def _all_to_all(
         self,

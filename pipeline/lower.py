@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.pipeline.base_node import BaseNode
+from headrace.pipeline.comm import Comm
 from headrace.pipeline.errors import PlanError
 from headrace.pipeline.nodes import MapNode, SourceNode, Step, Work, step_of
 from headrace.pipeline.plan import source_of, stage_names, stages_of
@@ -11,8 +12,8 @@ from headrace.pipeline.stage import BatchSource, MapStage, RunSettings, Stage
 from headrace.pipeline.stages.prefetch import Prefetch
 
 
-def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSource]:
-    """Return the node that yields finished work, and the source at its beginning.
+def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSource, tuple[Comm, ...]]:
+    """Return the node that yields finished work, the source at its beginning, and the channels that were made for it.
 
     Stages between two prefetches run one after the other in the same thread, so they become one node. Those of them
     that communicate do so on a channel of that thread: collectives of one channel come in the order of the batches,
@@ -27,6 +28,7 @@ def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSour
     source = source_of(plan).source(settings)
     node: BaseNode[Work] = SourceNode(names[0], source)
     steps: list[Step] = []
+    channels: list[Comm] = []
     collective = False
     lockstep = any(stage.collective for stage in stages_of(plan))
     for name, stage in zip(names[1:], stages_of(plan)[1:], strict=True):
@@ -34,6 +36,7 @@ def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSour
             if stage.collective and not collective:
                 collective = True
                 settings = settings.with_channel()
+                channels.append(settings.channels()[0])
             steps.append(step_of(name, stage, settings))
         elif isinstance(stage, Prefetch):
             if stage.workers > 0:
@@ -42,4 +45,4 @@ def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSour
                 collective = False
         else:
             raise PlanError(f"{stage.verb} cannot run as it is; a pass should have expanded it")
-    return MapNode(node, tuple(steps)), source
+    return MapNode(node, tuple(steps)), source, tuple(channels)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -24,6 +24,9 @@ from headrace.pipeline.partition_report import PartitionReport, report_vertices
 
 MOST_PARTS = 1 << 16
 MOST_SEED = (1 << 64) - 1
+
+#: Vertices whose owners are computed at a time where there is no table of them.
+CHUNK = 1 << 20
 
 
 class Partition(ABC):
@@ -235,6 +238,11 @@ class Partition(ABC):
         return 0
 
     @property
+    def _deciding(self) -> tuple[int, ...] | None:
+        """Numbers that decide all owners, so that comparing these is enough; None if there are none but the owners."""
+        return None
+
+    @property
     def _owners(self) -> Tensor:
         """The owners of all vertices, int32[num_nodes]."""
         return self.owner(torch.arange(self.num_nodes))
@@ -278,15 +286,18 @@ class Partition(ABC):
 
     @cached_property
     def _content_digest(self) -> str:
-        return exact_digest([("owners", self._owners)])
+        return _digest(self._owners)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not isinstance(other, Partition):
             return NotImplemented
-        same_size = (self.num_nodes, self.num_parts) == (other.num_nodes, other.num_parts)
-        return same_size and torch.equal(self._owners, other._owners)
+        if (self.num_nodes, self.num_parts) != (other.num_nodes, other.num_parts):
+            return False
+        if type(self) is type(other) and self._deciding is not None:
+            return self._deciding == other._deciding
+        return torch.equal(self._owners, other._owners)
 
     def __hash__(self) -> int:
         return hash((self.num_nodes, self.num_parts))
@@ -302,6 +313,10 @@ class RangePartition(Partition):
         counts = [whole_number(size, "Partition.range_of: a size", 0, InputError) for size in sizes]
         super().__init__(sum(counts), len(counts))
         self.bounds = torch.tensor([0, *counts]).cumsum(0)
+
+    @property
+    def _deciding(self) -> tuple[int, ...]:
+        return self.sizes
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -322,11 +337,33 @@ class RangePartition(Partition):
 
 
 class HashPartition(Partition):
-    """Owners by a hash of the id."""
+    """Owners by a hash of the id.
+
+    What all owners are needed for is computed once in a process, however many equal partitions there are, and without
+    a table of them.
+    """
+
+    @property
+    def _deciding(self) -> tuple[int, ...]:
+        return self.num_nodes, self.num_parts
 
     def owner(self, ids: Tensor) -> Tensor:
         """Return the owners of vertices."""
         return hash_owners(ids, self.num_parts)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of vertices that each part owns."""
+        return _hash_sizes(self.num_nodes, self.num_parts)
+
+    def owned(self, part: int) -> Tensor:
+        """Return the vertices of a part."""
+        found = [ids[self.owner(ids) == part] for ids in _chunks(self.num_nodes)]
+        return torch.cat([torch.empty(0, dtype=torch.int64), *found])
+
+    @cached_property
+    def _content_digest(self) -> str:
+        return _hash_digest(self.num_nodes, self.num_parts)
 
 
 class TablePartition(Partition):
@@ -361,3 +398,26 @@ def _settings(num_parts: int, seed: int, what: str) -> tuple[int, int]:
 def _of(owners: Tensor, num_parts: int) -> Partition:
     """Take a table that nobody else holds: a copy would double the memory."""
     return TablePartition(owners, num_parts, copy=False)
+
+
+@lru_cache
+def _hash_sizes(num_nodes: int, num_parts: int) -> tuple[int, ...]:
+    sizes = torch.zeros(num_parts, dtype=torch.int64)
+    for ids in _chunks(num_nodes):
+        sizes += torch.bincount(hash_owners(ids, num_parts), minlength=num_parts)
+    return tuple(sizes.tolist())
+
+
+@lru_cache
+def _hash_digest(num_nodes: int, num_parts: int) -> str:
+    return _digest(hash_owners(torch.arange(num_nodes), num_parts))
+
+
+def _digest(owners: Tensor) -> str:
+    return exact_digest([("owners", owners)])
+
+
+def _chunks(num_nodes: int) -> Iterator[Tensor]:
+    """Yield the ids of all vertices, some at a time."""
+    for start in range(0, num_nodes, CHUNK):
+        yield torch.arange(start, min(start + CHUNK, num_nodes))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,30 +11,11 @@ from torch import Tensor
 from headrace.pipeline.comm import Comm
 from headrace.pipeline.exchange import Exchange, exchange_ids
 from headrace.pipeline.partition import Partition
+from headrace.pipeline.traffic import Traffic
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-
-@dataclass
-class Traffic:
-    """What a rank did to agree with the others.
-
-    Parameters
-    ----------
-    rounds
-        Times that it waited for all others, one after the other.
-    collectives
-        Collectives that it took part in. A round whose sizes the others do not know has two.
-    sent_bytes
-        Bytes of ids and values that it sent to other ranks; what a sum over all ranks takes is counted as if each rank
-        sent its terms to every other.
-    """
-
-    rounds: int = 0
-    collectives: int = 0
-    sent_bytes: int = 0
 
 
 class RankReducer:

@@ -21,6 +21,7 @@ from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.fused import SampleFused
 from headrace.pipeline.stages.hop import HopStage
 from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.stages.sample_hop_together import SampleHopTogether
 from headrace.pipeline.stages.sampler import Sampler
 from headrace.pipeline.stages.transform import Transform
 
@@ -122,24 +123,31 @@ def check_place(plan: Stage, settings: RunSettings) -> None:
             f"the channel is that of rank {comm.rank} of {comm.world_size}, the loader of rank {rank} of {world_size}; "
             "give comm alone"
         )
-    owners = [stage.partition for stage in stages_of(plan) if isinstance(stage, ExchangeIds) and stage.renumber]
-    for stage in stages_of(plan):
-        for name, partition, part in _owned_by(stage):
-            if partition.num_parts != world_size:
-                raise PlanError(
-                    f"{stage.verb}: {name} has {partition.num_parts} parts, but there are {world_size} ranks; make a "
-                    "part for each rank"
-                )
-            if part not in (None, rank):
-                raise PlanError(
-                    f"{stage.verb}: {name} is part {part}, but this is rank {rank}; cut it out after "
-                    "init_process_group, or name the part"
-                )
-            if owners and part is not None and partition is not owners[0] and partition != owners[0]:
-                raise PlanError(
-                    f"{stage.verb}: {name} has other owners than those by which the ranks cooperate; give the loader "
-                    "the same partition, .loader(partition=...)"
-                )
+    stages = stages_of(plan)
+    owners = [stage.partition for stage in stages if isinstance(stage, ExchangeIds) and stage.renumber]
+    divided = [(stage, *found) for stage in stages for found in _owned_by(stage)]
+    # Exchanges last: where a pass made them for data in shards, the data say better what is wrong.
+    divided += [
+        (stage, "the partition", stage.partition, None)
+        for stage in stages
+        if isinstance(stage, (ExchangeIds, SampleHopTogether))
+    ]
+    for stage, name, partition, part in divided:
+        if partition.num_parts != world_size:
+            raise PlanError(
+                f"{stage.verb}: {name} has {partition.num_parts} parts, but there are {world_size} ranks; make a "
+                "part for each rank"
+            )
+        if part not in (None, rank):
+            raise PlanError(
+                f"{stage.verb}: {name} is part {part}, but this is rank {rank}; cut it out after "
+                "init_process_group, or name the part"
+            )
+        if owners and part is not None and partition is not owners[0] and partition != owners[0]:
+            raise PlanError(
+                f"{stage.verb}: {name} has other owners than those by which the ranks cooperate; give the loader "
+                "the same partition, .loader(partition=...)"
+            )
 
 
 def _owned_by(stage: Stage) -> list[tuple[str, Partition, int | None]]:

@@ -12,7 +12,6 @@ from headrace.pipeline.stage import Stage
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 if TYPE_CHECKING:
-    from headrace.pipeline.comm import Comm
     from headrace.pipeline.partition import Partition
 
 LARGEST_COUNT = (1 << 31) - 1
@@ -81,13 +80,4 @@ def check_partition_fits(stage: str, partition: Partition, sampler: str, graph: 
         raise PlanError(
             f"{stage}: the partition has {partition.num_nodes} vertices, the graph of {sampler} {graph.num_nodes}; "
             "make the partition for this graph"
-        )
-
-
-def check_part_per_rank(stage: str, partition: Partition, comm: Comm) -> None:
-    """Refuse a partition that does not have one part for each rank."""
-    if partition.num_parts != comm.world_size:
-        raise PlanError(
-            f"{stage}: the partition has {partition.num_parts} parts, but there are {comm.world_size} ranks; make one "
-            "with a part for each rank"
         )

@@ -13,7 +13,7 @@ from headrace.pipeline.exchange import exchange_ids
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import check_part_per_rank, check_partition_fits
+from headrace.pipeline.stages.checks import check_partition_fits
 
 
 @verb("exchange_ids")
@@ -56,7 +56,6 @@ class ExchangeIds(MapStage):
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, rows_comm = settings.channels()
-        check_part_per_rank(self.verb, self.partition, comm)
 
         def run(batch: MiniBatch) -> MiniBatch:
             renumbered: dict[str, Any] = {}

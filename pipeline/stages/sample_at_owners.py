@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import ClassVar
 
 import torch
 
 from headrace.ops.sample import Hop
 from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.block import Block
 from headrace.pipeline.edge_exchange import SampledEdges, return_edges
 from headrace.pipeline.exchange import exchange_ids
 from headrace.pipeline.graph_shard import GraphShard
 from headrace.pipeline.stage import Runner, RunSettings, verb
 from headrace.pipeline.stages.compact import count_new, with_hop
 from headrace.pipeline.stages.hop import RuleHop
+from headrace.pipeline.traffic import Traffic
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockFromOwners(Block):
+    """A block whose edges other ranks have picked.
+
+    Attributes
+    ----------
+    traffic
+        What it took to ask them.
+    """
+
+    traffic: Traffic = field(default_factory=Traffic)
+
+    @staticmethod
+    def of(block: Block, traffic: Traffic) -> BlockFromOwners:
+        """Return a block together with its traffic."""
+        return BlockFromOwners(**{one.name: getattr(block, one.name) for one in fields(Block)}, traffic=traffic)
 
 
 @verb("sample_at_owners")
@@ -23,7 +43,9 @@ class SampleAtOwners(RuleHop):
     """Sample in-neighbours of the frontier where the rows of the graph are, and compact them: two rounds.
 
     The frontier goes to the owners of its vertices, the picked edges come back: the hop of a fully partitioned graph
-    in FastSample (arXiv 2311.17847). The pass ``sample_at_owners`` makes it from hops over shards.
+    in FastSample (arXiv 2311.17847). The pass ``sample_at_owners`` makes it from hops over shards. ``loader.stats()``
+    counts as sent the ids that this rank asks others for, and the degrees, edges, ids of edges and weights that it
+    returns to them.
 
     Parameters
     ----------
@@ -56,7 +78,8 @@ class SampleAtOwners(RuleHop):
                 columns.append(graph.original_edge_ids(hop.positions))
             if hop.weights is not None:
                 columns.append(hop.weights)
-            edges = return_edges(SampledEdges(hop.indptr.diff(), tuple(columns)), exchange, comm)
+            picked = SampledEdges(hop.indptr.diff(), tuple(columns))
+            edges, edge_bytes = return_edges(picked, exchange, comm)
             indptr = torch.zeros(len(edges.degrees) + 1, dtype=torch.int64)
             torch.cumsum(edges.degrees, 0, out=indptr[1:])
             returned = Hop(
@@ -65,9 +88,13 @@ class SampleAtOwners(RuleHop):
                 torch.empty(0, dtype=torch.int64),
                 edges.columns[-1] if hop.weights is not None else None,
             )
-            return with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand)
+            found = with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand)
+            traffic = Traffic(2, 4, exchange.wanted.element_size() * exchange.num_received + edge_bytes)
+            return found.replace(blocks=(BlockFromOwners.of(found.blocks[0], traffic), *found.blocks[1:]))
 
         return run
 
     def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        return {**count_new(before, after), "rounds": 2, "collectives": 4}
+        block = after.blocks[0]
+        assert isinstance(block, BlockFromOwners)
+        return {**count_new(before, after), **asdict(block.traffic)}

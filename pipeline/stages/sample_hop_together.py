@@ -8,10 +8,11 @@ from typing import ClassVar
 from headrace.ops.sample import Hop
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.partition import Partition
-from headrace.pipeline.rank_reducer import RankReducer, Traffic
+from headrace.pipeline.rank_reducer import RankReducer
 from headrace.pipeline.stage import Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import check_part_per_rank, check_partition_fits
+from headrace.pipeline.stages.checks import check_partition_fits
 from headrace.pipeline.stages.hop import RuleHop
+from headrace.pipeline.traffic import Traffic
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,6 @@ class SampleHopTogether(RuleHop):
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
-        check_part_per_rank(self.verb, self.partition, comm)
 
         def run(batch: MiniBatch) -> MiniBatch:
             reducer = RankReducer(self.partition, comm)

@@ -77,6 +77,18 @@ def test_edge_weights_reach_the_layer():
     torch.testing.assert_close(layer(block, batch.x, edge_weight=block.edata["w"]), expected[:9])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_edge_features_are_summed(dtype):
+    """In single precision by another kernel of DGL, which wants the ids of edges."""
+    *_, graph, _ = parts()
+    (ours,) = next(iter(hr.ItemSampler(9).sample_neighbor(graph, [3]).loader())).blocks
+    block = ours.to_dgl()
+    block.edata["w"] = torch.arange(ours.num_edges, dtype=dtype)
+    block.update_all(dgl.function.copy_e("w", "m"), dgl.function.sum("m", "total"))
+    expected = torch.zeros(ours.num_dst, dtype=dtype).index_add(0, ours.edge_index[1], block.edata["w"])
+    assert torch.equal(block.dstdata["total"], expected)
+
+
 def test_one_shared_block_is_refused():
     *_, graph, _ = parts()
     batch = next(iter(hr.ItemSampler(9).sample_neighbor(graph, [2, 2], expand="new").loader()))

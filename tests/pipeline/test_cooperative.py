@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import torch
 from ranks import assert_same_union, cooperative_batches, partition, run_ranks
 
 import headrace as hr
+import headrace.pipeline
 from headrace.ops import labor_importance
 from headrace.pipeline.plan import stages_of
 from headrace.pipeline.rank_reducer import RankReducer
@@ -245,6 +248,39 @@ def test_hops_sampled_together_check_their_partition():
             plan(hr.Partition.hash(200, 3)).loader(comm=comm)
 
     run_ranks(2, with_three_parts)
+
+
+def test_exchanges_check_their_partition_before_any_rank_waits():
+    """Where a plan was written by hand too, and with one rank alone: no other one has to come for the error."""
+    x = hr.FeatureStore(node={"x": hr.ShardedFeature.of(torch.zeros(200, 1), hr.Partition.hash(200, 3), 0)})
+    by_hand = items().exchange_ids(hr.Partition.hash(200, 3))
+    for plan, expected in (
+        (by_hand, "exchange_ids: the partition has 3 parts, but there are 2 ranks"),
+        (
+            items().sample_neighbor(graph(), [2]).fetch_feature(x, node="x"),
+            "fetch_feature: the shard of 'x' has 3 parts",
+        ),
+    ):
+        comm = hr.LocalGroup(2, timeout=0.1).comms[0]
+        with pytest.raises(hr.PlanError, match=expected):
+            plan.loader(comm=comm)
+        assert comm.num_collectives == 0
+    with pytest.raises(hr.PlanError, match="the partition has 3 parts, but there are 1 ranks"):
+        by_hand.loader(comm=hr.LocalGroup(1).comms[0])
+
+
+def test_only_the_loader_runs_stages():
+    """So what it checks before, stages need not check again: one function calls `runner`, one calls that one."""
+    pipeline = Path(headrace.pipeline.__path__[0])
+
+    def callers(call: str) -> list[str]:
+        return sorted(path.name for path in pipeline.rglob("*.py") if re.search(call, path.read_text()))
+
+    assert callers(r"\.runner\(") == ["nodes.py"]
+    assert callers(r"(?<!def )\bstep_of\(") == ["lower.py"]
+    assert callers(r"(?<!def )(?<!\.)\blower\(") == ["loader.py"]
+    text = (pipeline / "loader.py").read_text()
+    assert text.index("check_place(self") < text.index("= lower(")
 
 
 def test_without_a_process_group_the_error_says_what_to_do():

@@ -9,13 +9,12 @@ import torch
 import torch.nn.functional as F
 from ranks import run_ranks
 from torch import nn
+from training import NUM_CLASSES, WIDTH, assert_equal_training, store
 
 import headrace as hr
 from headrace.pipeline.comm import Comm
 
 from plans import NUM_NODES, graph, items
-
-NUM_CLASSES, WIDTH = 5, 6
 
 
 class Gcn(nn.Module):
@@ -93,12 +92,6 @@ SAMPLERS = {
 }
 
 
-def store(dtype: torch.dtype) -> hr.FeatureStore:
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(NUM_NODES, WIDTH, generator=generator, dtype=torch.float64)
-    return hr.FeatureStore(node={"x": x.to(dtype), "y": torch.arange(NUM_NODES) % NUM_CLASSES})
-
-
 def node_plan(sampler: str, dtype: torch.dtype) -> hr.Stage:
     return SAMPLERS[sampler](items(batch_size=40)).fetch_feature(store(dtype), node=["x"], labels="y")
 
@@ -107,54 +100,6 @@ def pair_plan(sampler: str, dtype: torch.dtype) -> hr.Stage:
     pairs = torch.arange(120).reshape(60, 2) * 7 % 101
     labelled = hr.ItemSampler((pairs, (torch.arange(60) % 2).to(dtype)), batch_size=23, shuffle=True, seed=4)
     return SAMPLERS[sampler](labelled).fetch_feature(store(dtype), node=["x"])
-
-
-def loss_of(batch: hr.MiniBatch, out: torch.Tensor) -> torch.Tensor:
-    if batch.seeds.dim() == 2:
-        left, right = out[batch.seed_index].unbind(1)
-        losses = F.binary_cross_entropy_with_logits((left * right).sum(1), batch.y, reduction="sum")
-    else:
-        losses = F.cross_entropy(out[batch.seed_index], batch.y, reduction="sum")
-    return losses / batch.num_global_seeds
-
-
-def train(plan: hr.Stage, model: nn.Module, num_steps: int, comm: Comm | None = None, **options: object) -> dict:
-    """Take some steps; return the seeds' outputs of the first, its gradients, and the parameters at the end."""
-    together = hr.cooperative(copy.deepcopy(model))
-    optimizer = torch.optim.Adam(together.parameters(), lr=0.01)
-    seen: dict = {}
-    with plan.loader(comm=comm, cooperative=comm is not None, **options) as loader:
-        step = 0
-        while step < num_steps:
-            for batch in loader:
-                out = together(batch, batch.x, batch.blocks)
-                optimizer.zero_grad()
-                loss_of(batch, out).backward()
-                if comm is not None:
-                    hr.sum_gradients(together, comm)
-                if step == 0:
-                    seen["out"] = dict(zip(batch.item_index.tolist(), out[batch.seed_index].detach(), strict=True))
-                    seen["gradients"] = [one.grad.clone() for one in together.parameters()]
-                optimizer.step()
-                step += 1
-                if step == num_steps:
-                    break
-    seen["parameters"] = [one.detach().clone() for one in together.parameters()]
-    return seen
-
-
-def assert_equal_training(plan: hr.Stage, model: nn.Module, world_size: int, tolerance: float, **options) -> None:
-    alone = train(plan, model, 20)
-    shares = run_ranks(world_size, lambda comm: train(plan, model, 20, comm, **options))
-    together = {index: out for share in shares for index, out in share["out"].items()}
-    assert together.keys() == alone["out"].keys()
-    for index, out in alone["out"].items():
-        torch.testing.assert_close(together[index], out, rtol=tolerance, atol=tolerance)
-    for share in shares:
-        for name in ("gradients", "parameters"):
-            slack = 1 if name == "gradients" else 100  # twenty steps of Adam let differences grow
-            for left, right in zip(share[name], alone[name], strict=True):
-                torch.testing.assert_close(left, right, rtol=slack * tolerance, atol=slack * tolerance)
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 8])
@@ -167,10 +112,11 @@ def test_training_equals_one_process(kind, plan, world_size):
 
 
 class PygNetwork(nn.Module):
-    """Layers of PyG, called as its users do."""
+    """Layers of PyG, called as its users do, or with what `block.to_pyg` returns."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, *, converted: bool = False) -> None:
         super().__init__()
+        self.converted = converted
         pyg = pytest.importorskip("torch_geometric.nn")
         # Attention over a vertex and its sampled in-neighbours; the others add the vertex by weights of their own.
         options = {"add_self_loops": False} if kind == "GATConv" else {}
@@ -180,15 +126,74 @@ class PygNetwork(nn.Module):
     def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
         h = x
         for conv, block in zip(self.convs, blocks, strict=True):
-            h = conv((h, h[: block.num_dst]), block.edge_index, size=(block.num_src, block.num_dst)).tanh()
+            pair, edge_index, size = (h, h[: block.num_dst]), block.edge_index, (block.num_src, block.num_dst)
+            if self.converted:
+                pair, edge_index, size = block.to_pyg(h)
+            h = conv(pair, edge_index, size=size).tanh()
         return h
 
 
+@pytest.mark.parametrize("converted", [False, True])
 @pytest.mark.parametrize("kind", ["SAGEConv", "GATConv", "GraphConv"])
 @pytest.mark.parametrize("world_size", [2, 3])
-def test_layers_of_pyg(kind, world_size):
+def test_layers_of_pyg(kind, world_size, converted):
     torch.manual_seed(7)
-    assert_equal_training(node_plan("neighbor", torch.float64), PygNetwork(kind).double(), world_size, 1e-10)
+    model = PygNetwork(kind, converted=converted).double()
+    assert_equal_training(node_plan("neighbor", torch.float64), model, world_size, 1e-10)
+
+
+class Converting(Sage):
+    """A layer that converts its block by itself, where its input has been exchanged."""
+
+    def forward(self, pair: tuple[torch.Tensor, torch.Tensor], block: hr.Block) -> torch.Tensor:
+        pair, edge_index, size = block.to_pyg(pair[0])
+        assert size == (len(pair[0]), len(pair[1]))
+        total = pair[0].new_zeros(size[1], pair[0].shape[1]).index_add(0, edge_index[1], pair[0][edge_index[0]])
+        return self.own(pair[1]) + self.neighbors(total)
+
+
+class Skipping(Network):
+    """The blocks are converted between layers, the first one once more behind its layer, the second one twice."""
+
+    def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
+        first, last = self.layers
+        h = torch.tanh(first(blocks[0].to_pyg(x)[0], blocks[0])) + blocks[0].to_pyg(x)[0][1]
+        own = blocks[1].to_pyg(h)[0][1]
+        return last(blocks[1].to_pyg(h)[0], blocks[1]) + own[:, :NUM_CLASSES]
+
+
+@pytest.mark.parametrize(("network", "layer"), [(Network, Converting), (Skipping, Sage), (Skipping, Converting)])
+def test_blocks_convert_in_layers_and_between_them(network, layer):
+    torch.manual_seed(8)
+    assert_equal_training(node_plan("neighbor", torch.float64), network(layer, 2).double(), 3, 1e-10)
+
+
+def test_blocks_convert_where_a_rank_sends_as_much_as_it_receives():
+    """Rows of owned vertices are as many as those of sources then: their number does not tell them apart."""
+    torch.manual_seed(9)
+    # Each rank owns one vertex of a pair that needs the other, and both are seeds.
+    pairs = hr.Graph.from_coo([0, 1], [1, 0], num_nodes=2)
+    x = torch.randn(2, WIDTH, dtype=torch.float64)
+    features = hr.FeatureStore(node={"x": x, "y": torch.tensor([0, 1])})
+    plan = hr.ItemSampler(2, batch_size=2).sample_neighbor(pairs, [1, 1]).fetch_feature(features, node="x", labels="y")
+    owners = hr.Partition.range(2, 2)
+    assert_equal_training(plan, Skipping(Sage, 2).double(), 2, 1e-10, partition=owners)
+
+
+def test_blocks_of_ranks_convert_only_with_exchanged_rows():
+    def work(comm: Comm) -> None:
+        with node_plan("neighbor", torch.float32).loader(comm=comm, cooperative=True) as loader:
+            batch = next(iter(loader))
+            block = batch.blocks[1]
+            owned = torch.zeros(len(batch.exchanges[1].owned), WIDTH)
+            with pytest.raises(hr.InputError, match=r"or begin layer i with h = batch.exchange\(i, h\)"):
+                block.to_pyg(owned)
+            rows = batch.exchange(1, owned)
+            assert block.to_pyg(rows)[0][0] is rows
+            with pytest.raises(hr.InputError, match="expected a batch of one process"):
+                batch.to_pyg()
+
+    run_ranks(2, work)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

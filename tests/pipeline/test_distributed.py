@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
+import time
 
+import pytest
 import torch
-from ranks import run_processes
+from ranks import cooperative_batches, run_processes
 
-from plans import items
+import headrace as hr
+
+from plans import graph, items, store
 
 SCRIPT = """
 import json, sys, torch
@@ -82,3 +88,141 @@ def test_distributed_data_parallel_adds_up_gradients(tmp_path):
         for kind in ("sum_gradients", "ddp"):
             for found, expected in zip(gradients[kind], gradients["alone"], strict=True):
                 torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), rtol=1e-5, atol=1e-6)
+
+
+GROUPS = """
+import json, os, sys, time, torch
+import headrace as hr
+from plans import graph, items, store
+
+rank, world_size, meeting, how = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+
+def held():
+    groups = torch.distributed.distributed_c10d._world.pg_map
+    return [len(groups), len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))]
+
+def digests(loader, last=None):
+    found = []
+    for batch in loader:
+        found.append(batch.digest())
+        if batch.index == last and how != "failing":
+            break
+        if batch.index == last and rank == 1:
+            raise ValueError("rank one is out of order")
+    return found
+
+plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
+options = {"cooperative": True, "prefetch": how == "prefetching"}
+counts, seen, errors, began = [], [], [], time.monotonic()
+for number in range(6 if how == "failing" else 30):
+    try:
+        with plan.loader(**options) as loader:
+            if number == 0:
+                digests(loader)
+                loader.close()
+                loader.close()
+                loader.set_epoch(0)
+            if number != 1:
+                seen.append(digests(loader, last=1 if number % 3 == 2 else None))
+    except (ValueError, hr.PeerError) as error:
+        errors.append(str(error))
+    if number in (4, 29):
+        counts.append(held())
+open_one = plan.loader(**options)
+counts.append(held())
+torch.distributed.destroy_process_group()
+open_one.close()
+json.dump({"counts": counts, "seen": seen, "errors": errors, "seconds": time.monotonic() - began}, sys.stdout)
+"""
+
+
+def cooperative_digests() -> list[list[str]]:
+    """What each of two ranks holds in an epoch."""
+    plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
+    return [[batch.digest() for batch in mine] for mine in cooperative_batches(plan, 2)]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("how", ["prefetching", "alone"])
+def test_closed_loaders_give_back_their_process_groups(tmp_path, how):
+    """Thirty loaders: one is closed twice and goes on with a new group, one has not begun, some are left midway."""
+    for text, whole in zip(run_processes(GROUPS, 2, tmp_path / "meeting", how), cooperative_digests(), strict=True):
+        result = json.loads(text)
+        after_five, after_thirty, with_one = result["counts"]
+        assert after_thirty == after_five
+        assert with_one[0] == after_thirty[0] + 1  # what would stay of each of them
+        assert with_one[1] > after_thirty[1]
+        assert with_one[2] > after_thirty[2]
+        numbers = [number for number in range(30) if number != 1]
+        assert result["seen"] == [whole[:2] if number % 3 == 2 else whole for number in numbers]
+        assert result["errors"] == []
+
+
+def test_closing_after_failures_waits_for_nobody(tmp_path):
+    """Rank 1 fails twice, and rank 0 is in a collective then; both go on with new groups."""
+    texts = run_processes(GROUPS, 2, tmp_path / "meeting", "failing")
+    for text, whole in zip(texts, cooperative_digests(), strict=True):
+        result = json.loads(text)
+        assert result["seen"] == [whole] * 3
+        assert len(result["errors"]) == 2
+        assert all("rank one is out of order" in error for error in result["errors"])
+        assert result["seconds"] < 30.0
+
+
+LATE = """
+import json, sys, time, torch
+import headrace as hr
+from headrace.pipeline.comm import world_comm
+
+rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+comm = world_comm()
+
+class Slow:
+    \"\"\"The job's store, as rank 1 sees it: when all have arrived, a thread of its own fails before it looks on.\"\"\"
+
+    def __init__(self, store):
+        self.store, self.late = store, rank == 1
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    def add(self, key, value):
+        arrived = self.store.add(key, value)
+        if self.late and "begin" in key and arrived == world_size:
+            self.late = False
+            time.sleep(1.0)  # the others have looked by now
+            comm.fail("a thread of rank one is out of order")
+        return arrived
+
+comm._store, heard = Slow(comm._store), ""
+comm.begin()
+try:
+    if rank == 0:
+        comm.all_gather(rank)
+except hr.PeerError as error:
+    heard = str(error)
+comm.begin()
+json.dump([heard, comm.all_gather(rank)], sys.stdout)
+"""
+
+
+def test_ranks_agree_on_new_groups_when_one_fails_as_they_meet(tmp_path):
+    """The failure is not forgotten with those before the meeting, and the next meeting mends the channel."""
+    (heard, ranks), (_, same) = (json.loads(text) for text in run_processes(LATE, 2, tmp_path / "meeting"))
+    assert heard == "rank 1 failed:\na thread of rank one is out of order"
+    assert ranks == same == [0, 1]
+
+
+def test_threads_as_ranks_hear_of_a_failure_as_they_meet():
+    first, second = hr.LocalGroup(2, timeout=20.0).comms
+    waiting = threading.Thread(target=first.begin)
+    waiting.start()
+    while not first._shared.meetings:
+        time.sleep(0.01)
+    first.fail("a thread of rank zero is out of order")
+    second.begin()
+    waiting.join()
+    with pytest.raises(hr.PeerError, match="rank 0 failed:\na thread of rank zero"):
+        second.all_gather(1)

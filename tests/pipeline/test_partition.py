@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.ops.partition import hash_owners
 
 
 def partitions(num_nodes: int, num_parts: int) -> list[hr.Partition]:
@@ -94,6 +95,45 @@ def test_partitions_compare_by_their_owners() -> None:
     assert by_range == hr.Partition.of([0, 0, 1, 1, 2, 2])
     assert by_range != hr.Partition.of([0, 0, 1, 1, 2, 1])
     assert by_range.content_digest() == hr.Partition.of([0, 0, 1, 1, 2, 2]).content_digest()
+
+
+@pytest.mark.parametrize("kind", ["hash", "range"])
+@pytest.mark.parametrize("num_nodes", [0, 1, 999, 1000, 1001, 3456])
+def test_numbers_that_decide_the_owners_are_compared_alone(kind, num_nodes, monkeypatch):
+    make = getattr(hr.Partition, kind)
+    monkeypatch.setattr("headrace.pipeline.partition.CHUNK", 1000)
+    table = hr.Partition.of(make(num_nodes, 7).owner(torch.arange(num_nodes)), 7)
+    assert make(num_nodes, 7).content_digest() == table.content_digest()
+    assert make(num_nodes, 7).sizes == table.sizes
+    assert all(torch.equal(make(num_nodes, 7).owned(part), table.owned(part)) for part in range(7))
+    assert make(num_nodes, 7) == table
+
+    def refuse(ids: torch.Tensor) -> torch.Tensor:
+        raise AssertionError(f"owners of {len(ids)} vertices were computed")
+
+    one, other = make(num_nodes, 7), make(num_nodes, 7)
+    for partition in (one, other):
+        monkeypatch.setattr(partition, "owner", refuse)
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one.sizes == table.sizes
+    assert one != make(num_nodes, 6)
+    assert one != make(num_nodes + 1, 7)
+
+
+def test_sizes_of_equal_hashes_are_counted_once(monkeypatch):
+    """A part of the vertices at a time, and not again for the next partition of these numbers."""
+    seen: list[int] = []
+
+    def counting(ids: torch.Tensor, num_parts: int) -> torch.Tensor:
+        seen.append(len(ids))
+        return hash_owners(ids, num_parts)
+
+    monkeypatch.setattr("headrace.pipeline.partition.hash_owners", counting)
+    monkeypatch.setattr("headrace.pipeline.partition.CHUNK", 1000)
+    sizes = {hr.Partition.hash(2_345, 6).sizes for _ in range(3)}
+    assert seen == [1000, 1000, 345]
+    assert [sum(one) for one in sizes] == [2_345]
 
 
 # --- partitions of a graph --------------------------------------------------------------------------------------------

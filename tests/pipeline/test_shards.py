@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from ranks import assert_same_union, partition, run_ranks
 
 import headrace as hr
 from headrace.pipeline.comm import Comm
+from headrace.pipeline.local_comm import LocalComm
 
 from plans import NUM_NODES, PLANS, graph, items, store
 
@@ -173,6 +175,42 @@ def test_rounds(num_layers, fanout):
     assert rounds_per_batch(full, 3, cooperative=True) == num_layers + 2
     for plan in (hybrid, full):
         assert rounds_per_batch(plan, 1) == 0
+
+
+@pytest.mark.parametrize("kind", ["hash", "table"])
+@pytest.mark.parametrize(
+    ("sampler", "cooperative"), [*product(SAMPLERS, [False]), *product(sorted(SAMPLERS.keys() - {"new"}), [True])]
+)
+def test_bytes_that_are_counted_are_those_that_channels_carry(sampler, kind, cooperative, monkeypatch):
+    """But for sizes, 8 bytes to each other rank before what they are the sizes of."""
+    owners, carried, sizes = partition(kind, 3), [0] * 3, [0] * 3
+    carry, tell_sizes = LocalComm._all_to_all, LocalComm.all_to_all_counts
+
+    def counted(self, sent, received, send_counts, receive_counts, meanwhile):
+        to_others = sum(send_counts) - send_counts[self.rank]
+        carried[self.rank] += to_others * sent.shape[1]
+        carry(self, sent, received, send_counts, receive_counts, meanwhile)
+
+    def counted_sizes(self, counts, **options):
+        sizes[self.rank] += 8 * (self.world_size - 1)
+        return tell_sizes(self, counts, **options)
+
+    monkeypatch.setattr(LocalComm, "_all_to_all", counted)
+    monkeypatch.setattr(LocalComm, "all_to_all_counts", counted_sizes)
+
+    def work(comm: Comm) -> tuple[float, float]:
+        plan = SAMPLERS[sampler](items(batch_size=40), graph().shard(owners, comm.rank))
+        plan = plan.fetch_feature(in_shards(owners, comm.rank), node=["x"], labels="y")
+        with plan.loader(comm=comm, cooperative=cooperative, prefetch=False) as loader:
+            for _ in loader:
+                pass
+            stats = loader.stats()
+        at_owners = sum(totals["sent_bytes"] for name, totals in stats.items() if name.startswith("sample_at_owners"))
+        return stats.total("sent_bytes"), at_owners
+
+    counts = run_ranks(3, work)
+    assert [total for total, _ in counts] == [every - some for every, some in zip(carried, sizes, strict=True)]
+    assert cooperative or any(at_owners > 0 for _, at_owners in counts)
 
 
 def test_copies_of_rows_are_not_asked_for():
