@@ -24,10 +24,16 @@ STAGES = {
 METRICS = {"all": "time", "cpu": "CPU time", "kernel": "CPU time in the kernel"}
 
 
+def shape_of(options: Any, world_size: int) -> str:
+    """Return the graph: every rank has it and all features, for which memory is too small where ranks are many."""
+    shape: str = options.shape if world_size <= options.most_ranks else options.small_shape
+    return shape
+
+
 def settings_of(options: Any, world_size: int) -> dict[str, Any]:
     """Return what a rank is to do; the cores are shared evenly, and a rank has one thread at least."""
     return {
-        "folder": str(cached_csc(options.shape)),
+        "folder": str(cached_csc(shape_of(options, world_size))),
         "batch_size": options.batch_size,
         "batches": options.batches,
         "width": options.feature_width,
@@ -46,7 +52,8 @@ def time_records(options: Any) -> list[Record]:
         answers = run_processes(SCRIPT, world_size, settings)
         cores = len(os.sched_getaffinity(0))
         crowded = "" if world_size <= cores else f", {cores} cores"
-        case = f"{options.shape}, {world_size} processes of gloo, {options.batch_size} seeds a rank{crowded}"
+        shape = shape_of(options, world_size)
+        case = f"{shape}, {world_size} processes of gloo, {options.batch_size} seeds a rank{crowded}"
         found = records_of(BENCH, case, answers, settings)
         records += found
         print_time(found)
