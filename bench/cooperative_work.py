@@ -69,9 +69,7 @@ def epoch(plan: Any, world_size: int, mode: str) -> Totals:
     def one_rank(comm: Any) -> tuple[list[dict[str, float]], dict[str, float]]:
         where = {"comm": comm} if mode == COOPERATIVE else {"rank": comm.rank, "world_size": world_size}
         cooperative = mode == COOPERATIVE
-        # Rows are counted as a source would see them that is slow, which is asked once for each.
-        options = {"prefetch": False, "num_threads": 1, "fuse_exchange": False}
-        with plan.loader(cooperative=cooperative, **options, **where) as loader:
+        with plan.loader(cooperative=cooperative, prefetch=False, num_threads=1, **where) as loader:
             batches = [counted(batch) for batch in loader]
             return batches, transferred(loader.stats())
 

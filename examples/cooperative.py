@@ -115,7 +115,7 @@ def main() -> None:
             if rank == 0:
                 print(f"epoch {epoch}  loss {train_loss:.4f}  test accuracy {accuracy:.4f}", flush=True)
         stats = train.stats()
-        rows, edges = add_up(stats["fetch_feature"]["rows"], stats.total("edges"))
+        rows, edges = add_up(stats.total("rows"), stats.total("edges"))
         if rank == 0:
             kind = "independent" if options.independent else "cooperative"
             print(f"{world_size} ranks, {kind}: {edges:,.0f} edges sampled, {rows:,.0f} rows fetched in all")

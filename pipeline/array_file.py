@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.arrays import as_cpu_tensor, describe
 
 
@@ -32,9 +32,12 @@ def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: 
 
     Raises
     ------
+    FeatureError
+        If other pieces come than the array is to have.
     OSError
         If the file exists, or cannot be written.
     """
+    shape = tuple(map(int, shape))
     stored = stored_dtype(dtype)
     num_rows = 0
     with path.open("xb") as file:
@@ -42,11 +45,19 @@ def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: 
         np.lib.format.write_array_header_1_0(file, header)
         for piece in pieces:
             num_rows += len(piece)
+            if piece.dtype != dtype or piece.shape[1:] != shape[1:]:
+                raise FeatureError(
+                    f"{path.stem}: expected {describe(torch.empty(0, *shape[1:], dtype=dtype))}, got pieces of "
+                    f"{describe(piece)}; its source must return the rows that its dtype and shape announce"
+                )
             file.write(piece.reshape(-1).view(stored).numpy().data)
+        if num_rows != shape[0]:
+            raise FeatureError(
+                f"{path.stem}: expected {shape[0]} rows, got {num_rows}; its source must return them all"
+            )
         # What is renamed into place afterwards must not turn up empty after a loss of power.
         file.flush()
         os.fsync(file.fileno())
-    assert num_rows == shape[0], f"{path.name}: {num_rows} of {shape[0]} rows came"
 
 
 def read_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], *, memory_map: bool) -> Tensor:

@@ -67,6 +67,6 @@ def _num_bytes(array: Tensor | np.ndarray) -> int:
 def _bytes_of(array: Tensor | np.ndarray) -> memoryview:
     if isinstance(array, Tensor):
         # Through uint8, because numpy knows neither bfloat16 nor the 8-bit floats.
-        flat = array.detach().cpu().contiguous().reshape(-1)
+        flat = array.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
         array = flat.view(torch.uint8).numpy()
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -21,7 +21,7 @@ from headrace.pipeline.features import ArraySource, FeatureStore
 from headrace.pipeline.graph_shard import GraphShard, edge_id_dtype, whole_indptr
 from headrace.pipeline.partition import Partition, TablePartition
 from headrace.pipeline.shard_meta import OWNERS, FeatureMeta, ShardMeta, dtype_of, file_of, part_folder, whole_folder
-from headrace.pipeline.sharded_feature import ShardedFeature, rows_to_copy
+from headrace.pipeline.sharded_feature import ShardedFeature, vertices_to_copy
 from headrace.pipeline.type_offsets import TypeOffsets
 
 
@@ -77,7 +77,7 @@ def load_shards(
     part = whole_number(part, f"load_shards: part of {path}", 0, InputError, meta.num_parts - 1)
     partition = reader.partition()
     graph = reader.graph(partition, part)
-    copies = {name: rows_to_copy(ids, partition, part) for name, ids in (cached or {}).items()}
+    copies = {name: vertices_to_copy(ids, partition) for name, ids in (cached or {}).items()}
     for name in copies:
         if name not in meta.node or meta.node[name].whole:
             in_shards = sorted(name for name, feature in meta.node.items() if not feature.whole)
@@ -151,19 +151,22 @@ class _Reader:
         return ArraySource(rows, f"{kind} feature {name!r}", digest=feature.digest)
 
     def sharded(
-        self, name: str, feature: FeatureMeta, partition: Partition, part: int, copies: Tensor | None
+        self, name: str, feature: FeatureMeta, partition: Partition, part: int, asked: Tensor | None
     ) -> ShardedFeature:
-        """Return the rows that a part owns of a node feature, and copies of some rows of others."""
+        """Return the rows that a part owns of a node feature, and copies of those of others that are asked for."""
         rows = self._rows(name, feature, partition, part)
-        copied = None
-        if copies is not None:
+        copies = copied = None
+        if asked is not None:
+            copies = asked[partition.owner(asked) != part]
             copied = empty_rows((len(copies), *feature.rows.shape), feature.rows.torch_dtype)
             owners = partition.owner(copies)
             for owner in torch.unique(owners).tolist():
                 chosen = (owners == owner).nonzero().reshape(-1)
                 positions = partition.position(copies[chosen])
                 copied[chosen] = gather_rows(self._rows(name, feature, partition, owner), positions)
-        return ShardedFeature(rows, partition, part, digest=feature.digest, cached=copies, cached_rows=copied)
+        return ShardedFeature(
+            rows, partition, part, digest=feature.digest, cached=copies, cached_rows=copied, asked=asked
+        )
 
     def _rows(self, name: str, feature: FeatureMeta, partition: Partition, part: int) -> Tensor:
         path = part_folder(self._folder, part) / file_of("node", name)

@@ -42,8 +42,12 @@ def new_folder(path: Path, *, overwrite: bool, replaceable: Callable[[Path], boo
             check_is_free(path, overwrite=True, replaceable=replaceable)  # it may have come while we were writing
             replaced = draft.with_name(f"{draft.name}.replaced")
             path.rename(replaced)
-            draft.rename(path)
-            shutil.rmtree(replaced)
+            try:
+                draft.rename(path)
+            except BaseException:
+                replaced.rename(path)
+                raise
+            shutil.rmtree(replaced, ignore_errors=True)
         else:
             draft.rename(path)
     except BaseException:

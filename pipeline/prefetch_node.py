@@ -39,6 +39,9 @@ class PrefetchNode(BaseNode[Work]):
         self._run: _Run | None = None
         self._stop: weakref.finalize[Any, PrefetchNode] | None = None
         self._state: dict[str, Any] | None = None
+        self.feeds_another = False
+        if isinstance(upstream, PrefetchNode):
+            upstream.feeds_another = True
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         super().reset(initial_state)
@@ -49,6 +52,9 @@ class PrefetchNode(BaseNode[Work]):
     def next(self) -> Work:
         if self._run is None:
             self._run = _Run(self._upstream, self._steps, self._workers, self._depth, lockstep=self._lockstep)
+            # A run in lockstep ends those that feed it by itself, when it needs nothing more of them.
+            if not (self._lockstep and self.feeds_another):
+                _OUTERMOST.add(self._run)
             self._stop = weakref.finalize(self, self._run.stop)
         work = self._run.take()
         self._state = work.state
@@ -100,11 +106,11 @@ class _Run:
         self._next_in = 0
         self._next_out = 0
         self._stopped = False
+        self._num_working = workers
         self._threads = [
             threading.Thread(target=self._work, name=f"headrace-prefetch-{number}", daemon=True)
             for number in range(workers)
         ]
-        _RUNS.add(self)
         for thread in self._threads:
             thread.start()
 
@@ -116,8 +122,10 @@ class _Run:
                 "the child process with iter(loader), or use prefetch=False"
             )
         with self._arrived:
-            while self._next_out not in self._results:
+            while self._next_out not in self._results and self._num_working > 0:
                 self._arrived.wait()
+            # Without it: the run was ended from outside, and nobody is left who would make it.
+            self._results.setdefault(self._next_out, StopIteration())
             result = self._results[self._next_out]
             if isinstance(result, Work):
                 del self._results[self._next_out]
@@ -144,6 +152,14 @@ class _Run:
                 thread.join(timeout)
 
     def _work(self) -> None:
+        try:
+            self._make_all()
+        finally:
+            with self._arrived:
+                self._num_working -= 1
+                self._arrived.notify_all()
+
+    def _make_all(self) -> None:
         while self._places.get() is not _STOP:
             with self._pull:
                 if self._stopped:
@@ -176,13 +192,13 @@ class _Run:
 
 
 _STOP = object()
-_RUNS: weakref.WeakSet[_Run] = weakref.WeakSet()
+_OUTERMOST: weakref.WeakSet[_Run] = weakref.WeakSet()
 
 
 @atexit.register
 def _end_all_runs() -> None:
     """End all workers while Python is whole: one that came back from a kernel later would bring the process down."""
-    runs = list(_RUNS)
+    runs = list(_OUTERMOST)
     for run in runs:
         run.stop()
     for run in runs:

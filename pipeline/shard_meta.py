@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ class RowsMeta:
     @staticmethod
     def of(rows: Tensor | FeatureSource) -> RowsMeta:
         """Describe the rows of an array."""
-        return RowsMeta(_name(rows.dtype), tuple(rows.shape[1:]))
+        return RowsMeta(_name(rows.dtype), tuple(map(int, rows.shape[1:])))
 
     @staticmethod
     def read(fields: dict[str, Any]) -> RowsMeta:
@@ -69,7 +70,7 @@ class FeatureMeta:
     @staticmethod
     def of(source: FeatureSource, *, whole: bool) -> FeatureMeta:
         """Describe a feature."""
-        return FeatureMeta(RowsMeta.of(source), source.num_rows, whole, source.content_digest())
+        return FeatureMeta(RowsMeta.of(source), int(source.num_rows), whole, source.content_digest())
 
     @staticmethod
     def read(fields: dict[str, Any]) -> FeatureMeta:
@@ -117,7 +118,10 @@ class ShardMeta:
     def write(self, folder: Path) -> None:
         """Write ``meta.json``."""
         text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
-        (folder / META).write_text(text + "\n", encoding="utf-8")
+        with (folder / META).open("x", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     @staticmethod
     def read(folder: Path) -> ShardMeta:

@@ -39,6 +39,9 @@ class ShardedFeature:
         checkpoints do not notice other rows.
     cached, cached_rows: int64[num_cached] and [num_cached, ...]
         Vertices of other ranks, and copies of their rows: those that are asked for most (high out-degree).
+    asked: int64[n], optional
+        The vertices of which every rank was to hold copies, the same on each, ascending. Features of equal ones travel
+        together; without it, a feature with copies travels alone.
 
     Raises
     ------
@@ -55,6 +58,7 @@ class ShardedFeature:
         digest: str | None = None,
         cached: Tensor | None = None,
         cached_rows: ArrayLike | Tensor | None = None,
+        asked: Tensor | None = None,
     ) -> None:
         self._rows = as_cpu_tensor(rows, "rows", FeatureError)
         self._base = partition
@@ -80,6 +84,8 @@ class ShardedFeature:
             self._cached, order = torch.sort(cached.to(torch.int64))
             self._cached_rows = gather_rows(copies, order)
         self._digest = digest
+        # Not which copies this rank has: plans must not differ from rank to rank.
+        self._asked = torch.empty(0, dtype=torch.int64) if cached is None else asked
 
     @staticmethod
     def of(
@@ -114,14 +120,16 @@ class ShardedFeature:
             )
         if part is None:
             part, _ = place_of_process(None, None)
-        ids = torch.empty(0, dtype=torch.int64) if cached is None else rows_to_copy(cached, partition, part)
+        asked = None if cached is None else vertices_to_copy(cached, partition)
+        ids = torch.empty(0, dtype=torch.int64) if asked is None else asked[partition.owner(asked) != part]
         return ShardedFeature(
             gather_rows(whole, partition.owned(part)),
             partition,
             part,
             digest=sampled_digest([("rows", whole)]),
-            cached=ids,
-            cached_rows=gather_rows(whole, ids),
+            cached=None if asked is None else ids,
+            cached_rows=None if asked is None else gather_rows(whole, ids),
+            asked=asked,
         )
 
     @cached_property
@@ -130,9 +138,14 @@ class ShardedFeature:
         return _WithCopies(self._base, self._part, self._cached) if len(self._cached) else self._base
 
     def lies_as(self, other: ShardedFeature) -> bool:
-        """Return whether the rows of another feature are at the same owners, with copies of the same ones."""
+        """Return whether the rows of another feature are at the same owners, with copies of the same ones.
+
+        The same on every rank, whatever it owns itself.
+        """
         same_owners = self._base is other._base or self._base == other._base
-        return same_owners and self._part == other._part and torch.equal(self._cached, other._cached)
+        both = self._asked, other._asked
+        same_copies = both[0] is not None and both[1] is not None and torch.equal(both[0], both[1])
+        return same_owners and self._part == other._part and same_copies
 
     @property
     def part(self) -> int:
@@ -228,8 +241,8 @@ class ShardedFeature:
         return f"{str(self.dtype).removeprefix('torch.')}[{shape}] in {self._base.num_parts} shards"
 
 
-def rows_to_copy(cached: ArrayLike | Tensor, partition: Partition, part: int) -> Tensor:
-    """Return the vertices, int64[n] ascending, that are named and that the part does not own itself.
+def vertices_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
+    """Return the vertices that are named, int64[n] ascending.
 
     Raises
     ------
@@ -241,7 +254,7 @@ def rows_to_copy(cached: ArrayLike | Tensor, partition: Partition, part: int) ->
         raise FeatureError(
             f"expected cached to be vertices below {partition.num_nodes}, got ids from {int(ids[0])} to {int(ids[-1])}"
         )
-    return ids[partition.owner(ids) != part]
+    return ids
 
 
 def _check_cached(cached: Tensor, partition: Partition, part: int) -> None:

@@ -9,6 +9,7 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.rows import edge_positions, row_starts
+from headrace.ops.scatter import scatter_add_rows
 from headrace.pipeline.arrays import as_cpu_tensor, as_ids
 from headrace.pipeline.digest import sampled_digest
 
@@ -78,8 +79,9 @@ class SparseRows:
         row = torch.repeat_interleave(torch.arange(len(ids)), starts.diff())
         rows = torch.zeros(len(ids), self._num_columns)
         for piece, positions in edge_positions(self._indptr, ids, starts):
-            places = (row[piece], self._columns[positions].long())
-            rows.index_put_(places, self._values[positions].float(), accumulate=True)
+            places = row[piece] * self._num_columns + self._columns[positions].long()
+            # One after the other, so that a column that comes several times has the same sum in every run.
+            scatter_add_rows(rows.view(-1, 1), places, self._values[positions].float()[:, None])
         return rows
 
     def content_digest(self) -> str:

@@ -189,7 +189,7 @@ class Stage(ABC):
             Show a progress bar for each epoch.
         **passes
             One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on but
-            ``cooperative``, by which the ranks make each batch together: no vertex is sampled or fetched twice.
+            ``cooperative``, by which the ranks make each batch together: no two ranks sample or fetch the same vertex.
 
         Raises
         ------

@@ -30,21 +30,27 @@ def _fuse(stages: Window, machine: Machine) -> Window | None:
 
 def _fused(fetches: Window, exchange: ExchangeRows) -> Window | None:
     """Return what takes the place of stages that fetch, and of the exchange behind them."""
+    sources = [
+        (name, fetch.store.node[name]) for fetch in fetches if isinstance(fetch, FetchFeature) for name in fetch.node
+    ]
+    # What is fetched twice, and once from another kind of source, is left alone.
+    others = {name for name, source in sources if not isinstance(source, PlacingSource)}
+    fused = {name for name, _ in sources if name in exchange.names} - others
+    if not fused:
+        return None
     rewritten: list[Stage] = []
-    fused: set[str] = set()
     for fetch in fetches:
         if not isinstance(fetch, FetchFeature):
             rewritten.append(fetch)
             continue
-        names = tuple(n for n in fetch.node if n in exchange.names and isinstance(fetch.store.node[n], PlacingSource))
-        others = tuple(name for name in fetch.node if name not in names)
-        if others or fetch.edge or fetch.labels is not None:
-            rewritten.append(replace(fetch, node=others, upstream=None))
+        names = tuple(dict.fromkeys(name for name in fetch.node if name in fused))
+        kept = tuple(name for name in fetch.node if name not in fused)
+        if kept or fetch.edge or fetch.labels is not None:
+            rewritten.append(replace(fetch, node=kept, upstream=None))
         if names:
             rewritten.append(FetchAndExchange(fetch.store, node=names))
-        fused.update(names)
     left = tuple(name for name in exchange.names if name not in fused)
-    return (*rewritten, replace(exchange, names=left, upstream=None)) if fused else None
+    return (*rewritten, replace(exchange, names=left, upstream=None))
 
 
 FUSE_EXCHANGE = Pass(

@@ -16,7 +16,7 @@ from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
 class ExchangeRows(MapStage):
     """Send node features that were fetched for owned vertices to the inputs of ``blocks[0]``.
 
-    Every row was read once, by its owner. The passes ``cooperative`` (arXiv 2310.12403) and ``fetch_at_owners``
+    Every row was read by its owner alone. The passes ``cooperative`` (arXiv 2310.12403) and ``fetch_at_owners``
     (FastSample, arXiv 2311.17847) put it behind the stages that fetch.
 
     Parameters

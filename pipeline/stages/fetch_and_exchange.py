@@ -23,7 +23,9 @@ class FetchAndExchange(MapStage):
     """Read the node features of owned vertices to where they go: to the inputs of ``blocks[0]``, and to other ranks.
 
     What `fetch_feature` and `exchange_rows` do, without copies in between: a row that several ranks want is read for
-    each of them, which takes no longer than to copy it. The pass ``fuse_exchange`` makes the stage of these two.
+    each of them, which takes no longer than to copy it if it is in memory (``loader.stats()`` counts as ``rows`` each
+    row once, and as ``reread_rows`` how often it was read again). The pass ``fuse_exchange`` makes the stage of these
+    two; turn it off for files that are far larger than memory.
 
     Parameters
     ----------
@@ -93,10 +95,11 @@ class FetchAndExchange(MapStage):
         exchange = before.exchanges[0]
         features = [after.node[name] for name in self.node]
         row_bytes = sum(math.prod(rows.shape[1:]) * rows.element_size() for rows in features)
-        num_read, num_features = exchange.num_own + exchange.num_sent, len(features)
+        num_rows, num_features = len(exchange.owned), len(features)
         return {
-            "rows": num_features * num_read,
-            "bytes": row_bytes * num_read,
+            "rows": num_features * num_rows,
+            "bytes": row_bytes * num_rows,
+            "reread_rows": num_features * (exchange.num_own + exchange.num_sent - num_rows),
             "rounds": num_features,
             "collectives": num_features,
             "sent_bytes": row_bytes * exchange.num_sent,

@@ -83,14 +83,15 @@ def test_features_arrive_at_the_sources_and_labels_at_the_seeds():
                 assert torch.equal(rows, store().edge["e"].read(block.edge_ids))
 
 
-def test_each_row_is_fetched_once():
+@pytest.mark.parametrize("fuse", [True, False])
+def test_each_row_is_fetched_once(fuse):
     plan = SAMPLERS["neighbor"](SEEDS["nodes"]()).fetch_feature(store(), node=["x"])
 
     def fetched(comm):
-        with plan.loader(cooperative=True, comm=comm, fuse_exchange=False) as loader:
+        with plan.loader(cooperative=True, comm=comm, fuse_exchange=fuse) as loader:
             for _ in loader:
                 pass
-            return loader.stats()["fetch_feature"]["rows"]
+            return loader.stats().total("rows")
 
     assert sum(run_ranks(3, fetched)) == sum(len(batch.n_id) for batch in plan.loader())
 

@@ -93,6 +93,7 @@ def test_distributed_data_parallel_adds_up_gradients(tmp_path):
 GROUPS = """
 import json, os, sys, time, torch
 import headrace as hr
+from headrace.pipeline.machine import Machine
 from plans import graph, items, store
 
 rank, world_size, meeting, how = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -113,7 +114,9 @@ def digests(loader, last=None):
     return found
 
 plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
-options = {"cooperative": True, "prefetch": how == "prefetching"}
+options = {"cooperative": True, "prefetch": how in ("prefetching", "overlapping")}
+if how == "overlapping":  # sampling and rows on channels of their own
+    options["machine"] = Machine(cores=4)
 counts, seen, errors, began = [], [], [], time.monotonic()
 for number in range(6 if how == "failing" else 30):
     try:
@@ -144,14 +147,14 @@ def cooperative_digests() -> list[list[str]]:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("how", ["prefetching", "alone"])
+@pytest.mark.parametrize("how", ["prefetching", "overlapping", "alone"])
 def test_closed_loaders_give_back_their_process_groups(tmp_path, how):
     """Thirty loaders: one is closed twice and goes on with a new group, one has not begun, some are left midway."""
     for text, whole in zip(run_processes(GROUPS, 2, tmp_path / "meeting", how), cooperative_digests(), strict=True):
         result = json.loads(text)
         after_five, after_thirty, with_one = result["counts"]
         assert after_thirty == after_five
-        assert with_one[0] == after_thirty[0] + 1  # what would stay of each of them
+        assert with_one[0] == after_thirty[0] + (2 if how == "overlapping" else 1)  # what would stay of each of them
         assert with_one[1] > after_thirty[1]
         assert with_one[2] > after_thirty[2]
         numbers = [number for number in range(30) if number != 1]
@@ -168,6 +171,29 @@ def test_closing_after_failures_waits_for_nobody(tmp_path):
         assert len(result["errors"]) == 2
         assert all("rank one is out of order" in error for error in result["errors"])
         assert result["seconds"] < 30.0
+
+
+LEAVING = """
+import sys, time, torch
+import headrace as hr
+from headrace.pipeline.machine import Machine
+from plans import graph, items, store
+
+rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+plan = items(batch_size=7).sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
+loader = plan.loader(cooperative=True, machine=Machine(cores=4))
+for batch in loader:
+    if batch.index == 3:
+        break
+print(time.time(), flush=True)
+"""
+
+
+def test_a_program_that_ends_in_the_midst_of_an_epoch_ends_at_once(tmp_path):
+    """Its threads make what all ranks make, and stop behind it; those that wait for another one find out."""
+    left = [float(text) for text in run_processes(LEAVING, 2, tmp_path / "meeting")]
+    assert time.time() - max(left) < 8.0  # threads that do not end are left behind after 10 seconds
 
 
 LATE = """

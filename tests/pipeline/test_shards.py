@@ -354,3 +354,24 @@ def test_checkpoints_move_between_whole_and_sharded():
     first, second = run_ranks(2, work)
     assert first == second
     whole.loader().load_state_dict(first)
+
+
+def test_features_travel_together_on_every_rank_or_on_none():
+    """Also where all the vertices to copy are one rank's own: plans are the same on all ranks."""
+    owners, hot = partition("range", 2), torch.arange(150, 160)
+
+    def rounds(copies: dict[str, torch.Tensor | None]) -> list[float]:
+        def work(comm: Comm) -> float:
+            x = torch.arange(NUM_NODES * 2.0).reshape(NUM_NODES, 2)
+            features = {name: hr.ShardedFeature.of(x, owners, comm.rank, cached=copies[name]) for name in copies}
+            plan = items().sample_neighbor(graph(), [5]).fetch_feature(hr.FeatureStore(node=features), node=["x", "z"])
+            with plan.loader(comm=comm, prefetch=False) as loader:
+                assert all(torch.equal(batch.node["z"], x[batch.n_id]) for batch in loader)
+                return loader.stats().total("rounds") / loader.stats()["item_sampler"]["batches"]
+
+        return run_ranks(2, work)
+
+    assert rounds({"x": None, "z": None}) == [3, 3]
+    assert rounds({"x": hot, "z": hot}) == [3, 3]
+    assert rounds({"x": hot, "z": None}) == [4, 4]
+    assert rounds({"x": hot, "z": hot[:5]}) == [4, 4]

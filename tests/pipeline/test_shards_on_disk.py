@@ -16,6 +16,7 @@ from ranks import partition, run_ranks
 
 import headrace as hr
 from headrace.pipeline.comm import Comm
+from headrace.pipeline.features import ArraySource
 
 from plans import NUM_NODES, graph, items, store
 from strategies import edge_lists
@@ -386,3 +387,30 @@ def test_writing_takes_less_memory_than_one_shard(tmp_path):
         pytest.skip("limits and reads what Linux counts")
     run = subprocess.run([sys.executable, "-c", _CUT, tmp_path, "100"], capture_output=True, text=True, check=False)
     assert run.stdout == "written\n", run.stderr
+
+
+class Liar(ArraySource):
+    """A source that returns other rows than it announces."""
+
+    def __init__(self, returned):
+        super().__init__(torch.ones(NUM_NODES, 2))
+        self._returned = returned
+
+    def read(self, ids, *, num_threads=1):
+        return self._returned(super().read(ids, num_threads=num_threads))
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda rows: rows.double(), r"expected float32\[0, 2\], got pieces of float64\[\d+, 2\]"),
+        (lambda rows: rows[:, :1], r"expected float32\[0, 2\], got pieces of float32\[\d+, 1\]"),
+        (lambda rows: rows[1:], r"expected \d+ rows, got \d+"),
+    ],
+    ids=["dtype", "width", "number"],
+)
+def test_rows_that_were_not_announced_are_refused(returned, message, tmp_path):
+    features = hr.FeatureStore(node={"x": Liar(returned)})
+    with pytest.raises(hr.FeatureError, match=message):
+        hr.write_shards(tmp_path / "shards", graph(), hr.Partition.hash(NUM_NODES, 2), features, progress=False)
+    assert not list(tmp_path.iterdir())

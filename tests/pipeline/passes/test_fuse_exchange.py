@@ -63,6 +63,50 @@ def test_leaves_what_cannot_place_rows():
         sampled().fetch_and_exchange(features, node=("slow",))
 
 
+@pytest.mark.parametrize("order", [("fast", "slow"), ("slow", "fast"), ("fast", "fast")])
+def test_a_feature_that_is_fetched_twice(order):
+    """The later one stays, as without the pass."""
+    stores = {"fast": hr.FeatureStore(node={"x": 7 * X}), "slow": hr.FeatureStore(node={"x": Slow()})}
+    plan = sampled()
+    for name in order:
+        plan = plan.fetch_feature(stores[name], node=["x", "x"])
+    for batches, apart in zip(
+        cooperative_batches(plan, 2), cooperative_batches(plan, 2, fuse_exchange=False), strict=True
+    ):
+        assert [batch.digest() for batch in batches] == [batch.digest() for batch in apart]
+        for batch in batches:
+            assert torch.equal(batch.x, stores[order[-1]].node["x"].read(batch.n_id))
+
+
+SOURCES = {
+    "bfloat16": X.bfloat16(),
+    "bool": X > 50,
+    "complex64": X.to(torch.complex64),
+    "no width": X[:, :0],
+    "one number": X[:, 0],
+    "columns": torch.cat([X, X], 1)[:, 1:3],
+    "grad": X.clone().requires_grad_(),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("mode", ["cooperative", "hybrid", "full"])
+def test_every_kind_of_rows_in_every_mode(kind, mode):
+    owners = partition("table", 3)
+
+    def work(comm: hr.Comm) -> list[bool]:
+        x = SOURCES[kind] if mode == "cooperative" else hr.ShardedFeature.of(SOURCES[kind], owners, comm.rank)
+        subject = graph().shard(owners, comm.rank) if mode == "full" else graph()
+        plan = items(batch_size=40).sample_neighbor(subject, [4, 3]).prefetch(1, 1)
+        plan = plan.fetch_feature(hr.FeatureStore(node={"x": x}), node=["x"])
+        where = {"cooperative": True, "partition": owners} if mode == "cooperative" else {}
+        with plan.loader(comm=comm, **where) as loader:
+            assert "fetch_and_exchange" in repr(stages_of(loader._rewriting.final)[-2])
+            return [torch.equal(batch.node["x"], SOURCES[kind].detach()[batch.n_id]) for batch in loader]
+
+    assert all(all(same) for same in run_ranks(3, work))
+
+
 def test_leaves_plans_without_an_exchange():
     plan = sampled().fetch_feature(store(), node=["x"])
     assert fetches(plan, cooperative=False) == [plan.describe()]
@@ -125,17 +169,20 @@ def test_the_batches_are_those_of_whole_features_without_cooperation(copies, wor
         assert run_ranks(world_size, lambda comm, fuse=fuse: digests(comm, shards=True, fuse=fuse)) == expected
 
 
-def test_counts_the_rows_that_are_read():
+def test_counts_each_row_once_and_what_is_read_again():
     plan = sampled().fetch_feature(store(), node=["x"])
 
-    def counted(comm: hr.Comm) -> tuple[dict[str, float], int]:
+    def counted(comm: hr.Comm) -> tuple[dict[str, float], int, int]:
         with plan.loader(cooperative=True, comm=comm) as loader:
-            wanted = sum(exchange.num_own + exchange.num_sent for exchange in (b.exchanges[0] for b in loader))
-            return dict(loader.stats()["fetch_and_exchange"]), wanted
+            exchanges = [batch.exchanges[0] for batch in loader]
+            read = sum(exchange.num_own + exchange.num_sent for exchange in exchanges)
+            owned = sum(len(exchange.owned) for exchange in exchanges)
+            return dict(loader.stats()["fetch_and_exchange"]), read, owned
 
-    for stats, wanted in run_ranks(3, counted):
-        assert stats["rows"] == wanted
-        assert stats["bytes"] == wanted * store().node["x"].row_bytes
+    for stats, read, owned in run_ranks(3, counted):
+        assert stats["rows"] == owned
+        assert stats["reread_rows"] == read - owned > 0
+        assert stats["bytes"] == owned * store().node["x"].row_bytes
 
 
 def test_a_rank_may_own_nothing_and_want_nothing():
