@@ -276,7 +276,7 @@ class _WithCopies(Partition):
         self._base, self._part, self._cached = base, part, cached
 
     @property
-    def compactor(self) -> Compactor:  # type: ignore[override]
+    def compactor(self) -> Compactor:
         """That of the owners."""
         return self._base.compactor
 
