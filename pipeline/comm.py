@@ -136,7 +136,17 @@ class Comm(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Forget failures that were told before; all ranks call it, and none returns before all have."""
+        """Forget failures that were told before; all ranks call it, or `refuse`, and none returns before all have.
+
+        Raises
+        ------
+        PeerError
+            If a rank refuses.
+        """
+
+    @abstractmethod
+    def refuse(self, reason: str) -> None:
+        """Take the place of `begin` on a rank that cannot: the others, who come to it, are told why. Waits for none."""
 
     @abstractmethod
     def _all_to_all(
@@ -169,6 +179,7 @@ class DistributedComm(Comm):
         self._job = torch.distributed.group.WORLD
         self._group: Any = None
         self._unfinished = False  # whether this rank has left a collective of the group before its end
+        self._needs_new_group = False  # what begin found, until there is one
         # The store by which the ranks met; no public function returns it.
         self._store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001
         on_gpu = torch.distributed.get_backend() == "nccl"
@@ -183,7 +194,7 @@ class DistributedComm(Comm):
         """Make a process group, for which all ranks meet."""
         if self._group is not None:
             return
-        self._group, self._unfinished = torch.distributed.new_group(), False
+        self._group, self._unfinished, self._needs_new_group = torch.distributed.new_group(), False, False
         # Ranks come back from there with connections of their own, while others still make theirs. A first exchange
         # ends when all have them, so that a rank may close its own at any time from here on.
         byte = torch.zeros(self.world_size, 1, dtype=torch.uint8)
@@ -236,8 +247,7 @@ class DistributedComm(Comm):
         began, arrived = time.monotonic(), f"headrace/begin/{self._generation}"
         renew = f"headrace/renew/{self._generation}"
         with self._telling:
-            if self._unfinished or self._is_told(_failed(self._generation)):
-                self._store.add(renew, 1)
+            self._ask_for_a_new_group(renew)
             DistributedComm._beginning = True
         met = False
         try:
@@ -250,9 +260,35 @@ class DistributedComm(Comm):
             with self._telling:
                 DistributedComm._beginning = False
                 DistributedComm._generation += met
-        if self._is_told(renew):
+        self._needs_new_group = self._is_told(renew)
+        refused = f"headrace/refused/{self._generation - 1}"
+        if self._is_told(refused):
+            report = json.loads(self._store.get(f"{refused}/reason"))
+            raise PeerError(f"rank {report['rank']} failed:\n{report['reason']}")
+        if self._needs_new_group:
             self.close()
             self.open()
+
+    def refuse(self, reason: str) -> None:
+        """Arrive at the store with a refusal."""
+        generation = self._generation
+        refused = f"headrace/refused/{generation}"
+        try:
+            with self._telling:
+                self._needs_new_group = self._ask_for_a_new_group(f"headrace/renew/{generation}")
+                self._store.set(f"{refused}/reason", json.dumps({"rank": self.rank, "reason": reason}))
+                self._store.add(refused, 1)
+                self._store.add(f"headrace/begin/{generation}", 1)
+                DistributedComm._generation += 1
+        except RuntimeError:
+            pass  # the rank that keeps the store is gone: the others find out the same way
+
+    def _ask_for_a_new_group(self, renew: str) -> bool:
+        """Say so if this rank needs one, also from the last time, when a rank refused. Returns whether it does."""
+        needs = self._unfinished or self._needs_new_group or self._is_told(_failed(self._generation))
+        if needs:
+            self._store.add(renew, 1)
+        return needs
 
     def _all_to_all(
         self,
@@ -371,6 +407,11 @@ class ClosedComm(Comm):
 
     def begin(self) -> None:
         """Raise PeerError."""
+        raise self._error()
+
+    def refuse(self, reason: str) -> None:
+        """Raise PeerError."""
+        del reason
         raise self._error()
 
     def _all_to_all(

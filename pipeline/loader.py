@@ -22,9 +22,11 @@ from headrace.pipeline.lower import lower
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.nodes import Work, close_node
 from headrace.pipeline.partition import Partition
+from headrace.pipeline.passes.shards import graph_partition, sharded_features
 from headrace.pipeline.plan import fingerprint, source_of, stages_of
 from headrace.pipeline.rewriting import rewrite
 from headrace.pipeline.stage import RunSettings, Stage
+from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stats import Stats
 from headrace.pipeline.trace import Trace
 from headrace.pipeline.verify import check_data, check_place, check_same_plan
@@ -67,22 +69,26 @@ class Loader:
         machine = replace(Machine.detect() if machine is None else machine, rank=rank, world_size=world_size)
         if partition is not None:
             machine = replace(machine, partition=partition)
-        self._rewriting = rewrite(plan, machine, passes)
-        check_data(self._rewriting.final)
-        if num_threads is None:
-            num_threads = machine.cores
-        num_threads = whole_number(num_threads, "num_threads", 1, LoaderError, MAX_THREADS)
-        settings = RunSettings(source_of(plan).seed, num_threads, rank, world_size)
         self._fingerprint: dict[str, str] | None = None
+        # The channel comes first, so that a rank that cannot go on can say so to the others, who would wait for it.
         self._comm: Comm | None = None
-        if any(stage.collective for stage in stages_of(self._rewriting.final)):
+        if _communicates(plan, passes or {}, world_size):
             self._comm = world_comm() if comm is None else comm
-            settings = replace(settings, comm=self._comm, rows_comm=self._comm)
+        try:
+            self._rewriting = rewrite(plan, machine, passes)
+            check_data(self._rewriting.final)
+            if num_threads is None:
+                num_threads = machine.cores
+            num_threads = whole_number(num_threads, "num_threads", 1, LoaderError, MAX_THREADS)
+            settings = RunSettings(source_of(plan).seed, num_threads, rank, world_size, self._comm, self._comm)
             check_place(self._rewriting.final, settings)
+        except Exception as error:
+            if self._comm is not None:
+                self._comm.refuse("".join(format_exception(error)))
+            raise
+        if self._comm is not None:
             self._comm.begin()
             check_same_plan(self._comm, self._plan_fingerprint(), self._rewriting.final)
-        else:
-            check_place(self._rewriting.final, settings)
         self._node, self._source, self._channels = lower(self._rewriting.final, settings)
         self._progress = progress
         self._stats = Stats()
@@ -252,3 +258,13 @@ class Loader:
         if active is not None:
             active.supersede()
         self._active = None
+
+
+def _communicates(plan: Stage, passes: Mapping[str, bool], world_size: int) -> bool:
+    """Whether ranks that run a plan exchange anything: it says so, they cooperate, or what they read is in shards."""
+    stages = stages_of(plan)
+    if any(stage.collective for stage in stages):
+        return True
+    in_shards = any(isinstance(stage, FetchFeature) and sharded_features(stage) for stage in stages)
+    in_shards = in_shards or graph_partition(stages) is not None
+    return world_size > 1 and (bool(passes.get("cooperative")) or in_shards)

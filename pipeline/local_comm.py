@@ -51,6 +51,7 @@ class _Shared:
         self.changed = threading.Condition()
         self.meetings: dict[tuple[int, ...], _Meeting] = {}
         self.failures: dict[int, tuple[int, str]] = {}  # the first of each generation
+        self.refusals: dict[int, tuple[int, str]] = {}  # likewise
         self.generations = [0] * world_size
         self.beginning: set[int] = set()  # ranks on their way to their next generation
 
@@ -90,6 +91,23 @@ class LocalComm(Comm):
             with self._shared.changed:
                 self._shared.beginning.discard(self.rank)
                 self._shared.generations[self.rank] += met
+        refusal = self._shared.refusals.get(self._generation - 1)
+        if refusal is not None:
+            raise PeerError(f"rank {refusal[0]} failed:\n{refusal[1]}")
+
+    def refuse(self, reason: str) -> None:
+        """Arrive where the others meet, with a refusal."""
+        shared = self._shared
+        with shared.changed:
+            shared.refusals.setdefault(self._generation, (self.rank, reason))
+            place = (-1, self._generation)
+            meeting = shared.meetings.setdefault(place, _Meeting())
+            meeting.brought[self.rank] = ()
+            meeting.left += 1
+            if meeting.left == self.world_size:
+                del shared.meetings[place]
+            shared.generations[self.rank] += 1
+            shared.changed.notify_all()
 
     def _all_to_all(
         self,

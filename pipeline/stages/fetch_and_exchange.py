@@ -14,7 +14,8 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.gather import empty_rows, gather_rows
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.features import FeatureStore, PlacingSource
-from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
+from headrace.pipeline.graph import Graph
+from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
 
 
 @verb("fetch_and_exchange")
@@ -62,6 +63,12 @@ class FetchAndExchange(MapStage):
 
     def decisive(self) -> dict[str, Any]:
         return {"node": self._sources()}
+
+    def check(self, upstream: tuple[Stage, ...]) -> None:
+        for stage in upstream:
+            graph = getattr(stage, "graph", None)
+            if isinstance(graph, Graph):
+                self.store.check(node=self.node, num_nodes=graph.num_nodes)
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import re
 import time
@@ -253,13 +254,14 @@ def test_hops_sampled_together_check_their_partition():
 
 def test_exchanges_check_their_partition_before_any_rank_waits():
     """Where a plan was written by hand too, and with one rank alone: no other one has to come for the error."""
+    importlib.import_module("headrace.pipeline.passes")  # the stages that passes make are loaded with these
     x = hr.FeatureStore(node={"x": hr.ShardedFeature.of(torch.zeros(200, 1), hr.Partition.hash(200, 3), 0)})
     by_hand = items().exchange_ids(hr.Partition.hash(200, 3))
     for plan, expected in (
         (by_hand, "exchange_ids: the partition has 3 parts, but there are 2 ranks"),
         (
             items().sample_neighbor(graph(), [2]).fetch_feature(x, node="x"),
-            "fetch_feature: the shard of 'x' has 3 parts",
+            "fetch_and_exchange: the shard of 'x' has 3 parts",
         ),
     ):
         comm = hr.LocalGroup(2, timeout=0.1).comms[0]

@@ -154,6 +154,64 @@ def test_an_error_on_one_rank_reaches_all(fault, reason, tmp_path):
         assert result["seconds"] < SOON
 
 
+REFUSING = """
+import json, sys, time, torch
+import headrace as hr
+from plans import graph, items, store
+
+rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+wrong = hr.FeatureStore(node={"x": torch.zeros(7 if rank == 1 else 200, 2)})
+
+def stage(batch):
+    if batch.index == 1 and rank == 1:
+        raise ValueError("a stage of rank one is out of order")
+    return batch
+
+errors, began = [], time.monotonic()
+sampled = items().sample_neighbor(graph(), [5, 3])
+for features, transform in ((wrong, None), (store(), stage), (wrong, None), (wrong, None)):
+    try:
+        plan = sampled if transform is None else sampled.transform(transform)
+        with plan.fetch_feature(features, node=["x"]).loader(cooperative=True) as loader:
+            list(loader)
+    except (hr.HeadraceError, ValueError) as error:
+        errors.append(f"{type(error).__name__}: {error}")
+with sampled.fetch_feature(store(), node=["x"]).loader(cooperative=True) as loader:
+    seen = [batch.digest() for batch in loader]
+print(json.dumps({"seen": seen, "errors": errors, "seconds": time.monotonic() - began}), flush=True)
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_a_rank_that_cannot_make_its_loader_tells_the_others(tmp_path):
+    """Also after a failure that left half a collective; in the end all go on."""
+    results = [json.loads(text) for text in run_processes(REFUSING, 3, tmp_path / "meeting")]
+    assert [result["seen"] for result in results] == expected()
+    for rank, result in enumerate(results):
+        assert result["seconds"] < SOON
+        for number, error in enumerate(result["errors"]):
+            own, reason = ("FeatureError", "got 7 rows") if number != 1 else ("ValueError", "stage of rank one")
+            assert error.startswith(own if rank == 1 else "PeerError: rank 1 failed")
+            assert reason in error
+        assert len(result["errors"]) == 4
+
+
+def test_a_thread_that_cannot_make_its_loader_tells_the_others():
+    def work(comm: Comm) -> tuple[str, list[str]]:
+        features = hr.FeatureStore(node={"x": torch.zeros(7 if comm.rank == 1 else 200, 2)})
+        plan = items().sample_neighbor(graph(), [5, 3])
+        with pytest.raises(hr.HeadraceError) as raised:
+            plan.fetch_feature(features, node=["x"]).loader(cooperative=True, comm=comm)
+        return str(raised.value), digests(plan.fetch_feature(store(), node=["x"]), comm)
+
+    results = run_ranks(3, work)
+    assert [seen for _, seen in results] == expected()
+    for rank, (error, _) in enumerate(results):
+        assert error.startswith("rank 1 failed") is (rank != 1)
+        assert "got 7 rows" in error
+
+
 def test_a_killed_rank_is_noticed(tmp_path):
     first, killed, third = run_with("kill", tmp_path)
     assert killed is None
