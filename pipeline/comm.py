@@ -41,6 +41,11 @@ def _nothing() -> None:
     """Do nothing while waiting."""
 
 
+def failure_of(rank: int, reason: str) -> PeerError:
+    """Return the error that other ranks raise when one failed."""
+    return PeerError(f"rank {rank} failed:\n{reason}")
+
+
 class Comm(ABC):
     """One rank's end of a channel to all ranks.
 
@@ -225,14 +230,12 @@ class DistributedComm(Comm):
 
     def fail(self, reason: str) -> None:
         """Leave the reason in the job's store."""
-        report = json.dumps({"rank": self.rank, "reason": reason})
         try:
             with self._telling:
                 # On the way to the next generation, those who are there already must hear of it as well.
                 for generation in range(self._generation, self._generation + (2 if self._beginning else 1)):
                     if not self._is_told(_failed(generation)):
-                        self._store.set(_reason(generation), report)
-                        self._store.add(_failed(generation), 1)
+                        self._tell(_failed(generation), reason)
         except RuntimeError:
             pass  # the rank that keeps the store is gone: the others find out the same way
 
@@ -244,8 +247,8 @@ class DistributedComm(Comm):
         left unfinished, and what made others leave, was said before. A thread of a loader that fails from now on needs
         no new group here, but its failure must not be forgotten with the others: `fail` carries it on.
         """
-        began, arrived = time.monotonic(), f"headrace/begin/{self._generation}"
-        renew = f"headrace/renew/{self._generation}"
+        began, generation = time.monotonic(), self._generation
+        arrived, renew = _arrived(generation), _renew(generation)
         with self._telling:
             self._ask_for_a_new_group(renew)
             DistributedComm._beginning = True
@@ -261,10 +264,8 @@ class DistributedComm(Comm):
                 DistributedComm._beginning = False
                 DistributedComm._generation += met
         self._needs_new_group = self._is_told(renew)
-        refused = f"headrace/refused/{self._generation - 1}"
-        if self._is_told(refused):
-            report = json.loads(self._store.get(f"{refused}/reason"))
-            raise PeerError(f"rank {report['rank']} failed:\n{report['reason']}")
+        if self._is_told(_refused(generation)):
+            raise self._error_told(_refused(generation))
         if self._needs_new_group:
             self.close()
             self.open()
@@ -272,13 +273,11 @@ class DistributedComm(Comm):
     def refuse(self, reason: str) -> None:
         """Arrive at the store with a refusal."""
         generation = self._generation
-        refused = f"headrace/refused/{generation}"
         try:
             with self._telling:
-                self._needs_new_group = self._ask_for_a_new_group(f"headrace/renew/{generation}")
-                self._store.set(f"{refused}/reason", json.dumps({"rank": self.rank, "reason": reason}))
-                self._store.add(refused, 1)
-                self._store.add(f"headrace/begin/{generation}", 1)
+                self._needs_new_group = self._ask_for_a_new_group(_renew(generation))
+                self._tell(_refused(generation), reason)
+                self._store.add(_arrived(generation), 1)
                 DistributedComm._generation += 1
         except RuntimeError:
             pass  # the rank that keeps the store is gone: the others find out the same way
@@ -370,27 +369,44 @@ class DistributedComm(Comm):
             )
 
     def _look_for_failure(self) -> None:
+        key = _failed(self._generation)
         try:
-            failed = self._is_told(_failed(self._generation))
+            failed = self._is_told(key)
         except RuntimeError as error:
             raise PeerError("the rank that keeps the job's store is gone") from error
         if failed:
-            report = json.loads(self._store.get(_reason(self._generation)))
-            raise PeerError(f"rank {report['rank']} failed:\n{report['reason']}")
+            raise self._error_told(key)
+
+    def _tell(self, key: str, reason: str) -> None:
+        """Leave a reason under a key, and count under it."""
+        self._store.set(f"{key}/reason", json.dumps({"rank": self.rank, "reason": reason}))
+        self._store.add(key, 1)
 
     def _is_told(self, key: str) -> bool:
         """Return whether any rank has counted under a key; torch 2.2 has no `Store.check`."""
         told: int = self._store.add(key, 0)
         return told > 0
 
+    def _error_told(self, key: str) -> PeerError:
+        """Return the error of which a rank has left the reason under a key."""
+        return failure_of(**json.loads(self._store.get(f"{key}/reason")))
+
+
+# Keys of the job's store, under which ranks count in each generation.
+def _arrived(generation: int) -> str:
+    return f"headrace/begin/{generation}"
+
+
+def _renew(generation: int) -> str:
+    return f"headrace/renew/{generation}"
+
+
+def _refused(generation: int) -> str:
+    return f"headrace/refused/{generation}"
+
 
 def _failed(generation: int) -> str:
-    """Return the key under which those count who failed."""
     return f"headrace/failed/{generation}"
-
-
-def _reason(generation: int) -> str:
-    return f"headrace/reason/{generation}"
 
 
 class ClosedComm(Comm):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import PeerError
-from headrace.pipeline.comm import LOOK, Comm
+from headrace.pipeline.comm import LOOK, Comm, failure_of
 
 
 class LocalGroup:
@@ -93,7 +93,7 @@ class LocalComm(Comm):
                 self._shared.generations[self.rank] += met
         refusal = self._shared.refusals.get(self._generation - 1)
         if refusal is not None:
-            raise PeerError(f"rank {refusal[0]} failed:\n{refusal[1]}")
+            raise failure_of(*refusal)
 
     def refuse(self, reason: str) -> None:
         """Arrive where the others meet, with a refusal."""
@@ -156,7 +156,7 @@ class LocalComm(Comm):
             while len(meeting.brought) < self.world_size:
                 failure = shared.failures.get(self._generation)
                 if failure is not None and look:
-                    raise PeerError(f"rank {failure[0]} failed:\n{failure[1]}")
+                    raise failure_of(*failure)
                 if time.monotonic() > deadline:
                     absent = sorted(set(range(self.world_size)) - set(meeting.brought))
                     raise PeerError(

@@ -38,7 +38,7 @@ class UniformPicker {
   static constexpr bool kReturnsWeights = false;
 
   UniformPicker(std::uint64_t key, std::uint64_t fanout)
-      : key_(key), keys_(key), fanout_(fanout), whole_rows_(fanout <= kMostDistinctDraws && draws_whole_rows()) {}
+      : keys_(key), fanout_(fanout), whole_rows_(fanout <= kMostDistinctDraws && draws_whole_rows()) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
@@ -51,7 +51,7 @@ class UniformPicker {
       return count;
     }
     picked_set_.begin(positions, count);
-    WordStream stream(key_, static_cast<std::uint64_t>(vertex));
+    WordStream stream(keys_.key, static_cast<std::uint64_t>(vertex));
     for (std::size_t picked = 0; picked < count; ++picked) {
       const std::uint64_t last = row.degree - fanout_ + picked;
       std::int64_t position = row.start + static_cast<std::int64_t>(bounded(stream, last + 1));
@@ -66,7 +66,6 @@ class UniformPicker {
   }
 
  private:
-  std::uint64_t key_;
   StreamKeys keys_;
   std::uint64_t fanout_;
   bool whole_rows_;

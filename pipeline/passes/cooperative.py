@@ -8,6 +8,7 @@ from headrace.pipeline.partition import Partition
 from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
 from headrace.pipeline.passes.shards import graph_partition, in_order
 from headrace.pipeline.stage import Stage
+from headrace.pipeline.stages.checks import graphs_of
 from headrace.pipeline.stages.exchange_ids import ExchangeIds
 from headrace.pipeline.stages.exchange_rows import ExchangeRows
 from headrace.pipeline.stages.fetch_feature import FetchFeature
@@ -72,10 +73,9 @@ def _partition(stages: Window, machine: Machine) -> Partition:
     found = machine.partition or graph_partition(stages)
     if found is not None:
         return found
-    for stage in stages:
-        graph = getattr(stage, "graph", None)
-        if graph is not None:
-            return Partition.hash(graph.num_nodes, machine.world_size)
+    graphs = graphs_of(stages)
+    if graphs:
+        return Partition.hash(graphs[0][1].num_nodes, machine.world_size)
     raise PlanError("cooperative: no stage of the plan samples a graph, so give partition=hr.Partition.hash(...)")
 
 

@@ -8,17 +8,14 @@ from headrace.pipeline.graph_shard import GraphShard
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.passes.rewrite import Window
 from headrace.pipeline.sharded_feature import ShardedFeature
+from headrace.pipeline.stages.checks import graphs_of
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.prefetch import Prefetch
 
 
 def graph_partition(stages: Window) -> Partition | None:
     """Return the owners of the vertices of a graph in shards; None if all graphs are whole."""
-    for stage in stages:
-        graph = getattr(stage, "graph", None)
-        if isinstance(graph, GraphShard):
-            return graph.partition
-    return None
+    return next((graph.partition for _, graph in graphs_of(stages) if isinstance(graph, GraphShard)), None)
 
 
 def sharded_features(stage: FetchFeature) -> dict[str, ShardedFeature]:

@@ -24,6 +24,12 @@ def check_graph(stage: str, graph: object) -> None:
         raise InputError(f"{stage}: the first argument must be an hr.Graph; {type(graph).__name__} came")
 
 
+def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, Graph]]:
+    """Return the graphs that stages read, in their order, each with the verb of its stage."""
+    subjects = [(stage.verb, getattr(stage, "graph", None)) for stage in stages]
+    return [(verb, subject) for verb, subject in subjects if isinstance(subject, Graph)]
+
+
 def check_expand(stage: str, expand: str) -> None:
     """Refuse a hop rule that does not exist."""
     if expand not in ("all", "new"):

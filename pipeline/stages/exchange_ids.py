@@ -10,10 +10,9 @@ from torch import Tensor
 from headrace.ops.gather import gather_rows
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.exchange import exchange_ids
-from headrace.pipeline.graph import Graph
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import check_partition_fits
+from headrace.pipeline.stages.checks import check_partition_fits, graphs_of
 
 
 @verb("exchange_ids")
@@ -49,10 +48,8 @@ class ExchangeIds(MapStage):
         return frozenset({"n_id", "num_sampled_nodes", "exchanges"} | renumbered)
 
     def check(self, upstream: tuple[Stage, ...]) -> None:
-        for stage in upstream:
-            graph = getattr(stage, "graph", None)
-            if isinstance(graph, Graph):
-                check_partition_fits(self.verb, self.partition, stage.verb, graph)
+        for sampler, graph in graphs_of(upstream):
+            check_partition_fits(self.verb, self.partition, sampler, graph)
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, rows_comm = settings.channels()

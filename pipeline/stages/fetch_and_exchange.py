@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -14,8 +13,8 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.gather import empty_rows, gather_rows
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.features import FeatureStore, PlacingSource
-from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
+from headrace.pipeline.stages.checks import graphs_of
 
 
 @verb("fetch_and_exchange")
@@ -65,10 +64,8 @@ class FetchAndExchange(MapStage):
         return {"node": self._sources()}
 
     def check(self, upstream: tuple[Stage, ...]) -> None:
-        for stage in upstream:
-            graph = getattr(stage, "graph", None)
-            if isinstance(graph, Graph):
-                self.store.check(node=self.node, num_nodes=graph.num_nodes)
+        for _, graph in graphs_of(upstream):
+            self.store.check(node=self.node, num_nodes=graph.num_nodes)
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
@@ -99,10 +96,10 @@ class FetchAndExchange(MapStage):
         return run
 
     def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        del after
         exchange = before.exchanges[0]
-        features = [after.node[name] for name in self.node]
-        row_bytes = sum(math.prod(rows.shape[1:]) * rows.element_size() for rows in features)
-        num_rows, num_features = len(exchange.owned), len(features)
+        row_bytes = sum(source.row_bytes for source in self._sources().values())
+        num_rows, num_features = len(exchange.owned), len(self.node)
         return {
             "rows": num_features * num_rows,
             "bytes": row_bytes * num_rows,

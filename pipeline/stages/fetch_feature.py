@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from headrace.ops.errors import FeatureError, PlanError
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.features import FeatureStore
-from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
+from headrace.pipeline.stages.checks import graphs_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 
@@ -91,8 +91,7 @@ class FetchFeature(MapStage):
         if self.edge and any(getattr(stage, "edge_ids", True) is False for stage in upstream):
             raise PlanError("fetch_feature: edge features need edge ids; pass edge_ids=True to the sampler")
         labels = () if self.labels is None else (self.labels,)
-        subjects = [getattr(stage, "graph", None) for stage in upstream]
-        graphs = [subject for subject in subjects if isinstance(subject, Graph)]
+        graphs = [graph for _, graph in graphs_of(upstream)]
         for graph in graphs:
             self.store.check(node=self.node, edge=self.edge, num_nodes=graph.num_nodes, num_edges=graph.num_edges)
         source = upstream[0]
