@@ -7,9 +7,11 @@ the in-process twin, so that many ranks can be run in one process.
 
 from __future__ import annotations
 
+import atexit
 import json
 import threading
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -173,6 +175,11 @@ class DistributedComm(Comm):
     """A channel of torch.distributed (gloo or NCCL), with a process group of its own.
 
     Waiting ranks look at the job's store, where a rank that fails leaves its reason.
+
+    Attributes
+    ----------
+    unfinished
+        Whether this rank has left a collective before its end.
     """
 
     _generation = 0  # of failures, the same on every rank; see begin
@@ -181,9 +188,11 @@ class DistributedComm(Comm):
 
     def __init__(self) -> None:
         super().__init__(torch.distributed.get_rank(), torch.distributed.get_world_size())
-        self._job = torch.distributed.group.WORLD
+        # Not kept alive: its threads would outlive ``destroy_process_group``, and one that frees a tensor while Python
+        # ends brings the process down.
+        self._job = weakref.ref(torch.distributed.group.WORLD)
         self._group: Any = None
-        self._unfinished = False  # whether this rank has left a collective of the group before its end
+        self.unfinished = False
         self._needs_new_group = False  # what begin found, until there is one
         # The store by which the ranks met; no public function returns it.
         self._store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001
@@ -199,7 +208,8 @@ class DistributedComm(Comm):
         """Make a process group, for which all ranks meet."""
         if self._group is not None:
             return
-        self._group, self._unfinished, self._needs_new_group = torch.distributed.new_group(), False, False
+        self._group, self.unfinished, self._needs_new_group = torch.distributed.new_group(), False, False
+        _OPEN.add(self)
         # Ranks come back from there with connections of their own, while others still make theirs. A first exchange
         # ends when all have them, so that a rank may close its own at any time from here on.
         byte = torch.zeros(self.world_size, 1, dtype=torch.uint8)
@@ -218,12 +228,13 @@ class DistributedComm(Comm):
         wait for it there lose the connection, and find the reason in the job's store.
         """
         group, self._group = self._group, None
-        if group is None or self._unfinished:
+        if group is None or self.unfinished:
             return
         # With its last reference the group goes, and waits for its threads. torch 2.2 waits under Python's lock, which
         # a thread may need to free a tensor, but not if the part of the group that has the threads is released last.
         backend = group._get_backend(self._device)  # noqa: SLF001
-        if torch.distributed.group.WORLD is self._job:  # otherwise the job was ended, and its groups with it
+        job = self._job()
+        if job is not None and torch.distributed.group.WORLD is job:  # else the job was ended, and its groups with it
             torch.distributed.destroy_process_group(group)
         del group
         del backend
@@ -284,7 +295,7 @@ class DistributedComm(Comm):
 
     def _ask_for_a_new_group(self, renew: str) -> bool:
         """Say so if this rank needs one, also from the last time, when a rank refused. Returns whether it does."""
-        needs = self._unfinished or self._needs_new_group or self._is_told(_failed(self._generation))
+        needs = self.unfinished or self._needs_new_group or self._is_told(_failed(self._generation))
         if needs:
             self._store.add(renew, 1)
         return needs
@@ -317,7 +328,7 @@ class DistributedComm(Comm):
     def _run(self, collective: Any, *tensors: Tensor, meanwhile: Callable[[], None] = _nothing, **options: Any) -> None:
         """Call a collective and wait for it, or for the failure of another rank."""
         began = time.monotonic()
-        self._unfinished = True
+        self.unfinished = True
         with self._connection():
             work = collective(*tensors, group=self._group, async_op=True, **options)
         meanwhile()
@@ -325,7 +336,7 @@ class DistributedComm(Comm):
             while not self._is_done(work):
                 self._look_for_failure()
                 self._give_up_after(began)
-            self._unfinished = False
+            self.unfinished = False
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
@@ -449,7 +460,19 @@ class ClosedComm(Comm):
         return PeerError("a batch that was copied or pickled cannot exchange rows: use the one that the loader gave")
 
 
-_models: tuple[Any, DistributedComm] | None = None
+#: Channels that hold a process group.
+_OPEN: weakref.WeakSet[DistributedComm] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Give back process groups while Python is whole: their threads may have tensors to free."""
+    for channel in list(_OPEN):
+        if not channel.unfinished:
+            channel.close()
+
+
+_models: tuple[weakref.ref[Any], DistributedComm] | None = None
 
 
 def is_distributed() -> bool:
@@ -472,8 +495,10 @@ def world_comm() -> Comm:
             "what it needs) before .loader(cooperative=True)"
         )
     job = torch.distributed.group.WORLD
-    if _models is None or _models[0] is not job:
-        _models = (job, DistributedComm())
+    if _models is None or _models[0]() is not job:
+        if _models is not None:
+            _models[1].close()
+        _models = (weakref.ref(job), DistributedComm())
     return _models[1]
 
 

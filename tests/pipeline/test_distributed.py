@@ -252,3 +252,38 @@ def test_threads_as_ranks_hear_of_a_failure_as_they_meet():
     waiting.join()
     with pytest.raises(hr.PeerError, match="rank 0 failed:\na thread of rank zero"):
         second.all_gather(1)
+
+
+ENDING = """
+import atexit, sys, weakref, torch
+
+ENDED = weakref.WeakSet()
+@atexit.register
+def last():  # registered first, so it runs last
+    print(alive, len(ENDED))
+
+import headrace as hr
+from headrace.pipeline.comm import world_comm
+from plans import graph, items, store
+
+rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+job = weakref.ref(torch.distributed.group.WORLD)
+plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
+model = torch.nn.Linear(8, 2)
+model(torch.ones(1, 8)).sum().backward()
+loader = plan.loader(cooperative=True)
+for batch in loader:
+    batch.x.sum()
+hr.sum_gradients(model)
+ENDED.update(torch.distributed.distributed_c10d._world.pg_map)
+assert len(ENDED) == 3  # the job's, the models' and the loader's, which is not closed
+torch.distributed.destroy_process_group()
+alive = job() is not None
+"""
+
+
+def test_process_groups_end_before_python_does(tmp_path):
+    """Threads of a group that is left may come to free a tensor while Python ends, which aborts the process."""
+    for text in run_processes(ENDING, 2, tmp_path / "meeting"):
+        assert text.split() == ["False", "0"]
