@@ -31,11 +31,9 @@ class HopCollector : public HopSink<Index> {
  public:
   HopCollector() { hop_.indptr.push_back(0); }
 
-  void expect(std::size_t num_dst, std::size_t num_edges) override {
-    hop_.indptr.ensure_spare(num_dst);
-    hop_.neighbors.ensure_spare(num_edges);
-    hop_.edges.ensure_spare(num_edges);
-  }
+  void expect(std::size_t num_dst, std::uint64_t /*limit*/) override { hop_.indptr.ensure_spare(num_dst); }
+
+  bool wants_edges() const override { return true; }
 
   void append(const Hop<Index>& stretch) override {
     const std::int64_t start = hop_.indptr[hop_.indptr.size() - 1];

@@ -29,6 +29,7 @@ void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, VertexMap& m
 }
 
 constexpr std::size_t kEdgesPerCheck = std::size_t{1} << 20;  // between checks that local ids suffice
+constexpr std::size_t kMostInAdvance = std::size_t{1} << 24;  // edges to make room for before they come
 
 // Appends the picks of a hop to a block: sources get local ids, new ones go behind n_id in order of first occurrence.
 template <class Index>
@@ -40,12 +41,13 @@ class BlockSink : public HopSink<Index> {
     if (block.indptr.size() == 0) block.indptr.push_back(0);
   }
 
-  void expect(std::size_t num_dst, std::size_t num_edges) override {
+  void expect(std::size_t num_dst, std::uint64_t limit) override {
     block_.indptr.ensure_spare(num_dst);
-    block_.indices.ensure_spare(num_edges);
-    if (want_edge_ids_) block_.edge_ids.ensure_spare(num_edges);
-    n_id_.ensure_spare(std::min(num_edges, num_nodes_ - n_id_.size()) + 1);
+    num_dst_left_ = num_dst;
+    limit_ = limit;
   }
+
+  bool wants_edges() const override { return want_edge_ids_; }
 
   void append(const Hop<Index>& stretch) override {
     const std::size_t num_dst = stretch.indptr.size() - 1;
@@ -53,6 +55,7 @@ class BlockSink : public HopSink<Index> {
     block_.indptr.ensure_spare(num_dst);
     for (std::size_t i = 1; i <= num_dst; ++i) block_.indptr.push_back(start + stretch.indptr[i]);
     const std::size_t num_edges = stretch.neighbors.size();
+    make_room(num_dst, num_edges);
     for (std::size_t first = 0; first < num_edges; first += kEdgesPerCheck) {
       renumber(stretch.neighbors.data() + first, std::min(kEdgesPerCheck, num_edges - first));
     }
@@ -63,13 +66,35 @@ class BlockSink : public HopSink<Index> {
   }
 
  private:
+  // Make room for a stretch and, where it does not fit, for those that follow it too, should they be like it.
+  void make_room(std::size_t num_dst, std::size_t num_edges) {
+    num_dst_left_ -= std::min(num_dst_left_, num_dst);
+    const std::size_t fresh = std::min(num_edges, num_nodes_ - n_id_.size()) + 1;
+    if (num_edges <= block_.indices.spare() && fresh <= n_id_.spare()) return;
+    const double per_dst = static_cast<double>(num_edges) / static_cast<double>(std::max<std::size_t>(num_dst, 1));
+    // Twice as many are rather reserved than moved later; a limit that most rows reach is what most rows have.
+    const double likely = std::min(2.0 * per_dst, static_cast<double>(limit_)) * static_cast<double>(num_dst_left_);
+    const auto more = static_cast<std::size_t>(std::min(likely, static_cast<double>(kMostInAdvance)));
+    block_.indices.ensure_spare(num_edges + more);
+    if (want_edge_ids_) block_.edge_ids.ensure_spare(num_edges + more);
+    grow_n_id(std::min(num_edges + more, num_nodes_ - n_id_.size()) + 1);
+  }
+
+  // The frontier is read from n_id while new ids go behind it: what n_id held before it grew stays until the hop is
+  // over.
+  void grow_n_id(std::size_t extra) {
+    if (extra <= n_id_.spare()) return;
+    Buffer<std::int64_t> larger;
+    larger.ensure_spare(n_id_.size() + std::max(extra, n_id_.size() / 2));
+    larger.extend(n_id_);
+    outgrown_.push_back(std::exchange(n_id_, std::move(larger)));
+  }
+
   void renumber(const Index* neighbors, std::size_t num_edges) {
     using Unsigned = std::make_unsigned_t<Index>;
     Unsigned largest = 0;
     for (std::size_t e = 0; e < num_edges; ++e) largest = std::max(largest, static_cast<Unsigned>(neighbors[e]));
     if (largest >= num_nodes_) refuse(neighbors);
-    n_id_.ensure_spare(std::min(num_edges, num_nodes_ - n_id_.size()) + 1);
-    block_.indices.ensure_spare(num_edges);
     std::int64_t* const n_id = n_id_.data();
     Index* const indices = block_.indices.data() + block_.indices.size();
     const std::size_t num_seen = map_.number(neighbors, num_edges, indices, n_id, n_id_.size());
@@ -92,6 +117,9 @@ class BlockSink : public HopSink<Index> {
   bool want_edge_ids_;
   VertexMap& map_;
   Buffer<std::int64_t>& n_id_;
+  std::vector<Buffer<std::int64_t>> outgrown_;
+  std::size_t num_dst_left_ = 0;
+  std::uint64_t limit_ = 0;
 };
 
 }  // namespace

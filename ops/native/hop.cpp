@@ -5,9 +5,11 @@
 #include <limits>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "layer_hop.hpp"
+#include "lent.hpp"
 #include "parallel.hpp"
 #include "pick_labor.hpp"
 #include "pick_labor_weighted.hpp"
@@ -19,13 +21,11 @@ namespace headrace {
 namespace {
 
 constexpr std::size_t kRowsPerTask = 512;  // what a task makes stays in a core's cache until it is appended
-// For fewer rows a second thread takes longer to start than it saves: to look them up, to pick of them.
-constexpr std::size_t kRowsPerSearch = 16384;
+// For fewer rows a second thread takes longer to start than it saves.
 constexpr std::size_t kMostSerialRows = 2048;
 constexpr std::ptrdiff_t kRowsAhead = 4;     // rows that are on their way while one is read
 constexpr std::ptrdiff_t kRowsPrepared = 2;  // rows that are prepared while one is picked from
-constexpr std::ptrdiff_t kRowsPerLot = 16;   // rows whose beginnings are announced together
-constexpr std::size_t kEdgesInFlight = 128;  // picked edges whose cache lines are on their way while drawing goes on
+constexpr std::size_t kEdgesInFlight = 128;  // picked edges that are on their way while others are looked up
 
 // A vertex of the frontier, and where its in-edges are.
 struct Destination {
@@ -33,27 +33,41 @@ struct Destination {
   Row row;
 };
 
-// Look up what is at the picked positions; they turn into edge ids in place.
+// What a task works with and leaves to the next one.
+template <class Picker>
+struct Workplace {
+  Picker picker;
+  Destination destinations[kRowsPerTask];
+  Buffer<std::int64_t> positions;
+};
+
+// Look up what is at the picked positions.
 template <class Index>
-void look_up(const HopGraph<Index>& graph, Hop<Index>& hop) {
-  const std::size_t count = hop.edges.size();
+void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, bool wants_edges, Hop<Index>& hop) {
+  const std::size_t count = picks.size();
+  const std::int64_t* const positions = picks.data();
+  const Index* const indices = graph.csc.indices;
   hop.neighbors.resize(count);
-  std::int64_t* const edges = hop.edges.data();
   Index* const neighbors = hop.neighbors.data();
-  if (graph.edge_ids.is_position()) {
+  if (wants_edges) hop.edges.resize(count);
+  std::int64_t* const edges = hop.edges.data();
+  if (!wants_edges || graph.edge_ids.is_position()) {
+    if (wants_edges) std::copy(positions, positions + count, edges);
+    const std::size_t ahead = std::min(count, kEdgesInFlight);
+    for (std::size_t e = 0; e < ahead; ++e) prefetch_far(indices + positions[e]);
     for (std::size_t e = 0; e < count; ++e) {
-      if (e + kEdgesInFlight < count) prefetch_far(graph.csc.indices + edges[e + kEdgesInFlight]);
-      neighbors[e] = graph.csc.indices[edges[e]];
+      if (e + kEdgesInFlight < count) prefetch_far(indices + positions[e + kEdgesInFlight]);
+      neighbors[e] = indices[positions[e]];
     }
     return;
   }
   for (std::size_t e = 0; e < count; ++e) {
     if (e + kEdgesInFlight < count) {
-      prefetch_far(graph.csc.indices + edges[e + kEdgesInFlight]);
-      prefetch_far(graph.edge_ids.address(edges[e + kEdgesInFlight]));
+      prefetch_far(indices + positions[e + kEdgesInFlight]);
+      prefetch_far(graph.edge_ids.address(positions[e + kEdgesInFlight]));
     }
-    neighbors[e] = graph.csc.indices[edges[e]];
-    edges[e] = graph.edge_ids[edges[e]];
+    neighbors[e] = indices[positions[e]];
+    edges[e] = graph.edge_ids[positions[e]];
   }
 }
 
@@ -85,19 +99,6 @@ void prepare_row(Picker& picker, const Destination* begin, const Destination* ds
   }
 }
 
-// Announce where the rows of a lot begin; returns its end. A prefetch waits for the translation of its address. These
-// come one right after the other, so that their waits overlap, which those of announce_row do not.
-template <class Index>
-const Destination* announce_lot(const HopGraph<Index>& graph, const Destination* dst, const Destination* end) {
-  const Destination* const stop = dst + std::min(kRowsPerLot, end - dst);
-  for (; dst != stop; ++dst) {
-    const std::int64_t start = dst->row.start;
-    if (dst->row.degree == 0) continue;
-    prefetch_far(graph.weights.none() ? graph.csc.indices + start : graph.weights.address(start));
-  }
-  return stop;
-}
-
 // The picks to make room for: no row has more, but where a rule may pick whole rows it rarely picks more than its
 // limit.
 template <class Picker>
@@ -112,84 +113,93 @@ std::size_t usual_picks(const Picker& picker, std::uint64_t limit, const Destina
   return static_cast<std::size_t>(count);
 }
 
-// The picks of a stretch of the frontier, over what `hop` held.
+// Find out where the in-edges of a stretch of the frontier are, and announce where those begin that will be read. A
+// prefetch waits for the translation of its address. These come one right after the other, so that their waits overlap,
+// which those of announce_row do not.
+template <class Picker, class Index>
+void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Destination* out) {
+  const CscView<Index>& csc = graph.csc;
+  const auto announce_ends = [&](std::size_t i) {
+    prefetch_far(csc.indptr + frontier[i]);
+    prefetch_far(csc.indptr + frontier[i] + 1);  // may be on the next cache line
+  };
+  const std::size_t ahead = std::min(num_dst, kFarPrefetchDistance);
+  for (std::size_t i = 0; i < ahead; ++i) announce_ends(i);
+  for (std::size_t i = 0; i < num_dst; ++i) {
+    if (i + ahead < num_dst) announce_ends(i + ahead);
+    const Row row = csc.row(frontier[i]);
+    out[i] = {frontier[i], row};
+    if (Picker::kAhead == Ahead::kNothing || row.degree == 0) continue;
+    prefetch_far(graph.weights.none() ? csc.indices + row.start : graph.weights.address(row.start));
+  }
+}
+
+// The picks of a stretch of the frontier, of at most kRowsPerTask vertices, over what `hop` held.
 template <class Index, class Picker>
-void sample_stretch(const HopGraph<Index>& graph, const Destination* dst, const Destination* end, Picker& picker,
-                    std::uint64_t limit, Hop<Index>& hop) {
+void sample_stretch(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
+                    std::uint64_t limit, bool wants_edges, Workplace<Picker>& place, Hop<Index>& hop) {
+  find_rows<Picker>(graph, frontier, num_dst, place.destinations);
+  Picker& picker = place.picker;
+  const Destination* const begin = place.destinations;
+  const Destination* const end = begin + num_dst;
   hop.has_weights = Picker::kReturnsWeights;
-  hop.indptr.resize(static_cast<std::size_t>(end - dst) + 1);
+  hop.indptr.resize(num_dst + 1);
   std::int64_t* count_so_far = hop.indptr.data();
   *count_so_far = 0;
-  hop.edges.resize(0);
+  place.positions.resize(0);
   hop.weights.resize(0);
-  const std::size_t usual = usual_picks(picker, limit, dst, end);
-  hop.edges.ensure_spare(usual + kPickSlack);
+  const std::size_t usual = usual_picks(picker, limit, begin, end);
+  place.positions.ensure_spare(usual + kPickSlack);
   if (Picker::kReturnsWeights) hop.weights.ensure_spare(usual);
-  const Destination* const begin = dst;
-  const Destination* begun = dst;
-  for (; dst != end; ++dst) {
-    if (Picker::kAhead != Ahead::kNothing && begun - dst <= kRowsPerLot) begun = announce_lot(graph, begun, end);
+  for (const Destination* dst = begin; dst != end; ++dst) {
     announce_row(graph, picker, dst, end);
     prepare_row(picker, begin, dst, end);
-    const std::size_t size = hop.edges.size();
+    const std::size_t size = place.positions.size();
     const std::size_t max_picks = picker.max_picks(dst->row.degree);
-    hop.edges.ensure_spare(max_picks + kPickSlack);
+    place.positions.ensure_spare(max_picks + kPickSlack);
     float* weights = nullptr;
     if (Picker::kReturnsWeights) {
       hop.weights.ensure_spare(max_picks);
       weights = hop.weights.data() + size;
     }
-    const std::size_t count = picker(dst->vertex, dst->row, hop.edges.data() + size, weights);
-    hop.edges.resize(size + count);
+    const std::size_t count = picker(dst->vertex, dst->row, place.positions.data() + size, weights);
+    place.positions.resize(size + count);
     if (Picker::kReturnsWeights) hop.weights.resize(size + count);
     *++count_so_far = static_cast<std::int64_t>(size + count);
   }
-  look_up(graph, hop);
-}
-
-template <class Index>
-Buffer<Destination> find_rows(const CscView<Index>& csc, const std::int64_t* frontier, std::size_t num_dst,
-                              int num_threads) {
-  Buffer<Destination> destinations(num_dst);
-  const std::size_t num_tasks = num_dst / kRowsPerSearch + 1;
-  parallel_for(num_threads, num_tasks, [&](std::size_t task) {
-    const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
-    for (std::size_t i = part_bound(num_dst, num_tasks, task); i < end; ++i) {
-      if (i + kPrefetchDistance < end) {
-        const std::int64_t* const ahead = csc.indptr + frontier[i + kPrefetchDistance];
-        prefetch_read(ahead);
-        prefetch_read(ahead + 1);  // may be on the next cache line
-      }
-      destinations[i] = {frontier[i], csc.row(frontier[i])};
-    }
-  });
-  return destinations;
+  look_up(graph, place.positions, wants_edges, hop);
 }
 
 template <class Index, class MakePicker>
 void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
                  const MakePicker& make_picker, std::uint64_t limit, int num_threads, HopSink<Index>& sink) {
-  const Buffer<Destination> destinations = find_rows(graph.csc, frontier, num_dst, num_threads);
-  const Destination* const end = destinations.data() + num_dst;
-  sink.expect(num_dst, usual_picks(make_picker(), limit, destinations.data(), end));
+  sink.expect(num_dst, limit);
+  const bool wants_edges = sink.wants_edges();
+  const auto make_place = [&] { return Workplace<decltype(make_picker())>{make_picker(), {}, {}}; };
   // Something is appended even of an empty frontier: it says whether there are weights.
   const std::size_t num_tasks = std::max<std::size_t>(1, (num_dst + kRowsPerTask - 1) / kRowsPerTask);
-  const auto bound = [&](std::size_t task) { return destinations.data() + part_bound(num_dst, num_tasks, task); };
+  const auto sample_task = [&](std::size_t task, auto& place, Hop<Index>& hop) {
+    const std::size_t first = part_bound(num_dst, num_tasks, task);
+    const std::size_t count = part_bound(num_dst, num_tasks, task + 1) - first;
+    sample_stretch(graph, frontier + first, count, limit, wants_edges, place, hop);
+  };
   if (num_threads <= 1 || num_dst <= kMostSerialRows) {
     Hop<Index> hop;
-    auto picker = make_picker();
+    auto place = make_place();
     for (std::size_t task = 0; task < num_tasks; ++task) {
-      sample_stretch(graph, bound(task), bound(task + 1), picker, limit, hop);
+      sample_task(task, place, hop);
       sink.append(hop);
     }
     return;
   }
+  Lent places(make_place);
   std::vector<Hop<Index>> hops(num_tasks);
   parallel_in_order(
       num_threads, num_tasks,
       [&](std::size_t task) {
-        auto picker = make_picker();
-        sample_stretch(graph, bound(task), bound(task + 1), picker, limit, hops[task]);
+        auto place = places.take();
+        sample_task(task, *place, hops[task]);
+        places.give_back(std::move(place));
       },
       [&](std::size_t task) {
         sink.append(hops[task]);

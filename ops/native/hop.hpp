@@ -39,13 +39,14 @@ class HopSink {
   HopSink& operator=(const HopSink&) = delete;
   virtual ~HopSink() = default;
 
-  // About so much will come.
-  virtual void expect(std::size_t num_dst, std::size_t num_edges) = 0;
+  // Picks of so many vertices will come, rarely more than `limit` of one. Not called where all come at once.
+  virtual void expect(std::size_t num_dst, std::uint64_t limit) = 0;
   virtual void append(const Hop<Index>& stretch) = 0;
+  virtual bool wants_edges() const = 0;  // otherwise `edges` may be empty
 };
 
 // The frontier must hold vertices of the graph (check_frontier); it may hold a vertex twice and then repeats its picks.
-// It is read before anything is appended. `key` is the hop's stream key. What comes, taken together, does not depend on
+// It is read until the last stretch is appended. `key` is the hop's stream key. What comes, taken together, does not depend on
 // num_threads; where it is cut does. With a `reducer` the frontier is a part of that of a layer-wise rule.
 template <class Index>
 void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
