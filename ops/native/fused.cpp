@@ -173,10 +173,11 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
   const std::size_t num_sums = sums_in_graph(csc.num_edges);
   if (sums_.size() != num_sums) {
     auto sums = Buffer<double>::long_lived(num_sums);
-    sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), num_threads);
+    all_positive_ = sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), num_threads);
     sums_ = std::move(sums);
   }
   graph.weights.sums = sums_.data();
+  graph.weights.all_positive = all_positive_;
   return graph;
 }
 

@@ -64,6 +64,7 @@ class FusedSampler {
   VertexMapPool maps_;
   std::mutex sums_mutex_;
   Buffer<double> sums_;
+  bool all_positive_ = false;
 };
 
 }  // namespace headrace

@@ -116,8 +116,9 @@ std::size_t usual_picks(const Picker& picker, std::uint64_t limit, const Destina
 // Find out where the in-edges of a stretch of the frontier are, and announce where those begin that will be read. A
 // prefetch waits for the translation of its address. These come one right after the other, so that their waits overlap,
 // which those of announce_row do not.
-template <class Picker, class Index>
-void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Destination* out) {
+template <class Index, class Picker>
+void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
+               [[maybe_unused]] const Picker& picker, Destination* out) {
   const CscView<Index>& csc = graph.csc;
   const auto announce_ends = [&](std::size_t i) {
     prefetch_far(csc.indptr + frontier[i]);
@@ -129,8 +130,10 @@ void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::
     if (i + ahead < num_dst) announce_ends(i + ahead);
     const Row row = csc.row(frontier[i]);
     out[i] = {frontier[i], row};
-    if (Picker::kAhead == Ahead::kNothing || row.degree == 0) continue;
-    prefetch_far(graph.weights.none() ? csc.indices + row.start : graph.weights.address(row.start));
+    if constexpr (Picker::kAhead != Ahead::kNothing) {
+      if (!picker.reads(row)) continue;
+      prefetch_far(graph.weights.none() ? csc.indices + row.start : graph.weights.address(row.start));
+    }
   }
 }
 
@@ -138,8 +141,8 @@ void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::
 template <class Index, class Picker>
 void sample_stretch(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
                     std::uint64_t limit, bool wants_edges, Workplace<Picker>& place, Hop<Index>& hop) {
-  find_rows<Picker>(graph, frontier, num_dst, place.destinations);
   Picker& picker = place.picker;
+  find_rows(graph, frontier, num_dst, picker, place.destinations);
   const Destination* const begin = place.destinations;
   const Destination* const end = begin + num_dst;
   hop.has_weights = Picker::kReturnsWeights;

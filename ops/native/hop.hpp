@@ -46,8 +46,8 @@ class HopSink {
 };
 
 // The frontier must hold vertices of the graph (check_frontier); it may hold a vertex twice and then repeats its picks.
-// It is read until the last stretch is appended. `key` is the hop's stream key. What comes, taken together, does not depend on
-// num_threads; where it is cut does. With a `reducer` the frontier is a part of that of a layer-wise rule.
+// It is read until the last stretch is appended. `key` is the hop's stream key. What comes, taken together, does not
+// depend on num_threads; where it is cut does. With a `reducer` the frontier is a part of that of a layer-wise rule.
 template <class Index>
 void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
                 std::uint64_t key, int num_threads, HopSink<Index>& sink, LayerReducer* reducer = nullptr);

@@ -14,11 +14,6 @@
 
 namespace headrace {
 
-inline std::size_t take_all(Row row, std::int64_t* positions) {
-  for (std::uint64_t i = 0; i < row.degree; ++i) positions[i] = row.start + static_cast<std::int64_t>(i);
-  return static_cast<std::size_t>(row.degree);
-}
-
 class AllPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kNothing;

@@ -22,6 +22,7 @@ namespace headrace {
 
 // Write the positions of the row's edges of positive weight; returns how many there are.
 inline std::size_t take_positive(Row row, EdgeWeights weights, std::int64_t* positions) {
+  if (weights.all_positive) return take_all(row, positions);
   std::size_t count = 0;
   for (std::uint64_t i = 0; i < row.degree; ++i) {
     const std::int64_t position = row.start + static_cast<std::int64_t>(i);
@@ -183,10 +184,13 @@ class WeightedPicker {
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
+  bool reads(Row row) const { return row.degree > fanout_ || (row.degree != 0 && !weights_.all_positive); }
+
   void announce(Row row) const {
+    if (!reads(row)) return;
     if (row.degree > fanout_ && most_draws(row.degree) != 0) {
       draws_.announce(row);
-    } else if (row.degree != 0) {
+    } else {
       prefetch_read(weights_.address(row.start));
       prefetch_read(weights_.address(row.start + static_cast<std::int64_t>(row.degree) - 1));
     }
@@ -334,6 +338,7 @@ class WeightedReplacementPicker {
 
   std::size_t max_picks(std::uint64_t degree) const { return degree == 0 ? 0 : static_cast<std::size_t>(fanout_); }
 
+  bool reads(Row row) const { return row.degree != 0; }
   void announce(Row row) const { draws_.announce(row); }
 
   void prepare(std::int64_t vertex, Row row) {

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "graph.hpp"
+
 namespace headrace {
 
 // Positions behind the last one picked that a picker may overwrite.
@@ -18,11 +20,17 @@ constexpr std::ptrdiff_t kMostPrepared = 4;
 // Cache lines of a row that are announced: the hardware follows a long row by itself once it has seen its beginning.
 constexpr std::uint64_t kLinesAhead = 16;
 
+// All but the first have a reads(row), which says whether anything of a row is read before edges are picked.
 enum class Ahead {
   kNothing,  // what it reads is known only when it has drawn
   kRow,      // it reads the row from end to end
   kPicker,   // it knows best: call its announce(row)
   kPrepare,  // the same, and then its prepare(vertex, row) for every row in turn
 };
+
+inline std::size_t take_all(Row row, std::int64_t* positions) {
+  for (std::uint64_t i = 0; i < row.degree; ++i) positions[i] = row.start + static_cast<std::int64_t>(i);
+  return static_cast<std::size_t>(row.degree);
+}
 
 }  // namespace headrace

@@ -1,6 +1,7 @@
 #include "weights.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <string>
 
@@ -42,26 +43,34 @@ void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_
   });
 }
 
-void sum_parts(EdgeWeights weights, Row row, double* sums) {
+bool sum_parts(EdgeWeights weights, Row row, double* sums) {
   const std::int64_t stop = row.start + static_cast<std::int64_t>(row.degree);
   double sum = 0.0;
+  bool all_positive = true;
   for (std::int64_t e = row.start; e < stop; ++e) {
     if (e % static_cast<std::int64_t>(kEdgesPerSum) == 0 && e != row.start) *sums++ = sum;
-    sum += weights[e];
+    const double weight = weights[e];
+    sum += weight;
+    all_positive &= weight > 0.0;
   }
+  return all_positive;
 }
 
-void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
+bool sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
               double* sums, int num_threads) {
   const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
   const CscView<std::int32_t> rows{indptr, num_nodes, nullptr, num_edges};
+  std::atomic<bool> all_positive{true};
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
     const std::size_t end = part_bound(num_nodes, num_parts, part + 1);
+    bool positive = true;
     for (std::size_t v = part_bound(num_nodes, num_parts, part); v < end; ++v) {
       const Row row = rows.row(static_cast<std::int64_t>(v));
-      if (row.degree != 0) sum_parts(weights, row, sums + first_sum(row));
+      if (row.degree != 0) positive &= sum_parts(weights, row, sums + first_sum(row));
     }
+    if (!positive) all_positive = false;
   });
+  return all_positive;
 }
 
 }  // namespace headrace

@@ -9,11 +9,12 @@
 namespace headrace {
 
 // float or double; both null for a graph without weights. Sums and quotients are always taken in double precision.
-// `sums` holds what sum_rows makes of them, or is null.
+// `sums` holds what sum_rows makes of them, or is null; `all_positive` what it returns, or false.
 struct EdgeWeights {
   const float* narrow = nullptr;
   const double* wide = nullptr;
   const double* sums = nullptr;
+  bool all_positive = false;
 
   bool none() const { return narrow == nullptr && wide == nullptr; }
   double operator[](std::int64_t position) const {
@@ -33,11 +34,12 @@ inline void sum_row(EdgeWeights weights, Row row, double* sums) {
   }
 }
 
-// Those of the running sums that SummedRow (running_sums.hpp) reads: [sums_in_row(row)].
-void sum_parts(EdgeWeights weights, Row row, double* sums);
+// Those of the running sums that SummedRow (running_sums.hpp) reads: [sums_in_row(row)]. Returns whether all weights
+// are positive.
+bool sum_parts(EdgeWeights weights, Row row, double* sums);
 
 // The same of all rows: [sums_in_graph(num_edges)].
-void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
+bool sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
               double* sums, int num_threads);
 
 // Throws GraphError for the first weight that is negative, infinite or not a number, and for a row whose sum overflows.
