@@ -23,7 +23,7 @@ NATIVE := CMakeLists.txt $(wildcard ops/native/*)
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help demo test lint lint-python lint-native lint-types sanitize fuzz wheel-test dgl-test bench bench-all bench-report peers \
+.PHONY: help demo test lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -70,6 +70,17 @@ sanitize: .venv-sanitize/.installed ## run the tests of ops/ and a short fuzz on
 
 fuzz: .venv-sanitize/.installed ## call the native entry points with hostile arguments for SECONDS_=600 from SEED=0
 	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds $(SECONDS_) --seed $(SEED)
+
+tsan: build/tsan/run ## run the threaded kernels on a build with ThreadSanitizer
+	TSAN_OPTIONS=halt_on_error=1 build/tsan/run
+
+KERNELS := $(filter-out ops/native/bindings%,$(wildcard ops/native/*.cpp))
+
+build/tsan/run: tests/threads/main.cpp $(NATIVE)
+	rm -rf build/tsan && mkdir -p build/tsan
+	printf '%s\n' tests/threads/main.cpp $(KERNELS) | xargs -P $(JOBS) -I{} sh -c '$(CXX) -std=c++17 -O1 -g -Wall -Wextra \
+		-Wconversion -Werror -fsanitize=thread -ffp-contract=off -Iops/native -c {} -o build/tsan/$$(basename {}).o'
+	$(CXX) -fsanitize=thread -o $@ build/tsan/*.o -pthread
 
 wheel-test: .venv-wheel/.installed ## run the tests of ops/ on the wheel that dgl-test takes, under the newest torch
 	.venv-wheel/bin/python -m pytest -n $(JOBS) tests/ops $(ARGS)

@@ -1,0 +1,151 @@
+// Runs the threaded kernels, for a build with ThreadSanitizer (`make tsan`): every rule, on several threads and in
+// several calls at once. Fails where the outcome differs from that of one thread.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fused.hpp"
+#include "gather.hpp"
+#include "scatter.hpp"
+
+namespace {
+
+using headrace::Expand;
+using headrace::FusedSampler;
+using headrace::HopGraph;
+using headrace::HopSpec;
+using headrace::Rule;
+using headrace::Sampled;
+
+constexpr std::size_t kNumNodes = 20000;
+constexpr std::size_t kNumSeeds = 6000;  // more than one thread looks at in a hop
+constexpr int kNumThreads = 3;
+
+struct Case {
+  const char* name;
+  Rule rule;
+};
+
+constexpr Case kCases[] = {
+    {"neighbor", {Rule::Kind::kNeighbor, 5}},
+    {"neighbor, replacement", {Rule::Kind::kNeighborReplacement, 5}},
+    {"LABOR, exact", {Rule::Kind::kLaborExact, 5}},
+    {"LABOR, Poisson", {Rule::Kind::kLaborPoisson, 5}},
+    {"LABOR, one round", {Rule::Kind::kLaborImportance, 5, 1}},
+    {"LABOR, converged", {Rule::Kind::kLaborImportance, 5, Rule::kUntilConverged}},
+    {"LADIES", {Rule::Kind::kLadies, 4000}},
+    {"PLADIES", {Rule::Kind::kLadiesPoisson, 4000}},
+    {"all", {Rule::Kind::kNeighbor, Rule::kAll}},
+};
+
+// Of each vertex's in-edges a few, of every tenth many, of some none.
+struct RandomGraph {
+  std::vector<std::int64_t> indptr{0};
+  std::vector<std::int32_t> indices;
+  std::vector<float> weights;
+
+  RandomGraph() {
+    std::mt19937 random(1);
+    for (std::size_t v = 0; v < kNumNodes; ++v) {
+      const std::size_t degree = random() % (v % 10 == 0 ? 300 : 20);
+      for (std::size_t i = 0; i < degree; ++i) {
+        indices.push_back(static_cast<std::int32_t>(random() % kNumNodes));
+        weights.push_back(static_cast<float>(random() % 8));
+      }
+      indptr.push_back(static_cast<std::int64_t>(indices.size()));
+    }
+  }
+
+  HopGraph<std::int32_t> view(bool weighted) const {
+    HopGraph<std::int32_t> graph;
+    graph.csc = {indptr.data(), kNumNodes, indices.data(), indices.size()};
+    if (weighted) graph.weights.narrow = weights.data();
+    return graph;
+  }
+};
+
+template <class T>
+bool same(const headrace::Buffer<T>& one, const headrace::Buffer<T>& other) {
+  return one.size() == other.size() && std::equal(one.data(), one.data() + one.size(), other.data());
+}
+
+bool same(const Sampled<std::int32_t>& one, const Sampled<std::int32_t>& other) {
+  bool equal = same(one.n_id, other.n_id) && one.blocks.size() == other.blocks.size();
+  for (std::size_t i = 0; equal && i < one.blocks.size(); ++i) {
+    const auto& a = one.blocks[i];
+    const auto& b = other.blocks[i];
+    equal = same(a.indptr, b.indptr) && same(a.indices, b.indices) && same(a.edge_ids, b.edge_ids) &&
+            same(a.weights, b.weights);
+  }
+  return equal;
+}
+
+void check(bool holds, const std::string& what) {
+  if (holds) return;
+  std::fprintf(stderr, "%s: threads change the outcome\n", what.c_str());
+  std::exit(1);
+}
+
+// Several calls at once, the first of which makes what all of them share.
+void sample_at_once(const RandomGraph& random, const Case& one, bool weighted, Expand expand) {
+  std::vector<std::int64_t> seeds(kNumSeeds);
+  for (std::size_t i = 0; i < kNumSeeds; ++i) seeds[i] = static_cast<std::int64_t>(3 * i);
+  const std::vector<HopSpec> hops{{one.rule, 1}, {one.rule, 2}};
+  const auto sample = [&](FusedSampler<std::int32_t>& sampler, int num_threads) {
+    return sampler.sample(seeds.data(), seeds.size(), hops, expand, true, num_threads);
+  };
+  FusedSampler<std::int32_t> alone(random.view(weighted), 1, kNumNodes);
+  const auto expected = sample(alone, 1);
+  FusedSampler<std::int32_t> shared(random.view(weighted), 1, kNumNodes);
+  bool equal[2];
+  std::vector<std::thread> callers;
+  for (bool& slot : equal) {
+    callers.emplace_back([&] { slot = same(expected, sample(shared, kNumThreads)); });
+  }
+  for (std::thread& caller : callers) caller.join();
+  check(equal[0] && equal[1], std::string(one.name) + (weighted ? ", by weight" : ""));
+}
+
+void move_rows() {
+  constexpr std::size_t kWidth = 50;
+  std::mt19937 random(2);
+  std::vector<float> table(kNumNodes * kWidth);
+  for (float& value : table) value = static_cast<float>(random() % 100);
+  std::vector<std::int64_t> ids(3 * kNumNodes);
+  for (std::int64_t& id : ids) id = static_cast<std::int64_t>(random() % kNumNodes);
+  const std::size_t row_bytes = kWidth * sizeof(float);
+  const headrace::RowSource source{reinterpret_cast<const char*>(table.data()), kNumNodes,
+                                   static_cast<std::ptrdiff_t>(row_bytes), row_bytes};
+  std::vector<std::vector<float>> rows, sums;
+  for (const int num_threads : {1, kNumThreads}) {
+    std::vector<float> out(ids.size() * kWidth);
+    headrace::gather_rows(source, ids.data(), ids.size(), {reinterpret_cast<char*>(out.data()), ids.size(), nullptr},
+                          num_threads);
+    std::vector<float> sum(table.size());
+    headrace::scatter_add_rows(sum.data(), kNumNodes, kWidth, ids.data(), ids.size(), out.data(), num_threads);
+    rows.push_back(std::move(out));
+    sums.push_back(std::move(sum));
+  }
+  check(rows[0] == rows[1], "gather");
+  check(sums[0] == sums[1], "scatter");
+}
+
+}  // namespace
+
+int main() {
+  const RandomGraph random;
+  for (const Case& one : kCases) {
+    for (const bool weighted : {false, true}) {
+      for (const Expand expand : {Expand::kAll, Expand::kNew}) sample_at_once(random, one, weighted, expand);
+    }
+    std::printf("%s\n", one.name);
+  }
+  move_rows();
+  std::printf("rows\n");
+}
