@@ -1,8 +1,6 @@
-"""Communication between ranks; the one module that imports torch.distributed.
+"""Channels of torch.distributed; the one module that imports it.
 
-A :class:`Comm` carries collectives: every rank calls the same ones in the same order. Threads of a rank that
-communicate at the same time do so on channels of their own (:meth:`Comm.channel`). `headrace.pipeline.local_comm` has
-the in-process twin, so that many ranks can be run in one process.
+`headrace.pipeline.local_comm` has the in-process twin, so that many ranks can be run in one process.
 """
 
 from __future__ import annotations
@@ -12,8 +10,7 @@ import json
 import threading
 import time
 import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -23,152 +20,17 @@ import torch.distributed
 from torch import Tensor
 
 from headrace.ops.errors import PeerError, PlanError
-from headrace.ops.gather import empty_rows
 from headrace.pipeline.arrays import whole_number
+from headrace.pipeline.channel import LOOK, Comm, failure_of, nothing
 
 #: Seconds after which a rank that does not come to a collective is given up. A step of training lies in between.
 TIMEOUT = 600.0
-
-#: Seconds between two looks at whether another rank has failed.
-LOOK = 0.2
 
 #: Seconds between two looks at a collective on a GPU, or at the job's store.
 POLL = 1e-3
 
 #: Seconds in which the reason for a lost connection may still arrive.
 GRACE = 2.0
-
-
-def _nothing() -> None:
-    """Do nothing while waiting."""
-
-
-def failure_of(rank: int, reason: str) -> PeerError:
-    """Return the error that other ranks raise when one failed."""
-    return PeerError(f"rank {rank} failed:\n{reason}")
-
-
-class Comm(ABC):
-    """One rank's end of a channel to all ranks.
-
-    Parameters
-    ----------
-    rank, world_size
-        This rank, and how many there are.
-
-    Attributes
-    ----------
-    num_collectives
-        Collectives called so far on this channel.
-    """
-
-    def __init__(self, rank: int, world_size: int) -> None:
-        self.rank = rank
-        self.world_size = world_size
-        self.num_collectives = 0
-
-    def all_to_all(
-        self,
-        rows: Tensor,
-        send_counts: Sequence[int],
-        receive_counts: Sequence[int],
-        *,
-        out: Tensor | None = None,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> Tensor:
-        """Send the first ``send_counts[0]`` rows to rank 0, the next ``send_counts[1]`` to rank 1, and so on.
-
-        Parameters
-        ----------
-        rows: [sum(send_counts), ...]
-            Of any dtype.
-        send_counts, receive_counts
-            Rows to send to, and to receive from, each rank.
-        out: [sum(receive_counts), ...], optional
-            Where to put what comes, contiguous.
-        meanwhile
-            Work to do while the rows are on their way; it communicates nothing on this channel.
-
-        Returns
-        -------
-        Tensor
-            [sum(receive_counts), ...], the rows from rank 0, then those from rank 1, and so on.
-
-        Raises
-        ------
-        PeerError
-            If another rank failed, was lost, or does not come.
-        """
-        self.num_collectives += 1
-        received = out
-        if received is None:
-            shape = (sum(receive_counts), *rows.shape[1:])
-            received = empty_rows(shape, rows.dtype) if rows.device.type == "cpu" else rows.new_empty(shape)
-        sizes = list(send_counts), list(receive_counts)
-        self._all_to_all(_as_bytes(rows), _as_bytes(received), *sizes, meanwhile or _nothing)
-        return received
-
-    def all_to_all_counts(self, counts: Sequence[int], *, meanwhile: Callable[[], None] | None = None) -> list[int]:
-        """Send ``counts[r]`` to rank r; return what came from each rank. `meanwhile` as for `all_to_all`."""
-        ones = [1] * self.world_size
-        sent = torch.tensor(counts, dtype=torch.int64)
-        received: list[int] = self.all_to_all(sent, ones, ones, meanwhile=meanwhile).tolist()
-        return received
-
-    def all_gather(self, value: int) -> list[int]:
-        """Return the value of every rank."""
-        return self.all_to_all_counts([value] * self.world_size)
-
-    def all_reduce_sum(self, values: Tensor) -> Tensor:
-        """Return the sum of all ranks' tensors of one shape; the same bits on every rank."""
-        self.num_collectives += 1
-        return self._all_reduce_sum(values)
-
-    def __reduce__(self) -> tuple[Any, tuple[int, int]]:
-        return ClosedComm, (self.rank, self.world_size)
-
-    @abstractmethod
-    def channel(self) -> Comm:
-        """Return a further channel between the same ranks. All ranks make their channels in the same order."""
-
-    def open(self) -> None:  # noqa: B027 - only some channels hold anything
-        """Make anew what `close` gave back; nothing where nothing was. All ranks do, in the order of their channels."""
-
-    def close(self) -> None:  # noqa: B027
-        """Give back what the channel holds; when all of this rank's collectives on it are over, each for itself."""
-
-    @abstractmethod
-    def fail(self, reason: str) -> None:
-        """Tell all ranks that this one cannot go on; collectives raise `PeerError` with the reason, here too."""
-
-    @abstractmethod
-    def begin(self) -> None:
-        """Forget failures that were told before; all ranks call it, or `refuse`, and none returns before all have.
-
-        Raises
-        ------
-        PeerError
-            If a rank refuses.
-        """
-
-    @abstractmethod
-    def refuse(self, reason: str) -> None:
-        """Take the place of `begin` on a rank that cannot: the others, who come to it, are told why. Waits for none."""
-
-    @abstractmethod
-    def _all_to_all(
-        self,
-        sent: Tensor,
-        received: Tensor,
-        send_counts: list[int],
-        receive_counts: list[int],
-        meanwhile: Callable[[], None],
-    ) -> None:
-        """Fill `received`; both are contiguous uint8[rows, bytes of a row]. Calls `meanwhile` once."""
-
-    @abstractmethod
-    def _all_reduce_sum(self, values: Tensor) -> Tensor:
-        """Return the sum over ranks."""
 
 
 class DistributedComm(Comm):
@@ -214,7 +76,7 @@ class DistributedComm(Comm):
         # ends when all have them, so that a rank may close its own at any time from here on.
         byte = torch.zeros(self.world_size, 1, dtype=torch.uint8)
         ones = [1] * self.world_size
-        self._all_to_all(byte, torch.empty_like(byte), ones, ones, _nothing)
+        self._all_to_all(byte, torch.empty_like(byte), ones, ones, nothing)
 
     def close(self) -> None:
         """Give back the process group, with its threads and connections.
@@ -325,7 +187,7 @@ class DistributedComm(Comm):
         self._run(torch.distributed.all_reduce, summed)
         return summed.to(values.device)
 
-    def _run(self, collective: Any, *tensors: Tensor, meanwhile: Callable[[], None] = _nothing, **options: Any) -> None:
+    def _run(self, collective: Any, *tensors: Tensor, meanwhile: Callable[[], None] = nothing, **options: Any) -> None:
         """Call a collective and wait for it, or for the failure of another rank."""
         began = time.monotonic()
         self.unfinished = True
@@ -420,46 +282,6 @@ def _failed(generation: int) -> str:
     return f"headrace/failed/{generation}"
 
 
-class ClosedComm(Comm):
-    """What is left of a channel in a copy of a batch: nothing can be sent on it."""
-
-    def channel(self) -> Comm:
-        """Raise PeerError."""
-        raise self._error()
-
-    def fail(self, reason: str) -> None:
-        """Raise PeerError."""
-        del reason
-        raise self._error()
-
-    def begin(self) -> None:
-        """Raise PeerError."""
-        raise self._error()
-
-    def refuse(self, reason: str) -> None:
-        """Raise PeerError."""
-        del reason
-        raise self._error()
-
-    def _all_to_all(
-        self,
-        sent: Tensor,
-        received: Tensor,
-        send_counts: list[int],
-        receive_counts: list[int],
-        meanwhile: Callable[[], None],
-    ) -> None:
-        del sent, received, send_counts, receive_counts, meanwhile
-        raise self._error()
-
-    def _all_reduce_sum(self, values: Tensor) -> Tensor:
-        del values
-        raise self._error()
-
-    def _error(self) -> PeerError:
-        return PeerError("a batch that was copied or pickled cannot exchange rows: use the one that the loader gave")
-
-
 #: Channels that hold a process group.
 _OPEN: weakref.WeakSet[DistributedComm] = weakref.WeakSet()
 
@@ -539,9 +361,3 @@ def place_of_process(rank: int | None, world_size: int | None) -> tuple[int, int
         return 0, 1
     world_size = whole_number(world_size, "world_size", 1, PlanError)
     return whole_number(rank, "rank", 0, PlanError, world_size - 1), world_size
-
-
-def _as_bytes(rows: Tensor) -> Tensor:
-    """View rows as uint8[rows, bytes of a row], whatever their dtype; a copy if they are not contiguous."""
-    width = rows[:1].numel() * rows.element_size() if len(rows) else 0
-    return rows.detach().contiguous().reshape(-1).view(torch.uint8).view(len(rows), width)

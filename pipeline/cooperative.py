@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.comm import Comm, is_distributed, world_comm
+from headrace.pipeline.channel import Comm
+from headrace.pipeline.comm import is_distributed, world_comm
 from headrace.pipeline.cooperative_degrees import count_on_all_ranks
 from headrace.pipeline.cooperative_dropout import convert_dropout
 from headrace.pipeline.cooperative_norm import convert_batch_norm

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.comm import Comm
+from headrace.pipeline.channel import Comm
 from headrace.pipeline.replace_modules import replace_modules
 from headrace.pipeline.running_batch import RUNNING
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.pipeline.comm import Comm
+from headrace.pipeline.channel import Comm
 from headrace.pipeline.exchange import Exchange
 
 

@@ -16,7 +16,7 @@ from headrace.ops.errors import InputError
 from headrace.ops.gather import empty_rows, gather_rows
 from headrace.ops.partition import group_by_owner
 from headrace.ops.scatter import scatter_add_rows
-from headrace.pipeline.comm import Comm
+from headrace.pipeline.channel import Comm
 from headrace.pipeline.partition import Partition
 
 

@@ -14,8 +14,9 @@ from headrace.ops._arrays import MAX_THREADS
 from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.channel import Comm
 from headrace.pipeline.checkpoint import LAST_EPOCH, check_state, make_state
-from headrace.pipeline.comm import Comm, place_of_process, world_comm
+from headrace.pipeline.comm import place_of_process, world_comm
 from headrace.pipeline.errors import LoaderError, PeerError
 from headrace.pipeline.iteration import Iteration, Position
 from headrace.pipeline.lower import lower

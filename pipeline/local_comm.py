@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import PeerError
-from headrace.pipeline.comm import LOOK, Comm, failure_of
+from headrace.pipeline.channel import LOOK, Comm, failure_of
 
 
 class LocalGroup:

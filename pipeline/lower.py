@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.pipeline.base_node import BaseNode
-from headrace.pipeline.comm import Comm
+from headrace.pipeline.channel import Comm
 from headrace.pipeline.errors import PlanError
 from headrace.pipeline.nodes import MapNode, SourceNode, Step, Work, step_of
 from headrace.pipeline.plan import source_of, stage_names, stages_of

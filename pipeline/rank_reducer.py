@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from headrace.pipeline.comm import Comm
+from headrace.pipeline.channel import Comm
 from headrace.pipeline.exchange import Exchange, exchange_ids
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.traffic import Traffic

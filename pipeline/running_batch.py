@@ -13,7 +13,7 @@ from headrace.ops.errors import InputError
 if TYPE_CHECKING:
     from headrace.pipeline.batch import MiniBatch
     from headrace.pipeline.block import Block
-    from headrace.pipeline.comm import Comm
+    from headrace.pipeline.channel import Comm
 
 
 @dataclass

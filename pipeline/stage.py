@@ -28,7 +28,7 @@ from headrace.pipeline.arrays import shown
 
 if TYPE_CHECKING:
     from headrace.pipeline.batch import MiniBatch
-    from headrace.pipeline.comm import Comm
+    from headrace.pipeline.channel import Comm
     from headrace.pipeline.loader import Loader
     from headrace.pipeline.machine import Machine
     from headrace.pipeline.partition import Partition

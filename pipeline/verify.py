@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from headrace.pipeline.comm import Comm
+from headrace.pipeline.channel import Comm
 from headrace.pipeline.errors import PlanError
 from headrace.pipeline.graph_shard import GraphShard
 from headrace.pipeline.partition import Partition

@@ -11,7 +11,7 @@ import torch
 from ranks import run_processes, run_ranks
 
 import headrace as hr
-from headrace.pipeline.comm import Comm
+from headrace.pipeline.channel import Comm
 from headrace.pipeline.rank_reducer import RankReducer
 
 from plans import graph, items, store

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ranks import assert_same_union, partition, run_ranks
 
 import headrace as hr
-from headrace.pipeline.comm import Comm
+from headrace.pipeline.channel import Comm
 from headrace.pipeline.local_comm import LocalComm
 
 from plans import NUM_NODES, PLANS, graph, items, store

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ranks import partition, run_ranks
 
 import headrace as hr
-from headrace.pipeline.comm import Comm
+from headrace.pipeline.channel import Comm
 from headrace.pipeline.features import ArraySource
 
 from plans import NUM_NODES, graph, items, store

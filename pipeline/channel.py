@@ -1,0 +1,198 @@
+"""Channels between ranks: what torch.distributed and its in-process twin have in common.
+
+A :class:`Comm` carries collectives: every rank calls the same ones in the same order. Threads of a rank that
+communicate at the same time do so on channels of their own (:meth:`Comm.channel`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import PeerError
+from headrace.ops.gather import empty_rows
+
+#: Seconds between two looks at whether another rank has failed.
+LOOK = 0.2
+
+
+def nothing() -> None:
+    """Do nothing while waiting."""
+
+
+def failure_of(rank: int, reason: str) -> PeerError:
+    """Return the error that other ranks raise when one failed."""
+    return PeerError(f"rank {rank} failed:\n{reason}")
+
+
+class Comm(ABC):
+    """One rank's end of a channel to all ranks.
+
+    Parameters
+    ----------
+    rank, world_size
+        This rank, and how many there are.
+
+    Attributes
+    ----------
+    num_collectives
+        Collectives called so far on this channel.
+    """
+
+    def __init__(self, rank: int, world_size: int) -> None:
+        self.rank = rank
+        self.world_size = world_size
+        self.num_collectives = 0
+
+    def all_to_all(
+        self,
+        rows: Tensor,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+        *,
+        out: Tensor | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Tensor:
+        """Send the first ``send_counts[0]`` rows to rank 0, the next ``send_counts[1]`` to rank 1, and so on.
+
+        Parameters
+        ----------
+        rows: [sum(send_counts), ...]
+            Of any dtype.
+        send_counts, receive_counts
+            Rows to send to, and to receive from, each rank.
+        out: [sum(receive_counts), ...], optional
+            Where to put what comes, contiguous.
+        meanwhile
+            Work to do while the rows are on their way; it communicates nothing on this channel.
+
+        Returns
+        -------
+        Tensor
+            [sum(receive_counts), ...], the rows from rank 0, then those from rank 1, and so on.
+
+        Raises
+        ------
+        PeerError
+            If another rank failed, was lost, or does not come.
+        """
+        self.num_collectives += 1
+        received = out
+        if received is None:
+            shape = (sum(receive_counts), *rows.shape[1:])
+            received = empty_rows(shape, rows.dtype) if rows.device.type == "cpu" else rows.new_empty(shape)
+        sizes = list(send_counts), list(receive_counts)
+        self._all_to_all(_as_bytes(rows), _as_bytes(received), *sizes, meanwhile or nothing)
+        return received
+
+    def all_to_all_counts(self, counts: Sequence[int], *, meanwhile: Callable[[], None] | None = None) -> list[int]:
+        """Send ``counts[r]`` to rank r; return what came from each rank. `meanwhile` as for `all_to_all`."""
+        ones = [1] * self.world_size
+        sent = torch.tensor(counts, dtype=torch.int64)
+        received: list[int] = self.all_to_all(sent, ones, ones, meanwhile=meanwhile).tolist()
+        return received
+
+    def all_gather(self, value: int) -> list[int]:
+        """Return the value of every rank."""
+        return self.all_to_all_counts([value] * self.world_size)
+
+    def all_reduce_sum(self, values: Tensor) -> Tensor:
+        """Return the sum of all ranks' tensors of one shape; the same bits on every rank."""
+        self.num_collectives += 1
+        return self._all_reduce_sum(values)
+
+    def __reduce__(self) -> tuple[Any, tuple[int, int]]:
+        return ClosedComm, (self.rank, self.world_size)
+
+    @abstractmethod
+    def channel(self) -> Comm:
+        """Return a further channel between the same ranks. All ranks make their channels in the same order."""
+
+    def open(self) -> None:  # noqa: B027 - only some channels hold anything
+        """Make anew what `close` gave back; nothing where nothing was. All ranks do, in the order of their channels."""
+
+    def close(self) -> None:  # noqa: B027
+        """Give back what the channel holds; when all of this rank's collectives on it are over, each for itself."""
+
+    @abstractmethod
+    def fail(self, reason: str) -> None:
+        """Tell all ranks that this one cannot go on; collectives raise `PeerError` with the reason, here too."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Forget failures that were told before; all ranks call it, or `refuse`, and none returns before all have.
+
+        Raises
+        ------
+        PeerError
+            If a rank refuses.
+        """
+
+    @abstractmethod
+    def refuse(self, reason: str) -> None:
+        """Take the place of `begin` on a rank that cannot: the others, who come to it, are told why. Waits for none."""
+
+    @abstractmethod
+    def _all_to_all(
+        self,
+        sent: Tensor,
+        received: Tensor,
+        send_counts: list[int],
+        receive_counts: list[int],
+        meanwhile: Callable[[], None],
+    ) -> None:
+        """Fill `received`; both are contiguous uint8[rows, bytes of a row]. Calls `meanwhile` once."""
+
+    @abstractmethod
+    def _all_reduce_sum(self, values: Tensor) -> Tensor:
+        """Return the sum over ranks."""
+
+
+class ClosedComm(Comm):
+    """What is left of a channel in a copy of a batch: nothing can be sent on it."""
+
+    def channel(self) -> Comm:
+        """Raise PeerError."""
+        raise self._error()
+
+    def fail(self, reason: str) -> None:
+        """Raise PeerError."""
+        del reason
+        raise self._error()
+
+    def begin(self) -> None:
+        """Raise PeerError."""
+        raise self._error()
+
+    def refuse(self, reason: str) -> None:
+        """Raise PeerError."""
+        del reason
+        raise self._error()
+
+    def _all_to_all(
+        self,
+        sent: Tensor,
+        received: Tensor,
+        send_counts: list[int],
+        receive_counts: list[int],
+        meanwhile: Callable[[], None],
+    ) -> None:
+        del sent, received, send_counts, receive_counts, meanwhile
+        raise self._error()
+
+    def _all_reduce_sum(self, values: Tensor) -> Tensor:
+        del values
+        raise self._error()
+
+    def _error(self) -> PeerError:
+        return PeerError("a batch that was copied or pickled cannot exchange rows: use the one that the loader gave")
+
+
+def _as_bytes(rows: Tensor) -> Tensor:
+    """View rows as uint8[rows, bytes of a row], whatever their dtype; a copy if they are not contiguous."""
+    width = rows[:1].numel() * rows.element_size() if len(rows) else 0
+    return rows.detach().contiguous().reshape(-1).view(torch.uint8).view(len(rows), width)
