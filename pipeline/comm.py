@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +21,7 @@ from torch import Tensor
 from headrace.ops.errors import PeerError, PlanError
 from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.channel import LOOK, Comm, failure_of, nothing
+from headrace.pipeline.ending import ends_channels
 
 #: Seconds after which a rank that does not come to a collective is given up. A step of training lies in between.
 TIMEOUT = 600.0
@@ -37,11 +37,6 @@ class DistributedComm(Comm):
     """A channel of torch.distributed (gloo or NCCL), with a process group of its own.
 
     Waiting ranks look at the job's store, where a rank that fails leaves its reason.
-
-    Attributes
-    ----------
-    unfinished
-        Whether this rank has left a collective before its end.
     """
 
     _generation = 0  # of failures, the same on every rank; see begin
@@ -54,7 +49,7 @@ class DistributedComm(Comm):
         # ends brings the process down.
         self._job = weakref.ref(torch.distributed.group.WORLD)
         self._group: Any = None
-        self.unfinished = False
+        self._unfinished = False  # whether this rank has left a collective of the group before its end
         self._needs_new_group = False  # what begin found, until there is one
         # The store by which the ranks met; no public function returns it.
         self._store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001
@@ -70,7 +65,7 @@ class DistributedComm(Comm):
         """Make a process group, for which all ranks meet."""
         if self._group is not None:
             return
-        self._group, self.unfinished, self._needs_new_group = torch.distributed.new_group(), False, False
+        self._group, self._unfinished, self._needs_new_group = torch.distributed.new_group(), False, False
         _OPEN.add(self)
         # Ranks come back from there with connections of their own, while others still make theirs. A first exchange
         # ends when all have them, so that a rank may close its own at any time from here on.
@@ -86,11 +81,15 @@ class DistributedComm(Comm):
         behind it. A rank that is still in the collective finds what it needs.
 
         After a failure this rank may have left a collective in which others never came. To give back that group would
-        be to wait for it, so it stays until the process ends. A rank that had left none gives back its own; others who
-        wait for it there lose the connection, and find the reason in the job's store.
+        be to wait for it, so it stays until Python ends. A rank that had left none gives back its own; others who wait
+        for it there lose the connection, and find the reason in the job's store.
         """
         group, self._group = self._group, None
-        if group is None or self.unfinished:
+        _OPEN.discard(self)
+        if group is None:
+            return
+        if self._unfinished:
+            _LEFT.append(group)
             return
         # With its last reference the group goes, and waits for its threads. torch 2.2 waits under Python's lock, which
         # a thread may need to free a tensor, but not if the part of the group that has the threads is released last.
@@ -157,7 +156,7 @@ class DistributedComm(Comm):
 
     def _ask_for_a_new_group(self, renew: str) -> bool:
         """Say so if this rank needs one, also from the last time, when a rank refused. Returns whether it does."""
-        needs = self.unfinished or self._needs_new_group or self._is_told(_failed(self._generation))
+        needs = self._unfinished or self._needs_new_group or self._is_told(_failed(self._generation))
         if needs:
             self._store.add(renew, 1)
         return needs
@@ -189,16 +188,19 @@ class DistributedComm(Comm):
 
     def _run(self, collective: Any, *tensors: Tensor, meanwhile: Callable[[], None] = nothing, **options: Any) -> None:
         """Call a collective and wait for it, or for the failure of another rank."""
-        began = time.monotonic()
-        self.unfinished = True
+        began, group = time.monotonic(), self._group
+        if group is None:  # which torch would take for the group of all that the job does
+            raise PeerError(f"rank {self.rank} has closed this channel, or ended the job that it belonged to")
+        self._unfinished = True
         with self._connection():
-            work = collective(*tensors, group=self._group, async_op=True, **options)
+            work = collective(*tensors, group=group, async_op=True, **options)
+        del group
         meanwhile()
         with self._connection():
             while not self._is_done(work):
                 self._look_for_failure()
                 self._give_up_after(began)
-            self.unfinished = False
+            self._unfinished = False
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
@@ -285,13 +287,16 @@ def _failed(generation: int) -> str:
 #: Channels that hold a process group.
 _OPEN: weakref.WeakSet[DistributedComm] = weakref.WeakSet()
 
+#: Groups that were left in the midst of a collective.
+_LEFT: list[Any] = []
 
-@atexit.register
+
+@ends_channels
 def _close_all() -> None:
-    """Give back process groups while Python is whole: their threads may have tensors to free."""
-    for channel in list(_OPEN):
-        if not channel.unfinished:
-            channel.close()
+    """Give back process groups, whose threads may have tensors to free; but wait for no collective."""
+    with ExitStack() as all_channels:  # also where one cannot be closed
+        for channel in list(_OPEN):
+            all_channels.callback(channel.close)
 
 
 _models: tuple[weakref.ref[Any], DistributedComm] | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import weakref
@@ -10,6 +9,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from headrace.pipeline.base_node import BaseNode
+from headrace.pipeline.ending import ends_workers
 from headrace.pipeline.errors import LoaderError
 from headrace.pipeline.nodes import Step, Work, close_node, stop_node
 
@@ -53,8 +53,7 @@ class PrefetchNode(BaseNode[Work]):
         if self._run is None:
             self._run = _Run(self._upstream, self._steps, self._workers, self._depth, lockstep=self._lockstep)
             # A run in lockstep ends those that feed it by itself, when it needs nothing more of them.
-            if not (self._lockstep and self.feeds_another):
-                _OUTERMOST.add(self._run)
+            (_FEEDING if self._lockstep and self.feeds_another else _OUTERMOST).add(self._run)
             self._stop = weakref.finalize(self, self._run.stop)
         work = self._run.take()
         self._state = work.state
@@ -193,13 +192,13 @@ class _Run:
 
 _STOP = object()
 _OUTERMOST: weakref.WeakSet[_Run] = weakref.WeakSet()
+_FEEDING: weakref.WeakSet[_Run] = weakref.WeakSet()
 
 
-@atexit.register
+@ends_workers
 def _end_all_runs() -> None:
-    """End all workers while Python is whole: one that came back from a kernel later would bring the process down."""
     runs = list(_OUTERMOST)
     for run in runs:
         run.stop()
-    for run in runs:
+    for run in (*runs, *_FEEDING):
         run.join(timeout=10.0)  # a user's function that never returns must not keep the process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -43,8 +44,11 @@ def run_ranks(world_size: int, work: Callable[[Comm], T], *, timeout: float = 60
     return [results[rank] for rank in range(world_size)]
 
 
-def run_processes(script: str, world_size: int, meeting: Path, *arguments: str) -> list[str]:
-    """Run a script in a process per rank, with rank, world size, meeting point and more; return what each printed."""
+def run_processes(script: str, world_size: int, meeting: Path, *arguments: str, killed: int | None = None) -> list[str]:
+    """Run a script in a process per rank, with rank, world size, meeting point and more; return what each printed.
+
+    All ranks must end well but one that is killed.
+    """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     processes = [
         subprocess.Popen(
@@ -55,7 +59,10 @@ def run_processes(script: str, world_size: int, meeting: Path, *arguments: str) 
         )
         for rank in range(world_size)
     ]
-    return [process.communicate(timeout=120)[0] for process in processes]
+    printed = [process.communicate(timeout=120)[0] for process in processes]
+    codes = [process.returncode for process in processes]
+    assert codes == [-signal.SIGKILL if rank == killed else 0 for rank in range(world_size)]
+    return printed
 
 
 def cooperative_batches(plan: hr.Stage, world_size: int, **options: object) -> list[list[hr.MiniBatch]]:

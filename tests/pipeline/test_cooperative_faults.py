@@ -74,7 +74,7 @@ if not error:
 def run_with(fault: str, folder: Path, world_size: int = 3) -> list[dict | None]:
     """Run the script on some ranks; return what each printed, None for one that was killed."""
     began = time.monotonic()
-    printed = run_processes(SCRIPT, world_size, folder / fault, fault)
+    printed = run_processes(SCRIPT, world_size, folder / fault, fault, killed=1 if fault == "kill" else None)
     assert time.monotonic() - began < 60
     return [json.loads(text) if text else None for text in printed]
 

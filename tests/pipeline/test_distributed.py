@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -287,3 +288,44 @@ def test_process_groups_end_before_python_does(tmp_path):
     """Threads of a group that is left may come to free a tensor while Python ends, which aborts the process."""
     for text in run_processes(ENDING, 2, tmp_path / "meeting"):
         assert text.split() == ["False", "0"]
+
+
+AGAIN = """
+import sys, torch
+import headrace as hr
+from headrace.pipeline.comm import world_comm
+
+rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+comms = []
+for job in range(2):
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{meeting}{job}", rank=rank, world_size=world_size
+    )
+    comms.append(world_comm())
+    assert comms[job].all_gather(rank) == [0, 1]
+    if job == 1:
+        try:
+            comms[0].all_gather(rank)
+        except hr.PeerError as error:
+            print(error)
+    torch.distributed.destroy_process_group()
+"""
+
+
+def test_channels_of_a_job_that_ended_are_no_channels_of_the_next(tmp_path):
+    for text in run_processes(AGAIN, 2, tmp_path / "meeting"):
+        assert "ended the job" in text
+
+
+def test_workers_end_before_channels_whatever_is_imported_first():
+    script = """
+import headrace.pipeline.comm, headrace.pipeline.prefetch_node
+from headrace.pipeline.ending import ends_channels, ends_workers
+
+ends_channels(lambda: print("channels"))
+ends_workers(lambda: print("workers"))
+ends_workers(lambda: 1 / 0)
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert result.stdout.split() == ["workers", "channels"]
+    assert "ZeroDivisionError" in result.stderr
