@@ -20,6 +20,7 @@ SEED ?= 0
 STRICT := --config-settings cmake.define.HEADRACE_WERROR=ON
 
 NATIVE := CMakeLists.txt $(wildcard ops/native/*)
+KERNELS := $(filter-out ops/native/bindings%,$(wildcard ops/native/*.cpp))
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
@@ -71,10 +72,8 @@ sanitize: .venv-sanitize/.installed ## run the tests of ops/ and a short fuzz on
 fuzz: .venv-sanitize/.installed ## call the native entry points with hostile arguments for SECONDS_=600 from SEED=0
 	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds $(SECONDS_) --seed $(SEED)
 
-tsan: build/tsan/run ## run the threaded kernels on a build with ThreadSanitizer
+tsan: build/tsan/run ## run samplers, gather and scatter in threads on a build with ThreadSanitizer
 	TSAN_OPTIONS=halt_on_error=1 build/tsan/run
-
-KERNELS := $(filter-out ops/native/bindings%,$(wildcard ops/native/*.cpp))
 
 build/tsan/run: tests/threads/main.cpp $(NATIVE)
 	rm -rf build/tsan && mkdir -p build/tsan

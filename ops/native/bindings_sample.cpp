@@ -13,6 +13,7 @@
 #include "fused.hpp"
 #include "hop.hpp"
 #include "labor_scan.hpp"
+#include "room.hpp"
 #include "stream_variates.hpp"
 #include "weighted_loops.hpp"
 
@@ -31,13 +32,23 @@ class HopCollector : public HopSink<Index> {
  public:
   HopCollector() { hop_.indptr.push_back(0); }
 
-  void expect(std::size_t num_dst, std::uint64_t /*limit*/) override { hop_.indptr.ensure_spare(num_dst); }
+  void expect(std::size_t num_dst, std::uint64_t limit) override {
+    hop_.indptr.ensure_spare(num_dst);
+    to_come_ = RowsToCome(num_dst, limit);
+  }
 
   bool wants_edges() const override { return true; }
 
   void append(const Hop<Index>& stretch) override {
     const std::int64_t start = hop_.indptr[hop_.indptr.size() - 1];
     for (std::size_t i = 1; i < stretch.indptr.size(); ++i) hop_.indptr.push_back(start + stretch.indptr[i]);
+    const std::size_t num_dst = stretch.indptr.size() - 1, num_edges = stretch.neighbors.size();
+    to_come_.take(num_dst);
+    if (num_edges > hop_.neighbors.spare()) {
+      const std::size_t likely = num_edges + to_come_.likely_edges(num_dst, num_edges);
+      hop_.neighbors.ensure_spare(likely);
+      hop_.edges.ensure_spare(likely);
+    }
     hop_.neighbors.extend(stretch.neighbors);
     hop_.edges.extend(stretch.edges);
     hop_.weights.extend(stretch.weights);
@@ -48,6 +59,7 @@ class HopCollector : public HopSink<Index> {
 
  private:
   Hop<Index> hop_;
+  RowsToCome to_come_;
 };
 
 template <class Index>

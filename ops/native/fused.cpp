@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "room.hpp"
 #include "running_sums.hpp"
 
 namespace headrace {
@@ -29,7 +30,6 @@ void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, VertexMap& m
 }
 
 constexpr std::size_t kEdgesPerCheck = std::size_t{1} << 20;  // between checks that local ids suffice
-constexpr std::size_t kMostInAdvance = std::size_t{1} << 24;  // edges to make room for before they come
 
 // Appends the picks of a hop to a block: sources get local ids, new ones go behind n_id in order of first occurrence.
 template <class Index>
@@ -43,8 +43,7 @@ class BlockSink : public HopSink<Index> {
 
   void expect(std::size_t num_dst, std::uint64_t limit) override {
     block_.indptr.ensure_spare(num_dst);
-    num_dst_left_ = num_dst;
-    limit_ = limit;
+    to_come_ = RowsToCome(num_dst, limit);
   }
 
   bool wants_edges() const override { return want_edge_ids_; }
@@ -66,28 +65,28 @@ class BlockSink : public HopSink<Index> {
   }
 
  private:
-  // Make room for a stretch and, where it does not fit, for those that follow it too, should they be like it.
+  // Make room for a stretch and, where it does not fit, for those that follow it too.
   void make_room(std::size_t num_dst, std::size_t num_edges) {
-    num_dst_left_ -= std::min(num_dst_left_, num_dst);
-    const std::size_t fresh = std::min(num_edges, num_nodes_ - n_id_.size()) + 1;
-    if (num_edges <= block_.indices.spare() && fresh <= n_id_.spare()) return;
-    const double per_dst = static_cast<double>(num_edges) / static_cast<double>(std::max<std::size_t>(num_dst, 1));
-    // Twice as many are rather reserved than moved later; a limit that most rows reach is what most rows have.
-    const double likely = std::min(2.0 * per_dst, static_cast<double>(limit_)) * static_cast<double>(num_dst_left_);
-    const auto more = static_cast<std::size_t>(std::min(likely, static_cast<double>(kMostInAdvance)));
-    block_.indices.ensure_spare(num_edges + more);
-    if (want_edge_ids_) block_.edge_ids.ensure_spare(num_edges + more);
-    grow_n_id(std::min(num_edges + more, num_nodes_ - n_id_.size()) + 1);
+    to_come_.take(num_dst);
+    if (num_edges <= block_.indices.spare() && most_fresh(num_edges) <= n_id_.spare()) return;
+    const std::size_t likely = num_edges + to_come_.likely_edges(num_dst, num_edges);
+    block_.indices.ensure_spare(likely);
+    if (want_edge_ids_) block_.edge_ids.ensure_spare(likely);
+    grow_n_id(most_fresh(likely));
   }
+
+  // What the map may write behind n_id.
+  std::size_t most_fresh(std::size_t num_edges) const { return std::min(num_edges, num_nodes_ - n_id_.size()) + 1; }
 
   // The frontier is read from n_id while new ids go behind it: what n_id held before it grew stays until the hop is
   // over.
   void grow_n_id(std::size_t extra) {
     if (extra <= n_id_.spare()) return;
+    outgrown_.emplace_back();
     Buffer<std::int64_t> larger;
     larger.ensure_spare(n_id_.size() + std::max(extra, n_id_.size() / 2));
     larger.extend(n_id_);
-    outgrown_.push_back(std::exchange(n_id_, std::move(larger)));
+    outgrown_.back() = std::exchange(n_id_, std::move(larger));
   }
 
   void renumber(const Index* neighbors, std::size_t num_edges) {
@@ -118,8 +117,7 @@ class BlockSink : public HopSink<Index> {
   VertexMap& map_;
   Buffer<std::int64_t>& n_id_;
   std::vector<Buffer<std::int64_t>> outgrown_;
-  std::size_t num_dst_left_ = 0;
-  std::uint64_t limit_ = 0;
+  RowsToCome to_come_;
 };
 
 }  // namespace

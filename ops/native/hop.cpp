@@ -51,9 +51,9 @@ void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, bo
   Index* const neighbors = hop.neighbors.data();
   if (wants_edges) hop.edges.resize(count);
   std::int64_t* const edges = hop.edges.data();
+  const std::size_t ahead = std::min(count, kEdgesInFlight);
   if (!wants_edges || graph.edge_ids.is_position()) {
     if (wants_edges) std::copy(positions, positions + count, edges);
-    const std::size_t ahead = std::min(count, kEdgesInFlight);
     for (std::size_t e = 0; e < ahead; ++e) prefetch_far(indices + positions[e]);
     for (std::size_t e = 0; e < count; ++e) {
       if (e + kEdgesInFlight < count) prefetch_far(indices + positions[e + kEdgesInFlight]);
@@ -61,11 +61,13 @@ void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, bo
     }
     return;
   }
+  const auto announce = [&](std::int64_t position) {
+    prefetch_far(indices + position);
+    prefetch_far(graph.edge_ids.address(position));
+  };
+  for (std::size_t e = 0; e < ahead; ++e) announce(positions[e]);
   for (std::size_t e = 0; e < count; ++e) {
-    if (e + kEdgesInFlight < count) {
-      prefetch_far(indices + positions[e + kEdgesInFlight]);
-      prefetch_far(graph.edge_ids.address(positions[e + kEdgesInFlight]));
-    }
+    if (e + kEdgesInFlight < count) announce(positions[e + kEdgesInFlight]);
     neighbors[e] = indices[positions[e]];
     edges[e] = graph.edge_ids[positions[e]];
   }
@@ -173,6 +175,20 @@ void sample_stretch(const HopGraph<Index>& graph, const std::int64_t* frontier, 
   look_up(graph, place.positions, wants_edges, hop);
 }
 
+// Draws with replacement may be any number: what memory cannot hold is refused before it is made. Where they are few
+// nothing is counted.
+template <class Index>
+void refuse_too_many_draws(const CscView<Index>& csc, const std::int64_t* frontier, std::size_t num_dst,
+                           std::uint64_t fanout) {
+  constexpr std::uint64_t kFew = std::uint64_t{1} << 26;
+  if (num_dst == 0 || fanout <= kFew / num_dst) return;
+  std::uint64_t num_rows = 0;
+  for (std::size_t i = 0; i < num_dst; ++i) num_rows += csc.row(frontier[i]).degree == 0 ? 0 : 1;
+  if (num_rows == 0) return;
+  if (fanout > std::numeric_limits<std::size_t>::max() / num_rows) throw std::bad_alloc();
+  const Buffer<Index> neighbors(static_cast<std::size_t>(num_rows * fanout));
+}
+
 template <class Index, class MakePicker>
 void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
                  const MakePicker& make_picker, std::uint64_t limit, int num_threads, HopSink<Index>& sink) {
@@ -222,6 +238,9 @@ void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std:
   const Index* const indices = graph.csc.indices;
   const EdgeWeights weights = graph.weights;
   const std::uint64_t fanout = rule.limit();
+  if (rule.kind == Rule::Kind::kNeighborReplacement && !rule.takes_all()) {
+    refuse_too_many_draws(graph.csc, frontier, num_dst, fanout);
+  }
   if (weights.none()) {
     if (rule.takes_all()) return run([] { return AllPicker(); });
     switch (rule.kind) {

@@ -15,7 +15,7 @@ class Lent {
  public:
   using Object = decltype(std::declval<const Make&>()());
 
-  explicit Lent(const Make& make) : make_(make) {}
+  explicit Lent(Make make) : make_(std::move(make)) {}
 
   std::unique_ptr<Object> take() {
     {
@@ -35,7 +35,7 @@ class Lent {
   }
 
  private:
-  const Make& make_;
+  Make make_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Object>> objects_;
 };

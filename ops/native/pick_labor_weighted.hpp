@@ -29,9 +29,9 @@ class LaborWeightedPicker {
   LaborWeightedPicker(const Index* indices, EdgeWeights weights, std::uint64_t key, std::uint64_t fanout, bool exact)
       : indices_(indices), weights_(weights), key_(key), fanout_(fanout), exact_(exact) {}
 
-  // The edges of positive weight are listed in `positions` first.
   bool reads(Row row) const { return row.degree != 0; }
 
+  // The edges of positive weight are listed in `positions` first.
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
 
   std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions, float* weights) {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -170,6 +172,12 @@ def test_threads_do_not_change_a_bit(skewed, rule, weighted):
         assert torch.equal(one.n_id, other.n_id)
         for a, b in zip(one.hops, other.hops, strict=True):
             assert all(same(getattr(a, field), getattr(b, field)) for field in FIELDS)
+    for threads in (1, 2):
+        bare = sampler.sample(torch.arange(5_000), [rule, rule], [1, 2], edge_ids=False, num_threads=threads)
+        assert torch.equal(one.n_id, bare.n_id)
+        for a, b in zip(one.hops, bare.hops, strict=True):
+            assert b.edge_ids is None
+            assert all(same(getattr(a, field), getattr(b, field)) for field in FIELDS if field != "edge_ids")
 
 
 def test_concurrent_calls_do_not_disturb_each_other(skewed):
@@ -207,6 +215,43 @@ def test_what_is_reached_may_outgrow_its_room_again_and_again(degrees, num_threa
     assert torch.equal(sampled.n_id[hop.indices.long()], torch.from_numpy(indices).long())
     assert torch.equal(hop.edge_ids, torch.arange(len(indices)))
     assert sampled.n_id.tolist() == list(dict.fromkeys([*range(num_seeds), *indices.tolist()]))
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_later_hop_may_outgrow_its_room_too(num_threads):
+    """Its frontier is the end of what grows: 300 seeds, then 9,000 vertices, the last of which have many edges."""
+    random = np.random.default_rng(0)
+    num_nodes = 400_000
+    degree = np.repeat([30, 1, 39, 0], [300, 6_000, 3_000, num_nodes - 9_300])
+    indptr = np.concatenate([[0], np.cumsum(degree)])
+    indices = np.concatenate([300 + np.arange(9_000), random.integers(0, num_nodes, indptr[-1] - 9_000)])
+    sampler = BlockSampler(indptr, indices)
+    rules = [NeighborRule(-1), NeighborRule(-1)]
+    sampled = sampler.sample(np.arange(300), rules, [1, 2], expand="new", num_threads=num_threads)
+    (shared,) = sampled.hops
+    assert torch.equal(sampled.n_id[shared.indices], torch.from_numpy(indices))
+    assert torch.equal(shared.indptr, torch.from_numpy(indptr[:9_301]))
+
+
+TOO_MANY = """
+import resource, torch
+from headrace.ops import BlockSampler, NeighborRule
+
+resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
+sampler = BlockSampler(torch.arange(20_001), torch.zeros(20_000, dtype=torch.int32))
+try:
+    sampler.sample(torch.arange(20_000), [NeighborRule(2**20, replace=True)], [1])
+except MemoryError:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.uninstrumented
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the memory of a process")
+def test_more_draws_than_memory_can_hold_are_refused_before_any():
+    """Those of a row, or of all rows that are looked at together, would fit: 4 GB of 80, of which there are 16."""
+    result = subprocess.run([sys.executable, "-c", TOO_MANY], capture_output=True, text=True, check=True)
+    assert int(result.stdout) < 2**20  # KB
 
 
 @pytest.mark.parametrize("damage", ["late row", "neighbor", "both"])

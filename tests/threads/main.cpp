@@ -1,5 +1,5 @@
-// Runs the threaded kernels, for a build with ThreadSanitizer (`make tsan`): every rule, on several threads and in
-// several calls at once. Fails where the outcome differs from that of one thread.
+// Runs samplers, gather and scatter, for a build with ThreadSanitizer (`make tsan`): every rule, on several threads and
+// in several calls at once. Fails where the outcome differs from that of one thread.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -45,28 +45,24 @@ constexpr Case kCases[] = {
 };
 
 // Of each vertex's in-edges a few, of every tenth many, of some none.
+template <class Index>
 struct RandomGraph {
   std::vector<std::int64_t> indptr{0};
-  std::vector<std::int32_t> indices;
+  std::vector<Index> indices;
   std::vector<float> weights;
+  std::vector<std::int64_t> edge_ids;
 
   RandomGraph() {
     std::mt19937 random(1);
     for (std::size_t v = 0; v < kNumNodes; ++v) {
       const std::size_t degree = random() % (v % 10 == 0 ? 300 : 20);
       for (std::size_t i = 0; i < degree; ++i) {
-        indices.push_back(static_cast<std::int32_t>(random() % kNumNodes));
+        edge_ids.push_back(7 * static_cast<std::int64_t>(indices.size()));
+        indices.push_back(static_cast<Index>(random() % kNumNodes));
         weights.push_back(static_cast<float>(random() % 8));
       }
       indptr.push_back(static_cast<std::int64_t>(indices.size()));
     }
-  }
-
-  HopGraph<std::int32_t> view(bool weighted) const {
-    HopGraph<std::int32_t> graph;
-    graph.csc = {indptr.data(), kNumNodes, indices.data(), indices.size()};
-    if (weighted) graph.weights.narrow = weights.data();
-    return graph;
   }
 };
 
@@ -75,7 +71,8 @@ bool same(const headrace::Buffer<T>& one, const headrace::Buffer<T>& other) {
   return one.size() == other.size() && std::equal(one.data(), one.data() + one.size(), other.data());
 }
 
-bool same(const Sampled<std::int32_t>& one, const Sampled<std::int32_t>& other) {
+template <class Index>
+bool same(const Sampled<Index>& one, const Sampled<Index>& other) {
   bool equal = same(one.n_id, other.n_id) && one.blocks.size() == other.blocks.size();
   for (std::size_t i = 0; equal && i < one.blocks.size(); ++i) {
     const auto& a = one.blocks[i];
@@ -92,24 +89,51 @@ void check(bool holds, const std::string& what) {
   std::exit(1);
 }
 
+// How a graph is read, and what is asked for.
+struct Variant {
+  const char* name;
+  bool weighted;
+  bool all_positive;
+  Expand expand;
+  bool stored_edge_ids;
+  bool want_edge_ids;
+  std::size_t most_slots;  // of the vertex map, which is a table if there are fewer than vertices
+};
+
+constexpr Variant kVariants[] = {
+    {"plain", false, false, Expand::kAll, false, true, kNumNodes},
+    {"new vertices, edge ids that are stored", false, false, Expand::kNew, true, true, kNumNodes},
+    {"no edge ids, vertices in a table", false, false, Expand::kAll, false, false, 0},
+    {"by weight", true, false, Expand::kAll, true, true, kNumNodes},
+    {"by positive weight, new vertices", true, true, Expand::kNew, false, false, kNumNodes},
+};
+
 // Several calls at once, the first of which makes what all of them share.
-void sample_at_once(const RandomGraph& random, const Case& one, bool weighted, Expand expand) {
+template <class Index>
+void sample_at_once(RandomGraph<Index> random, const Case& one, const Variant& variant) {
+  if (variant.all_positive) {
+    for (float& weight : random.weights) weight += 1.0F;
+  }
+  HopGraph<Index> graph;
+  graph.csc = {random.indptr.data(), kNumNodes, random.indices.data(), random.indices.size()};
+  if (variant.weighted) graph.weights.narrow = random.weights.data();
+  if (variant.stored_edge_ids) graph.edge_ids.wide = random.edge_ids.data();
   std::vector<std::int64_t> seeds(kNumSeeds);
   for (std::size_t i = 0; i < kNumSeeds; ++i) seeds[i] = static_cast<std::int64_t>(3 * i);
   const std::vector<HopSpec> hops{{one.rule, 1}, {one.rule, 2}};
-  const auto sample = [&](FusedSampler<std::int32_t>& sampler, int num_threads) {
-    return sampler.sample(seeds.data(), seeds.size(), hops, expand, true, num_threads);
+  const auto sample = [&](FusedSampler<Index>& sampler, int num_threads) {
+    return sampler.sample(seeds.data(), seeds.size(), hops, variant.expand, variant.want_edge_ids, num_threads);
   };
-  FusedSampler<std::int32_t> alone(random.view(weighted), 1, kNumNodes);
+  FusedSampler<Index> alone(graph, 1, variant.most_slots);
   const auto expected = sample(alone, 1);
-  FusedSampler<std::int32_t> shared(random.view(weighted), 1, kNumNodes);
+  FusedSampler<Index> shared(graph, 1, variant.most_slots);
   bool equal[2];
   std::vector<std::thread> callers;
   for (bool& slot : equal) {
     callers.emplace_back([&] { slot = same(expected, sample(shared, kNumThreads)); });
   }
   for (std::thread& caller : callers) caller.join();
-  check(equal[0] && equal[1], std::string(one.name) + (weighted ? ", by weight" : ""));
+  check(equal[0] && equal[1], std::string(one.name) + ", " + variant.name);
 }
 
 void move_rows() {
@@ -139,10 +163,10 @@ void move_rows() {
 }  // namespace
 
 int main() {
-  const RandomGraph random;
   for (const Case& one : kCases) {
-    for (const bool weighted : {false, true}) {
-      for (const Expand expand : {Expand::kAll, Expand::kNew}) sample_at_once(random, one, weighted, expand);
+    for (const Variant& variant : kVariants) {
+      sample_at_once(RandomGraph<std::int32_t>(), one, variant);
+      sample_at_once(RandomGraph<std::int64_t>(), one, variant);
     }
     std::printf("%s\n", one.name);
   }
