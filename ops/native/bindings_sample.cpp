@@ -42,10 +42,9 @@ class HopCollector : public HopSink<Index> {
   void append(const Hop<Index>& stretch) override {
     const std::int64_t start = hop_.indptr[hop_.indptr.size() - 1];
     for (std::size_t i = 1; i < stretch.indptr.size(); ++i) hop_.indptr.push_back(start + stretch.indptr[i]);
-    const std::size_t num_dst = stretch.indptr.size() - 1, num_edges = stretch.neighbors.size();
-    to_come_.take(num_dst);
+    const std::size_t num_edges = stretch.neighbors.size();
+    const std::size_t likely = to_come_.take(stretch.indptr.size() - 1, num_edges);
     if (num_edges > hop_.neighbors.spare()) {
-      const std::size_t likely = num_edges + to_come_.likely_edges(num_dst, num_edges);
       hop_.neighbors.ensure_spare(likely);
       hop_.edges.ensure_spare(likely);
     }

@@ -4,11 +4,11 @@
 #include <limits>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "compact.hpp"
 #include "errors.hpp"
+#include "id_range.hpp"
 
 namespace headrace {
 namespace {
@@ -16,14 +16,9 @@ namespace {
 // Throws for the first id that is not a vertex.
 template <class Index>
 void check_vertices(const char* name, const Index* ids, std::size_t count, std::size_t num_vertices) {
-  using Unsigned = std::make_unsigned_t<Index>;
   constexpr auto kMostIds = static_cast<std::size_t>(std::numeric_limits<Index>::max());  // beyond it they are negative
-  Unsigned largest = 0;
-  for (std::size_t i = 0; i < count; ++i) largest = std::max(largest, static_cast<Unsigned>(ids[i]));
-  const std::size_t num_ids = std::min(num_vertices, kMostIds);
-  if (count == 0 || largest < num_ids) return;
-  std::size_t i = 0;
-  while (static_cast<Unsigned>(ids[i]) < num_ids) ++i;
+  const std::size_t i = first_out_of_range(ids, 0, count, std::min(num_vertices, kMostIds));
+  if (i == count) return;
   throw InputError(std::string("Compactor.compact: ") + name + "[" + std::to_string(i) + "] = " +
                    std::to_string(ids[i]) + " is no vertex: expected 0 <= id < " + std::to_string(num_vertices));
 }

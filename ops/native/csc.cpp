@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "id_range.hpp"
 #include "parallel.hpp"
 #include "prefetch.hpp"
 
@@ -13,12 +13,8 @@ namespace {
 
 template <class Id>
 void check_ids(StridedIds<Id> ids, std::size_t begin, std::size_t end, std::size_t num_nodes, const char* name) {
-  using Unsigned = std::make_unsigned_t<Id>;
-  Unsigned largest = 0;  // a negative id is a huge unsigned one
-  for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, static_cast<Unsigned>(ids[i]));
-  if (begin == end || largest < num_nodes) return;
-  std::size_t i = begin;
-  while (static_cast<Unsigned>(ids[i]) < num_nodes) ++i;
+  const std::size_t i = first_out_of_range(ids, begin, end, num_nodes);
+  if (i == end) return;
   throw GraphError(std::string(name) + "[" + std::to_string(i) + "] = " + std::to_string(ids[i]) +
                    " is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes) +
                    "; correct the id or raise num_nodes");

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <string>
-#include <type_traits>
 #include <utility>
 
+#include "id_range.hpp"
 #include "room.hpp"
 #include "running_sums.hpp"
 
@@ -67,9 +67,8 @@ class BlockSink : public HopSink<Index> {
  private:
   // Make room for a stretch and, where it does not fit, for those that follow it too.
   void make_room(std::size_t num_dst, std::size_t num_edges) {
-    to_come_.take(num_dst);
+    const std::size_t likely = to_come_.take(num_dst, num_edges);
     if (num_edges <= block_.indices.spare() && most_fresh(num_edges) <= n_id_.spare()) return;
-    const std::size_t likely = num_edges + to_come_.likely_edges(num_dst, num_edges);
     block_.indices.ensure_spare(likely);
     if (want_edge_ids_) block_.edge_ids.ensure_spare(likely);
     grow_n_id(most_fresh(likely));
@@ -90,10 +89,8 @@ class BlockSink : public HopSink<Index> {
   }
 
   void renumber(const Index* neighbors, std::size_t num_edges) {
-    using Unsigned = std::make_unsigned_t<Index>;
-    Unsigned largest = 0;
-    for (std::size_t e = 0; e < num_edges; ++e) largest = std::max(largest, static_cast<Unsigned>(neighbors[e]));
-    if (largest >= num_nodes_) refuse(neighbors);
+    const std::size_t foreign = first_out_of_range(neighbors, 0, num_edges, num_nodes_);
+    if (foreign != num_edges) refuse(neighbors[foreign]);
     std::int64_t* const n_id = n_id_.data();
     Index* const indices = block_.indices.data() + block_.indices.size();
     const std::size_t num_seen = map_.number(neighbors, num_edges, indices, n_id, n_id_.size());
@@ -102,11 +99,8 @@ class BlockSink : public HopSink<Index> {
     block_.indices.resize(block_.indices.size() + num_edges);
   }
 
-  // Throws for the first neighbor that is not a node.
-  [[noreturn]] void refuse(const Index* neighbors) const {
-    using Unsigned = std::make_unsigned_t<Index>;
-    while (static_cast<Unsigned>(*neighbors) < num_nodes_) ++neighbors;
-    throw GraphError("BlockSampler.sample: indices hold " + std::to_string(*neighbors) +
+  [[noreturn]] void refuse(Index neighbor) const {
+    throw GraphError("BlockSampler.sample: indices hold " + std::to_string(neighbor) +
                      ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes_) +
                      "; run check_csc on the graph");
   }

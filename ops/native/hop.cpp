@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "id_range.hpp"
 #include "layer_hop.hpp"
 #include "lent.hpp"
 #include "parallel.hpp"
@@ -267,11 +268,8 @@ void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std:
 }
 
 void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size_t num_nodes, const char* name) {
-  std::uint64_t largest = 0;  // a negative id is a huge unsigned one
-  for (std::size_t i = 0; i < num_dst; ++i) largest = std::max(largest, static_cast<std::uint64_t>(frontier[i]));
-  if (num_dst == 0 || largest < num_nodes) return;
-  std::size_t i = 0;
-  while (static_cast<std::uint64_t>(frontier[i]) < num_nodes) ++i;
+  const std::size_t i = first_out_of_range(frontier, 0, num_dst, num_nodes);
+  if (i == num_dst) return;
   throw ItemsError(std::string(name) + "[" + std::to_string(i) + "] = " + std::to_string(frontier[i]) +
                    " is not a node of the graph: expected 0 <= id < num_nodes = " + std::to_string(num_nodes));
 }

@@ -34,6 +34,13 @@ class Lent {
     objects_.push_back(std::move(object));
   }
 
+  // Of those that no task has now.
+  template <class Visit>
+  void for_each_kept(const Visit& visit) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& object : objects_) visit(*object);
+  }
+
  private:
   Make make_;
   std::mutex mutex_;

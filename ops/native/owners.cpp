@@ -6,6 +6,7 @@
 
 #include "buffer.hpp"
 #include "errors.hpp"
+#include "id_range.hpp"
 
 namespace headrace {
 
@@ -35,11 +36,8 @@ void for_each_in_turn(std::size_t count, const Step& step) {
 }
 
 void check_owners(const std::int32_t* owners, std::size_t num_ids, std::size_t num_parts) {
-  std::uint32_t largest = 0;  // a negative owner is a huge unsigned one
-  for (std::size_t i = 0; i < num_ids; ++i) largest = std::max(largest, static_cast<std::uint32_t>(owners[i]));
-  if (num_ids == 0 || largest < num_parts) return;
-  std::size_t i = 0;
-  while (static_cast<std::uint32_t>(owners[i]) < num_parts) ++i;
+  const std::size_t i = first_out_of_range(owners, 0, num_ids, num_parts);
+  if (i == num_ids) return;
   throw InputError("group_by_owner: owners[" + std::to_string(i) + "] = " + std::to_string(owners[i]) +
                    " is no part: expected 0 <= owner < num_parts = " + std::to_string(num_parts));
 }

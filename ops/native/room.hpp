@@ -14,14 +14,14 @@ class RowsToCome {
   RowsToCome() = default;
   RowsToCome(std::size_t num_dst, std::uint64_t limit) : num_dst_(num_dst), limit_(limit) {}
 
-  void take(std::size_t num_dst) { num_dst_ -= std::min(num_dst_, num_dst); }
-
-  // Edges to make room for beside the `num_edges` of a stretch of `num_dst` rows: as many a row again and half as many,
-  // as it takes longer to move them later than to leave room unused, but not more than the limit.
-  std::size_t likely_edges(std::size_t num_dst, std::size_t num_edges) const {
+  // Take a stretch of `num_dst` rows and `num_edges` edges. Returns for how many edges to make room if they do not fit:
+  // for as many a row again and half as many, as it takes longer to move them later than to leave room unused, but for
+  // no more than the limit.
+  std::size_t take(std::size_t num_dst, std::size_t num_edges) {
+    num_dst_ -= std::min(num_dst_, num_dst);
     const double in_row = 1.5 * static_cast<double>(num_edges) / static_cast<double>(std::max<std::size_t>(num_dst, 1));
-    const double edges = std::min(in_row, static_cast<double>(limit_)) * static_cast<double>(num_dst_);
-    return static_cast<std::size_t>(std::min(edges, static_cast<double>(kMost)));
+    const double to_come = std::min(in_row, static_cast<double>(limit_)) * static_cast<double>(num_dst_);
+    return num_edges + static_cast<std::size_t>(std::min(to_come, static_cast<double>(kMost)));
   }
 
  private:

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <vector>
+#include <utility>
 
+#include "lent.hpp"
 #include "vertex_map.hpp"
 
 namespace headrace {
@@ -17,41 +17,31 @@ class VertexMapPool {
  public:
   // The arguments are those of VertexMap.
   VertexMapPool(std::size_t num_vertices, std::uint32_t first_number, std::size_t most_slots)
-      : num_vertices_(num_vertices), first_number_(first_number), most_slots_(most_slots) {}
+      : num_vertices_(num_vertices), maps_(MakeMap{num_vertices, first_number, most_slots}) {}
 
   std::size_t num_vertices() const { return num_vertices_; }
 
-  std::unique_ptr<VertexMap> take() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!maps_.empty()) {
-        std::unique_ptr<VertexMap> map = std::move(maps_.back());
-        maps_.pop_back();
-        return map;
-      }
-    }
-    return std::make_unique<VertexMap>(num_vertices_, first_number_, most_slots_);
-  }
-
-  void give_back(std::unique_ptr<VertexMap> map) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    maps_.push_back(std::move(map));
-  }
+  std::unique_ptr<VertexMap> take() { return maps_.take(); }
+  void give_back(std::unique_ptr<VertexMap> map) { maps_.give_back(std::move(map)); }
 
   // Of the maps that no call uses now.
   std::size_t num_bytes() {
-    const std::lock_guard<std::mutex> lock(mutex_);
     std::size_t num_bytes = 0;
-    for (const auto& map : maps_) num_bytes += map->num_bytes();
+    maps_.for_each_kept([&](const VertexMap& map) { num_bytes += map.num_bytes(); });
     return num_bytes;
   }
 
  private:
+  struct MakeMap {
+    std::size_t num_vertices;
+    std::uint32_t first_number;
+    std::size_t most_slots;
+
+    VertexMap operator()() const { return VertexMap(num_vertices, first_number, most_slots); }
+  };
+
   std::size_t num_vertices_;
-  std::uint32_t first_number_;
-  std::size_t most_slots_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<VertexMap>> maps_;
+  Lent<MakeMap> maps_;
 };
 
 }  // namespace headrace
