@@ -46,12 +46,18 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     return words[0] | words[1] << 32
 
 
-def stream_words(key: int, identifier: int) -> Iterator[int]:
-    """Step 2 of the contract: the 32-bit words of one id's stream, without end."""
+def stream_words(key: int, identifier: int, half: int = 0) -> Iterator[int]:
+    """Step 2 of the contract: the 32-bit words of one id's stream, or of its second one, without end."""
     block = 0
     while True:
-        yield from philox4x32((identifier & _MASK32, identifier >> 32, block, 0), (key & _MASK32, key >> 32))
+        yield from philox4x32((identifier & _MASK32, identifier >> 32, block, half), (key & _MASK32, key >> 32))
         block += 1
+
+
+def stream_variates(key: int, identifier: int) -> Iterator[int]:
+    """64-bit variates of one id, the upper halves from its stream and the lower ones from its second stream."""
+    for upper, lower in zip(stream_words(key, identifier), stream_words(key, identifier, 1), strict=True):
+        yield upper << 32 | lower
 
 
 def bounded(words: Iterator[int], bound: int) -> int:
@@ -267,20 +273,20 @@ def pick_labor(sources: IntArray, fanout: int, key: int, *, exact: bool) -> list
 def pick_weighted(vertex: int, row: NDArray[np.float64], fanout: int, key: int, *, replace: bool) -> list[int]:
     """Offsets that a NeighborRule picks by the weights of a row.
 
-    Draw i takes words 2i and 2i + 1 of the destination's stream and falls on the first edge whose running sum of
-    weights exceeds u * total. Without replacement draws that fall on an edge already picked do not count, and behind
-    the last draw the other edges race: edge i, with the i-th pair of words that follow, arrives at -ln(u) / weight.
+    Draw i takes variate i of the destination and falls on the first edge whose running sum of weights exceeds
+    u * total. Without replacement draws that fall on an edge already picked do not count, and behind the last draw the
+    other edges race: edge i, with the i-th of the variates that follow, arrives at -ln(u) / weight.
     """
     positive = [i for i in range(len(row)) if row[i] > 0]
     if fanout == -1 or (len(row) <= fanout and not replace):
         return positive
     if not positive:
         return []
-    words = stream_words(key, vertex)
+    variates = stream_variates(key, vertex)
     sums = _running_sums(row)
 
     def draw() -> int:
-        target = unit_interval(next(words) << 32 | next(words)) * sums[-1]
+        target = unit_interval(next(variates)) * sums[-1]
         return next((i for i in range(len(row)) if sums[i] > target), sums.index(sums[-1]))
 
     if replace:
@@ -294,8 +300,8 @@ def pick_weighted(vertex: int, row: NDArray[np.float64], fanout: int, key: int, 
                 picks.append(pick)
             if len(picks) == fanout:
                 return picks
-    variates = [unit_interval(next(words) << 32 | next(words)) for _ in row]
-    race = {i: negative_log(variates[i]) / float(row[i]) for i in positive if i not in picks}
+    units = [unit_interval(next(variates)) for _ in row]
+    race = {i: negative_log(units[i]) / float(row[i]) for i in positive if i not in picks}
     return picks + sorted(sorted(race, key=lambda i: (race[i], i))[: fanout - len(picks)])
 
 

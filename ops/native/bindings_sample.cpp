@@ -14,8 +14,6 @@
 #include "hop.hpp"
 #include "labor_scan.hpp"
 #include "room.hpp"
-#include "stream_variates.hpp"
-#include "weighted_loops.hpp"
 
 namespace headrace {
 namespace {
@@ -166,64 +164,6 @@ nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t
   return nb::make_tuple(to_numpy(std::move(high)), to_numpy(std::move(offsets)), to_numpy(std::move(kept)));
 }
 
-// The inner loops of weighted picks for the row that begins at `start`: variates, the edges they fall on (found by
-// looking at all sums, and between some), arrivals, the earliest of them.
-template <class Weight>
-nb::tuple weighted_loops(const InArray<Weight>& weights, std::size_t start, std::uint64_t key, std::uint64_t vertex,
-                         std::size_t wanted, InstructionSet set) {
-  if (start >= weights.shape(0)) throw InputError("weighted_loops: the row must have an edge");
-  const Row row{static_cast<std::int64_t>(start), weights.shape(0) - start};
-  const std::size_t degree = weights.shape(0) - start;
-  const auto first_block = static_cast<std::uint32_t>(wanted);
-  Buffer<std::uint64_t> variates(degree + kVariatesSlack);
-  Buffer<std::uint64_t> edges(degree);
-  Buffer<std::uint64_t> searched(degree);
-  Buffer<double> sums(degree);
-  Buffer<double> parts(sums_in_row(row));
-  Buffer<std::uint64_t> times(degree + std::max(kVariatesSlack, kTimesSlack));
-  Buffer<std::uint32_t> kept(degree + 1);
-  stream_variates(StreamKeys(key), vertex, first_block, degree, variates.data(), set);
-  EdgeWeights view;
-  if constexpr (std::is_same_v<Weight, float>) {
-    view.narrow = weights.data();
-  } else {
-    view.wide = weights.data();
-  }
-  sum_row(view, row, sums.data());
-  find_edges(sums.data(), degree, variates.data(), degree, edges.data(), set);
-  sum_parts(view, row, parts.data());
-  const SummedRow<Weight> summed(weights.data(), parts.data(), row);
-  for (std::size_t first = 0; first < degree; first += DrawnParts::kMost) {
-    const std::size_t count = std::min(degree - first, DrawnParts::kMost);
-    DrawnParts drawn;
-    draw_parts(summed, summed.total(), variates.data() + first, count, drawn, set);
-    find_in_parts(summed, drawn, count, searched.data() + first, set);
-  }
-  std::copy(variates.data(), variates.data() + degree, times.data());
-  arrivals(weights.data() + start, degree, times.data(), set);
-  kept.resize(keep_earliest(times.data(), degree, wanted, kept.data(), set));
-  variates.resize(degree);
-  times.resize(degree);
-  return nb::make_tuple(to_numpy(std::move(variates)), to_numpy(std::move(edges)), to_numpy(std::move(searched)),
-                        to_numpy(std::move(times)), to_numpy(std::move(kept)));
-}
-
-// The edges of a short row that win the race, or None where that is left undecided.
-template <class Weight>
-nb::object race(const InArray<Weight>& weights, const InArray<std::uint64_t>& variates, std::size_t wanted,
-                InstructionSet set) {
-  if (weights.shape(0) > kMostRacers || variates.shape(0) != kMostRacers) {
-    throw InputError("race_at_once: expected at most " + std::to_string(kMostRacers) + " weights and as many variates");
-  }
-  if (!has(set)) throw InputError("race_at_once: this machine lacks these instructions");
-  Buffer<std::int64_t> positions(kMostRacers);
-  const std::size_t count =
-      race_at_once(weights.data(), variates.data(), 0, weights.shape(0), wanted, positions.data(), set);
-  if (count == kUndecided) return nb::none();
-  positions.resize(count);
-  return nb::cast(to_numpy(std::move(positions)));
-}
-
 }  // namespace
 
 void bind_sample(nb::module_& m) {
@@ -235,12 +175,6 @@ void bind_sample(nb::module_& m) {
   m.def("use_instruction_set", &use_instruction_set, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
-  m.def("weighted_loops", &weighted_loops<float>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "wanted"_a,
-        "instructions"_a);
-  m.def("weighted_loops", &weighted_loops<double>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "wanted"_a,
-        "instructions"_a);
-  m.def("race_at_once", &race<float>, "weights"_a.noconvert(), "variates"_a.noconvert(), "wanted"_a, "instructions"_a);
-  m.def("race_at_once", &race<double>, "weights"_a.noconvert(), "variates"_a.noconvert(), "wanted"_a, "instructions"_a);
   m.def(
       "check_weights",
       [](const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {

@@ -5,7 +5,6 @@
 #include "instruction_set.hpp"
 #include "stream.hpp"
 #include "stream_variates.hpp"
-#include "vector_draws.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -70,11 +69,27 @@ HEADRACE_AVX512 HEADRACE_INLINE __mmask16 repeated_lanes(__m512i values) {
   return _mm512_test_epi32_mask(earlier, earlier);
 }
 
+HEADRACE_AVX512 HEADRACE_INLINE __mmask16 first_lanes(std::size_t count) {
+  return static_cast<__mmask16>((1U << count) - 1U);
+}
+
+// Of the edges in `lanes` those that are neither picked nor in an earlier lane. See take_distinct.
+HEADRACE_AVX512 HEADRACE_INLINE std::size_t take_new(__m512i edges, __mmask16 lanes, std::size_t picked,
+                                                     std::size_t wanted, std::int64_t start, std::int64_t* positions) {
+  __mmask16 known = repeated_lanes(edges);
+  for (std::size_t i = 0; i < picked; ++i) {
+    known |= _mm512_cmpeq_epi32_mask(edges, _mm512_set1_epi32(static_cast<int>(positions[i] - start)));
+  }
+  const auto fresh = static_cast<__mmask16>(lanes & ~known);
+  store_positions(start, _mm512_maskz_compress_epi32(fresh, edges), positions + picked);
+  return std::min(wanted, picked + static_cast<unsigned>(__builtin_popcount(fresh)));
+}
+
 }  // namespace
 
 HEADRACE_AVX512 bool draw_distinct(const StreamKeys& keys, std::uint64_t id, std::int64_t start, std::uint32_t degree,
                                    std::uint32_t wanted, std::int64_t* positions) {
-  const auto lanes = static_cast<__mmask16>((1U << wanted) - 1U);
+  const __mmask16 lanes = first_lanes(wanted);
   const __m512i words = first_words(keys, id);
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512i last = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(degree - wanted)), lane);
@@ -94,48 +109,19 @@ HEADRACE_AVX512 bool draw_distinct(const StreamKeys& keys, std::uint64_t id, std
   return true;
 }
 
-HEADRACE_AVX512 std::size_t draw_distinct_by_weight(const StreamKeys& keys, std::uint64_t id, std::int64_t start,
-                                                    const std::uint64_t* variates, const double* sums,
-                                                    std::size_t degree, std::size_t wanted, std::size_t num_draws,
-                                                    std::int64_t* positions) {
-  const double total = sums[degree - 1];
-  std::uint64_t more[16 + kVariatesSlack];
-  std::uint32_t picks[2 * kMostDistinctDraws];
-  std::size_t picked = 0;
-  for (std::size_t first = 0; first < num_draws && picked < wanted; first += 16) {
-    if (first != 0) {
-      stream_variates(keys, id, static_cast<std::uint32_t>(first / 2), 16, more, InstructionSet::kAvx512);
-      variates = more;
-    }
-    // A draw hits the edge that comes behind all whose running sums do not exceed its target.
-    const __m512d targets[2] = {targets8(_mm512_loadu_si512(variates), total),
-                                targets8(_mm512_loadu_si512(variates + 8), total)};
-    __m512i hit[2];
-    count_sums16(sums, degree, targets, hit);
-    const __m512i edges = narrowed(hit[0], hit[1]);
-    __mmask16 known = repeated_lanes(edges);
-    for (std::size_t i = 0; i < picked; ++i) {
-      known |= _mm512_cmpeq_epi32_mask(edges, _mm512_set1_epi32(static_cast<int>(picks[i])));
-    }
-    const std::size_t left = num_draws - first;
-    const auto drawn = static_cast<__mmask16>(left >= 16 ? 0xFFFFU : (1U << left) - 1U);
-    const auto fresh = static_cast<__mmask16>(drawn & ~known);
-    _mm512_storeu_si512(picks + picked, _mm512_maskz_compress_epi32(fresh, edges));
-    picked = std::min(wanted, picked + static_cast<unsigned>(__builtin_popcount(fresh)));
-  }
-  store_positions(start, _mm512_loadu_si512(picks), positions);
-  return picked;
-}
-
-HEADRACE_AVX512 std::size_t take_distinct(const std::uint64_t* offsets, std::size_t count, std::size_t wanted,
-                                          std::int64_t start, std::int64_t* positions) {
-  const unsigned lanes = (1U << count) - 1U;
+HEADRACE_AVX512 std::size_t take_distinct(const std::uint64_t* offsets, std::size_t count, std::size_t picked,
+                                          std::size_t wanted, std::int64_t start, std::int64_t* positions) {
+  const __mmask16 lanes = first_lanes(count);
   const __m512i front = _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes), offsets);
   const __m512i back = _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes >> 8), offsets + 8);
-  const __m512i edges = narrowed(front, back);
-  const auto fresh = static_cast<__mmask16>(lanes & ~static_cast<unsigned>(repeated_lanes(edges)));
-  store_positions(start, _mm512_maskz_compress_epi32(fresh, edges), positions);
-  return std::min(wanted, static_cast<std::size_t>(__builtin_popcount(fresh)));
+  return take_new(narrowed(front, back), lanes, picked, wanted, start, positions);
+}
+
+HEADRACE_AVX512 std::size_t take_distinct(const std::uint16_t* offsets, std::size_t count, std::size_t picked,
+                                          std::size_t wanted, std::int64_t start, std::int64_t* positions) {
+  const __mmask16 lanes = first_lanes(count);
+  const __m512i edges = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, offsets));
+  return take_new(edges, lanes, picked, wanted, start, positions);
 }
 
 #pragma GCC diagnostic pop
@@ -146,12 +132,13 @@ bool draw_distinct(const StreamKeys&, std::uint64_t, std::int64_t, std::uint32_t
   return false;
 }
 
-std::size_t draw_distinct_by_weight(const StreamKeys&, std::uint64_t, std::int64_t, const std::uint64_t*, const double*,
-                                    std::size_t, std::size_t, std::size_t, std::int64_t*) {
+std::size_t take_distinct(const std::uint64_t*, std::size_t, std::size_t, std::size_t, std::int64_t, std::int64_t*) {
   return 0;
 }
 
-std::size_t take_distinct(const std::uint64_t*, std::size_t, std::size_t, std::int64_t, std::int64_t*) { return 0; }
+std::size_t take_distinct(const std::uint16_t*, std::size_t, std::size_t, std::size_t, std::int64_t, std::int64_t*) {
+  return 0;
+}
 
 #endif
 

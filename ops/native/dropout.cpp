@@ -21,16 +21,12 @@ void dropout_mask(std::uint64_t key, const std::int64_t* ids, std::size_t num_id
   const std::size_t rows_per_task = std::max<std::size_t>(1, kWordsPerTask / width);
   const std::size_t num_tasks = (num_ids + rows_per_task - 1) / rows_per_task;
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
-    const std::size_t pairs = width / 2 + width % 2;  // a variate is two words
-    Buffer<std::uint64_t> variates(pairs + kVariatesSlack);
+    Buffer<std::uint32_t> words(width + kWordsSlack);
     const std::size_t end = std::min(num_ids, (task + 1) * rows_per_task);
     for (std::size_t i = task * rows_per_task; i < end; ++i) {
-      stream_variates(keys, static_cast<std::uint64_t>(ids[i]), 0, pairs, variates.data());
+      stream_words(keys, static_cast<std::uint64_t>(ids[i]), width, words.data());
       bool* const row = kept + i * width;
-      for (std::size_t j = 0; j < width; ++j) {
-        const std::uint64_t pair = variates[j / 2];
-        row[j] = (j % 2 == 0 ? pair >> 32 : pair & 0xFFFFFFFFU) >= threshold;
-      }
+      for (std::size_t j = 0; j < width; ++j) row[j] = words[j] >= threshold;
     }
   });
 }

@@ -6,6 +6,7 @@
 
 #include "id_range.hpp"
 #include "room.hpp"
+#include "running_shares.hpp"
 #include "running_sums.hpp"
 
 namespace headrace {
@@ -123,7 +124,7 @@ FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t fi
 template <class Index>
 std::size_t FusedSampler<Index>::scratch_bytes() {
   const std::lock_guard<std::mutex> lock(sums_mutex_);
-  return sums_.size() * sizeof(double) + maps_.num_bytes();
+  return sums_.size() * sizeof(double) + shares_.size() * sizeof(std::uint16_t) + maps_.num_bytes();
 }
 
 template <class Index>
@@ -165,10 +166,14 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
   const std::size_t num_sums = sums_in_graph(csc.num_edges);
   if (sums_.size() != num_sums) {
     auto sums = Buffer<double>::long_lived(num_sums);
+    auto shares = Buffer<std::uint16_t>::long_lived(csc.num_edges);
     all_positive_ = sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), num_threads);
+    share_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, shares.data(), num_threads);
     sums_ = std::move(sums);
+    shares_ = std::move(shares);
   }
   graph.weights.sums = sums_.data();
+  graph.weights.shares = shares_.data();
   graph.weights.all_positive = all_positive_;
   return graph;
 }

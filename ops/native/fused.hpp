@@ -44,7 +44,7 @@ struct Sampled {
 
 // Samples from one graph, which it borrows. May be called from several threads at once: each call takes a vertex map
 // from a pool, and the pool grows to the number of calls that ever ran together. The first call that draws by weight
-// makes the running sums of all rows, half a byte per edge, and keeps them.
+// makes the running sums and shares of all rows, two and a half bytes per edge, and keeps them.
 template <class Index>
 class FusedSampler {
  public:
@@ -54,7 +54,7 @@ class FusedSampler {
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
                         Expand expand, bool want_edge_ids, int num_threads);
 
-  // Bytes of running sums and of the vertex maps that no call uses now.
+  // Bytes of running sums and shares, and of the vertex maps that no call uses now.
   std::size_t scratch_bytes();
 
  private:
@@ -64,6 +64,7 @@ class FusedSampler {
   VertexMapPool maps_;
   std::mutex sums_mutex_;
   Buffer<double> sums_;
+  Buffer<std::uint16_t> shares_;
   bool all_positive_ = false;
 };
 

@@ -116,9 +116,9 @@ std::size_t usual_picks(const Picker& picker, std::uint64_t limit, const Destina
   return static_cast<std::size_t>(count);
 }
 
-// Find out where the in-edges of a stretch of the frontier are, and announce where those begin that will be read. A
-// prefetch waits for the translation of its address. These come one right after the other, so that their waits overlap,
-// which those of announce_row do not.
+// Find out where the in-edges of a stretch of the frontier are, and announce the beginnings of rows that are read
+// whole. A prefetch waits for the translation of its address. These come one right after the other, so that their waits
+// overlap, which those of announce_row do not.
 template <class Index, class Picker>
 void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
                [[maybe_unused]] const Picker& picker, Destination* out) {
@@ -133,9 +133,8 @@ void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::
     if (i + ahead < num_dst) announce_ends(i + ahead);
     const Row row = csc.row(frontier[i]);
     out[i] = {frontier[i], row};
-    if constexpr (Picker::kAhead != Ahead::kNothing) {
-      if (!picker.reads(row)) continue;
-      prefetch_far(graph.weights.none() ? csc.indices + row.start : graph.weights.address(row.start));
+    if constexpr (Picker::kAhead == Ahead::kRow || Picker::kAhead == Ahead::kPicker) {
+      if (row.degree != 0) prefetch_far(picker.beginning(row));
     }
   }
 }

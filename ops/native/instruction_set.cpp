@@ -1,36 +1,25 @@
 #include "instruction_set.hpp"
 
-#include <atomic>
-
 namespace headrace {
 
 bool has(InstructionSet set) {
 #if defined(__x86_64__)
   if (set == InstructionSet::kAvx512) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
-           __builtin_cpu_supports("avx512vl");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vl");
   }
   if (set == InstructionSet::kAvx2) return __builtin_cpu_supports("avx2") != 0;
 #endif
   return set == InstructionSet::kPortable;
 }
 
-namespace {
-
-std::atomic<InstructionSet>& chosen() {
-  static std::atomic<InstructionSet> set = has(InstructionSet::kAvx512) ? InstructionSet::kAvx512
-                                           : has(InstructionSet::kAvx2) ? InstructionSet::kAvx2
-                                                                        : InstructionSet::kPortable;
-  return set;
-}
-
-}  // namespace
-
-InstructionSet best_instruction_set() { return chosen().load(std::memory_order_relaxed); }
+std::atomic<InstructionSet> chosen_instruction_set{has(InstructionSet::kAvx512) ? InstructionSet::kAvx512
+                                                   : has(InstructionSet::kAvx2) ? InstructionSet::kAvx2
+                                                                                : InstructionSet::kPortable};
 
 bool use_instruction_set(InstructionSet set) {
   if (!has(set)) return false;
-  chosen().store(set, std::memory_order_relaxed);
+  chosen_instruction_set.store(set, std::memory_order_relaxed);
   return true;
 }
 

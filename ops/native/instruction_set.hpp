@@ -3,20 +3,25 @@
 
 #if defined(__x86_64__)
 #define HEADRACE_AVX2 __attribute__((target("avx2,popcnt")))
-#define HEADRACE_AVX512 __attribute__((target("avx512f,avx512cd,avx512vl,popcnt,prefer-vector-width=512")))
+#define HEADRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512cd,avx512vl,popcnt,prefer-vector-width=512")))
 #endif
 // For what is compiled again for every instruction set that it is called in.
 #define HEADRACE_INLINE inline __attribute__((always_inline))
+
+#include <atomic>
 
 namespace headrace {
 
 enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 
+// The one in use, for best_instruction_set.
+extern std::atomic<InstructionSet> chosen_instruction_set;
+
 // Whether this machine has it.
 bool has(InstructionSet set);
 
 // The best one that this machine has, unless another was asked for.
-InstructionSet best_instruction_set();
+inline InstructionSet best_instruction_set() { return chosen_instruction_set.load(std::memory_order_relaxed); }
 
 // Use this one from now on, in every thread. For the tests, as all give the same. False if the machine lacks it.
 bool use_instruction_set(InstructionSet set);

@@ -87,7 +87,7 @@ class LaborExactPicker {
     candidates_ = fanout + 2 * static_cast<std::uint64_t>(std::sqrt(static_cast<double>(fanout))) + 2;
   }
 
-  bool reads(Row row) const { return row.degree != 0; }
+  const void* beginning(Row row) const { return indices_ + row.start; }
   void announce(Row row) { scan_.announce(row); }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
@@ -149,7 +149,7 @@ class LaborPoissonPicker {
   LaborPoissonPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
       : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key) {}
 
-  bool reads(Row row) const { return row.degree != 0; }
+  const void* beginning(Row row) const { return indices_ + row.start; }
   void announce(Row row) { scan_.announce(row); }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }

@@ -29,7 +29,7 @@ class LaborWeightedPicker {
   LaborWeightedPicker(const Index* indices, EdgeWeights weights, std::uint64_t key, std::uint64_t fanout, bool exact)
       : indices_(indices), weights_(weights), key_(key), fanout_(fanout), exact_(exact) {}
 
-  bool reads(Row row) const { return row.degree != 0; }
+  const void* beginning(Row row) const { return weights_.address(row.start); }
 
   // The edges of positive weight are listed in `positions` first.
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }

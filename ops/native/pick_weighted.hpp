@@ -8,6 +8,7 @@
 
 #include "buffer.hpp"
 #include "distinct_draws.hpp"
+#include "edge_draws.hpp"
 #include "graph.hpp"
 #include "picked_set.hpp"
 #include "picker.hpp"
@@ -31,146 +32,11 @@ inline std::size_t take_positive(Row row, EdgeWeights weights, std::int64_t* pos
   return count;
 }
 
-// The draws of one row after another: draw i takes words 2i and 2i + 1 of the destination's stream. A row is prepared
-// some rows before it is drawn from, so that it waits neither for memory nor for a chain of operations when its turn
-// comes: the processor works on these while it draws from other rows.
-class EdgeDraws {
- public:
-  static constexpr std::size_t kMost = DrawnParts::kMost;  // at a time; what fills a vector register
-
-  EdgeDraws(EdgeWeights weights, std::uint64_t key) : weights_(weights), keys_(key) {}
-
-  // Announce what prepare will read of a row, but for the sums of very long rows that lie where the draws fall.
-  void announce(Row row) const {
-    if (row.degree == 0) return;
-    const std::int64_t end = row.start + static_cast<std::int64_t>(row.degree);
-    prefetch_read(weights_.address(end - 1));
-    if (row.degree <= kWholeRow) {
-      const std::int64_t per_line = kCacheLineBytes / (weights_.narrow != nullptr ? sizeof(float) : sizeof(double));
-      for (std::int64_t e = row.start; e < end; e += per_line) prefetch_read(weights_.address(e));
-    } else if (weights_.sums != nullptr) {
-      const double* const sums = weights_.sums + first_sum(row);
-      const std::size_t count = sums_in_row(row);
-      prefetch_read(sums + count - 1);
-      if (count > kWholeRow) return;
-      for (std::size_t i = 0; i < count; i += kCacheLineBytes / sizeof(double)) prefetch_read(sums + i);
-    }
-  }
-
-  // Begin the first draws of a row whose degree is positive, `count` <= kMost of them if it is a long one.
-  void prepare(std::int64_t vertex, Row row, std::size_t count) {
-    Prepared& prepared = prepared_[num_prepared_++ % kMostPrepared];
-    prepare_variates(prepared, vertex);
-    if (row.degree <= kWholeRow) {
-      sum_row(weights_, row, prepared.sums);
-      prepared.total = prepared.sums[row.degree - 1];
-    } else if (weights_.sums != nullptr) {
-      begin_draws(prepared, row, weights_.sums + first_sum(row), count);
-    }
-  }
-
-  // The same for a row of which no sums will be asked.
-  void prepare_variates(std::int64_t vertex) { prepare_variates(prepared_[num_prepared_++ % kMostPrepared], vertex); }
-
-  // Turn to the row that was prepared after the one before.
-  void turn() { prepared_now_ = &prepared_[num_turns_++ % kMostPrepared]; }
-
-  // Begin to draw from it. Returns the sum of its weights.
-  double begin(std::int64_t vertex, Row row, std::size_t count) {
-    vertex_ = vertex;
-    row_ = row;
-    if (row.degree <= kWholeRow) return prepared_now_->total;
-    if (weights_.sums != nullptr) {
-      part_sums_ = weights_.sums + first_sum(row);
-    } else {
-      made_.resize(sums_in_row(row));
-      sum_parts(weights_, row, made_.data());
-      part_sums_ = made_.data();
-      begin_draws(*prepared_now_, row, part_sums_, count);
-    }
-    return prepared_now_->total;
-  }
-
-  const StreamKeys& keys() const { return keys_; }
-
-  // The first kMost variates of the row.
-  const std::uint64_t* variates() const { return prepared_now_->variates; }
-
-  // All running sums of a row of at most kWholeRow edges.
-  const double* all_sums() const { return prepared_now_->sums; }
-
-  // Make draws first, first + 1, ..., count <= kMost of them. `first` is even. Returns offsets in the row.
-  const std::uint64_t* make(std::uint64_t first, std::size_t count) {
-    const bool prepared = first + count <= kMost;
-    if (!prepared) {
-      stream_variates(keys_, static_cast<std::uint64_t>(vertex_), static_cast<std::uint32_t>(first / 2), count, more_);
-    }
-    const std::uint64_t* const variates = prepared ? prepared_now_->variates + first : more_;
-    if (row_.degree <= kWholeRow) {
-      find_edges(prepared_now_->sums, static_cast<std::size_t>(row_.degree), variates, count, offsets_);
-    } else if (weights_.narrow != nullptr) {
-      find(weights_.narrow, variates, first, count);
-    } else {
-      find(weights_.wide, variates, first, count);
-    }
-    return offsets_;
-  }
-
- private:
-  struct Prepared {
-    double total;
-    std::size_t num_begun;  // draws of a longer row
-    DrawnParts begun;
-    double sums[kWholeRow];  // of a shorter one
-    std::uint64_t variates[kMost + kVariatesSlack];
-  };
-
-  void prepare_variates(Prepared& prepared, std::int64_t vertex) const {
-    stream_variates(keys_, static_cast<std::uint64_t>(vertex), 0, kMost, prepared.variates);
-  }
-
-  void begin_draws(Prepared& prepared, Row row, const double* part_sums, std::size_t count) const {
-    if (weights_.narrow != nullptr) {
-      begin_draws(prepared, SummedRow<float>(weights_.narrow, part_sums, row), count);
-    } else {
-      begin_draws(prepared, SummedRow<double>(weights_.wide, part_sums, row), count);
-    }
-  }
-
-  template <class Weight>
-  static void begin_draws(Prepared& prepared, const SummedRow<Weight>& row, std::size_t count) {
-    prepared.total = row.total();
-    prepared.num_begun = count;
-    draw_parts(row, prepared.total, prepared.variates, count, prepared.begun);
-  }
-
-  template <class Weight>
-  void find(const Weight* weights, const std::uint64_t* variates, std::uint64_t first, std::size_t count) {
-    const SummedRow<Weight> row(weights, part_sums_, row_);
-    DrawnParts& drawn = prepared_now_->begun;
-    if (first != 0 || count > prepared_now_->num_begun) draw_parts(row, prepared_now_->total, variates, count, drawn);
-    find_in_parts(row, drawn, count, offsets_);
-  }
-
-  EdgeWeights weights_;
-  StreamKeys keys_;
-  Prepared prepared_[kMostPrepared];
-  std::ptrdiff_t num_prepared_ = 0;
-  std::ptrdiff_t num_turns_ = 0;
-  Prepared* prepared_now_ = nullptr;
-  std::int64_t vertex_ = 0;
-  Row row_{};
-  const double* part_sums_ = nullptr;  // of a longer row; see SummedRow
-  Buffer<double> made_;
-  std::uint64_t more_[kMost + kVariatesSlack];
-  std::uint64_t offsets_[kMost];
-};
-
 // Without replacement: draws by weight, one after the other, of which those that hit an edge already picked do not
-// count. Draw i takes words 2i and 2i + 1 of the destination's stream. Where the draws of a row would be too many, all
-// of it is looked at: what is still wanted comes from an exponential race of the edges not picked (Efraimidis and
-// Spirakis, "Weighted random sampling with a reservoir", 2006), in which edge i of the row runs for -ln(u_i) / weight.
-// The race has the law of the draws that it stands for, so where it sets in changes nothing about the law of the picks.
+// count. Where the draws of a row would be too many, all of it is looked at: what is still wanted comes from an
+// exponential race of the edges not picked (Efraimidis and Spirakis, "Weighted random sampling with a reservoir",
+// 2006), in which edge i of the row runs for -ln(u_i) / weight. The race has the law of the draws that it stands for,
+// so where it sets in changes nothing about the law of the picks.
 class WeightedPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kPrepare;
@@ -184,13 +50,10 @@ class WeightedPicker {
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
-  bool reads(Row row) const { return row.degree > fanout_ || (row.degree != 0 && !weights_.all_positive); }
-
   void announce(Row row) const {
-    if (!reads(row)) return;
     if (row.degree > fanout_ && most_draws(row.degree) != 0) {
       draws_.announce(row);
-    } else {
+    } else if (row.degree > fanout_ || (row.degree != 0 && !weights_.all_positive)) {
       prefetch_read(weights_.address(row.start));
       prefetch_read(weights_.address(row.start + static_cast<std::int64_t>(row.degree) - 1));
     }
@@ -199,7 +62,7 @@ class WeightedPicker {
   void prepare(std::int64_t vertex, Row row) {
     if (row.degree <= fanout_ || fanout_ == 0) return;
     if (most_draws(row.degree) != 0) {
-      draws_.prepare(vertex, row, first_draws());
+      draws_.prepare(vertex, row, likely_draws(row.degree));
     } else {
       draws_.prepare_variates(vertex);
     }
@@ -218,34 +81,20 @@ class WeightedPicker {
     const auto degree = static_cast<std::size_t>(row.degree);
     std::size_t picked = 0;
     if (num_draws != 0) {
-      picked_set_.begin(positions, wanted);
-      if (!(draws_.begin(vertex, row, first_draws()) > 0.0)) return 0;
-      static_assert(kMostWeightedDegree <= kWholeRow, "all sums of rows that are looked at as a whole are made");
-      if (whole_rows_ && degree <= kMostWeightedDegree) {
-        picked =
-            draw_distinct_by_weight(draws_.keys(), static_cast<std::uint64_t>(vertex), row.start, draws_.variates(),
-                                    draws_.all_sums(), degree, wanted, static_cast<std::size_t>(num_draws), positions);
-        return picked == wanted ? picked : race(vertex, row, num_draws, picked, positions);
-      }
+      if (!draws_.begin(vertex, row)) return 0;
+      if (!whole_rows_) picked_set_.begin(positions, wanted);
       for (std::uint64_t first = 0; first < num_draws;) {
         std::size_t count = EdgeDraws::kMost;
         // To find an edge in a long row takes longer than to begin anew: no more draws than are wanted.
-        if (degree > kWholeRow) count = first == 0 ? first_draws() : (wanted - picked + 1) / 2 * 2;
+        if (degree > kWholeRow) count = first == 0 ? likely_draws(row.degree) : in_blocks(wanted - picked);
         count = static_cast<std::size_t>(std::min({count, EdgeDraws::kMost, num_draws - first}));
-        const std::uint64_t* const offsets = draws_.make(first, count);
-        if (first == 0 && whole_rows_) {
-          picked = take_distinct(offsets, count, wanted, row.start, positions);
-          if (picked == wanted) return picked;
-          for (std::size_t i = 0; i < picked; ++i) picked_set_.insert(i, positions[i]);
-          first = count;
-          continue;
+        if (first < draws_.num_told()) {
+          count = std::min(count, draws_.num_told() - static_cast<std::size_t>(first));
+          picked = take(draws_.told() + first, count, picked, row, positions);
+        } else {
+          picked = take(draws_.make(first, count), count, picked, row, positions);
         }
-        for (std::size_t i = 0; i < count; ++i) {
-          const std::int64_t position = row.start + static_cast<std::int64_t>(offsets[i]);
-          if (!picked_set_.insert(picked, position)) continue;
-          positions[picked++] = position;
-          if (picked == wanted) return picked;
-        }
+        if (picked == wanted) return picked;
         first += count;
       }
     }
@@ -259,14 +108,32 @@ class WeightedPicker {
   }
 
  private:
-  // Draws without success are few unless much of the row is wanted. A multiple of 2: whole blocks of words.
+  // Draws without success are few unless much of the row is wanted. Whole blocks of words.
   std::uint64_t most_draws(std::uint64_t degree) const {
     return 2 * (degree - fanout_) < fanout_ ? 0 : 4 * fanout_ + 16;
   }
 
-  // Of a long row. Two more than are wanted: where one edge is hit twice, to begin anew means to wait for memory.
-  std::size_t first_draws() const {
-    return static_cast<std::size_t>(std::min<std::uint64_t>((fanout_ + 1) / 2 * 2 + 2, EdgeDraws::kMost));
+  // Draws to prepare. Where shares tell all that there may be cost no more than a few. In a long row each waits for
+  // memory, so there are only two or so more than are wanted: where an edge is hit twice, to begin anew is to wait
+  // again.
+  std::size_t likely_draws(std::uint64_t degree) const {
+    if (degree <= kWholeRow) return kMostSharedDraws;
+    return static_cast<std::size_t>(std::min<std::uint64_t>(in_blocks(fanout_ + 2), EdgeDraws::kMost));
+  }
+
+  // Draws are made in whole blocks of words.
+  static std::uint64_t in_blocks(std::uint64_t count) { return (count + 3) / 4 * 4; }
+
+  // Behind the `picked` positions write those of drawn edges that are new, until there are enough.
+  template <class Offset>
+  std::size_t take(const Offset* offsets, std::size_t count, std::size_t picked, Row row, std::int64_t* positions) {
+    const auto wanted = static_cast<std::size_t>(fanout_);
+    if (whole_rows_) return take_distinct(offsets, count, picked, wanted, row.start, positions);
+    for (std::size_t i = 0; i < count && picked < wanted; ++i) {
+      const std::int64_t position = row.start + static_cast<std::int64_t>(offsets[i]);
+      if (picked_set_.insert(picked, position)) positions[picked++] = position;
+    }
+    return picked;
   }
 
   // The race of a row of at most kMostRacers edges before anything is drawn.
@@ -289,7 +156,7 @@ class WeightedPicker {
     if (num_draws == 0 && degree <= EdgeDraws::kMost) {
       std::copy(draws_.variates(), draws_.variates() + EdgeDraws::kMost, times_.data());
     } else {
-      stream_variates(draws_.keys(), static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(num_draws / 2),
+      stream_variates(draws_.keys(), static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(num_draws / 4),
                       degree, times_.data());
     }
     if (weights_.narrow != nullptr) {
@@ -327,7 +194,7 @@ class WeightedPicker {
   SmallestSelector selector_;
 };
 
-// With replacement: `fanout` draws; draw i takes words 2i and 2i + 1 of the destination's stream.
+// With replacement: `fanout` draws; see EdgeDraws.
 class WeightedReplacementPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kPrepare;
@@ -338,29 +205,34 @@ class WeightedReplacementPicker {
 
   std::size_t max_picks(std::uint64_t degree) const { return degree == 0 ? 0 : static_cast<std::size_t>(fanout_); }
 
-  bool reads(Row row) const { return row.degree != 0; }
   void announce(Row row) const { draws_.announce(row); }
 
   void prepare(std::int64_t vertex, Row row) {
-    if (row.degree != 0) draws_.prepare(vertex, row, first_draws());
+    if (row.degree != 0 && fanout_ != 0) draws_.prepare(vertex, row, likely_draws());
   }
 
   std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
-    if (row.degree == 0) return 0;
+    if (row.degree == 0 || fanout_ == 0) return 0;
     draws_.turn();
-    if (!(draws_.begin(vertex, row, first_draws()) > 0.0)) return 0;
+    if (!draws_.begin(vertex, row)) return 0;
     const auto count = static_cast<std::size_t>(fanout_);
-    for (std::size_t first = 0; first < count; first += EdgeDraws::kMost) {
+    const std::size_t num_told = std::min(count, draws_.num_told());
+    write(draws_.told(), num_told, row, positions);
+    for (std::size_t first = num_told; first < count; first += EdgeDraws::kMost) {
       const std::size_t more = std::min(count - first, EdgeDraws::kMost);
-      const std::uint64_t* const offsets = draws_.make(first, more);
-      for (std::size_t i = 0; i < more; ++i) positions[first + i] = row.start + static_cast<std::int64_t>(offsets[i]);
+      write(draws_.make(first, more), more, row, positions + first);
     }
     return count;
   }
 
  private:
-  std::size_t first_draws() const {
-    return static_cast<std::size_t>(std::min<std::uint64_t>(fanout_, EdgeDraws::kMost));
+  template <class Offset>
+  static void write(const Offset* offsets, std::size_t count, Row row, std::int64_t* positions) {
+    for (std::size_t i = 0; i < count; ++i) positions[i] = row.start + static_cast<std::int64_t>(offsets[i]);
+  }
+
+  std::size_t likely_draws() const {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(fanout_, kMostSharedDraws));
   }
 
   std::uint64_t fanout_;

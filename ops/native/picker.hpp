@@ -20,7 +20,7 @@ constexpr std::ptrdiff_t kMostPrepared = 4;
 // Cache lines of a row that are announced: the hardware follows a long row by itself once it has seen its beginning.
 constexpr std::uint64_t kLinesAhead = 16;
 
-// All but the first have a reads(row), which says whether anything of a row is read before edges are picked.
+// Those that read a row from end to end have a beginning(row), which says what they read first.
 enum class Ahead {
   kNothing,  // what it reads is known only when it has drawn
   kRow,      // it reads the row from end to end

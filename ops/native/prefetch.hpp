@@ -43,4 +43,11 @@ inline void prefetch_write(const void* address) {
 #endif
 }
 
+// All cache lines of an array that is not empty.
+template <class T>
+void prefetch_array(const T* array, std::size_t count) {
+  for (std::size_t i = 0; i < count; i += kCacheLineBytes / sizeof(T)) prefetch_read(array + i);
+  prefetch_read(array + count - 1);
+}
+
 }  // namespace headrace

@@ -1,4 +1,4 @@
-// The words of one id's stream, many at a time and two by two.
+// The words of one id's stream, and variates made of them, many at a time.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,15 @@ struct StreamKeys {
 };
 
 // Entries that `out` must have room for behind the last one it is asked for.
+constexpr std::size_t kWordsSlack = 32;
 constexpr std::size_t kVariatesSlack = 16;
 
-// out[i] = words 2i and 2i + 1 behind block `first_block` of the stream of `id`, the first one in the upper half;
-// i < count. Every instruction set gives the same.
+// out[i] = word i of the stream of `id`, i < count. Every instruction set gives the same, here and below.
+void stream_words(const StreamKeys& keys, std::uint64_t id, std::size_t count, std::uint32_t* out,
+                  InstructionSet set = best_instruction_set());
+
+// out[i] = variate 4 * first_block + i of `id`, i < count. The upper half of variate i is word i of the id's stream,
+// the lower half is word i of its second stream: where the upper halves suffice the others need not be made.
 void stream_variates(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
                      std::uint64_t* out, InstructionSet set = best_instruction_set());
 

@@ -9,11 +9,13 @@
 namespace headrace {
 
 // float or double; both null for a graph without weights. Sums and quotients are always taken in double precision.
-// `sums` holds what sum_rows makes of them, or is null; `all_positive` what it returns, or false.
+// `sums` holds what sum_rows makes of them and `shares` what share_rows does, or is null; `all_positive` is what
+// sum_rows returns, or false.
 struct EdgeWeights {
   const float* narrow = nullptr;
   const double* wide = nullptr;
   const double* sums = nullptr;
+  const std::uint16_t* shares = nullptr;
   bool all_positive = false;
 
   bool none() const { return narrow == nullptr && wide == nullptr; }

@@ -16,10 +16,9 @@ NEVER = 2**64 - 1
 
 
 def expected(weights, key, identifier, wanted):
-    """Variates of the words behind block `wanted`, the edges they fall on, arrivals as bits, the earliest arrivals."""
+    """Variates behind block `wanted`, the edges they fall on, arrivals as bits, the earliest arrivals."""
     degree = len(weights)
-    words = list(islice(reference.stream_words(key, identifier), 4 * wanted, 4 * wanted + 2 * degree))
-    variates = [high << 32 | low for high, low in zip(words[::2], words[1::2], strict=True)]
+    variates = list(islice(reference.stream_variates(key, identifier), 4 * wanted, 4 * wanted + degree))
     sums = np.cumsum(weights.astype(np.float64))  # NumPy adds along a row in its order
     units = [reference.unit_interval(variate) for variate in variates]
     edges = [int(np.flatnonzero(sums > unit * sums[-1])[0]) for unit in units]

@@ -1,0 +1,118 @@
+// The inner loops of weighted picks, by themselves: for the tests.
+#include <algorithm>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "bindings.hpp"
+#include "running_shares.hpp"
+#include "running_sums.hpp"
+#include "stream_variates.hpp"
+#include "weighted_loops.hpp"
+#include "weights.hpp"
+
+namespace headrace {
+namespace {
+
+using nb::literals::operator""_a;
+
+template <class Weight>
+EdgeWeights view_of(const InArray<Weight>& weights) {
+  EdgeWeights view;
+  if constexpr (std::is_same_v<Weight, float>) {
+    view.narrow = weights.data();
+  } else {
+    view.wide = weights.data();
+  }
+  return view;
+}
+
+// The inner loops of weighted picks for the row that begins at `start`: variates, the edges they fall on (found by
+// looking at all sums, and between some), arrivals, the earliest of them.
+template <class Weight>
+nb::tuple weighted_loops(const InArray<Weight>& weights, std::size_t start, std::uint64_t key, std::uint64_t vertex,
+                         std::size_t wanted, InstructionSet set) {
+  if (start >= weights.shape(0)) throw InputError("weighted_loops: the row must have an edge");
+  const Row row{static_cast<std::int64_t>(start), weights.shape(0) - start};
+  const std::size_t degree = weights.shape(0) - start;
+  const auto first_block = static_cast<std::uint32_t>(wanted);
+  Buffer<std::uint64_t> variates(degree + kVariatesSlack);
+  Buffer<std::uint64_t> edges(degree);
+  Buffer<std::uint64_t> searched(degree);
+  Buffer<double> sums(degree);
+  Buffer<double> parts(sums_in_row(row));
+  Buffer<std::uint64_t> times(degree + std::max(kVariatesSlack, kTimesSlack));
+  Buffer<std::uint32_t> kept(degree + 1);
+  stream_variates(StreamKeys(key), vertex, first_block, degree, variates.data(), set);
+  const EdgeWeights view = view_of(weights);
+  sum_row(view, row, sums.data());
+  find_edges(sums.data(), degree, variates.data(), degree, edges.data(), set);
+  sum_parts(view, row, parts.data());
+  const SummedRow<Weight> summed(weights.data(), parts.data(), row);
+  for (std::size_t first = 0; first < degree; first += DrawnParts::kMost) {
+    const std::size_t count = std::min(degree - first, DrawnParts::kMost);
+    DrawnParts drawn;
+    draw_parts(summed, summed.total(), variates.data() + first, count, drawn, set);
+    find_in_parts(summed, drawn, count, searched.data() + first, set);
+  }
+  std::copy(variates.data(), variates.data() + degree, times.data());
+  arrivals(weights.data() + start, degree, times.data(), set);
+  kept.resize(keep_earliest(times.data(), degree, wanted, kept.data(), set));
+  variates.resize(degree);
+  times.resize(degree);
+  return nb::make_tuple(to_numpy(std::move(variates)), to_numpy(std::move(edges)), to_numpy(std::move(searched)),
+                        to_numpy(std::move(times)), to_numpy(std::move(kept)));
+}
+
+// The edges of a short row that win the race, or None where that is left undecided.
+template <class Weight>
+nb::object race(const InArray<Weight>& weights, const InArray<std::uint64_t>& variates, std::size_t wanted,
+                InstructionSet set) {
+  if (weights.shape(0) > kMostRacers || variates.shape(0) != kMostRacers) {
+    throw InputError("race_at_once: expected at most " + std::to_string(kMostRacers) + " weights and as many variates");
+  }
+  if (!has(set)) throw InputError("race_at_once: this machine lacks these instructions");
+  Buffer<std::int64_t> positions(kMostRacers);
+  const std::size_t count =
+      race_at_once(weights.data(), variates.data(), 0, weights.shape(0), wanted, positions.data(), set);
+  if (count == kUndecided) return nb::none();
+  positions.resize(count);
+  return nb::cast(to_numpy(std::move(positions)));
+}
+
+// The shares of the row that begins at `start`, and the edges that the first of `count` variates of a vertex fall on,
+// as far as the shares tell.
+template <class Weight>
+nb::tuple shares(const InArray<Weight>& weights, std::size_t start, std::uint64_t key, std::uint64_t vertex,
+                 std::size_t count, InstructionSet set) {
+  if (start >= weights.shape(0) || weights.shape(0) - start > kMostSharedDegree) {
+    throw InputError("running_shares: expected a row of 1 to " + std::to_string(kMostSharedDegree) + " edges");
+  }
+  if (count > kMostSharedDraws) {
+    throw InputError("running_shares: expected at most " + std::to_string(kMostSharedDraws) + " draws");
+  }
+  if (!has(set)) throw InputError("running_shares: this machine lacks these instructions");
+  const std::size_t degree = weights.shape(0) - start;
+  Buffer<std::uint16_t> row(degree);
+  Buffer<std::uint16_t> offsets(kMostSharedDraws);
+  share_row(view_of(weights), {static_cast<std::int64_t>(start), degree}, row.data());
+  offsets.resize(find_by_shares(StreamKeys(key), vertex, row.data(), degree, count, offsets.data(), set));
+  return nb::make_tuple(to_numpy(std::move(row)), to_numpy(std::move(offsets)));
+}
+
+}  // namespace
+
+void bind_weighted(nb::module_& m) {
+  m.def("weighted_loops", &weighted_loops<float>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "wanted"_a,
+        "instructions"_a);
+  m.def("weighted_loops", &weighted_loops<double>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "wanted"_a,
+        "instructions"_a);
+  m.def("race_at_once", &race<float>, "weights"_a.noconvert(), "variates"_a.noconvert(), "wanted"_a, "instructions"_a);
+  m.def("race_at_once", &race<double>, "weights"_a.noconvert(), "variates"_a.noconvert(), "wanted"_a, "instructions"_a);
+  m.def("running_shares", &shares<float>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "count"_a,
+        "instructions"_a);
+  m.def("running_shares", &shares<double>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "count"_a,
+        "instructions"_a);
+}
+
+}  // namespace headrace

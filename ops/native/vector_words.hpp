@@ -1,0 +1,56 @@
+// The words of a stream in vectors of AVX-512.
+#pragma once
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "instruction_set.hpp"
+#include "stream_variates.hpp"
+
+namespace headrace {
+
+// GCC takes the undefined registers in its own AVX-512 header for our omission (GCC bug 105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+struct Words32 {
+  __m512i front;
+  __m512i back;
+};
+
+// The words of eight blocks of an id, in order.
+HEADRACE_AVX512 HEADRACE_INLINE Words32 words_of_blocks(const StreamKeys& keys, std::uint64_t id, __m512i blocks,
+                                                        __m512i halves) {
+  constexpr int kXor3 = 0x96;
+  const __m512i multiplier0 = _mm512_set1_epi64(0xD2511F53LL);
+  const __m512i multiplier1 = _mm512_set1_epi64(0xCD9E8D57LL);
+  __m512i c0 = _mm512_set1_epi64(low_word(id));
+  __m512i c1 = _mm512_set1_epi64(high_word(id));
+  __m512i c2 = blocks;
+  __m512i c3 = halves;
+  for (int round = 0; round < kStreamRounds; ++round) {
+    const __m512i product0 = _mm512_mul_epu32(c0, multiplier0);
+    const __m512i product1 = _mm512_mul_epu32(c2, multiplier1);
+    const __m512i key0 = _mm512_set1_epi32(static_cast<int>(keys.low[round]));
+    const __m512i key1 = _mm512_set1_epi32(static_cast<int>(keys.high[round]));
+    c0 = _mm512_ternarylogic_epi32(_mm512_srli_epi64(product1, 32), c1, key0, kXor3);
+    c2 = _mm512_ternarylogic_epi32(_mm512_srli_epi64(product0, 32), c3, key1, kXor3);
+    c1 = product1;
+    c3 = product0;
+  }
+  const __mmask16 upper = 0xAAAA;
+  const __m512i fronts = _mm512_mask_blend_epi32(upper, c0, _mm512_slli_epi64(c1, 32));
+  const __m512i backs = _mm512_mask_blend_epi32(upper, c2, _mm512_slli_epi64(c3, 32));
+  return {_mm512_permutex2var_epi64(fronts, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), backs),
+          _mm512_permutex2var_epi64(fronts, _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), backs)};
+}
+
+#pragma GCC diagnostic pop
+
+}  // namespace headrace
+
+#endif

@@ -1,0 +1,84 @@
+"""Shares, the running sums of short rows in sixteen bits, tell what the sums would, or nothing."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.ops import _native, reference
+
+SETS = [one for one in _native.InstructionSet if _native.has(one)]
+MOST_DEGREE = 256
+MOST_DRAWS = 32
+LAST = 2**16 - 1
+
+
+def edges_passed(weights, variate):
+    """How many edges of the row the variate passes: whose running sums do not exceed its target."""
+    sums = np.cumsum(weights.astype(np.float64))  # NumPy adds along a row in its order
+    return int((sums <= reference.unit_interval(variate) * sums[-1]).sum())
+
+
+@st.composite
+def rows(draw):
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    weights = random.random(draw(st.integers(1, MOST_DEGREE))) ** draw(st.sampled_from([0, 1, 20]))
+    weights[random.random(len(weights)) < draw(st.sampled_from([0.0, 0.5]))] = 0
+    weights[random.integers(len(weights))] = 1
+    return weights.astype(draw(st.sampled_from([np.float32, np.float64])))
+
+
+@settings(max_examples=60, deadline=None)
+@given(weights=rows())
+def test_a_share_is_the_upper_bits_of_the_first_variate_that_passes(weights):
+    shares, _ = _native.running_shares(weights, 0, 0, 0, 0, SETS[0])
+    for edge, share in enumerate(shares.tolist()):
+        if share > 0:
+            assert edges_passed(weights, (share << 48) - 1) <= edge
+        if share < LAST:
+            assert edges_passed(weights, ((share + 1) << 48) - 1) > edge
+    assert shares[-1] == LAST
+
+
+@pytest.mark.parametrize("one", SETS)
+@settings(max_examples=60, deadline=None)
+@given(weights=rows(), start=st.integers(0, 40), key=st.integers(0, 2**64 - 1), vertex=st.integers(0, 2**62))
+def test_what_is_told_is_where_draws_fall(one, weights, start, key, vertex):
+    padded = np.concatenate([np.full(start, 7, weights.dtype), weights])
+    variates = list(islice(reference.stream_variates(key, vertex), MOST_DRAWS))
+    for count in (1, 12, 16, MOST_DRAWS):
+        shares, told = _native.running_shares(padded, start, key, vertex, count, one)
+        assert told.tolist() == [edges_passed(weights, variate) for variate in variates[: len(told)]]
+        # What is not told is so for a reason: one of the next four draws has the upper bits of a share.
+        assert len(told) == count or len(told) % 4 == 0
+        untold = [variate >> 48 in shares for variate in variates[len(told) : min(len(told) + 4, count)]]
+        assert len(told) == count or any(untold)
+
+
+@pytest.mark.parametrize("one", SETS)
+@pytest.mark.parametrize("degree", [1, 31, 32, 33, 64, 65, 255, 256])
+def test_most_draws_are_told(one, degree):
+    """Each draw has the upper bits of a share with probability at most degree / 2**16."""
+    weights = np.ones(degree, np.float32)
+    num_told = sum(
+        len(_native.running_shares(weights, 0, 3, vertex, MOST_DRAWS, one)[1]) == MOST_DRAWS for vertex in range(1000)
+    )
+    expected = 1000 * (1 - degree / 2**16) ** MOST_DRAWS
+    assert num_told > expected - 5 * np.sqrt(1000 * 0.12 * 0.88)
+
+
+@pytest.mark.parametrize("one", SETS)
+@pytest.mark.parametrize("degree", [1, 40, 64, 200])
+def test_a_row_without_weight_tells_nothing(one, degree):
+    _, told = _native.running_shares(np.zeros(degree), 0, 1, 2, MOST_DRAWS, one)
+    assert len(told) == 0
+
+
+@pytest.mark.parametrize(("degree", "count"), [(0, 1), (MOST_DEGREE + 1, 1), (8, MOST_DRAWS + 1)])
+def test_refuses_what_has_no_shares(degree, count):
+    with pytest.raises(ValueError, match="running_shares: expected"):
+        _native.running_shares(np.ones(degree), 0, 0, 0, count, SETS[0])
