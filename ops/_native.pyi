@@ -88,7 +88,13 @@ def weighted_loops(
     weights: WeightArray, start: int, key: int, vertex: int, wanted: int, instructions: InstructionSet
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]: ...
 def running_shares(
-    weights: WeightArray, start: int, key: int, vertex: int, count: int, instructions: InstructionSet
+    weights: WeightArray,
+    start: int,
+    key: int,
+    vertex: int,
+    first_block: int,
+    count: int,
+    instructions: InstructionSet,
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]: ...
 def race_at_once(
     weights: WeightArray, variates: NDArray[np.uint64], wanted: int, instructions: InstructionSet

@@ -20,13 +20,14 @@ fewest that pass BigCrush (the same paper). A real variate in (0, 1) is the odd 
 Draw ``i`` of a pick by weight takes variate ``i`` of its destination, whose upper half is word ``i`` of the stream and
 whose lower half is word ``i`` of the second stream: the upper half alone nearly always tells where a draw falls.
 Without replacement at most ``d`` draws are made: none where the in-degree is less than half the fan-out above it,
-``4 * fanout + 16`` elsewhere, in whole blocks of four words. Where they leave edges to be picked, edge ``i`` of the row
+``4 * fanout + 16`` elsewhere. Where they leave edges to be picked, edge ``i`` of the row
 races with variate ``d + i``.
 
 A step of a random walk takes one word to decide on a restart (none where the walk never restarts), then a bounded
 integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one
-destination share its stream and follow each other. Draw ``i`` from all vertices or edges uses stream ``i``: the variate
-of ``i`` as a real one for a draw by weight, bounded integers for a uniform destination and then one of its in-edges.
+destination share its stream and follow each other. Draw ``i`` from all vertices or edges uses stream ``i``: LABOR's
+variate of ``i`` as a real one for a draw by weight, bounded integers for a uniform destination and then one of its
+in-edges.
 """
 
 from __future__ import annotations

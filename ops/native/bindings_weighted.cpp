@@ -84,7 +84,7 @@ nb::object race(const InArray<Weight>& weights, const InArray<std::uint64_t>& va
 // as far as the shares tell.
 template <class Weight>
 nb::tuple shares(const InArray<Weight>& weights, std::size_t start, std::uint64_t key, std::uint64_t vertex,
-                 std::size_t count, InstructionSet set) {
+                 std::uint32_t first_block, std::size_t count, InstructionSet set) {
   if (start >= weights.shape(0) || weights.shape(0) - start > kMostSharedDegree) {
     throw InputError("running_shares: expected a row of 1 to " + std::to_string(kMostSharedDegree) + " edges");
   }
@@ -96,7 +96,7 @@ nb::tuple shares(const InArray<Weight>& weights, std::size_t start, std::uint64_
   Buffer<std::uint16_t> row(degree);
   Buffer<std::uint16_t> offsets(kMostSharedDraws);
   share_row(view_of(weights), {static_cast<std::int64_t>(start), degree}, row.data());
-  offsets.resize(find_by_shares(StreamKeys(key), vertex, row.data(), degree, count, offsets.data(), set));
+  offsets.resize(find_by_shares(StreamKeys(key), vertex, first_block, row.data(), degree, count, offsets.data(), set));
   return nb::make_tuple(to_numpy(std::move(row)), to_numpy(std::move(offsets)));
 }
 
@@ -109,10 +109,10 @@ void bind_weighted(nb::module_& m) {
         "instructions"_a);
   m.def("race_at_once", &race<float>, "weights"_a.noconvert(), "variates"_a.noconvert(), "wanted"_a, "instructions"_a);
   m.def("race_at_once", &race<double>, "weights"_a.noconvert(), "variates"_a.noconvert(), "wanted"_a, "instructions"_a);
-  m.def("running_shares", &shares<float>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "count"_a,
-        "instructions"_a);
-  m.def("running_shares", &shares<double>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "count"_a,
-        "instructions"_a);
+  m.def("running_shares", &shares<float>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "first_block"_a,
+        "count"_a, "instructions"_a);
+  m.def("running_shares", &shares<double>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "first_block"_a,
+        "count"_a, "instructions"_a);
 }
 
 }  // namespace headrace

@@ -12,7 +12,7 @@
 
 namespace headrace {
 
-bool draws_whole_rows() { return best_instruction_set() == InstructionSet::kAvx512; }
+bool draws_in_vectors() { return best_instruction_set() == InstructionSet::kAvx512; }
 
 #if defined(__x86_64__)
 

@@ -1,5 +1,5 @@
-// Draws without replacement for a whole row at once, where the machine has vectors of sixteen lanes. The picks are
-// those that UniformPicker and WeightedPicker would find draw by draw.
+// Draws without replacement, sixteen at once, where the machine has vectors of as many lanes. The picks are those that
+// UniformPicker and WeightedPicker would find draw by draw.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace headrace {
 constexpr std::size_t kMostDistinctDraws = 16;
 
 // Whether this machine can.
-bool draws_whole_rows();
+bool draws_in_vectors();
 
 // `wanted` <= kMostDistinctDraws distinct positions of [start, start + degree), wanted < degree < 2^32, by Floyd's
 // algorithm. Overwrites kMostDistinctDraws entries of `positions`. Returns false when a draw has to be repeated, which

@@ -24,7 +24,7 @@ void dropout_mask(std::uint64_t key, const std::int64_t* ids, std::size_t num_id
     Buffer<std::uint32_t> words(width + kWordsSlack);
     const std::size_t end = std::min(num_ids, (task + 1) * rows_per_task);
     for (std::size_t i = task * rows_per_task; i < end; ++i) {
-      stream_words(keys, static_cast<std::uint64_t>(ids[i]), width, words.data());
+      stream_words(keys, static_cast<std::uint64_t>(ids[i]), 0, width, words.data());
       bool* const row = kept + i * width;
       for (std::size_t j = 0; j < width; ++j) row[j] = words[j] >= threshold;
     }

@@ -47,13 +47,9 @@ class EdgeDraws {
   // Begin the first draws of a row whose degree is positive. `likely` <= kMostSharedDraws is how many there may be.
   void prepare(std::int64_t vertex, Row row, std::size_t likely) {
     Prepared& prepared = prepared_[num_prepared_++ % kMostPrepared];
-    prepared.num_likely = likely;
-    prepared.num_told = 0;
-    if (has_shares(row)) {
-      prepared.num_told = find_by_shares(keys_, static_cast<std::uint64_t>(vertex), weights_.shares + row.start,
-                                         static_cast<std::size_t>(row.degree), likely, prepared.offsets);
-    }
-    if (prepared.num_told == 0) prepare_sums(prepared, vertex, row);
+    prepared.has_sums = false;
+    look_up_shares(prepared, vertex, row, 0, likely);
+    if (prepared.num_told == 0) prepare_sums(prepared, vertex, row, likely);
   }
 
   // The same for a row of which no draw will be asked, but kMost variates.
@@ -76,17 +72,28 @@ class EdgeDraws {
   // The first kMost variates of the row.
   const std::uint64_t* variates() const { return prepared_now_->variates; }
 
-  // How many draws of the row its shares have told, from the first one on, and their offsets in the row.
-  std::size_t num_told() const { return prepared_now_->num_told; }
-  const std::uint16_t* told() const { return prepared_now_->offsets; }
+  // How many of draws first, first + 1, ..., up to `count` <= kMostSharedDraws, the shares tell; or more, if more are
+  // known. Where it is none the sums have to be asked. `first` is a multiple of 4, or told itself.
+  std::size_t num_told(std::uint64_t first, std::size_t count) {
+    Prepared& prepared = *prepared_now_;
+    if (first >= prepared.first_told + prepared.num_told) {
+      look_up_shares(prepared, vertex_, row_, first, count);
+      return prepared.num_told;
+    }
+    return static_cast<std::size_t>(prepared.first_told + prepared.num_told - first);
+  }
+
+  // The offsets in the row of the draws that were told, from `first` on.
+  const std::uint16_t* told(std::uint64_t first) const {
+    return prepared_now_->offsets + (first - prepared_now_->first_told);
+  }
 
   // Make draws first, first + 1, ..., count <= kMost of them, by the sums. `first` is a multiple of 4. Returns offsets
   // in the row.
   const std::uint64_t* make(std::uint64_t first, std::size_t count) {
     Prepared& prepared = *prepared_now_;
-    if (prepared.num_told != 0) {
-      prepared.num_told = 0;
-      prepare_sums(prepared, vertex_, row_);
+    if (!prepared.has_sums) {
+      prepare_sums(prepared, vertex_, row_, 0);
       if (row_.degree > kWholeRow) begin_long();
     }
     const std::uint64_t* variates = prepared.variates + first;
@@ -105,12 +112,12 @@ class EdgeDraws {
   }
 
  private:
-  // Vectors are stored in these arrays and read again soon: each begins on a cache line.
   struct Prepared {
-    std::size_t num_likely;
+    std::uint64_t first_told;
     std::size_t num_told;
-    alignas(64) std::uint16_t offsets[kMostSharedDraws];  // of draws that the shares told
-    // Where there are such draws the others are not prepared.
+    bool has_sums;  // otherwise what follows the offsets means nothing
+    // Vectors are stored in these two and read again soon: each begins on a cache line.
+    alignas(64) std::uint16_t offsets[kMostSharedDraws];  // of the draws that the shares tell
     alignas(64) std::uint64_t variates[kMost + kVariatesSlack];
     double total;
     std::size_t num_begun;  // draws of a longer row
@@ -120,11 +127,22 @@ class EdgeDraws {
 
   bool has_shares(Row row) const { return weights_.shares != nullptr && row.degree <= kMostSharedDegree; }
 
+  void look_up_shares(Prepared& prepared, std::int64_t vertex, Row row, std::uint64_t first, std::size_t count) const {
+    prepared.first_told = first;
+    prepared.num_told = 0;
+    if (!has_shares(row)) return;
+    prepared.num_told =
+        find_by_shares(keys_, static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(first / 4),
+                       weights_.shares + row.start, static_cast<std::size_t>(row.degree), count, prepared.offsets);
+  }
+
   void make_variates(Prepared& prepared, std::int64_t vertex) const {
     stream_variates(keys_, static_cast<std::uint64_t>(vertex), 0, kMost, prepared.variates);
   }
 
-  void prepare_sums(Prepared& prepared, std::int64_t vertex, Row row) const {
+  void prepare_sums(Prepared& prepared, std::int64_t vertex, Row row, std::size_t likely) const {
+    prepared.has_sums = true;
+    prepared.num_begun = std::min(likely, kMost);
     make_variates(prepared, vertex);
     if (row.degree <= kWholeRow) {
       sum_row(weights_, row, prepared.sums);
@@ -157,7 +175,6 @@ class EdgeDraws {
   template <class Weight>
   static void begin_draws(Prepared& prepared, const SummedRow<Weight>& row) {
     prepared.total = row.total();
-    prepared.num_begun = std::min(prepared.num_likely, kMost);
     draw_parts(row, prepared.total, prepared.variates, prepared.num_begun, prepared.begun);
   }
 

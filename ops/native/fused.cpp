@@ -123,7 +123,7 @@ FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t fi
 
 template <class Index>
 std::size_t FusedSampler<Index>::scratch_bytes() {
-  const std::lock_guard<std::mutex> lock(sums_mutex_);
+  const std::lock_guard<std::mutex> lock(tables_mutex_);
   return sums_.size() * sizeof(double) + shares_.size() * sizeof(std::uint16_t) + maps_.num_bytes();
 }
 
@@ -162,7 +162,7 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
   if (graph_.weights.none() || std::none_of(hops.begin(), hops.end(), draws)) return graph_;
   const CscView<Index>& csc = graph_.csc;
   HopGraph<Index> graph = graph_;
-  const std::lock_guard<std::mutex> lock(sums_mutex_);
+  const std::lock_guard<std::mutex> lock(tables_mutex_);
   const std::size_t num_sums = sums_in_graph(csc.num_edges);
   if (sums_.size() != num_sums) {
     auto sums = Buffer<double>::long_lived(num_sums);

@@ -62,7 +62,7 @@ class FusedSampler {
 
   HopGraph<Index> graph_;
   VertexMapPool maps_;
-  std::mutex sums_mutex_;
+  std::mutex tables_mutex_;
   Buffer<double> sums_;
   Buffer<std::uint16_t> shares_;
   bool all_positive_ = false;

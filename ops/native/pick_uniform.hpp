@@ -33,14 +33,14 @@ class UniformPicker {
   static constexpr bool kReturnsWeights = false;
 
   UniformPicker(std::uint64_t key, std::uint64_t fanout)
-      : keys_(key), fanout_(fanout), whole_rows_(fanout <= kMostDistinctDraws && draws_whole_rows()) {}
+      : keys_(key), fanout_(fanout), in_vectors_(fanout <= kMostDistinctDraws && draws_in_vectors()) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
   std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     const auto count = static_cast<std::size_t>(fanout_);
-    if (whole_rows_ && row.degree <= std::numeric_limits<std::uint32_t>::max() &&
+    if (in_vectors_ && row.degree <= std::numeric_limits<std::uint32_t>::max() &&
         draw_distinct(keys_, static_cast<std::uint64_t>(vertex), row.start, static_cast<std::uint32_t>(row.degree),
                       static_cast<std::uint32_t>(count), positions)) {
       return count;
@@ -63,7 +63,7 @@ class UniformPicker {
  private:
   StreamKeys keys_;
   std::uint64_t fanout_;
-  bool whole_rows_;
+  bool in_vectors_;
   PickedSet picked_set_;
 };
 

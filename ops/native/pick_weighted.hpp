@@ -45,7 +45,7 @@ class WeightedPicker {
   WeightedPicker(EdgeWeights weights, std::uint64_t key, std::uint64_t fanout)
       : weights_(weights),
         fanout_(fanout),
-        whole_rows_(fanout <= kMostDistinctDraws && draws_whole_rows()),
+        in_vectors_(fanout <= kMostDistinctDraws && draws_in_vectors()),
         draws_(weights, key) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
@@ -62,7 +62,7 @@ class WeightedPicker {
   void prepare(std::int64_t vertex, Row row) {
     if (row.degree <= fanout_ || fanout_ == 0) return;
     if (most_draws(row.degree) != 0) {
-      draws_.prepare(vertex, row, likely_draws(row.degree));
+      draws_.prepare(vertex, row, likely_draws(row.degree, static_cast<std::size_t>(fanout_) + 2));
     } else {
       draws_.prepare_variates(vertex);
     }
@@ -82,16 +82,16 @@ class WeightedPicker {
     std::size_t picked = 0;
     if (num_draws != 0) {
       if (!draws_.begin(vertex, row)) return 0;
-      if (!whole_rows_) picked_set_.begin(positions, wanted);
+      if (!in_vectors_) picked_set_.begin(positions, wanted);
       for (std::uint64_t first = 0; first < num_draws;) {
-        std::size_t count = EdgeDraws::kMost;
-        // To find an edge in a long row takes longer than to begin anew: no more draws than are wanted.
-        if (degree > kWholeRow) count = first == 0 ? likely_draws(row.degree) : in_blocks(wanted - picked);
-        count = static_cast<std::size_t>(std::min({count, EdgeDraws::kMost, num_draws - first}));
-        if (first < draws_.num_told()) {
-          count = std::min(count, draws_.num_told() - static_cast<std::size_t>(first));
-          picked = take(draws_.told() + first, count, picked, row, positions);
+        const std::size_t likely =
+            first == 0 ? likely_draws(row.degree, wanted + 2) : likely_draws(row.degree, wanted - picked);
+        const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(num_draws - first, EdgeDraws::kMost));
+        std::size_t count = std::min(draws_.num_told(first, likely), most);
+        if (count != 0) {
+          picked = take(draws_.told(first), count, picked, row, positions);
         } else {
+          count = std::min(likely, most);
           picked = take(draws_.make(first, count), count, picked, row, positions);
         }
         if (picked == wanted) return picked;
@@ -113,22 +113,18 @@ class WeightedPicker {
     return 2 * (degree - fanout_) < fanout_ ? 0 : 4 * fanout_ + 16;
   }
 
-  // Draws to prepare. Where shares tell all that there may be cost no more than a few. In a long row each waits for
-  // memory, so there are only two or so more than are wanted: where an edge is hit twice, to begin anew is to wait
-  // again.
-  std::size_t likely_draws(std::uint64_t degree) const {
-    if (degree <= kWholeRow) return kMostSharedDraws;
-    return static_cast<std::size_t>(std::min<std::uint64_t>(in_blocks(fanout_ + 2), EdgeDraws::kMost));
+  // Draws to find at once where `wanted` edges are wanted. In a short row as many as there may be cost no more than a
+  // few. In a longer one each costs: no more are made than are wanted, in whole blocks of words.
+  static std::size_t likely_draws(std::uint64_t degree, std::size_t wanted) {
+    return degree <= kWholeRow ? kMostSharedDraws : std::min((wanted + 3) / 4 * 4, kMostSharedDraws);
   }
-
-  // Draws are made in whole blocks of words.
-  static std::uint64_t in_blocks(std::uint64_t count) { return (count + 3) / 4 * 4; }
 
   // Behind the `picked` positions write those of drawn edges that are new, until there are enough.
   template <class Offset>
   std::size_t take(const Offset* offsets, std::size_t count, std::size_t picked, Row row, std::int64_t* positions) {
     const auto wanted = static_cast<std::size_t>(fanout_);
-    if (whole_rows_) return take_distinct(offsets, count, picked, wanted, row.start, positions);
+    static_assert(kMostDistinctDraws <= kPickSlack, "room behind what is picked");
+    if (in_vectors_) return take_distinct(offsets, count, picked, wanted, row.start, positions);
     for (std::size_t i = 0; i < count && picked < wanted; ++i) {
       const std::int64_t position = row.start + static_cast<std::int64_t>(offsets[i]);
       if (picked_set_.insert(picked, position)) positions[picked++] = position;
@@ -186,7 +182,7 @@ class WeightedPicker {
 
   EdgeWeights weights_;
   std::uint64_t fanout_;
-  bool whole_rows_;
+  bool in_vectors_;
   EdgeDraws draws_;
   PickedSet picked_set_;
   Buffer<std::uint64_t> times_;
@@ -216,11 +212,16 @@ class WeightedReplacementPicker {
     draws_.turn();
     if (!draws_.begin(vertex, row)) return 0;
     const auto count = static_cast<std::size_t>(fanout_);
-    const std::size_t num_told = std::min(count, draws_.num_told());
-    write(draws_.told(), num_told, row, positions);
-    for (std::size_t first = num_told; first < count; first += EdgeDraws::kMost) {
-      const std::size_t more = std::min(count - first, EdgeDraws::kMost);
-      write(draws_.make(first, more), more, row, positions + first);
+    for (std::size_t first = 0; first < count;) {
+      const std::size_t left = count - first;
+      std::size_t more = std::min(draws_.num_told(first, std::min(left, kMostSharedDraws)), left);
+      if (more != 0) {
+        write(draws_.told(first), more, row, positions + first);
+      } else {
+        more = std::min(left, EdgeDraws::kMost);
+        write(draws_.make(first, more), more, row, positions + first);
+      }
+      first += more;
     }
     return count;
   }

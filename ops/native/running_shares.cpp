@@ -19,9 +19,10 @@ constexpr unsigned kLowerBits = 48;      // of a variate, which its share lacks
 constexpr unsigned kLowerWordBits = 16;  // of its upper word
 constexpr std::uint16_t kLastShare = std::numeric_limits<std::uint16_t>::max();
 
-// How many draws are told, where one bit in `untold` is set for every one that is not.
-HEADRACE_INLINE std::size_t first_told(std::uint32_t untold, std::size_t count) {
-  return untold == 0 ? count : std::min<std::size_t>(static_cast<unsigned>(__builtin_ctz(untold)) / 4 * 4, count);
+// How many of `count` draws are told, from the first one on, where `untold` has a bit for every one that is not.
+HEADRACE_INLINE std::size_t count_told(std::uint32_t untold, std::size_t count) {
+  const auto told = static_cast<unsigned>(__builtin_ctzll(untold | std::uint64_t{1} << count));
+  return told == count ? count : told / 4 * 4;  // whole blocks of words, where the sums go on
 }
 
 // Every draw looks at each share.
@@ -37,7 +38,7 @@ HEADRACE_INLINE std::size_t find_of(const std::uint16_t* shares, std::size_t deg
     offsets[i] = std::min(num_passed, static_cast<std::uint16_t>(degree - 1));
     untold |= static_cast<std::uint32_t>(shares[offsets[i]] == upper) << i;
   }
-  return first_told(untold, count);
+  return count_told(untold, count);
 }
 
 #if defined(__x86_64__)
@@ -84,7 +85,7 @@ HEADRACE_AVX512 HEADRACE_INLINE std::size_t bisect(const std::uint16_t* shares, 
   const __m512i edges = _mm512_add_epi16(last_passed, broadcast16(1));
   const __mmask32 untold = _mm512_cmpeq_epu16_mask(_mm512_permutex2var_epi16(front, edges, back), upper);
   _mm512_storeu_si512(offsets, edges);
-  return first_told(untold, count);
+  return count_told(untold, count);
 }
 
 // In longer ones a draw finds the vector that it falls on, and looks at that alone.
@@ -108,14 +109,14 @@ HEADRACE_AVX512 HEADRACE_INLINE std::size_t find_vectors(const std::uint16_t* sh
     offsets[i] = static_cast<std::uint16_t>(std::min(edge, degree - 1));
     untold |= static_cast<std::uint32_t>(shares[offsets[i]] == upper[i]) << i;
   }
-  return first_told(untold, count);
+  return count_told(untold, count);
 }
 
 // From the words to the offsets nothing is stored and read again.
-HEADRACE_AVX512 std::size_t find_avx512(const StreamKeys& keys, std::uint64_t id, const std::uint16_t* shares,
-                                        std::size_t degree, std::size_t count, std::uint16_t* offsets) {
-  const __m512i blocks = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-  const __m512i upper = upper_halves(words_of_blocks(keys, id, blocks, _mm512_setzero_si512()));
+HEADRACE_AVX512 std::size_t find_avx512(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block,
+                                        const std::uint16_t* shares, std::size_t degree, std::size_t count,
+                                        std::uint16_t* offsets) {
+  const __m512i upper = upper_halves(words_from_block(keys, id, first_block));
   return degree <= 2 * kLanes ? bisect(shares, degree, upper, count, offsets)
                               : find_vectors(shares, degree, upper, count, offsets);
 }
@@ -138,7 +139,7 @@ void share_row(EdgeWeights weights, Row row, std::uint16_t* shares) {
   for (std::int64_t e = row.start; e < stop; ++e) {
     sum += weights[e];
     const auto passes = [&](std::uint64_t variate) { return sum <= target_of(unit_interval(variate), total); };
-    // A guess, right but for rounding; 0 where it is not a number.
+    // A guess, right but for rounding.
     auto share = static_cast<std::uint64_t>(std::min(std::max(0.0, sum / total * 0x1p16), double{kLastShare}));
     while (share > 0 && passes((share << kLowerBits) - 1)) --share;
     while (share < kLastShare && !passes(((share + 1) << kLowerBits) - 1)) ++share;
@@ -159,14 +160,15 @@ void share_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t n
   });
 }
 
-std::size_t find_by_shares(const StreamKeys& keys, std::uint64_t id, const std::uint16_t* shares, std::size_t degree,
-                           std::size_t count, std::uint16_t* offsets, InstructionSet set) {
+std::size_t find_by_shares(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block,
+                           const std::uint16_t* shares, std::size_t degree, std::size_t count, std::uint16_t* offsets,
+                           InstructionSet set) {
   if (shares[degree - 1] != kLastShare) return 0;
 #if defined(__x86_64__)
-  if (set == InstructionSet::kAvx512) return find_avx512(keys, id, shares, degree, count, offsets);
+  if (set == InstructionSet::kAvx512) return find_avx512(keys, id, first_block, shares, degree, count, offsets);
 #endif
   std::uint32_t words[kMostSharedDraws + kWordsSlack];
-  stream_words(keys, id, count, words, set);
+  stream_words(keys, id, first_block, count, words, set);
 #if defined(__x86_64__)
   if (set == InstructionSet::kAvx2) return find_avx2(shares, degree, words, count, offsets);
 #endif

@@ -1,5 +1,5 @@
 // Running sums of weights in two bytes per edge, for rows that are not long: what sixteen bits of a variate tell about
-// the edge that it falls on. They are half of what the weights take, and nothing has to be added up.
+// the edge that it falls on. They are less than the weights take, and nothing has to be added up.
 //
 // A variate falls on the first edge of a row whose running sum exceeds its target (target_of). Targets ascend with
 // variates, so there is a smallest variate that passes an edge, and the upper sixteen bits of that are the edge's
@@ -20,18 +20,19 @@ namespace headrace {
 constexpr std::size_t kMostSharedDegree = 256;  // longer rows have no shares: the sums would have to tell too often
 constexpr std::size_t kMostSharedDraws = 32;    // found at a time
 
-// The shares of a row whose degree is positive: [degree]. No variate passes the last edge; where one would, as all
-// weights are 0 or are damaged, the sums are asked.
+// The shares of a row whose degree is positive: [degree]. They ascend to the last one, 65535, which no draw passes, if
+// no weight is negative. Where the total is not positive and finite all are 0: then draws are not told.
 void share_row(EdgeWeights weights, Row row, std::uint16_t* shares);
 
 // The same of all rows of at most kMostSharedDegree edges, at their CSC positions: [num_edges].
 void share_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
                 std::uint16_t* shares, int num_threads);
 
-// offsets[i] = the edge that variate i of `id` falls on, i < count <= kMostSharedDraws, for a row of 0 < degree <=
-// kMostSharedDegree edges. Overwrites kMostSharedDraws entries. Returns how many of the draws are told, from the first
-// one on: `count` or a multiple of 4.
-std::size_t find_by_shares(const StreamKeys& keys, std::uint64_t id, const std::uint16_t* shares, std::size_t degree,
-                           std::size_t count, std::uint16_t* offsets, InstructionSet set = best_instruction_set());
+// offsets[i] = the edge that variate 4 * first_block + i of `id` falls on, i < count <= kMostSharedDraws, for a row of
+// 0 < degree <= kMostSharedDegree edges. Overwrites kMostSharedDraws entries. Returns how many of the draws are told,
+// from the first one on: `count` or a multiple of 4.
+std::size_t find_by_shares(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block,
+                           const std::uint16_t* shares, std::size_t degree, std::size_t count, std::uint16_t* offsets,
+                           InstructionSet set = best_instruction_set());
 
 }  // namespace headrace

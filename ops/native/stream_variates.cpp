@@ -59,11 +59,10 @@ HEADRACE_AVX2 void words_avx2(const StreamKeys& keys, std::uint64_t id, std::uin
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
-HEADRACE_AVX512 void words_avx512(const StreamKeys& keys, std::uint64_t id, std::size_t count, std::uint32_t* out) {
+HEADRACE_AVX512 void words_avx512(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block,
+                                  std::size_t count, std::uint32_t* out) {
   for (std::size_t i = 0; i < count; i += 32) {
-    const __m512i first = _mm512_set1_epi64(static_cast<long long>(i / 4));
-    const __m512i blocks = _mm512_add_epi64(first, _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
-    const Words32 words = words_of_blocks(keys, id, blocks, _mm512_setzero_si512());
+    const Words32 words = words_from_block(keys, id, first_block + static_cast<std::uint32_t>(i / 4));
     _mm512_storeu_si512(out + i, words.front);
     _mm512_storeu_si512(out + i + 16, words.back);
   }
@@ -104,13 +103,14 @@ void variates_of(const Words& make_words, std::uint32_t first_block, std::size_t
 
 }  // namespace
 
-void stream_words(const StreamKeys& keys, std::uint64_t id, std::size_t count, std::uint32_t* out, InstructionSet set) {
+void stream_words(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
+                  std::uint32_t* out, InstructionSet set) {
 #if defined(__x86_64__)
-  if (set == InstructionSet::kAvx512) return words_avx512(keys, id, count, out);
-  if (set == InstructionSet::kAvx2) return words_avx2(keys, id, 0, 0, count, out);
+  if (set == InstructionSet::kAvx512) return words_avx512(keys, id, first_block, count, out);
+  if (set == InstructionSet::kAvx2) return words_avx2(keys, id, first_block, 0, count, out);
 #endif
   static_cast<void>(set);
-  words_portable(keys, id, 0, 0, count, out);
+  words_portable(keys, id, first_block, 0, count, out);
 }
 
 void stream_variates(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,

@@ -27,9 +27,10 @@ struct StreamKeys {
 constexpr std::size_t kWordsSlack = 32;
 constexpr std::size_t kVariatesSlack = 16;
 
-// out[i] = word i of the stream of `id`, i < count. Every instruction set gives the same, here and below.
-void stream_words(const StreamKeys& keys, std::uint64_t id, std::size_t count, std::uint32_t* out,
-                  InstructionSet set = best_instruction_set());
+// out[i] = word 4 * first_block + i of the stream of `id`, i < count. Every instruction set gives the same, here and
+// below.
+void stream_words(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
+                  std::uint32_t* out, InstructionSet set = best_instruction_set());
 
 // out[i] = variate 4 * first_block + i of `id`, i < count. The upper half of variate i is word i of the id's stream,
 // the lower half is word i of its second stream: where the upper halves suffice the others need not be made.

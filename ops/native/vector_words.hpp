@@ -22,7 +22,8 @@ struct Words32 {
   __m512i back;
 };
 
-// The words of eight blocks of an id, in order.
+// The words of eight blocks of an id, in order; `halves` are the counters' fourth words. One block in each 64-bit lane,
+// whose upper half holds leftovers that the 32 x 32 bit multiplication does not read.
 HEADRACE_AVX512 HEADRACE_INLINE Words32 words_of_blocks(const StreamKeys& keys, std::uint64_t id, __m512i blocks,
                                                         __m512i halves) {
   constexpr int kXor3 = 0x96;
@@ -47,6 +48,14 @@ HEADRACE_AVX512 HEADRACE_INLINE Words32 words_of_blocks(const StreamKeys& keys, 
   const __m512i backs = _mm512_mask_blend_epi32(upper, c2, _mm512_slli_epi64(c3, 32));
   return {_mm512_permutex2var_epi64(fronts, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), backs),
           _mm512_permutex2var_epi64(fronts, _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), backs)};
+}
+
+// The words of eight blocks that follow each other, of the id's stream.
+HEADRACE_AVX512 HEADRACE_INLINE Words32 words_from_block(const StreamKeys& keys, std::uint64_t id,
+                                                         std::uint32_t first_block) {
+  const __m512i first = _mm512_set1_epi64(first_block);
+  const __m512i blocks = _mm512_add_epi64(first, _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+  return words_of_blocks(keys, id, blocks, _mm512_setzero_si512());
 }
 
 #pragma GCC diagnostic pop

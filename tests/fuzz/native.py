@@ -250,13 +250,22 @@ def _check_loops(arguments: list[Any], answer: Any) -> None:
 def _shares_arguments(draw: Draw) -> list[Any]:
     weights = draw.random.choices([0.0, 1.0, 1e-300, 1e300, -1.0, float("nan"), float("inf")], k=draw.integer(0, 300))
     array = np.array(weights, draw.one_of(np.float32, np.float64))
-    return [array, draw.integer(0, 40), draw.key(), draw.key(), draw.integer(0, 40), draw.one_of(*SETS)]
+    return [
+        array,
+        draw.integer(0, 40),
+        draw.key(),
+        draw.key(),
+        draw.key() >> 32,
+        draw.integer(0, 40),
+        draw.one_of(*SETS),
+    ]
 
 
 def _check_shares(arguments: list[Any], answer: Any) -> None:
     shares, told = answer
-    assert len(told) <= int(arguments[4])
+    assert len(told) <= int(arguments[5])
     assert (told < len(shares)).all()
+    assert shares[-1] in (0, 65535)
 
 
 def _race_arguments(draw: Draw) -> list[Any]:
@@ -438,7 +447,7 @@ ENTRIES = {
     "labor_scan": Entry(_native.labor_scan, _scan_arguments, _check_scan, frozenset({4}), aligned=True),
     "weighted_loops": Entry(_native.weighted_loops, _loops_arguments, _check_loops, frozenset({1, 5}), aligned=True),
     "running_shares": Entry(
-        _native.running_shares, _shares_arguments, _check_shares, frozenset({1, 4, 5}), aligned=True
+        _native.running_shares, _shares_arguments, _check_shares, frozenset({1, 5, 6}), aligned=True
     ),
     "race_at_once": Entry(_native.race_at_once, _race_arguments, _check_race, frozenset({3}), aligned=True),
     "empty": Entry(_native.empty, lambda draw: [_small_or_impossible(draw)], _check_empty, frozenset({0})),

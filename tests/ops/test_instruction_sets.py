@@ -10,7 +10,34 @@ from headrace.ops import BlockSampler, LaborRule, NeighborRule, _native, sample_
 
 SETS = [one for one in _native.InstructionSet if _native.has(one)]
 BEST = SETS[-1]
-DEGREES = [0, 1, 2, 3, 9, 10, 11, 12, 14, 15, 16, 17, 20, 33, 63, 64, 65, 100, 1000, 1_000_000]
+DEGREES = [
+    0,
+    1,
+    2,
+    3,
+    9,
+    10,
+    11,
+    12,
+    14,
+    15,
+    16,
+    17,
+    20,
+    31,
+    32,
+    33,
+    63,
+    64,
+    65,
+    100,
+    128,
+    255,
+    256,
+    257,
+    1000,
+    1_000_000,
+]
 
 
 @pytest.fixture(autouse=True)

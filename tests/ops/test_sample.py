@@ -532,3 +532,7 @@ def test_edges_of_weight_zero_are_not_drawn_among_the_smallest_doubles():
             indptr, indices, torch.tensor([0]), NeighborRule(4, replace=True), key, weights=weights, num_threads=1
         )
         assert hop.neighbors.tolist() == [1, 1, 1, 1]
+    sampler = BlockSampler(indptr, indices, weights=weights, trust_weights=True)
+    for key in range(50):
+        sampled = sampler.sample(torch.tensor([0]), [NeighborRule(4, replace=True)], [key])
+        assert sampled.n_id[sampled.hops[0].indices.long()].tolist() == [1, 1, 1, 1]
