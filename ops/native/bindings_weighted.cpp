@@ -95,7 +95,7 @@ nb::tuple shares(const InArray<Weight>& weights, std::size_t start, std::uint64_
   const std::size_t degree = weights.shape(0) - start;
   Buffer<std::uint16_t> row(degree);
   Buffer<std::uint16_t> offsets(kMostSharedDraws);
-  share_row(view_of(weights), {static_cast<std::int64_t>(start), degree}, row.data());
+  share_row(view_of(weights), {static_cast<std::int64_t>(start), degree}, row.data(), set);
   offsets.resize(find_by_shares(StreamKeys(key), vertex, first_block, row.data(), degree, count, offsets.data(), set));
   return nb::make_tuple(to_numpy(std::move(row)), to_numpy(std::move(offsets)));
 }

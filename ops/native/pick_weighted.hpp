@@ -45,7 +45,8 @@ class WeightedPicker {
   WeightedPicker(EdgeWeights weights, std::uint64_t key, std::uint64_t fanout)
       : weights_(weights),
         fanout_(fanout),
-        in_vectors_(fanout <= kMostDistinctDraws && draws_in_vectors()),
+        has_vectors_(draws_in_vectors()),
+        in_vectors_(has_vectors_ && fanout <= kMostDistinctDraws),
         draws_(weights, key) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
@@ -113,10 +114,11 @@ class WeightedPicker {
     return 2 * (degree - fanout_) < fanout_ ? 0 : 4 * fanout_ + 16;
   }
 
-  // Draws to find at once where `wanted` edges are wanted. In a short row as many as there may be cost no more than a
-  // few. In a longer one each costs: no more are made than are wanted, in whole blocks of words.
-  static std::size_t likely_draws(std::uint64_t degree, std::size_t wanted) {
-    return degree <= kWholeRow ? kMostSharedDraws : std::min((wanted + 3) / 4 * 4, kMostSharedDraws);
+  // Draws to find at once where `wanted` edges are wanted. In vectors as many as there may be cost no more than a few,
+  // if the row is short. Elsewhere each costs: no more are made than are wanted, in whole blocks of words.
+  std::size_t likely_draws(std::uint64_t degree, std::size_t wanted) const {
+    if (has_vectors_ && degree <= kWholeRow) return kMostSharedDraws;
+    return std::min((wanted + 3) / 4 * 4, kMostSharedDraws);
   }
 
   // Behind the `picked` positions write those of drawn edges that are new, until there are enough.
@@ -182,6 +184,7 @@ class WeightedPicker {
 
   EdgeWeights weights_;
   std::uint64_t fanout_;
+  bool has_vectors_;
   bool in_vectors_;
   EdgeDraws draws_;
   PickedSet picked_set_;

@@ -5,7 +5,7 @@
 
 #include "parallel.hpp"
 #include "running_sums.hpp"
-#include "unit_interval.hpp"
+#include "select_smallest.hpp"
 #include "vector_words.hpp"
 
 #if defined(__x86_64__)
@@ -15,9 +15,30 @@
 namespace headrace {
 namespace {
 
-constexpr unsigned kLowerBits = 48;      // of a variate, which its share lacks
-constexpr unsigned kLowerWordBits = 16;  // of its upper word
+constexpr unsigned kLowerWordBits = 16;  // of the upper half of a variate, which its share lacks
 constexpr std::uint16_t kLastShare = std::numeric_limits<std::uint16_t>::max();
+// Of totals below this, products with variates are not as exact as shares are made for.
+constexpr double kLeastTotal = 0x1p-960;
+
+// No branch, and nothing but doubles: so the compiler can work on several edges at a time.
+HEADRACE_INLINE void shares_of(const double* sums, std::size_t degree, std::uint16_t* shares) {
+  const double total = sums[degree - 1];
+  const double largest = from_ordered_bits(ordered_bits(total) - 1);
+  // Of the last variate whose upper bits are less than these. See unit_interval and target_of.
+  const auto target_below = [=](double upper) {
+    const double target = (upper * 0x1p-16 - 0x1p-53) * total;
+    return target < largest ? target : largest;
+  };
+  double found[kMostSharedDegree];
+  for (std::size_t i = 0; i < degree; ++i) {
+    const double sum = sums[i];
+    const double guess = (sum / total * 0x1p16 + 0x1p52) - 0x1p52;  // rounded: right or next to it
+    double share = guess - (sum <= target_below(guess) ? 1.0 : 0.0) + (sum > target_below(guess + 1.0) ? 1.0 : 0.0);
+    share = share > 0.0 ? share : 0.0;
+    found[i] = share < double{kLastShare} ? share : double{kLastShare};
+  }
+  for (std::size_t i = 0; i < degree; ++i) shares[i] = static_cast<std::uint16_t>(static_cast<std::int32_t>(found[i]));
+}
 
 // How many of `count` draws are told, from the first one on, where `untold` has a bit for every one that is not.
 HEADRACE_INLINE std::size_t count_told(std::uint32_t untold, std::size_t count) {
@@ -43,6 +64,10 @@ HEADRACE_INLINE std::size_t find_of(const std::uint16_t* shares, std::size_t deg
 
 #if defined(__x86_64__)
 
+HEADRACE_AVX2 void shares_avx2(const double* sums, std::size_t degree, std::uint16_t* shares) {
+  shares_of(sums, degree, shares);
+}
+
 HEADRACE_AVX2 std::size_t find_avx2(const std::uint16_t* shares, std::size_t degree, const std::uint32_t* words,
                                     std::size_t count, std::uint16_t* offsets) {
   return find_of(shares, degree, words, count, offsets);
@@ -52,6 +77,10 @@ HEADRACE_AVX2 std::size_t find_avx2(const std::uint16_t* shares, std::size_t deg
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+HEADRACE_AVX512 void shares_avx512(const double* sums, std::size_t degree, std::uint16_t* shares) {
+  shares_of(sums, degree, shares);
+}
 
 constexpr std::size_t kLanes = 32;  // shares in a vector
 
@@ -127,24 +156,21 @@ HEADRACE_AVX512 std::size_t find_avx512(const StreamKeys& keys, std::uint64_t id
 
 }  // namespace
 
-void share_row(EdgeWeights weights, Row row, std::uint16_t* shares) {
-  const std::int64_t stop = row.start + static_cast<std::int64_t>(row.degree);
-  double total = 0.0;
-  for (std::int64_t e = row.start; e < stop; ++e) total += weights[e];
-  if (!(total > 0.0 && total <= std::numeric_limits<double>::max())) {
-    std::fill(shares, shares + row.degree, std::uint16_t{0});
+void share_row(EdgeWeights weights, Row row, std::uint16_t* shares, InstructionSet set) {
+  const auto degree = static_cast<std::size_t>(row.degree);
+  double sums[kMostSharedDegree];
+  sum_row(weights, row, sums);
+  const double total = sums[degree - 1];
+  if (!(total >= kLeastTotal && total <= std::numeric_limits<double>::max())) {
+    std::fill(shares, shares + degree, std::uint16_t{0});
     return;
   }
-  double sum = 0.0;
-  for (std::int64_t e = row.start; e < stop; ++e) {
-    sum += weights[e];
-    const auto passes = [&](std::uint64_t variate) { return sum <= target_of(unit_interval(variate), total); };
-    // A guess, right but for rounding.
-    auto share = static_cast<std::uint64_t>(std::min(std::max(0.0, sum / total * 0x1p16), double{kLastShare}));
-    while (share > 0 && passes((share << kLowerBits) - 1)) --share;
-    while (share < kLastShare && !passes(((share + 1) << kLowerBits) - 1)) ++share;
-    *shares++ = static_cast<std::uint16_t>(share);
-  }
+#if defined(__x86_64__)
+  if (set == InstructionSet::kAvx512) return shares_avx512(sums, degree, shares);
+  if (set == InstructionSet::kAvx2) return shares_avx2(sums, degree, shares);
+#endif
+  static_cast<void>(set);
+  shares_of(sums, degree, shares);
 }
 
 void share_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,

@@ -20,9 +20,10 @@ namespace headrace {
 constexpr std::size_t kMostSharedDegree = 256;  // longer rows have no shares: the sums would have to tell too often
 constexpr std::size_t kMostSharedDraws = 32;    // found at a time
 
-// The shares of a row whose degree is positive: [degree]. They ascend to the last one, 65535, which no draw passes, if
-// no weight is negative. Where the total is not positive and finite all are 0: then draws are not told.
-void share_row(EdgeWeights weights, Row row, std::uint16_t* shares);
+// The shares of a row of 0 < degree <= kMostSharedDegree edges. They ascend to the last one, 65535, which no draw
+// passes, if no weight is negative. Where the total is not positive and finite, or is tiny, all are 0: then no draw is
+// told.
+void share_row(EdgeWeights weights, Row row, std::uint16_t* shares, InstructionSet set = best_instruction_set());
 
 // The same of all rows of at most kMostSharedDegree edges, at their CSC positions: [num_edges].
 void share_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,

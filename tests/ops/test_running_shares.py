@@ -34,10 +34,12 @@ def rows(draw):
     return weights.astype(draw(st.sampled_from([np.float32, np.float64])))
 
 
+@pytest.mark.parametrize("one", SETS)
 @settings(max_examples=60, deadline=None)
-@given(weights=rows())
-def test_a_share_is_the_upper_bits_of_the_first_variate_that_passes(weights):
-    shares, _ = _native.running_shares(weights, 0, 0, 0, 0, 0, SETS[0])
+@given(weights=rows(), scale=st.sampled_from([2.0**-950, 1.0, 2.0**900]))
+def test_a_share_is_the_upper_bits_of_the_first_variate_that_passes(one, weights, scale):
+    weights = weights.astype(np.float64) * scale
+    shares, _ = _native.running_shares(weights, 0, 0, 0, 0, 0, one)
     for edge, share in enumerate(shares.tolist()):
         if share > 0:
             assert edges_passed(weights, (share << 48) - 1) <= edge
@@ -85,9 +87,9 @@ def test_most_draws_are_told(one, degree):
 
 
 @pytest.mark.parametrize("one", SETS)
-@pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("weight", [0.0, 1e-300, -1.0, np.nan, np.inf])
 @pytest.mark.parametrize("degree", [1, 64, 65, MOST_DEGREE])
-def test_a_row_whose_total_is_not_positive_and_finite_tells_nothing(one, weight, degree):
+def test_a_row_whose_total_is_tiny_or_not_positive_and_finite_tells_nothing(one, weight, degree):
     shares, told = _native.running_shares(np.full(degree, weight), 0, 1, 2, 0, MOST_DRAWS, one)
     assert not shares.any()
     assert len(told) == 0
