@@ -95,7 +95,7 @@ OutArray<double> sums(const InArray<std::int64_t>& indptr, nb::handle weights, i
     check_ends(indptr, num_edges);
     sums = Buffer<double>::long_lived(sums_in_graph(num_edges));
     std::fill_n(sums.data(), sums.size(), 0.0);  // an entry where a row begins is never read
-    sum_rows(indptr.data(), num_nodes, num_edges, view(edge_weights), sums.data(), num_threads);
+    sum_rows(indptr.data(), num_nodes, num_edges, view(edge_weights), sums.data(), nullptr, num_threads);
   }
   return to_numpy(std::move(sums));
 }

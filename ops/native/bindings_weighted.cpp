@@ -1,10 +1,10 @@
 // The inner loops of weighted picks, by themselves: for the tests.
 #include <algorithm>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "bindings.hpp"
+#include "bindings_views.hpp"
 #include "running_shares.hpp"
 #include "running_sums.hpp"
 #include "stream_variates.hpp"
@@ -15,17 +15,6 @@ namespace headrace {
 namespace {
 
 using nb::literals::operator""_a;
-
-template <class Weight>
-EdgeWeights view_of(const InArray<Weight>& weights) {
-  EdgeWeights view;
-  if constexpr (std::is_same_v<Weight, float>) {
-    view.narrow = weights.data();
-  } else {
-    view.wide = weights.data();
-  }
-  return view;
-}
 
 // The inner loops of weighted picks for the row that begins at `start`: variates, the edges they fall on (found by
 // looking at all sums, and between some), arrivals, the earliest of them.
@@ -44,10 +33,10 @@ nb::tuple weighted_loops(const InArray<Weight>& weights, std::size_t start, std:
   Buffer<std::uint64_t> times(degree + std::max(kVariatesSlack, kTimesSlack));
   Buffer<std::uint32_t> kept(degree + 1);
   stream_variates(StreamKeys(key), vertex, first_block, degree, variates.data(), set);
-  const EdgeWeights view = view_of(weights);
-  sum_row(view, row, sums.data());
+  const EdgeWeights edge_weights = view(AnyWeights(weights));
+  sum_row(edge_weights, row, sums.data());
   find_edges(sums.data(), degree, variates.data(), degree, edges.data(), set);
-  sum_parts(view, row, parts.data());
+  sum_parts(edge_weights, row, parts.data());
   const SummedRow<Weight> summed(weights.data(), parts.data(), row);
   for (std::size_t first = 0; first < degree; first += DrawnParts::kMost) {
     const std::size_t count = std::min(degree - first, DrawnParts::kMost);
@@ -80,8 +69,8 @@ nb::object race(const InArray<Weight>& weights, const InArray<std::uint64_t>& va
   return nb::cast(to_numpy(std::move(positions)));
 }
 
-// The shares of the row that begins at `start`, and the edges that the first of `count` variates of a vertex fall on,
-// as far as the shares tell.
+// The shares of the row that begins at `start`, and the edges that `count` variates of a vertex behind block
+// `first_block` fall on, as far as the shares tell.
 template <class Weight>
 nb::tuple shares(const InArray<Weight>& weights, std::size_t start, std::uint64_t key, std::uint64_t vertex,
                  std::uint32_t first_block, std::size_t count, InstructionSet set) {
@@ -95,7 +84,7 @@ nb::tuple shares(const InArray<Weight>& weights, std::size_t start, std::uint64_
   const std::size_t degree = weights.shape(0) - start;
   Buffer<std::uint16_t> row(degree);
   Buffer<std::uint16_t> offsets(kMostSharedDraws);
-  share_row(view_of(weights), {static_cast<std::int64_t>(start), degree}, row.data(), set);
+  share_row(view(AnyWeights(weights)), {static_cast<std::int64_t>(start), degree}, row.data(), set);
   offsets.resize(find_by_shares(StreamKeys(key), vertex, first_block, row.data(), degree, count, offsets.data(), set));
   return nb::make_tuple(to_numpy(std::move(row)), to_numpy(std::move(offsets)));
 }

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "instruction_set.hpp"
-#include "stream.hpp"
-#include "stream_variates.hpp"
+#include "vector_words.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -22,33 +21,6 @@ bool draws_in_vectors() { return best_instruction_set() == InstructionSet::kAvx5
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 namespace {
-
-constexpr int kXor3 = 0x96;
-
-// The first sixteen words of an id's stream, in order.
-HEADRACE_AVX512 HEADRACE_INLINE __m512i first_words(const StreamKeys& keys, std::uint64_t id) {
-  const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
-  const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57LL);
-  __m256i c0 = _mm256_set1_epi64x(low_word(id));
-  __m256i c1 = _mm256_set1_epi64x(high_word(id));
-  __m256i c2 = _mm256_setr_epi64x(0, 1, 2, 3);
-  __m256i c3 = _mm256_setzero_si256();
-  for (int round = 0; round < kStreamRounds; ++round) {
-    const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);
-    const __m256i product1 = _mm256_mul_epu32(c2, multiplier1);
-    const __m256i key0 = _mm256_set1_epi32(static_cast<int>(keys.low[round]));
-    const __m256i key1 = _mm256_set1_epi32(static_cast<int>(keys.high[round]));
-    c0 = _mm256_ternarylogic_epi32(_mm256_srli_epi64(product1, 32), c1, key0, kXor3);
-    c2 = _mm256_ternarylogic_epi32(_mm256_srli_epi64(product0, 32), c3, key1, kXor3);
-    c1 = product1;
-    c3 = product0;
-  }
-  // Lane i of c0 to c3 holds words 4 i to 4 i + 3, each in its lower half.
-  const __m256i front = _mm256_mask_blend_epi32(0xAA, c0, _mm256_slli_epi64(c1, 32));
-  const __m256i back = _mm256_mask_blend_epi32(0xAA, c2, _mm256_slli_epi64(c3, 32));
-  const __m512i order = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
-  return _mm512_permutex2var_epi64(_mm512_castsi256_si512(front), order, _mm512_castsi256_si512(back));
-}
 
 HEADRACE_AVX512 HEADRACE_INLINE void store_positions(std::int64_t start, __m512i offsets, std::int64_t* positions) {
   const __m512i first = _mm512_set1_epi64(start);

@@ -72,6 +72,37 @@ class EdgeDraws {
   // The first kMost variates of the row.
   const std::uint64_t* variates() const { return prepared_now_->variates; }
 
+  // Call take(offsets, count) with the offsets in the row of draws first, first + 1, ..., at most `most` of them, by
+  // the shares where these tell. `likely` is how many may be needed; `first` is 0 or where the draws before ended.
+  // Returns `count`, which is positive.
+  template <class Take>
+  std::size_t draw(std::uint64_t first, std::size_t likely, std::size_t most, const Take& take) {
+    std::size_t count = std::min(num_told(first, likely), most);
+    if (count != 0) {
+      take(told(first), count);
+    } else {
+      count = std::min({likely, kMost, most});
+      take(make(first, count), count);
+    }
+    return count;
+  }
+
+ private:
+  struct Prepared {
+    std::uint64_t first_told;
+    std::size_t num_told;
+    bool has_sums;  // otherwise what follows the offsets means nothing
+    // Vectors are stored in these two and read again soon: each begins on a cache line.
+    alignas(64) std::uint16_t offsets[kMostSharedDraws];  // of the draws that the shares tell
+    alignas(64) std::uint64_t variates[kMost + kVariatesSlack];
+    double total;
+    std::size_t num_begun;  // draws of a longer row
+    DrawnParts begun;
+    double sums[kWholeRow];  // of a shorter one
+  };
+
+  bool has_shares(Row row) const { return weights_.shares != nullptr && row.degree <= kMostSharedDegree; }
+
   // How many of draws first, first + 1, ..., up to `count` <= kMostSharedDraws, the shares tell; or more, if more are
   // known. Where it is none the sums have to be asked. `first` is a multiple of 4, or told itself.
   std::size_t num_told(std::uint64_t first, std::size_t count) {
@@ -110,22 +141,6 @@ class EdgeDraws {
     }
     return offsets_;
   }
-
- private:
-  struct Prepared {
-    std::uint64_t first_told;
-    std::size_t num_told;
-    bool has_sums;  // otherwise what follows the offsets means nothing
-    // Vectors are stored in these two and read again soon: each begins on a cache line.
-    alignas(64) std::uint16_t offsets[kMostSharedDraws];  // of the draws that the shares tell
-    alignas(64) std::uint64_t variates[kMost + kVariatesSlack];
-    double total;
-    std::size_t num_begun;  // draws of a longer row
-    DrawnParts begun;
-    double sums[kWholeRow];  // of a shorter one
-  };
-
-  bool has_shares(Row row) const { return weights_.shares != nullptr && row.degree <= kMostSharedDegree; }
 
   void look_up_shares(Prepared& prepared, std::int64_t vertex, Row row, std::uint64_t first, std::size_t count) const {
     prepared.first_told = first;

@@ -6,7 +6,6 @@
 
 #include "id_range.hpp"
 #include "room.hpp"
-#include "running_shares.hpp"
 #include "running_sums.hpp"
 
 namespace headrace {
@@ -167,8 +166,8 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
   if (sums_.size() != num_sums) {
     auto sums = Buffer<double>::long_lived(num_sums);
     auto shares = Buffer<std::uint16_t>::long_lived(csc.num_edges);
-    all_positive_ = sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), num_threads);
-    share_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, shares.data(), num_threads);
+    all_positive_ =
+        sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), shares.data(), num_threads);
     sums_ = std::move(sums);
     shares_ = std::move(shares);
   }

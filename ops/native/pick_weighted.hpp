@@ -88,15 +88,10 @@ class WeightedPicker {
         const std::size_t likely =
             first == 0 ? likely_draws(row.degree, wanted + 2) : likely_draws(row.degree, wanted - picked);
         const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(num_draws - first, EdgeDraws::kMost));
-        std::size_t count = std::min(draws_.num_told(first, likely), most);
-        if (count != 0) {
-          picked = take(draws_.told(first), count, picked, row, positions);
-        } else {
-          count = std::min(likely, most);
-          picked = take(draws_.make(first, count), count, picked, row, positions);
-        }
+        first += draws_.draw(first, likely, most, [&](const auto* offsets, std::size_t count) {
+          picked = take(offsets, count, picked, row, positions);
+        });
         if (picked == wanted) return picked;
-        first += count;
       }
     }
     if (num_draws == 0 && degree <= kMostRacers) {
@@ -217,24 +212,15 @@ class WeightedReplacementPicker {
     const auto count = static_cast<std::size_t>(fanout_);
     for (std::size_t first = 0; first < count;) {
       const std::size_t left = count - first;
-      std::size_t more = std::min(draws_.num_told(first, std::min(left, kMostSharedDraws)), left);
-      if (more != 0) {
-        write(draws_.told(first), more, row, positions + first);
-      } else {
-        more = std::min(left, EdgeDraws::kMost);
-        write(draws_.make(first, more), more, row, positions + first);
-      }
-      first += more;
+      std::int64_t* const out = positions + first;
+      first += draws_.draw(first, std::min(left, kMostSharedDraws), left, [&](const auto* offsets, std::size_t drawn) {
+        for (std::size_t i = 0; i < drawn; ++i) out[i] = row.start + static_cast<std::int64_t>(offsets[i]);
+      });
     }
     return count;
   }
 
  private:
-  template <class Offset>
-  static void write(const Offset* offsets, std::size_t count, Row row, std::int64_t* positions) {
-    for (std::size_t i = 0; i < count; ++i) positions[i] = row.start + static_cast<std::int64_t>(offsets[i]);
-  }
-
   std::size_t likely_draws() const {
     return static_cast<std::size_t>(std::min<std::uint64_t>(fanout_, kMostSharedDraws));
   }

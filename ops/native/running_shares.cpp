@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "parallel.hpp"
 #include "running_sums.hpp"
 #include "select_smallest.hpp"
 #include "vector_words.hpp"
@@ -171,19 +170,6 @@ void share_row(EdgeWeights weights, Row row, std::uint16_t* shares, InstructionS
 #endif
   static_cast<void>(set);
   shares_of(sums, degree, shares);
-}
-
-void share_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
-                std::uint16_t* shares, int num_threads) {
-  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
-  const CscView<std::int32_t> rows{indptr, num_nodes, nullptr, num_edges};
-  parallel_for(num_threads, num_parts, [&](std::size_t part) {
-    const std::size_t end = part_bound(num_nodes, num_parts, part + 1);
-    for (std::size_t v = part_bound(num_nodes, num_parts, part); v < end; ++v) {
-      const Row row = rows.row(static_cast<std::int64_t>(v));
-      if (row.degree != 0 && row.degree <= kMostSharedDegree) share_row(weights, row, shares + row.start);
-    }
-  });
 }
 
 std::size_t find_by_shares(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block,

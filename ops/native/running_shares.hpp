@@ -25,10 +25,6 @@ constexpr std::size_t kMostSharedDraws = 32;    // found at a time
 // told.
 void share_row(EdgeWeights weights, Row row, std::uint16_t* shares, InstructionSet set = best_instruction_set());
 
-// The same of all rows of at most kMostSharedDegree edges, at their CSC positions: [num_edges].
-void share_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
-                std::uint16_t* shares, int num_threads);
-
 // offsets[i] = the edge that variate 4 * first_block + i of `id` falls on, i < count <= kMostSharedDraws, for a row of
 // 0 < degree <= kMostSharedDegree edges. Overwrites kMostSharedDraws entries. Returns how many of the draws are told,
 // from the first one on: `count` or a multiple of 4.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "parallel.hpp"
+#include "running_shares.hpp"
 #include "running_sums.hpp"
 
 namespace headrace {
@@ -57,7 +58,7 @@ bool sum_parts(EdgeWeights weights, Row row, double* sums) {
 }
 
 bool sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
-              double* sums, int num_threads) {
+              double* sums, std::uint16_t* shares, int num_threads) {
   const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
   const CscView<std::int32_t> rows{indptr, num_nodes, nullptr, num_edges};
   std::atomic<bool> all_positive{true};
@@ -66,7 +67,9 @@ bool sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num
     bool positive = true;
     for (std::size_t v = part_bound(num_nodes, num_parts, part); v < end; ++v) {
       const Row row = rows.row(static_cast<std::int64_t>(v));
-      if (row.degree != 0) positive &= sum_parts(weights, row, sums + first_sum(row));
+      if (row.degree == 0) continue;
+      positive &= sum_parts(weights, row, sums + first_sum(row));
+      if (shares != nullptr && row.degree <= kMostSharedDegree) share_row(weights, row, shares + row.start);
     }
     if (!positive) all_positive = false;
   });

@@ -9,8 +9,7 @@
 namespace headrace {
 
 // float or double; both null for a graph without weights. Sums and quotients are always taken in double precision.
-// `sums` holds what sum_rows makes of them and `shares` what share_rows does, or is null; `all_positive` is what
-// sum_rows returns, or false.
+// `sums` and `shares` hold what sum_rows makes of them, or are null; `all_positive` is what it returns, or false.
 struct EdgeWeights {
   const float* narrow = nullptr;
   const double* wide = nullptr;
@@ -40,9 +39,10 @@ inline void sum_row(EdgeWeights weights, Row row, double* sums) {
 // are positive.
 bool sum_parts(EdgeWeights weights, Row row, double* sums);
 
-// The same of all rows: [sums_in_graph(num_edges)].
+// The same of all rows: [sums_in_graph(num_edges)]; and, unless `shares` is null, the shares (running_shares.hpp) of
+// those that have any, at their CSC positions: [num_edges].
 bool sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
-              double* sums, int num_threads);
+              double* sums, std::uint16_t* shares, int num_threads);
 
 // Throws GraphError for the first weight that is negative, infinite or not a number, and for a row whose sum overflows.
 void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
