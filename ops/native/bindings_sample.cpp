@@ -70,7 +70,9 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     const nb::gil_scoped_release release;
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
-    sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, num_threads, collector,
+    Team team(num_threads);
+    team.begin_last();
+    sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, team, collector,
                parts.get());
   }
   Hop<Index>& hop = collector.hop();

@@ -19,15 +19,10 @@ void OtherCores::place(std::thread& helper, std::size_t num_helpers_before) cons
   static_cast<void>(pthread_setaffinity_np(helper.native_handle(), sizeof others, &others));
 }
 
-void OtherCores::release() const noexcept {
-  if (known_) static_cast<void>(sched_setaffinity(0, sizeof allowed_, &allowed_));
-}
-
 #else
 
 OtherCores::OtherCores() noexcept = default;
 void OtherCores::place(std::thread& /*helper*/, std::size_t /*num_helpers_before*/) const noexcept {}
-void OtherCores::release() const noexcept {}
 
 #endif
 

@@ -1,4 +1,4 @@
-// Where helper threads begin.
+// Where helper threads run.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,16 @@
 
 namespace headrace {
 
-// Lets helpers of the thread that makes this begin on other cores at once. By itself Linux may leave a new thread
-// behind its creator: in a virtual machine it takes idle cores for busy ones, and milliseconds pass before it moves the
-// thread. What the system refuses costs nothing but speed.
+// Keeps helpers off the core of the thread that makes this. By itself Linux may leave a new thread behind its creator:
+// in a virtual machine it takes idle cores for busy ones, and milliseconds pass before it moves the thread. What the
+// system refuses costs nothing but speed.
 class OtherCores {
  public:
   OtherCores() noexcept;
 
-  // For the creator: keep a helper off this core until it calls `release`, if there are cores for it and the helpers
-  // before it. The helper must not have ended: the system would take the creator for it.
+  // For the creator: keep a helper off this core, if there are cores for it and the helpers before it. The helper must
+  // not have ended: the system would take the creator for it.
   void place(std::thread& helper, std::size_t num_helpers_before) const noexcept;
-
-  // For the helper, once it runs: it may move wherever its creator may.
-  void release() const noexcept;
 
 #ifdef __linux__
 

@@ -189,20 +189,22 @@ void refuse_too_many_draws(const CscView<Index>& csc, const std::int64_t* fronti
   const Buffer<Index> neighbors(static_cast<std::size_t>(num_rows * fanout));
 }
 
+std::size_t stretches_in(std::size_t num_dst) { return (num_dst + kRowsPerTask - 1) / kRowsPerTask; }
+
 template <class Index, class MakePicker>
 void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
-                 const MakePicker& make_picker, std::uint64_t limit, int num_threads, HopSink<Index>& sink) {
+                 const MakePicker& make_picker, std::uint64_t limit, Team& team, HopSink<Index>& sink) {
   sink.expect(num_dst, limit);
   const bool wants_edges = sink.wants_edges();
   const auto make_place = [&] { return Workplace<decltype(make_picker())>{make_picker(), {}, {}}; };
   // Something is appended even of an empty frontier: it says whether there are weights.
-  const std::size_t num_tasks = std::max<std::size_t>(1, (num_dst + kRowsPerTask - 1) / kRowsPerTask);
+  const std::size_t num_tasks = std::max<std::size_t>(1, stretches_in(num_dst));
   const auto sample_task = [&](std::size_t task, auto& place, Hop<Index>& hop) {
     const std::size_t first = part_bound(num_dst, num_tasks, task);
     const std::size_t count = part_bound(num_dst, num_tasks, task + 1) - first;
     sample_stretch(graph, frontier + first, count, limit, wants_edges, place, hop);
   };
-  if (num_threads <= 1 || num_dst <= kMostSerialRows) {
+  if (team.num_threads() <= 1 || tasks_in_hop(num_dst) == 1) {
     Hop<Index> hop;
     auto place = make_place();
     for (std::size_t task = 0; task < num_tasks; ++task) {
@@ -213,8 +215,8 @@ void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std
   }
   Lent places(make_place);
   std::vector<Hop<Index>> hops(num_tasks);
-  parallel_in_order(
-      num_threads, num_tasks,
+  team.run_in_order(
+      num_tasks,
       [&](std::size_t task) {
         auto place = places.take();
         sample_task(task, *place, hops[task]);
@@ -230,10 +232,11 @@ void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std
 
 template <class Index>
 void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
-                std::uint64_t key, int num_threads, HopSink<Index>& sink, LayerReducer* reducer) {
-  if (rule.is_layer_wise()) return sink.append(sample_layer(graph, frontier, num_dst, rule, key, num_threads, reducer));
+                std::uint64_t key, Team& team, HopSink<Index>& sink, LayerReducer* reducer) {
+  if (rule.is_layer_wise())
+    return sink.append(sample_layer(graph, frontier, num_dst, rule, key, team.num_threads(), reducer));
   const auto run = [&](const auto& make_picker) {
-    sample_with(graph, frontier, num_dst, make_picker, rule.limit(), num_threads, sink);
+    sample_with(graph, frontier, num_dst, make_picker, rule.limit(), team, sink);
   };
   const Index* const indices = graph.csc.indices;
   const EdgeWeights weights = graph.weights;
@@ -266,6 +269,8 @@ void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std:
   return run([=] { return WeightedPicker(weights, key, fanout); });
 }
 
+std::size_t tasks_in_hop(std::size_t num_dst) { return num_dst <= kMostSerialRows ? 1 : stretches_in(num_dst); }
+
 void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size_t num_nodes, const char* name) {
   const std::size_t i = first_out_of_range(frontier, 0, num_dst, num_nodes);
   if (i == num_dst) return;
@@ -274,8 +279,8 @@ void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size
 }
 
 template void sample_hop<std::int32_t>(const HopGraph<std::int32_t>&, const std::int64_t*, std::size_t, Rule,
-                                       std::uint64_t, int, HopSink<std::int32_t>&, LayerReducer*);
+                                       std::uint64_t, Team&, HopSink<std::int32_t>&, LayerReducer*);
 template void sample_hop<std::int64_t>(const HopGraph<std::int64_t>&, const std::int64_t*, std::size_t, Rule,
-                                       std::uint64_t, int, HopSink<std::int64_t>&, LayerReducer*);
+                                       std::uint64_t, Team&, HopSink<std::int64_t>&, LayerReducer*);
 
 }  // namespace headrace

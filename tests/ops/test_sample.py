@@ -273,7 +273,7 @@ def test_threads_meet_the_same_error_first(damage):
 
 
 def test_threads_leave_the_callers_cores_alone(skewed):
-    """Helpers begin on other cores than their caller's; the caller must not be moved or pinned for it."""
+    """Helpers are kept off their caller's core; the caller must not be moved or pinned for it."""
     if not hasattr(os, "sched_getaffinity"):
         pytest.skip("this system does not tell which cores a thread may use")
     before = os.sched_getaffinity(0)
@@ -281,6 +281,31 @@ def test_threads_leave_the_callers_cores_alone(skewed):
     for _ in range(300):
         gather_rows(x, ids, num_threads=8)
     assert os.sched_getaffinity(0) == before
+
+
+NO_HELPERS = """
+import resource, threading, torch
+from headrace.ops import BlockSampler, NeighborRule
+
+sampler = BlockSampler(torch.arange(0, 120_001, 3), torch.arange(120_000) * 7 % 40_000)
+seeds, rules = torch.arange(10_000), [NeighborRule(2), NeighborRule(2)]
+expected = sampler.sample(seeds, rules, [1, 2], num_threads=1)
+now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + 2**29, now + 2**29))
+try:
+    threading.Thread(target=print).start()
+except RuntimeError:
+    sampled = sampler.sample(seeds, rules, [1, 2], num_threads=4)
+    print(torch.equal(sampled.n_id, expected.n_id))
+"""
+
+
+@pytest.mark.uninstrumented
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the memory of a process")
+def test_a_process_that_may_start_no_threads_samples_alone():
+    """The stack of each would be a gigabyte, of which there is half a one left."""
+    command = ["sh", "-c", 'ulimit -s 1048576 && exec "$@"', "sh", sys.executable, "-c", NO_HELPERS]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
 
 
 @pytest.mark.parametrize("first_number", [2**31 - 5, 2**31])

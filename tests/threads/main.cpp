@@ -1,10 +1,12 @@
 // Runs samplers, gather and scatter, for a build with ThreadSanitizer (`make tsan`): every rule, on several threads and
-// in several calls at once. Fails where the outcome differs from that of one thread.
+// in several calls at once, and the team of threads itself. Fails where the outcome differs from that of one thread.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "fused.hpp"
 #include "gather.hpp"
 #include "scatter.hpp"
+#include "team.hpp"
 
 namespace {
 
@@ -160,6 +163,37 @@ void move_rows() {
   check(sums[0] == sums[1], "scatter");
 }
 
+// Jobs of one team, some of which fail, and before some of which the helpers have gone to sleep.
+void run_jobs() {
+  constexpr std::size_t kNumJobs = 400;
+  headrace::Team team(kNumThreads);
+  for (std::size_t job = 0; job < kNumJobs; ++job) {
+    if (job % 100 == 50) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (job + 1 == kNumJobs) team.begin_last();
+    const std::size_t num_tasks = job % 23;
+    const std::size_t first_failure = job % 7 == 0 ? num_tasks / 2 : num_tasks;
+    std::vector<std::size_t> made(num_tasks);
+    std::vector<std::size_t> finished;
+    std::string failure;
+    try {
+      team.run_in_order(
+          num_tasks,
+          [&](std::size_t task) {
+            if (task >= first_failure) throw std::runtime_error(std::to_string(task));
+            made[task] = job + task;
+          },
+          [&](std::size_t task) { finished.push_back(made[task]); });
+    } catch (const std::runtime_error& error) {
+      failure = error.what();
+    }
+    check(failure == (first_failure < num_tasks ? std::to_string(first_failure) : ""), "first failure of a job");
+    check(finished.size() == first_failure, "tasks finished of a job");
+    for (std::size_t task = 0; task < finished.size(); ++task) check(finished[task] == job + task, "order of a job");
+  }
+  headrace::Team idle(kNumThreads);
+  idle.start(2 * kNumThreads);  // and end without a job
+}
+
 }  // namespace
 
 int main() {
@@ -172,4 +206,6 @@ int main() {
   }
   move_rows();
   std::printf("rows\n");
+  run_jobs();
+  std::printf("jobs\n");
 }
