@@ -1,5 +1,7 @@
 """Sampling: headrace's kernels beside GraphBolt's samplers and torch-sparse's, on one thread and on more in one run.
 
+A turn is a spell of batches one after the other, as in training; the first one, after a rest, is measured apart.
+
 GraphBolt's rule for the next hop is ours of ``expand="all"``, torch-sparse's that of ``expand="new"``; each is compared
 with the same rule of ours. Peers are measured when `make peers` has built their environments.
 """
@@ -26,6 +28,7 @@ from harness import (
     arguments,
     check_same_work,
     describe_machine,
+    in_succession,
     interleave,
     print_table,
     write_json,
@@ -40,6 +43,7 @@ from headrace import ops
 OURS = "headrace"
 NEW = 'headrace, expand="new"'
 WEIGHTED = "headrace, weighted"
+TIMES = ("time", "time after a rest")
 RULES: dict[str, Callable[[int], ops.Rule]] = {"neighbor": ops.NeighborRule, "labor": ops.LaborRule}
 
 
@@ -99,15 +103,20 @@ def epoch_of(loader: hr.Loader, number: int) -> Metrics:
     return sampling_metrics(time.perf_counter() - started, edges, inputs)
 
 
+def measured(case: str, systems: list[System], gains: list[Gain], rounds: int) -> list[Record]:
+    turns = [in_succession(system) for system in systems]
+    return interleave("sampling", case, turns, rounds=rounds, gains=gains, warm_up=1)
+
+
 def more_threads(name: str, threads: list[int]) -> list[Gain]:
     """Return the gains of each number of threads over the smallest."""
     least = min(threads)
-    return [Gain((name, count), (name, least)) for count in threads if count != least]
+    return [Gain((name, count), (name, least), metric) for count in threads if count != least for metric in TIMES]
 
 
 def against(system: str, peer: str, threads: list[int], *, rate: bool = False) -> list[Gain]:
-    """Return the gains over a peer on as many threads, in time or by edges, and those of counts, which must be 1."""
-    metrics = ("time", "edge rate") if rate else ("time",)
+    """Return the gains over a peer on as many threads, in times or by edges, and those of counts, which must be 1."""
+    metrics = (*TIMES, "edge rate") if rate else TIMES
     return [Gain((system, n), (peer, n), metric) for n in threads for metric in (*metrics, "edges", "inputs")]
 
 
@@ -132,7 +141,7 @@ def neighbor_records(
         *more_threads(OURS, threads),
         *more_threads(GRAPHBOLT, threads),
     ]
-    return interleave("sampling", f"neighbor, {case}", systems, rounds=rounds, gains=gains)
+    return measured(f"neighbor, {case}", systems, gains, rounds)
 
 
 def labor_records(
@@ -146,7 +155,7 @@ def labor_records(
             run = partial(graphbolts, peer=peers[GRAPHBOLT], rule="labor", batches=batches, threads=count)
             systems.append(System(GRAPHBOLT, run, count))
     gains = [*against(OURS, GRAPHBOLT, threads), *more_threads(OURS, threads), *more_threads(GRAPHBOLT, threads)]
-    return interleave("sampling", f"labor, {case}", systems, rounds=rounds, gains=gains)
+    return measured(f"labor, {case}", systems, gains, rounds)
 
 
 def weighted_records(
@@ -168,12 +177,10 @@ def weighted_records(
             systems.append(System(GRAPHBOLT, run, count))
     gains = [
         *against(WEIGHTED, GRAPHBOLT, threads),
-        *(Gain((OURS, count), (WEIGHTED, count)) for count in threads),
+        *(Gain((OURS, count), (WEIGHTED, count), metric) for count in threads for metric in TIMES),
         *more_threads(WEIGHTED, threads),
     ]
-    return interleave(
-        "sampling", f"weighted without replacement, {case}", systems, rounds=rounds, gains=gains, warm_up=1
-    )
+    return measured(f"weighted without replacement, {case}", systems, gains, rounds)
 
 
 def parallel_records(
@@ -192,9 +199,9 @@ def parallel_records(
     gains = [
         Gain((name, threads), (serial, 1), metric)
         for name in (within, beside)
-        for metric in ("time", "edges", "inputs")
+        for metric in (*TIMES, "edges", "inputs")
     ]
-    records = interleave("sampling", f"{count} batches through the loader, {case}", systems, rounds=rounds, gains=gains)
+    records = measured(f"{count} batches through the loader, {case}", systems, gains, rounds)
     for loader in loaders.values():
         loader.close()
     return records

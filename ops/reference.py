@@ -46,18 +46,26 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     return words[0] | words[1] << 32
 
 
-def stream_words(key: int, identifier: int, half: int = 0) -> Iterator[int]:
-    """Step 2 of the contract: the 32-bit words of one id's stream, or of its second one, without end."""
+def stream_words(key: int, identifier: int, number: int = 0) -> Iterator[int]:
+    """Step 2 of the contract: the 32-bit words of one id's stream, or of its second or third one, without end."""
     block = 0
     while True:
-        yield from philox4x32((identifier & _MASK32, identifier >> 32, block, half), (key & _MASK32, key >> 32))
+        yield from philox4x32((identifier & _MASK32, identifier >> 32, block, number), (key & _MASK32, key >> 32))
         block += 1
 
 
+def half_words(words: Iterator[int]) -> Iterator[int]:
+    """Yield the lower sixteen bits of each word, then the upper ones."""
+    for word in words:
+        yield word & 0xFFFF
+        yield word >> 16
+
+
 def stream_variates(key: int, identifier: int) -> Iterator[int]:
-    """64-bit variates of one id, the upper halves from its stream and the lower ones from its second stream."""
-    for upper, lower in zip(stream_words(key, identifier), stream_words(key, identifier, 1), strict=True):
-        yield upper << 32 | lower
+    """64-bit variates of one id: half words of its first two streams, then words of its third."""
+    first, second, third = (stream_words(key, identifier, number) for number in range(3))
+    for upper, middle, lower in zip(half_words(first), half_words(second), third, strict=True):
+        yield upper << 48 | middle << 32 | lower
 
 
 def bounded(words: Iterator[int], bound: int) -> int:
@@ -294,7 +302,7 @@ def pick_weighted(vertex: int, row: NDArray[np.float64], fanout: int, key: int, 
     picks: list[int] = []
     degree = len(row)
     if fanout > 0 and 2 * (degree - fanout) >= fanout:
-        for _ in range(4 * fanout + 16):
+        for _ in range((fanout + 1) // 2 * 8 + 16):
             pick = draw()
             if pick not in picks:
                 picks.append(pick)

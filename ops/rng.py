@@ -8,7 +8,7 @@ what it is for:
    ``philox(counter=(epoch, batch_low, batch_high, layer | purpose << 16), key=(seed_low, seed_high))``.
 2. Word ``j`` of the stream of a 64-bit id (a *global* vertex id, never a local one) is lane ``j % 4`` of
    ``philox(counter=(id_low, id_high, j // 4, 0), key=stream key)``. Word ``j`` of the id's second stream is the same
-   of ``(id_low, id_high, j // 4, 1)``.
+   of ``(id_low, id_high, j // 4, 1)``, that of its third one of ``(id_low, id_high, j // 4, 2)``.
 
 Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of
 1 takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
@@ -17,11 +17,12 @@ variate of source vertex ``t`` in LABOR and LADIES is ``lane 0 << 32 | lane 1`` 
 fewest that pass BigCrush (the same paper). A real variate in (0, 1) is the odd multiple of 2**-53 that the upper 52 of
 64 such bits name.
 
-Draw ``i`` of a pick by weight takes variate ``i`` of its destination, whose upper half is word ``i`` of the stream and
-whose lower half is word ``i`` of the second stream: the upper half alone nearly always tells where a draw falls.
-Without replacement at most ``d`` draws are made: none where the in-degree is less than half the fan-out above it,
-``4 * fanout + 16`` elsewhere. Where they leave edges to be picked, edge ``i`` of the row
-races with variate ``d + i``.
+Draw ``i`` of a pick by weight takes variate ``i`` of its destination. Its bits 48 to 63 are half word ``i`` of the
+stream (half words ``2 * j`` and ``2 * j + 1`` are the lower and the upper half of word ``j``), bits 32 to 47 are half
+word ``i`` of the second stream, and bits 0 to 31 are word ``i`` of the third. The upper sixteen bits alone nearly
+always tell where a draw falls. Without replacement at most ``d`` draws are made: none where the in-degree is less than
+half the fan-out above it, elsewhere ``4 * fanout + 16``, rounded up to a multiple of 8. Where they leave edges to be
+picked, edge ``i`` of the row races with variate ``d + i``.
 
 A step of a random walk takes one word to decide on a restart (none where the walk never restarts), then a bounded
 integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one

@@ -62,7 +62,7 @@ HEADRACE_AVX512 HEADRACE_INLINE std::size_t take_new(__m512i edges, __mmask16 la
 HEADRACE_AVX512 bool draw_distinct(const StreamKeys& keys, std::uint64_t id, std::int64_t start, std::uint32_t degree,
                                    std::uint32_t wanted, std::int64_t* positions) {
   const __mmask16 lanes = first_lanes(wanted);
-  const __m512i words = first_words(keys, id);
+  const __m512i words = words16_from_block(keys, id, 0);
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512i last = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(degree - wanted)), lane);
   const __m512i range = _mm512_add_epi32(last, _mm512_set1_epi32(1));

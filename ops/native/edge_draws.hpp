@@ -103,24 +103,23 @@ class EdgeDraws {
 
   bool has_shares(Row row) const { return weights_.shares != nullptr && row.degree <= kMostSharedDegree; }
 
-  // How many of draws first, first + 1, ..., up to `count` <= kMostSharedDraws, the shares tell; or more, if more are
-  // known. Where it is none the sums have to be asked. `first` is a multiple of 4, or told itself.
+  // How many of draws first, first + 1, ..., up to `count` <= kMostSharedDraws, the shares tell; or more or fewer, as
+  // blocks of words begin elsewhere. Where it is none the sums have to be asked.
   std::size_t num_told(std::uint64_t first, std::size_t count) {
-    Prepared& prepared = *prepared_now_;
-    if (first >= prepared.first_told + prepared.num_told) {
-      look_up_shares(prepared, vertex_, row_, first, count);
-      return prepared.num_told;
-    }
-    return static_cast<std::size_t>(prepared.first_told + prepared.num_told - first);
+    const Prepared& prepared = *prepared_now_;
+    const auto end = [&] { return prepared.first_told + prepared.num_told; };
+    if (first >= end()) look_up_shares(*prepared_now_, vertex_, row_, first, count);
+    return static_cast<std::size_t>(std::max(end(), first) - first);
   }
+
+  static std::uint32_t block_of(std::uint64_t first) { return static_cast<std::uint32_t>(first / kVariatesInBlock); }
 
   // The offsets in the row of the draws that were told, from `first` on.
   const std::uint16_t* told(std::uint64_t first) const {
     return prepared_now_->offsets + (first - prepared_now_->first_told);
   }
 
-  // Make draws first, first + 1, ..., count <= kMost of them, by the sums. `first` is a multiple of 4. Returns offsets
-  // in the row.
+  // Make draws first, first + 1, ..., count <= kMost of them, by the sums. Returns offsets in the row.
   const std::uint64_t* make(std::uint64_t first, std::size_t count) {
     Prepared& prepared = *prepared_now_;
     if (!prepared.has_sums) {
@@ -129,8 +128,9 @@ class EdgeDraws {
     }
     const std::uint64_t* variates = prepared.variates + first;
     if (first + count > kMost) {
-      stream_variates(keys_, static_cast<std::uint64_t>(vertex_), static_cast<std::uint32_t>(first / 4), count, more_);
-      variates = more_;
+      const auto skipped = static_cast<std::size_t>(first % kVariatesInBlock);
+      stream_variates(keys_, static_cast<std::uint64_t>(vertex_), block_of(first), count + skipped, more_);
+      variates = more_ + skipped;
     }
     if (row_.degree <= kWholeRow) {
       find_edges(prepared.sums, static_cast<std::size_t>(row_.degree), variates, count, offsets_);
@@ -143,12 +143,13 @@ class EdgeDraws {
   }
 
   void look_up_shares(Prepared& prepared, std::int64_t vertex, Row row, std::uint64_t first, std::size_t count) const {
-    prepared.first_told = first;
+    const std::size_t skipped = first % kVariatesInBlock;
+    prepared.first_told = first - skipped;
     prepared.num_told = 0;
     if (!has_shares(row)) return;
-    prepared.num_told =
-        find_by_shares(keys_, static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(first / 4),
-                       weights_.shares + row.start, static_cast<std::size_t>(row.degree), count, prepared.offsets);
+    prepared.num_told = find_by_shares(keys_, static_cast<std::uint64_t>(vertex), block_of(first),
+                                       weights_.shares + row.start, static_cast<std::size_t>(row.degree),
+                                       std::min(skipped + count, kMostSharedDraws), prepared.offsets);
   }
 
   void make_variates(Prepared& prepared, std::int64_t vertex) const {
@@ -211,7 +212,7 @@ class EdgeDraws {
   Row row_{};
   const double* part_sums_ = nullptr;  // of a longer row; see SummedRow
   Buffer<double> made_;
-  std::uint64_t more_[kMost + kVariatesSlack];
+  std::uint64_t more_[kMost + kVariatesInBlock + kVariatesSlack];
   std::uint64_t offsets_[kMost];
 };
 

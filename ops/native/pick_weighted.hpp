@@ -104,16 +104,16 @@ class WeightedPicker {
   }
 
  private:
-  // Draws without success are few unless much of the row is wanted. Whole blocks of words.
+  // Draws without success are few unless much of the row is wanted. Whole blocks of variates.
   std::uint64_t most_draws(std::uint64_t degree) const {
-    return 2 * (degree - fanout_) < fanout_ ? 0 : 4 * fanout_ + 16;
+    return 2 * (degree - fanout_) < fanout_ ? 0 : (fanout_ + 1) / 2 * 8 + 16;
   }
 
   // Draws to find at once where `wanted` edges are wanted. In vectors as many as there may be cost no more than a few,
-  // if the row is short. Elsewhere each costs: no more are made than are wanted, in whole blocks of words.
+  // if the row is short. Elsewhere each costs: no more are made than are wanted.
   std::size_t likely_draws(std::uint64_t degree, std::size_t wanted) const {
     if (has_vectors_ && degree <= kWholeRow) return kMostSharedDraws;
-    return std::min((wanted + 3) / 4 * 4, kMostSharedDraws);
+    return std::min(wanted, kMostSharedDraws);
   }
 
   // Behind the `picked` positions write those of drawn edges that are new, until there are enough.
@@ -149,8 +149,8 @@ class WeightedPicker {
     if (num_draws == 0 && degree <= EdgeDraws::kMost) {
       std::copy(draws_.variates(), draws_.variates() + EdgeDraws::kMost, times_.data());
     } else {
-      stream_variates(draws_.keys(), static_cast<std::uint64_t>(vertex), static_cast<std::uint32_t>(num_draws / 4),
-                      degree, times_.data());
+      stream_variates(draws_.keys(), static_cast<std::uint64_t>(vertex),
+                      static_cast<std::uint32_t>(num_draws / kVariatesInBlock), degree, times_.data());
     }
     if (weights_.narrow != nullptr) {
       arrivals(weights_.narrow + row.start, degree, times_.data());

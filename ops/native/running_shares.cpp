@@ -14,7 +14,6 @@
 namespace headrace {
 namespace {
 
-constexpr unsigned kLowerWordBits = 16;  // of the upper half of a variate, which its share lacks
 constexpr std::uint16_t kLastShare = std::numeric_limits<std::uint16_t>::max();
 // Of totals below this, products with variates are not as exact as shares are made for.
 constexpr double kLeastTotal = 0x1p-960;
@@ -41,8 +40,7 @@ HEADRACE_INLINE void shares_of(const double* sums, std::size_t degree, std::uint
 
 // How many of `count` draws are told, from the first one on, where `untold` has a bit for every one that is not.
 HEADRACE_INLINE std::size_t count_told(std::uint32_t untold, std::size_t count) {
-  const auto told = static_cast<unsigned>(__builtin_ctzll(untold | std::uint64_t{1} << count));
-  return told == count ? count : told / 4 * 4;  // whole blocks of words, where the sums go on
+  return static_cast<unsigned>(__builtin_ctzll(untold | std::uint64_t{1} << count));
 }
 
 // Every draw looks at each share.
@@ -50,7 +48,7 @@ HEADRACE_INLINE std::size_t find_of(const std::uint16_t* shares, std::size_t deg
                                     std::size_t count, std::uint16_t* offsets) {
   std::uint32_t untold = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto upper = static_cast<std::uint16_t>(words[i] >> kLowerWordBits);
+    const std::uint16_t upper = half_word(words, i);
     std::uint16_t num_passed = 0;
     for (std::size_t edge = 0; edge < degree; ++edge) {
       num_passed = static_cast<std::uint16_t>(num_passed + (shares[edge] < upper ? 1 : 0));
@@ -85,13 +83,6 @@ constexpr std::size_t kLanes = 32;  // shares in a vector
 
 HEADRACE_AVX512 HEADRACE_INLINE __m512i broadcast16(std::size_t value) {
   return _mm512_set1_epi16(static_cast<short>(value));
-}
-
-// The upper halves of 32 words.
-HEADRACE_AVX512 HEADRACE_INLINE __m512i upper_halves(const Words32& words) {
-  const __m512i front = _mm512_srli_epi32(words.front, kLowerWordBits);
-  const __m512i back = _mm512_srli_epi32(words.back, kLowerWordBits);
-  return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(front)), _mm512_cvtepi32_epi16(back), 1);
 }
 
 // Rows of at most 64 edges stay in two registers, and 32 draws search them in step by bisection.
@@ -144,7 +135,7 @@ HEADRACE_AVX512 HEADRACE_INLINE std::size_t find_vectors(const std::uint16_t* sh
 HEADRACE_AVX512 std::size_t find_avx512(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block,
                                         const std::uint16_t* shares, std::size_t degree, std::size_t count,
                                         std::uint16_t* offsets) {
-  const __m512i upper = upper_halves(words_from_block(keys, id, first_block));
+  const __m512i upper = words16_from_block(keys, id, first_block);  // two in each word
   return degree <= 2 * kLanes ? bisect(shares, degree, upper, count, offsets)
                               : find_vectors(shares, degree, upper, count, offsets);
 }
@@ -179,8 +170,8 @@ std::size_t find_by_shares(const StreamKeys& keys, std::uint64_t id, std::uint32
 #if defined(__x86_64__)
   if (set == InstructionSet::kAvx512) return find_avx512(keys, id, first_block, shares, degree, count, offsets);
 #endif
-  std::uint32_t words[kMostSharedDraws + kWordsSlack];
-  stream_words(keys, id, first_block, count, words, set);
+  std::uint32_t words[kMostSharedDraws / 2 + kWordsSlack];
+  stream_words(keys, id, first_block, (count + 1) / 2, words, set);
 #if defined(__x86_64__)
   if (set == InstructionSet::kAvx2) return find_avx2(shares, degree, words, count, offsets);
 #endif

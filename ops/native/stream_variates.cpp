@@ -11,20 +11,20 @@
 namespace headrace {
 namespace {
 
-void words_portable(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::uint32_t half,
+void words_portable(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::uint32_t number,
                     std::size_t count, std::uint32_t* out) {
   for (std::size_t i = 0; i < count; i += 4) {
-    const PhiloxCounter words = stream_block(keys.key, id, first_block + static_cast<std::uint32_t>(i / 4), half);
+    const PhiloxCounter words = stream_block(keys.key, id, first_block + static_cast<std::uint32_t>(i / 4), number);
     std::copy(words.begin(), words.end(), out + i);
   }
 }
 
 #if defined(__x86_64__)
 
-// Philox4x32-10 of the counters (id low, id high, block, half) for one block in each 64-bit lane, whose upper half
+// Philox4x32-10 of the counters (id low, id high, block, number) for one block in each 64-bit lane, whose upper half
 // holds leftovers that the 32 x 32 bit multiplication does not read. Blocks are numbered modulo 2^32.
 
-HEADRACE_AVX2 void words_avx2(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::uint32_t half,
+HEADRACE_AVX2 void words_avx2(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::uint32_t number,
                               std::size_t count, std::uint32_t* out) {
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
   const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57LL);
@@ -33,7 +33,7 @@ HEADRACE_AVX2 void words_avx2(const StreamKeys& keys, std::uint64_t id, std::uin
     __m256i c0 = _mm256_set1_epi64x(low_word(id));
     __m256i c1 = _mm256_set1_epi64x(high_word(id));
     __m256i c2 = _mm256_add_epi64(_mm256_set1_epi64x(block), _mm256_setr_epi64x(0, 1, 2, 3));
-    __m256i c3 = _mm256_set1_epi64x(half);
+    __m256i c3 = _mm256_set1_epi64x(number);
     for (int round = 0; round < kStreamRounds; ++round) {
       const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);
       const __m256i product1 = _mm256_mul_epu32(c2, multiplier1);
@@ -68,19 +68,24 @@ HEADRACE_AVX512 void words_avx512(const StreamKeys& keys, std::uint64_t id, std:
   }
 }
 
-// Both halves of sixteen variates are one pass.
+// All of sixteen variates is one pass.
 HEADRACE_AVX512 void variates_avx512(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block,
                                      std::size_t count, std::uint64_t* out) {
-  const __m512i halves = _mm512_setr_epi64(0, 0, 0, 0, 1, 1, 1, 1);
+  const __m512i numbers = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 2, 2);
   for (std::size_t i = 0; i < count; i += 16) {
-    const std::uint32_t block = first_block + static_cast<std::uint32_t>(i / 4);
-    const __m512i blocks = _mm512_add_epi64(_mm512_set1_epi64(block), _mm512_setr_epi64(0, 1, 2, 3, 0, 1, 2, 3));
-    const Words32 words = words_of_blocks(keys, id, blocks, halves);
+    const std::uint32_t block = first_block + static_cast<std::uint32_t>(i / 8);
+    const __m512i first = _mm512_mask_blend_epi64(0xF0, _mm512_set1_epi64(block), _mm512_set1_epi64(2 * block));
+    const __m512i blocks = _mm512_add_epi64(first, _mm512_setr_epi64(0, 1, 0, 1, 0, 1, 2, 3));
+    const Words32 words = words_of_blocks(keys, id, blocks, numbers);
+    const __m256i upper = _mm512_castsi512_si256(words.front);
+    const __m256i middle = _mm512_extracti64x4_epi64(words.front, 1);
     for (int k = 0; k < 2; ++k) {
-      const __m256i upper = k == 0 ? _mm512_castsi512_si256(words.front) : _mm512_extracti64x4_epi64(words.front, 1);
-      const __m256i lower = k == 0 ? _mm512_castsi512_si256(words.back) : _mm512_extracti64x4_epi64(words.back, 1);
-      _mm512_storeu_si512(out + i + 8 * k, _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(upper), 32),
-                                                           _mm512_cvtepu32_epi64(lower)));
+      const __m128i upper8 = k == 0 ? _mm256_castsi256_si128(upper) : _mm256_extracti128_si256(upper, 1);
+      const __m128i middle8 = k == 0 ? _mm256_castsi256_si128(middle) : _mm256_extracti128_si256(middle, 1);
+      const __m256i lower8 = k == 0 ? _mm512_castsi512_si256(words.back) : _mm512_extracti64x4_epi64(words.back, 1);
+      const __m512i high = _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu16_epi64(upper8), 48),
+                                           _mm512_slli_epi64(_mm512_cvtepu16_epi64(middle8), 32));
+      _mm512_storeu_si512(out + i + 8 * k, _mm512_or_si512(high, _mm512_cvtepu32_epi64(lower8)));
     }
   }
 }
@@ -93,11 +98,17 @@ template <class Words>
 void variates_of(const Words& make_words, std::uint32_t first_block, std::size_t count, std::uint64_t* out) {
   constexpr std::size_t kAtOnce = 16;
   for (std::size_t i = 0; i < count; i += kAtOnce) {
-    std::uint32_t uppers[kAtOnce];
+    std::uint32_t uppers[kAtOnce];  // two in each word
+    std::uint32_t middles[kAtOnce];
     std::uint32_t lowers[kAtOnce];
-    make_words(first_block + static_cast<std::uint32_t>(i / 4), 0U, kAtOnce, uppers);
-    make_words(first_block + static_cast<std::uint32_t>(i / 4), 1U, kAtOnce, lowers);
-    for (std::size_t k = 0; k < kAtOnce; ++k) out[i + k] = static_cast<std::uint64_t>(uppers[k]) << 32 | lowers[k];
+    const std::uint32_t block = first_block + static_cast<std::uint32_t>(i / 8);
+    make_words(block, 0U, kAtOnce / 2, uppers);
+    make_words(block, 1U, kAtOnce / 2, middles);
+    make_words(2 * block, 2U, kAtOnce, lowers);
+    for (std::size_t k = 0; k < kAtOnce; ++k) {
+      const std::uint64_t high = static_cast<std::uint64_t>(half_word(uppers, k)) << 16 | half_word(middles, k);
+      out[i + k] = high << 32 | lowers[k];
+    }
   }
 }
 

@@ -24,16 +24,16 @@ struct Words32 {
   __m512i back;
 };
 
-// The words of eight blocks of an id, in order; `halves` are the counters' fourth words. One block in each 64-bit lane,
+// The words of eight blocks of an id, in order; `numbers` are those of their streams. One block in each 64-bit lane,
 // whose upper half holds leftovers that the 32 x 32 bit multiplication does not read.
 HEADRACE_AVX512 HEADRACE_INLINE Words32 words_of_blocks(const StreamKeys& keys, std::uint64_t id, __m512i blocks,
-                                                        __m512i halves) {
+                                                        __m512i numbers) {
   const __m512i multiplier0 = _mm512_set1_epi64(0xD2511F53LL);
   const __m512i multiplier1 = _mm512_set1_epi64(0xCD9E8D57LL);
   __m512i c0 = _mm512_set1_epi64(low_word(id));
   __m512i c1 = _mm512_set1_epi64(high_word(id));
   __m512i c2 = blocks;
-  __m512i c3 = halves;
+  __m512i c3 = numbers;
   for (int round = 0; round < kStreamRounds; ++round) {
     const __m512i product0 = _mm512_mul_epu32(c0, multiplier0);
     const __m512i product1 = _mm512_mul_epu32(c2, multiplier1);
@@ -59,14 +59,15 @@ HEADRACE_AVX512 HEADRACE_INLINE Words32 words_from_block(const StreamKeys& keys,
   return words_of_blocks(keys, id, blocks, _mm512_setzero_si512());
 }
 
-// The first sixteen words of an id's stream, in order, in vectors of half the width: where no more are wanted that
-// takes half the time.
-HEADRACE_AVX512 HEADRACE_INLINE __m512i first_words(const StreamKeys& keys, std::uint64_t id) {
+// The words of four blocks that follow each other, in vectors of half the width: where no more are wanted that takes
+// half the time.
+HEADRACE_AVX512 HEADRACE_INLINE __m512i words16_from_block(const StreamKeys& keys, std::uint64_t id,
+                                                           std::uint32_t first_block) {
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
   const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57LL);
   __m256i c0 = _mm256_set1_epi64x(low_word(id));
   __m256i c1 = _mm256_set1_epi64x(high_word(id));
-  __m256i c2 = _mm256_setr_epi64x(0, 1, 2, 3);
+  __m256i c2 = _mm256_add_epi64(_mm256_set1_epi64x(first_block), _mm256_setr_epi64x(0, 1, 2, 3));
   __m256i c3 = _mm256_setzero_si256();
   for (int round = 0; round < kStreamRounds; ++round) {
     const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);

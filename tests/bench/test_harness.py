@@ -28,6 +28,34 @@ def test_medians_and_ranges_are_of_the_rounds_behind_the_warm_up(harness):
     assert (record.bench, record.case, record.system, record.unit, record.threads) == ("bench", "case", "one", "ms", 1)
 
 
+def test_a_spell_of_runs_is_measured_behind_one_that_is_not(harness, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(harness.time, "perf_counter", lambda: clock[0])
+    numbers = []
+
+    def run(number):
+        numbers.append(number)
+        clock[0] += 0.02
+        return {"time": float(10 ** (number % 1000)), "edges": float(number)}
+
+    turn = harness.in_succession(harness.System("one", run, 2))
+    assert (turn.name, turn.threads) == ("one", 2)
+    # Three runs fill a spell.
+    assert turn.run(7) == {"time": 37000.0, "time after a rest": 1.0, "edges": 7004.0}
+    assert numbers == list(range(7000, 7006))
+
+
+def test_a_spell_is_one_run_at_least(harness, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(harness.time, "perf_counter", lambda: clock[0])
+
+    def run(number):
+        clock[0] += 1.0
+        return {"time": number}
+
+    assert harness.in_succession(harness.System("one", run)).run(0) == {"time": 1.0, "time after a rest": 0}
+
+
 def test_every_round_runs_every_system_once_and_the_first_one_rotates(harness):
     calls = []
     systems = [scripted(harness, name, [1.0] * 6, calls) for name in "abc"]
@@ -42,6 +70,7 @@ def test_every_round_runs_every_system_once_and_the_first_one_rotates(harness):
     ("metric", "own", "other", "gain"),
     [
         ("time", 2.0, 10.0, 5.0),
+        ("time after a rest", 2.0, 10.0, 5.0),
         ("edge cost", 10.0, 2.0, 0.2),
         ("peak memory", 1.0, 3.0, 3.0),
         ("edge rate", 10.0, 2.0, 5.0),

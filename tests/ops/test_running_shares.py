@@ -53,21 +53,19 @@ def test_a_share_is_the_upper_bits_of_the_first_variate_that_passes(one, weights
 @given(weights=rows(), start=st.integers(0, 40), block=st.integers(0, 9), vertex=st.integers(0, 2**62))
 def test_what_is_told_is_where_draws_fall(one, weights, start, block, vertex):
     padded = np.concatenate([np.full(start, 7, weights.dtype), weights])
-    variates = list(islice(reference.stream_variates(5, vertex), 4 * block, 4 * block + MOST_DRAWS))
+    variates = list(islice(reference.stream_variates(5, vertex), 8 * block, 8 * block + MOST_DRAWS))
     for count in (1, 10, 12, 16, MOST_DRAWS):
         shares, told = _native.running_shares(padded, start, 5, vertex, block, count, one)
         assert told.tolist() == [edges_passed(weights, variate) for variate in variates[: len(told)]]
-        # What is not told is so for a reason: one of the next four draws has the upper bits of a share.
-        assert len(told) == count or len(told) % 4 == 0
-        untold = [variate >> 48 in shares for variate in variates[len(told) : min(len(told) + 4, count)]]
-        assert len(told) == count or any(untold)
+        # What is not told is so for a reason.
+        assert len(told) == count or variates[len(told)] >> 48 in shares
 
 
 @pytest.mark.parametrize("degree", [64, 200])
 def test_all_sets_tell_as_many_draws(degree):
-    """Draws behind the last that is asked for do not matter: two of vertices 87 and 334 have an equal share there."""
+    """Draws behind the last that is asked for do not matter: some of a few dozen vertices have an equal share there."""
     weights = np.ones(degree, np.float32)
-    for vertex in (87, 334, *range(2000)):
+    for vertex in range(2000):
         for count in (1, 10, MOST_DRAWS):
             told = {len(_native.running_shares(weights, 0, 0, vertex, 0, count, one)[1]) for one in SETS}
             assert len(told) == 1

@@ -18,7 +18,7 @@ NEVER = 2**64 - 1
 def expected(weights, key, identifier, wanted):
     """Variates behind block `wanted`, the edges they fall on, arrivals as bits, the earliest arrivals."""
     degree = len(weights)
-    variates = list(islice(reference.stream_variates(key, identifier), 4 * wanted, 4 * wanted + degree))
+    variates = list(islice(reference.stream_variates(key, identifier), 8 * wanted, 8 * wanted + degree))
     sums = np.cumsum(weights.astype(np.float64))  # NumPy adds along a row in its order
     units = [reference.unit_interval(variate) for variate in variates]
     edges = [int(np.flatnonzero(sums > unit * sums[-1])[0]) for unit in units]
