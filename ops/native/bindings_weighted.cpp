@@ -25,19 +25,19 @@ nb::tuple weighted_loops(const InArray<Weight>& weights, std::size_t start, std:
   const Row row{static_cast<std::int64_t>(start), weights.shape(0) - start};
   const std::size_t degree = weights.shape(0) - start;
   const auto first_block = static_cast<std::uint32_t>(wanted);
+  const EdgeWeights edge_weights = view(AnyWeights(weights));
   Buffer<std::uint64_t> variates(degree + kVariatesSlack);
   Buffer<std::uint64_t> edges(degree);
   Buffer<std::uint64_t> searched(degree);
   Buffer<double> sums(degree);
-  Buffer<double> parts(sums_in_row(row));
+  Buffer<double> parts(sums_in_row(row, edge_weights.lead));
   Buffer<std::uint64_t> times(degree + std::max(kVariatesSlack, kTimesSlack));
   Buffer<std::uint32_t> kept(degree + 1);
   stream_variates(StreamKeys(key), vertex, first_block, degree, variates.data(), set);
-  const EdgeWeights edge_weights = view(AnyWeights(weights));
   sum_row(edge_weights, row, sums.data());
   find_edges(sums.data(), degree, variates.data(), degree, edges.data(), set);
   sum_parts(edge_weights, row, parts.data());
-  const SummedRow<Weight> summed(weights.data(), parts.data(), row);
+  const SummedRow<Weight> summed(weights.data(), parts.data(), row, edge_weights.lead);
   for (std::size_t first = 0; first < degree; first += DrawnParts::kMost) {
     const std::size_t count = std::min(degree - first, DrawnParts::kMost);
     DrawnParts drawn;

@@ -38,8 +38,8 @@ class EdgeDraws {
     }
     prefetch_read(weights_.address(row.start + static_cast<std::int64_t>(degree) - 1));
     if (weights_.sums == nullptr) return;
-    const double* const sums = weights_.sums + first_sum(row);
-    const std::size_t count = sums_in_row(row);
+    const double* const sums = weights_.sums + first_sum(row, weights_.lead);
+    const std::size_t count = sums_in_row(row, weights_.lead);
     if (count <= kWholeRow) return prefetch_array(sums, count);
     prefetch_read(sums + count - 1);
   }
@@ -164,17 +164,17 @@ class EdgeDraws {
       sum_row(weights_, row, prepared.sums);
       prepared.total = prepared.sums[row.degree - 1];
     } else if (weights_.sums != nullptr) {
-      begin_draws(prepared, row, weights_.sums + first_sum(row));
+      begin_draws(prepared, row, weights_.sums + first_sum(row, weights_.lead));
     }
   }
 
   // Turn to the sums of a longer row, which are made now if there is no table of them.
   void begin_long() {
     if (weights_.sums != nullptr) {
-      part_sums_ = weights_.sums + first_sum(row_);
+      part_sums_ = weights_.sums + first_sum(row_, weights_.lead);
       return;
     }
-    made_.resize(sums_in_row(row_));
+    made_.resize(sums_in_row(row_, weights_.lead));
     sum_parts(weights_, row_, made_.data());
     part_sums_ = made_.data();
     begin_draws(*prepared_now_, row_, part_sums_);
@@ -182,9 +182,9 @@ class EdgeDraws {
 
   void begin_draws(Prepared& prepared, Row row, const double* part_sums) const {
     if (weights_.narrow != nullptr) {
-      begin_draws(prepared, SummedRow<float>(weights_.narrow, part_sums, row));
+      begin_draws(prepared, SummedRow<float>(weights_.narrow, part_sums, row, weights_.lead));
     } else {
-      begin_draws(prepared, SummedRow<double>(weights_.wide, part_sums, row));
+      begin_draws(prepared, SummedRow<double>(weights_.wide, part_sums, row, weights_.lead));
     }
   }
 
@@ -196,7 +196,7 @@ class EdgeDraws {
 
   template <class Weight>
   void find(const Weight* weights, const std::uint64_t* variates, std::uint64_t first, std::size_t count) {
-    const SummedRow<Weight> row(weights, part_sums_, row_);
+    const SummedRow<Weight> row(weights, part_sums_, row_, weights_.lead);
     DrawnParts& drawn = prepared_now_->begun;
     if (first != 0 || count > prepared_now_->num_begun) draw_parts(row, prepared_now_->total, variates, count, drawn);
     find_in_parts(row, drawn, count, offsets_);

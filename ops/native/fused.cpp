@@ -132,7 +132,9 @@ class BlockSink : public HopSink<Index> {
 
 template <class Index>
 FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number, std::size_t most_slots)
-    : graph_(graph), maps_(graph.csc.num_nodes, first_number, most_slots) {}
+    : graph_(graph), maps_(graph.csc.num_nodes, first_number, most_slots) {
+  if (!graph_.weights.none()) graph_.weights.lead = graph_.weights.before_on_line();
+}
 
 template <class Index>
 std::size_t FusedSampler<Index>::scratch_bytes() {
@@ -179,7 +181,7 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
   const CscView<Index>& csc = graph_.csc;
   HopGraph<Index> graph = graph_;
   const std::lock_guard<std::mutex> lock(tables_mutex_);
-  const std::size_t num_sums = sums_in_graph(csc.num_edges);
+  const std::size_t num_sums = sums_in_graph(csc.num_edges, graph.weights.lead);
   if (sums_.size() != num_sums) {
     auto sums = Buffer<double>::long_lived(num_sums);
     auto shares = Buffer<std::uint16_t>::long_lived(csc.num_edges);

@@ -73,31 +73,36 @@ inline std::size_t find_weight(const double* sums, std::size_t count, double u) 
   return std::min(found, count - 1);  // reached only where the total is not positive
 }
 
-// Of the running sums of a graph's rows only those before every kEdgesPerSum-th edge are kept: for position p, a
-// multiple of it within a row but not its start, sums[p / kEdgesPerSum] is the sum of the row's weights before p. The
-// sums in between are added up anew when they are needed, in the same order, so that their bits are the same. Weights
-// of 4 bytes between two sums are one cache line.
+// Of the running sums of a graph's rows only those before every kEdgesPerSum-th edge are kept: for position p within a
+// row but not its start, lead + p a multiple of it, sums[(lead + p) / kEdgesPerSum] is the sum of the row's weights
+// before p. The sums in between are added up anew when they are needed, in the same order, so that their bits are the
+// same. Weights of 4 bytes between two sums are one cache line if `lead` is how many would stand before the first
+// weight on its line (EdgeWeights::lead); it changes nothing else.
 constexpr std::size_t kEdgesPerSum = 16;
 
-inline std::size_t sums_in_graph(std::size_t num_edges) { return num_edges / kEdgesPerSum + 1; }
+inline std::size_t sums_in_graph(std::size_t num_edges, std::size_t lead = 0) {
+  return (lead + num_edges) / kEdgesPerSum + 1;
+}
 
 // The first of a row's entries in the sums of all rows, and how many it has. The degree is positive.
-inline std::size_t first_sum(Row row) { return static_cast<std::size_t>(row.start) / kEdgesPerSum + 1; }
-inline std::size_t sums_in_row(Row row) {
-  return (static_cast<std::size_t>(row.start) + static_cast<std::size_t>(row.degree) - 1) / kEdgesPerSum + 1 -
-         first_sum(row);
+inline std::size_t first_sum(Row row, std::size_t lead) {
+  return (lead + static_cast<std::size_t>(row.start)) / kEdgesPerSum + 1;
+}
+inline std::size_t sums_in_row(Row row, std::size_t lead) {
+  return (lead + static_cast<std::size_t>(row.start) + static_cast<std::size_t>(row.degree) - 1) / kEdgesPerSum + 1 -
+         first_sum(row, lead);
 }
 
 template <class Weight>
 class SummedRow {
  public:
   // `weights` are those of all rows, `sums` those of this one; its degree is positive.
-  HEADRACE_INLINE SummedRow(const Weight* weights, const double* sums, Row row)
+  HEADRACE_INLINE SummedRow(const Weight* weights, const double* sums, Row row, std::size_t lead)
       : weights_(weights + row.start),
         degree_(static_cast<std::size_t>(row.degree)),
-        head_(kEdgesPerSum - static_cast<std::size_t>(row.start) % kEdgesPerSum),
+        head_(kEdgesPerSum - (lead + static_cast<std::size_t>(row.start)) % kEdgesPerSum),
         sums_(sums),
-        num_sums_(sums_in_row(row)) {}
+        num_sums_(sums_in_row(row, lead)) {}
 
   HEADRACE_INLINE double total() const {
     double sum = sum_before(num_sums_);

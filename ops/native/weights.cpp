@@ -49,7 +49,7 @@ bool sum_parts(EdgeWeights weights, Row row, double* sums) {
   double sum = 0.0;
   bool all_positive = true;
   for (std::int64_t e = row.start; e < stop; ++e) {
-    if (e % static_cast<std::int64_t>(kEdgesPerSum) == 0 && e != row.start) *sums++ = sum;
+    if ((weights.lead + static_cast<std::size_t>(e)) % kEdgesPerSum == 0 && e != row.start) *sums++ = sum;
     const double weight = weights[e];
     sum += weight;
     all_positive &= weight > 0.0;
@@ -68,7 +68,7 @@ bool sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num
     for (std::size_t v = part_bound(num_nodes, num_parts, part); v < end; ++v) {
       const Row row = rows.row(static_cast<std::int64_t>(v));
       if (row.degree == 0) continue;
-      positive &= sum_parts(weights, row, sums + first_sum(row));
+      positive &= sum_parts(weights, row, sums + first_sum(row, weights.lead));
       if (shares != nullptr && row.degree <= kMostSharedDegree) share_row(weights, row, shares + row.start);
     }
     if (!positive) all_positive = false;

@@ -5,17 +5,20 @@
 #include <cstdint>
 
 #include "graph.hpp"
+#include "prefetch.hpp"
 
 namespace headrace {
 
 // float or double; both null for a graph without weights. Sums and quotients are always taken in double precision.
-// `sums` and `shares` hold what sum_rows makes of them, or are null; `all_positive` is what it returns, or false.
+// `sums` and `shares` hold what sum_rows makes of them, with the same `lead`, or are null; `all_positive` is what it
+// returns, or false.
 struct EdgeWeights {
   const float* narrow = nullptr;
   const double* wide = nullptr;
   const double* sums = nullptr;
   const std::uint16_t* shares = nullptr;
   bool all_positive = false;
+  std::size_t lead = 0;  // see running_sums.hpp
 
   bool none() const { return narrow == nullptr && wide == nullptr; }
   double operator[](std::int64_t position) const {
@@ -23,6 +26,11 @@ struct EdgeWeights {
   }
   const void* address(std::int64_t position) const {
     return narrow != nullptr ? static_cast<const void*>(narrow + position) : static_cast<const void*>(wide + position);
+  }
+  // How many weights would stand before the first one on its cache line. Only for sums that do not outlive the arrays.
+  std::size_t before_on_line() const {
+    const std::size_t bytes = reinterpret_cast<std::uintptr_t>(address(0)) % kCacheLineBytes;
+    return bytes / (narrow != nullptr ? sizeof *narrow : sizeof *wide);
   }
 };
 
@@ -35,12 +43,12 @@ inline void sum_row(EdgeWeights weights, Row row, double* sums) {
   }
 }
 
-// Those of the running sums that SummedRow (running_sums.hpp) reads: [sums_in_row(row)]. Returns whether all weights
-// are positive.
+// Those of the running sums that SummedRow (running_sums.hpp) reads: [sums_in_row(row, weights.lead)]. Returns whether
+// all weights are positive.
 bool sum_parts(EdgeWeights weights, Row row, double* sums);
 
-// The same of all rows: [sums_in_graph(num_edges)]; and, unless `shares` is null, the shares (running_shares.hpp) of
-// those that have any, at their CSC positions: [num_edges].
+// The same of all rows: [sums_in_graph(num_edges, weights.lead)]; and, unless `shares` is null, the shares
+// (running_shares.hpp) of those that have any, at their CSC positions: [num_edges].
 bool sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
               double* sums, std::uint16_t* shares, int num_threads);
 
