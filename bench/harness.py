@@ -1,7 +1,7 @@
 """Time systems side by side: interleaved rounds, medians with their spread, records that can be kept.
 
-On a shared machine medians drift by a fifth within minutes. So every round runs every system once, in rotating order,
-and only numbers of the same run are compared: a ratio is taken round by round, and its median is reported.
+On a shared machine medians drift by a fifth within minutes. So every system has a turn in every round, in rotating
+order, and only numbers of the same run are compared: a ratio is taken round by round, and its median is reported.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from itertools import count
 from pathlib import Path
 
 WARM_UP_ROUNDS = 5
-# Seconds of rest before each run: threads of OpenMP go on spinning for a while after their work, on cores that the next
-# system needs.
+# Seconds of rest before each turn: threads of OpenMP go on spinning for a while after their work, on cores that the
+# next system needs.
 REST = 0.05
-# Seconds of runs that do not count, and then of those that do, where a system runs in succession.
+# Where a system runs in succession: seconds of runs that do not count, and then of those that do, and the fewest runs.
 SPELL = 0.05
+LEAST_RUNS = 2
 
 UNITS = {
     "time": "ms",
@@ -83,15 +84,15 @@ class System:
 
 
 def in_succession(system: System) -> System:
-    """Return a system that runs again and again when it is its turn, as batches follow each other in training.
+    """Return a system that runs again and again when it is its turn.
 
     Its first run finds cores asleep and in the caches what other systems left; its time is kept as the "time after a
-    rest". The runs of a spell with it do not count; of those of the next spell, at least one, it measures the means.
+    rest". The runs of a spell with it do not count. Of those of the next spell it measures means, of rates by time.
     """
 
     def spell(numbers: Iterator[int]) -> list[Metrics]:
         until = time.perf_counter() + SPELL
-        runs = [system.run(next(numbers))]
+        runs = [system.run(next(numbers)) for _ in range(LEAST_RUNS)]
         while time.perf_counter() < until:
             runs.append(system.run(next(numbers)))
         return runs
@@ -100,7 +101,13 @@ def in_succession(system: System) -> System:
         numbers = count(number * 1000)
         first, *_ = spell(numbers)
         runs = spell(numbers)
-        means = {metric: statistics.fmean(run[metric] for run in runs) for metric in first}
+        seconds = sum(run["time"] for run in runs)
+        means = {
+            metric: sum(run[metric] * run["time"] for run in runs) / seconds
+            if UNITS[metric].endswith("/s")
+            else statistics.fmean(run[metric] for run in runs)
+            for metric in first
+        }
         return {"time": means.pop("time"), "time after a rest": first["time"], **means}
 
     return replace(system, run=turn)
@@ -220,7 +227,7 @@ def print_table(records: Sequence[Record]) -> None:
             case = (record.bench, record.case)
             print(f"\n{record.bench}: {record.case}, {record.n} rounds")
         print(
-            f"  {record.system:<36} {record.threads} thread{'s' if record.threads > 1 else ' '} {record.metric:<16}"
+            f"  {record.system:<36} {record.threads} thread{'s' if record.threads > 1 else ' '} {record.metric:<22}"
             f" {record.median:>14,.2f} {record.unit:<10} ({record.min:,.2f} to {record.max:,.2f})"
         )
 

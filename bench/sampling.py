@@ -1,6 +1,8 @@
 """Sampling: headrace's kernels beside GraphBolt's samplers and torch-sparse's, on one thread and on more in one run.
 
-A turn is a spell of batches one after the other, as in training; the first one, after a rest, is measured apart.
+A turn is a loop of nothing but sampling, of batches or of epochs of the loader; its first run, after a rest and other
+systems, is measured apart. Peers time each batch themselves, in processes of their own: what lies between two batches,
+a message of its seeds, does not count.
 
 GraphBolt's rule for the next hop is ours of ``expand="all"``, torch-sparse's that of ``expand="new"``; each is compared
 with the same rule of ours. Peers are measured when `make peers` has built their environments.

@@ -71,7 +71,7 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
     Team team(num_threads);
-    team.begin_last();
+    team.expect_last();
     sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, team, collector,
                parts.get());
   }

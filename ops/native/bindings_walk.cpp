@@ -26,9 +26,10 @@ WalkGraph<Index> walk_graph(const InArray<std::int64_t>& indptr, const InArray<I
   if (!nb::try_cast(sums, keep, false)) {
     throw nb::type_error("expected sums as a contiguous one-dimensional array of float64");
   }
-  if (keep.shape(0) != sums_in_graph(num_edges)) {
-    throw GraphError("sums must have num_edges // 16 + 1 = " + std::to_string(sums_in_graph(num_edges)) +
-                     " entries, got " + std::to_string(keep.shape(0)));
+  const std::size_t num_sums = sums_in_graph(num_edges, graph.weights.lead);
+  if (keep.shape(0) != num_sums) {
+    throw GraphError("sums must have num_edges // 16 + 1 = " + std::to_string(num_sums) + " entries, got " +
+                     std::to_string(keep.shape(0)));
   }
   graph.weights.sums = keep.data();
   return graph;
@@ -93,9 +94,10 @@ OutArray<double> sums(const InArray<std::int64_t>& indptr, nb::handle weights, i
     const std::size_t num_edges = size(edge_weights);
     const std::size_t num_nodes = num_nodes_of(indptr);
     check_ends(indptr, num_edges);
-    sums = Buffer<double>::long_lived(sums_in_graph(num_edges));
+    const EdgeWeights summed = view(edge_weights);
+    sums = Buffer<double>::long_lived(sums_in_graph(num_edges, summed.lead));
     std::fill_n(sums.data(), sums.size(), 0.0);  // an entry where a row begins is never read
-    sum_rows(indptr.data(), num_nodes, num_edges, view(edge_weights), sums.data(), nullptr, num_threads);
+    sum_rows(indptr.data(), num_nodes, num_edges, summed, sums.data(), nullptr, num_threads);
   }
   return to_numpy(std::move(sums));
 }

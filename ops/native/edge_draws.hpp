@@ -104,7 +104,7 @@ class EdgeDraws {
   bool has_shares(Row row) const { return weights_.shares != nullptr && row.degree <= kMostSharedDegree; }
 
   // How many of draws first, first + 1, ..., up to `count` <= kMostSharedDraws, the shares tell; or more or fewer, as
-  // blocks of words begin elsewhere. Where it is none the sums have to be asked.
+  // blocks of variates begin elsewhere. Where it is none the sums have to be asked.
   std::size_t num_told(std::uint64_t first, std::size_t count) {
     const Prepared& prepared = *prepared_now_;
     const auto end = [&] { return prepared.first_told + prepared.num_told; };

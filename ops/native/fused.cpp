@@ -32,13 +32,14 @@ void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, VertexMap& m
 // Tasks that a team may share, if each vertex brings as many new ones as its rule allows. Layer-wise hops have threads
 // of their own.
 std::size_t most_tasks(std::size_t num_seeds, const std::vector<HopSpec>& hops, std::size_t num_nodes) {
-  std::size_t num_dst = num_seeds;
+  std::uint64_t num_dst = num_seeds;
   std::size_t most = 1;
   for (const HopSpec& hop : hops) {
     if (hop.rule.is_layer_wise()) break;
-    most = std::max(most, tasks_in_hop(num_dst));
+    most = std::max(most, tasks_in_hop(static_cast<std::size_t>(num_dst)));
     const std::uint64_t limit = hop.rule.limit();
-    num_dst = num_dst == 0 || limit < num_nodes / num_dst ? std::min(num_nodes, num_dst * (limit + 1)) : num_nodes;
+    const bool few = num_dst == 0 || limit < num_nodes / num_dst;
+    num_dst = few ? std::min<std::uint64_t>(num_nodes, num_dst * (limit + 1)) : num_nodes;
   }
   return most;
 }
@@ -162,7 +163,7 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
     const std::size_t num_seen = sampled.n_id.size();
     const std::size_t num_edges = block.indices.size();
     BlockSink<Index> sink(block, graph.csc.num_nodes, want_edge_ids, *map, sampled.n_id);
-    if (&spec == &hops.back()) team.begin_last();
+    if (&spec == &hops.back()) team.expect_last();
     sample_hop(graph, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule, spec.key, team, sink);
     block.num_src = sampled.n_id.size();
     sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));

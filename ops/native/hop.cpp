@@ -22,7 +22,7 @@ namespace headrace {
 namespace {
 
 constexpr std::size_t kRowsPerTask = 512;  // what a task makes stays in a core's cache until it is appended
-// For fewer rows a second thread takes longer to start than it saves.
+// For fewer rows a helper takes longer to start than it saves.
 constexpr std::size_t kMostSerialRows = 2048;
 constexpr std::ptrdiff_t kRowsAhead = 4;     // rows that are on their way while one is read
 constexpr std::ptrdiff_t kRowsPrepared = 2;  // rows that are prepared while one is picked from

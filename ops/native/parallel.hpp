@@ -12,7 +12,7 @@ namespace headrace {
 template <class Body>
 void parallel_for(int num_threads, std::size_t num_tasks, const Body& body) {
   Team team(num_threads);
-  team.begin_last();
+  team.expect_last();
   team.run_in_order(num_tasks, body, [](std::size_t /*task*/) {});
 }
 

@@ -106,7 +106,9 @@ class WeightedPicker {
  private:
   // Draws without success are few unless much of the row is wanted. Whole blocks of variates.
   std::uint64_t most_draws(std::uint64_t degree) const {
-    return 2 * (degree - fanout_) < fanout_ ? 0 : (fanout_ + 1) / 2 * 8 + 16;
+    return 2 * (degree - fanout_) < fanout_
+               ? 0
+               : (4 * fanout_ + 16 + kVariatesInBlock - 1) / kVariatesInBlock * kVariatesInBlock;
   }
 
   // Draws to find at once where `wanted` edges are wanted. In vectors as many as there may be cost no more than a few,

@@ -25,9 +25,9 @@ constexpr std::size_t kMostSharedDraws = 32;    // found at a time
 // told.
 void share_row(EdgeWeights weights, Row row, std::uint16_t* shares, InstructionSet set = best_instruction_set());
 
-// offsets[i] = the edge that variate 8 * first_block + i of `id` falls on, i < count <= kMostSharedDraws, for a row of
-// 0 < degree <= kMostSharedDegree edges. Overwrites kMostSharedDraws entries. Returns how many of the draws are told,
-// from the first one on.
+// offsets[i] = the edge that variate kVariatesInBlock * first_block + i of `id` falls on, i < count <=
+// kMostSharedDraws, for a row of 0 < degree <= kMostSharedDegree edges. Overwrites kMostSharedDraws entries. Returns
+// how many of the draws are told, from the first one on.
 std::size_t find_by_shares(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block,
                            const std::uint16_t* shares, std::size_t degree, std::size_t count, std::uint16_t* offsets,
                            InstructionSet set = best_instruction_set());

@@ -77,10 +77,10 @@ inline std::size_t find_weight(const double* sums, std::size_t count, double u) 
 // row but not its start, lead + p a multiple of it, sums[(lead + p) / kEdgesPerSum] is the sum of the row's weights
 // before p. The sums in between are added up anew when they are needed, in the same order, so that their bits are the
 // same. Weights of 4 bytes between two sums are one cache line if `lead` is how many would stand before the first
-// weight on its line (EdgeWeights::lead); it changes nothing else.
+// weight on its line (EdgeWeights::before_on_line); the sums are the same with any lead.
 constexpr std::size_t kEdgesPerSum = 16;
 
-inline std::size_t sums_in_graph(std::size_t num_edges, std::size_t lead = 0) {
+inline std::size_t sums_in_graph(std::size_t num_edges, std::size_t lead) {
   return (lead + num_edges) / kEdgesPerSum + 1;
 }
 

@@ -11,6 +11,22 @@
 namespace headrace {
 namespace {
 
+constexpr std::size_t kVariatesAtOnce = 2 * kVariatesInBlock;
+
+// What kVariatesAtOnce variates are made of.
+struct PartsOfVariates {
+  std::uint32_t high[kVariatesAtOnce];  // their words of the first stream, then those of the second
+  std::uint32_t low[kVariatesAtOnce];
+};
+
+HEADRACE_INLINE void put_together(const PartsOfVariates& parts, std::uint64_t* out) {
+  for (std::size_t i = 0; i < kVariatesAtOnce; ++i) {
+    const std::uint64_t upper = half_word(parts.high, i);
+    const std::uint64_t middle = half_word(parts.high, kVariatesAtOnce + i);
+    out[i] = upper << 48 | middle << 32 | parts.low[i];
+  }
+}
+
 void words_portable(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::uint32_t number,
                     std::size_t count, std::uint32_t* out) {
   for (std::size_t i = 0; i < count; i += 4) {
@@ -19,38 +35,69 @@ void words_portable(const StreamKeys& keys, std::uint64_t id, std::uint32_t firs
   }
 }
 
+void variates_portable(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
+                       std::uint64_t* out) {
+  for (std::size_t i = 0; i < count; i += kVariatesAtOnce) {
+    const std::uint32_t block = first_block + static_cast<std::uint32_t>(i / kVariatesInBlock);
+    PartsOfVariates parts;
+    words_portable(keys, id, block, 0, kVariatesAtOnce / 2, parts.high);
+    words_portable(keys, id, block, 1, kVariatesAtOnce / 2, parts.high + kVariatesAtOnce / 2);
+    words_portable(keys, id, 2 * block, 2, kVariatesAtOnce, parts.low);
+    put_together(parts, out + i);
+  }
+}
+
 #if defined(__x86_64__)
 
 // Philox4x32-10 of the counters (id low, id high, block, number) for one block in each 64-bit lane, whose upper half
 // holds leftovers that the 32 x 32 bit multiplication does not read. Blocks are numbered modulo 2^32.
 
-HEADRACE_AVX2 void words_avx2(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::uint32_t number,
-                              std::size_t count, std::uint32_t* out) {
+// The words of four blocks.
+HEADRACE_AVX2 HEADRACE_INLINE void words16_avx2(const StreamKeys& keys, std::uint64_t id, __m256i blocks,
+                                                __m256i numbers, std::uint32_t* out) {
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
   const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57LL);
+  __m256i c0 = _mm256_set1_epi64x(low_word(id));
+  __m256i c1 = _mm256_set1_epi64x(high_word(id));
+  __m256i c2 = blocks;
+  __m256i c3 = numbers;
+  for (int round = 0; round < kStreamRounds; ++round) {
+    const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);
+    const __m256i product1 = _mm256_mul_epu32(c2, multiplier1);
+    c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), c1),
+                          _mm256_set1_epi32(static_cast<int>(keys.low[round])));
+    c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), c3),
+                          _mm256_set1_epi32(static_cast<int>(keys.high[round])));
+    c1 = product1;
+    c3 = product0;
+  }
+  const __m256i front = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xAA);
+  const __m256i back = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xAA);
+  const __m256i low = _mm256_unpacklo_epi64(front, back);
+  const __m256i high = _mm256_unpackhi_epi64(front, back);
+  auto* const place = reinterpret_cast<__m256i*>(out);
+  _mm256_storeu_si256(place, _mm256_permute2x128_si256(low, high, 0x20));
+  _mm256_storeu_si256(place + 1, _mm256_permute2x128_si256(low, high, 0x31));
+}
+
+HEADRACE_AVX2 void words_avx2(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
+                              std::uint32_t* out) {
   for (std::size_t i = 0; i < count; i += 16) {
-    const std::uint32_t block = first_block + static_cast<std::uint32_t>(i / 4);
-    __m256i c0 = _mm256_set1_epi64x(low_word(id));
-    __m256i c1 = _mm256_set1_epi64x(high_word(id));
-    __m256i c2 = _mm256_add_epi64(_mm256_set1_epi64x(block), _mm256_setr_epi64x(0, 1, 2, 3));
-    __m256i c3 = _mm256_set1_epi64x(number);
-    for (int round = 0; round < kStreamRounds; ++round) {
-      const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);
-      const __m256i product1 = _mm256_mul_epu32(c2, multiplier1);
-      c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), c1),
-                            _mm256_set1_epi32(static_cast<int>(keys.low[round])));
-      c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), c3),
-                            _mm256_set1_epi32(static_cast<int>(keys.high[round])));
-      c1 = product1;
-      c3 = product0;
-    }
-    const __m256i front = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xAA);
-    const __m256i back = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xAA);
-    const __m256i low = _mm256_unpacklo_epi64(front, back);
-    const __m256i high = _mm256_unpackhi_epi64(front, back);
-    auto* const place = reinterpret_cast<__m256i*>(out + i);
-    _mm256_storeu_si256(place, _mm256_permute2x128_si256(low, high, 0x20));
-    _mm256_storeu_si256(place + 1, _mm256_permute2x128_si256(low, high, 0x31));
+    const __m256i first = _mm256_set1_epi64x(first_block + static_cast<std::uint32_t>(i / 4));
+    words16_avx2(keys, id, _mm256_add_epi64(first, _mm256_setr_epi64x(0, 1, 2, 3)), _mm256_setzero_si256(), out + i);
+  }
+}
+
+HEADRACE_AVX2 void variates_avx2(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
+                                 std::uint64_t* out) {
+  for (std::size_t i = 0; i < count; i += kVariatesAtOnce) {
+    const std::uint32_t block = first_block + static_cast<std::uint32_t>(i / kVariatesInBlock);
+    PartsOfVariates parts;
+    words16_avx2(keys, id, _mm256_add_epi64(_mm256_set1_epi64x(block), _mm256_setr_epi64x(0, 1, 0, 1)),
+                 _mm256_setr_epi64x(0, 0, 1, 1), parts.high);
+    words16_avx2(keys, id, _mm256_add_epi64(_mm256_set1_epi64x(2 * block), _mm256_setr_epi64x(0, 1, 2, 3)),
+                 _mm256_set1_epi64x(2), parts.low);
+    put_together(parts, out + i);
   }
 }
 
@@ -72,8 +119,8 @@ HEADRACE_AVX512 void words_avx512(const StreamKeys& keys, std::uint64_t id, std:
 HEADRACE_AVX512 void variates_avx512(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block,
                                      std::size_t count, std::uint64_t* out) {
   const __m512i numbers = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 2, 2);
-  for (std::size_t i = 0; i < count; i += 16) {
-    const std::uint32_t block = first_block + static_cast<std::uint32_t>(i / 8);
+  for (std::size_t i = 0; i < count; i += kVariatesAtOnce) {
+    const std::uint32_t block = first_block + static_cast<std::uint32_t>(i / kVariatesInBlock);
     const __m512i first = _mm512_mask_blend_epi64(0xF0, _mm512_set1_epi64(block), _mm512_set1_epi64(2 * block));
     const __m512i blocks = _mm512_add_epi64(first, _mm512_setr_epi64(0, 1, 0, 1, 0, 1, 2, 3));
     const Words32 words = words_of_blocks(keys, id, blocks, numbers);
@@ -94,31 +141,13 @@ HEADRACE_AVX512 void variates_avx512(const StreamKeys& keys, std::uint64_t id, s
 
 #endif
 
-template <class Words>
-void variates_of(const Words& make_words, std::uint32_t first_block, std::size_t count, std::uint64_t* out) {
-  constexpr std::size_t kAtOnce = 16;
-  for (std::size_t i = 0; i < count; i += kAtOnce) {
-    std::uint32_t uppers[kAtOnce];  // two in each word
-    std::uint32_t middles[kAtOnce];
-    std::uint32_t lowers[kAtOnce];
-    const std::uint32_t block = first_block + static_cast<std::uint32_t>(i / 8);
-    make_words(block, 0U, kAtOnce / 2, uppers);
-    make_words(block, 1U, kAtOnce / 2, middles);
-    make_words(2 * block, 2U, kAtOnce, lowers);
-    for (std::size_t k = 0; k < kAtOnce; ++k) {
-      const std::uint64_t high = static_cast<std::uint64_t>(half_word(uppers, k)) << 16 | half_word(middles, k);
-      out[i + k] = high << 32 | lowers[k];
-    }
-  }
-}
-
 }  // namespace
 
 void stream_words(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
                   std::uint32_t* out, InstructionSet set) {
 #if defined(__x86_64__)
   if (set == InstructionSet::kAvx512) return words_avx512(keys, id, first_block, count, out);
-  if (set == InstructionSet::kAvx2) return words_avx2(keys, id, first_block, 0, count, out);
+  if (set == InstructionSet::kAvx2) return words_avx2(keys, id, first_block, count, out);
 #endif
   static_cast<void>(set);
   words_portable(keys, id, first_block, 0, count, out);
@@ -128,12 +157,10 @@ void stream_variates(const StreamKeys& keys, std::uint64_t id, std::uint32_t fir
                      std::uint64_t* out, InstructionSet set) {
 #if defined(__x86_64__)
   if (set == InstructionSet::kAvx512) return variates_avx512(keys, id, first_block, count, out);
-  if (set == InstructionSet::kAvx2) {
-    return variates_of([&](auto... rest) { words_avx2(keys, id, rest...); }, first_block, count, out);
-  }
+  if (set == InstructionSet::kAvx2) return variates_avx2(keys, id, first_block, count, out);
 #endif
   static_cast<void>(set);
-  variates_of([&](auto... rest) { words_portable(keys, id, rest...); }, first_block, count, out);
+  variates_portable(keys, id, first_block, count, out);
 }
 
 }  // namespace headrace

@@ -32,7 +32,7 @@ inline std::uint16_t half_word(const std::uint32_t* words, std::size_t i) {
 constexpr std::size_t kWordsSlack = 32;
 constexpr std::size_t kVariatesSlack = 16;
 
-constexpr std::size_t kVariatesInBlock = 8;
+constexpr std::size_t kVariatesInBlock = 8;  // as many half words
 
 // out[i] = word 4 * first_block + i of the stream of `id`, i < count. Every instruction set gives the same, here and
 // below.

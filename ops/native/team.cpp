@@ -7,7 +7,7 @@
 namespace headrace {
 
 Team::~Team() {
-  begin_last();
+  expect_last();
   begin({});
   for (std::thread& helper : helpers_) helper.join();
 }
@@ -29,15 +29,11 @@ void Team::start(std::size_t num_tasks) {
   }
 }
 
-void Team::begin_last() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  last_ = true;
-}
-
 void Team::begin(Job job) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     job_ = job;
+    last_ = expects_last_;
     ++num_calls_;
   }
   called_.notify_all();

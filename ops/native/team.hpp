@@ -12,12 +12,12 @@
 
 namespace headrace {
 
-// Wait for `done()` to become true, awake, for as long as it is worth it: a thread that sleeps takes tens of
-// microseconds to come back, and in a virtual machine Linux may wake it up on the core of the thread that it helps,
-// which it then waits for. Whoever else wants the core gets it. Returns done().
+// Wait for `done()` to become true, awake, but not for long: a thread that sleeps takes tens of microseconds to come
+// back, and in a virtual machine Linux may wake it up on the core of the thread that it helps, which it then waits for.
+// Whoever else wants the core gets it. Returns done().
 template <class Done>
 bool wait_awake(const Done& done) {
-  constexpr auto kPatience = std::chrono::milliseconds(1);
+  constexpr auto kPatience = std::chrono::milliseconds(1);  // a hop that one thread makes alone takes less
   if (done()) return true;
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (std::chrono::steady_clock::now() < until) {
@@ -43,8 +43,8 @@ class Team {
   // will come starts them before, and goes on with what it does alone.
   void start(std::size_t num_tasks);
 
-  // The next job is the last one: a helper ends when no task of it is left to begin.
-  void begin_last();
+  // The job that is run next is the last one: a helper ends when no task of it is left to begin.
+  void expect_last() { expects_last_ = true; }
 
   // Call body(task) for every task in [0, num_tasks), and finish(task) on this thread, in the order of the tasks, each
   // as soon as that task and all before it are done. Rethrows what the tasks one after the other would have thrown
@@ -115,14 +115,15 @@ class Team {
   void help();
 
   int num_threads_;
-  std::mutex mutex_;  // of all that follows, but where helpers wait for a change
+  bool expects_last_ = false;
+  std::vector<std::thread> helpers_;
+  std::mutex mutex_;  // guards what follows; counts are also read without it, to wait for them
   std::condition_variable called_;
   std::condition_variable returned_;
   std::atomic<std::size_t> num_calls_{0};  // of helpers: to jobs, and at last to leave
   std::atomic<std::size_t> num_busy_{0};
   Job job_;
   bool last_ = false;
-  std::vector<std::thread> helpers_;
 };
 
 }  // namespace headrace

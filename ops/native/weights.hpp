@@ -18,7 +18,7 @@ struct EdgeWeights {
   const double* sums = nullptr;
   const std::uint16_t* shares = nullptr;
   bool all_positive = false;
-  std::size_t lead = 0;  // see running_sums.hpp
+  std::size_t lead = 0;  // of parts between sums, over cache lines; see running_sums.hpp
 
   bool none() const { return narrow == nullptr && wide == nullptr; }
   double operator[](std::int64_t position) const {
@@ -27,7 +27,8 @@ struct EdgeWeights {
   const void* address(std::int64_t position) const {
     return narrow != nullptr ? static_cast<const void*>(narrow + position) : static_cast<const void*>(wide + position);
   }
-  // How many weights would stand before the first one on its cache line. Only for sums that do not outlive the arrays.
+  // How many weights would stand before the first one on its cache line: a `lead` for sums that are never read with a
+  // copy of the weights, which may begin elsewhere on its line.
   std::size_t before_on_line() const {
     const std::size_t bytes = reinterpret_cast<std::uintptr_t>(address(0)) % kCacheLineBytes;
     return bytes / (narrow != nullptr ? sizeof *narrow : sizeof *wide);

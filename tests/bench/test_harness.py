@@ -36,16 +36,18 @@ def test_a_spell_of_runs_is_measured_behind_one_that_is_not(harness, monkeypatch
     def run(number):
         numbers.append(number)
         clock[0] += 0.02
-        return {"time": float(10 ** (number % 1000)), "edges": float(number)}
+        place = number % 1000
+        return {"time": float(10**place), "edge rate": float(place), "edges": float(number)}
 
     turn = harness.in_succession(harness.System("one", run, 2))
     assert (turn.name, turn.threads) == ("one", 2)
     # Three runs fill a spell.
-    assert turn.run(7) == {"time": 37000.0, "time after a rest": 1.0, "edges": 7004.0}
+    rate = (3 * 10**3 + 4 * 10**4 + 5 * 10**5) / 111_000
+    assert turn.run(7) == {"time": 37000.0, "time after a rest": 1.0, "edge rate": rate, "edges": 7004.0}
     assert numbers == list(range(7000, 7006))
 
 
-def test_a_spell_is_one_run_at_least(harness, monkeypatch):
+def test_a_spell_is_two_runs_at_least(harness, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(harness.time, "perf_counter", lambda: clock[0])
 
@@ -53,7 +55,7 @@ def test_a_spell_is_one_run_at_least(harness, monkeypatch):
         clock[0] += 1.0
         return {"time": number}
 
-    assert harness.in_succession(harness.System("one", run)).run(0) == {"time": 1.0, "time after a rest": 0}
+    assert harness.in_succession(harness.System("one", run)).run(0) == {"time": 2.5, "time after a rest": 0}
 
 
 def test_every_round_runs_every_system_once_and_the_first_one_rotates(harness):

@@ -124,9 +124,11 @@ def test_samplers_that_have_shares_pick_what_others_do(one, replace, fanout):
     np.testing.assert_array_equal(block.edge_ids, right.positions)
 
 
+@pytest.mark.parametrize("one", SETS)
+@pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("before", range(0, 16, 3))
-def test_where_weights_begin_on_a_cache_line_changes_no_pick(dtype, before):
+@pytest.mark.parametrize("before", [0, 1, 6, 15])
+def test_where_weights_begin_on_a_cache_line_changes_no_pick(one, replace, dtype, before):
     degrees = np.array([1, 300, 15, 17, 1000, 257, 5000, 260])
     indptr = np.concatenate([[0], np.cumsum(degrees)])
     padded = np.zeros(indptr[-1] + 32, dtype)
@@ -136,11 +138,15 @@ def test_where_weights_begin_on_a_cache_line_changes_no_pick(dtype, before):
     assert weights.ctypes.data % 64 == before % line * padded.itemsize
     weights[:] = np.random.default_rng(7).random(indptr[-1]) ** 2
     indices = np.zeros(indptr[-1], np.int64)
-    seeds, rule = torch.arange(len(degrees)), ops.NeighborRule(12)
-    for key in range(50):
-        found = ops.BlockSampler(indptr, indices, weights=weights).sample(seeds, [rule], [key]).hops[0]
-        right = ops.sample_hop(indptr, indices, seeds, rule, key, weights=weights.copy())
-        np.testing.assert_array_equal(found.edge_ids, right.positions)
+    seeds, rule = torch.arange(len(degrees)), ops.NeighborRule(12, replace=replace)
+    _native.use_instruction_set(one)
+    try:
+        for key in range(50):
+            found = ops.BlockSampler(indptr, indices, weights=weights).sample(seeds, [rule], [key]).hops[0]
+            right = ops.sample_hop(indptr, indices, seeds, rule, key, weights=weights.copy())
+            np.testing.assert_array_equal(found.edge_ids, right.positions)
+    finally:
+        _native.use_instruction_set(SETS[-1])
 
 
 def test_tables_are_two_and_a_half_bytes_an_edge():

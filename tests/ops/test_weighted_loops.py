@@ -51,6 +51,14 @@ def test_finds_what_the_reference_finds(one, dtype, data):
         assert got.tolist() == right
 
 
+@pytest.mark.parametrize("block", [2**31 - 2, 2**31 - 1, 2**32 - 2])
+def test_all_sets_begin_blocks_anew_alike(block):
+    """Block 2**31 of variates would take block 2**32 of the third stream, whose number has more than 32 bits."""
+    weights = np.ones(70)
+    variates = [_native.weighted_loops(weights, 0, 3, 4, block, one)[0].tolist() for one in SETS]
+    assert all(found == variates[0] for found in variates)
+
+
 @pytest.mark.parametrize("one", SETS)
 @pytest.mark.parametrize("skew", [0, 1, 30], ids=["equal", "uniform", "skewed"])
 @pytest.mark.parametrize(("start", "dtype"), [(0, "float64"), (1, "float32"), (15, "float64"), (16, "float32")])

@@ -169,8 +169,9 @@ void run_jobs() {
   headrace::Team team(kNumThreads);
   for (std::size_t job = 0; job < kNumJobs; ++job) {
     if (job % 100 == 50) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    if (job + 1 == kNumJobs) team.begin_last();
-    const std::size_t num_tasks = job % 23;
+    if (job + 1 == kNumJobs) team.expect_last();
+    const std::size_t num_tasks = job + 1 == kNumJobs ? 500 : job % 23;
+    const bool body_fails = job % 2 == 0;  // otherwise finishing does
     const std::size_t first_failure = job % 7 == 0 ? num_tasks / 2 : num_tasks;
     std::vector<std::size_t> made(num_tasks);
     std::vector<std::size_t> finished;
@@ -179,10 +180,13 @@ void run_jobs() {
       team.run_in_order(
           num_tasks,
           [&](std::size_t task) {
-            if (task >= first_failure) throw std::runtime_error(std::to_string(task));
+            if (task >= first_failure && body_fails) throw std::runtime_error(std::to_string(task));
             made[task] = job + task;
           },
-          [&](std::size_t task) { finished.push_back(made[task]); });
+          [&](std::size_t task) {
+            if (task >= first_failure) throw std::runtime_error(std::to_string(task));
+            finished.push_back(made[task]);
+          });
     } catch (const std::runtime_error& error) {
       failure = error.what();
     }
