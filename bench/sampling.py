@@ -1,8 +1,9 @@
 """Sampling: headrace's kernels beside GraphBolt's samplers and torch-sparse's, on one thread and on more in one run.
 
-A turn is a loop of nothing but sampling, of batches or of epochs of the loader; its first run, after a rest and other
-systems, is measured apart. Peers time each batch themselves, in processes of their own: what lies between two batches,
-a message of its seeds, does not count.
+Beside a batch on several threads stand as many batches at once, each a call of its own: what the machine's cores give
+where nothing is shared but memory. A turn is a loop of nothing but sampling, of batches or of epochs of the loader; its
+first run, after a rest and other systems, is measured apart. Peers time each batch themselves, in processes of their
+own: what lies between two batches, a message of its seeds, does not count.
 
 GraphBolt's rule for the next hop is ours of ``expand="all"``, torch-sparse's that of ``expand="new"``; each is compared
 with the same rule of ours. Peers are measured when `make peers` has built their environments.
@@ -12,9 +13,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -45,6 +48,7 @@ from headrace import ops
 OURS = "headrace"
 NEW = 'headrace, expand="new"'
 WEIGHTED = "headrace, weighted"
+AT_ONCE = ", a call a thread"
 TIMES = ("time", "time after a rest")
 RULES: dict[str, Callable[[int], ops.Rule]] = {"neighbor": ops.NeighborRule, "labor": ops.LaborRule}
 
@@ -83,6 +87,25 @@ def ours(
     return sampling_metrics(time.perf_counter() - started, sum(sampled.num_sampled_edges), sampled.n_id.numel())
 
 
+def at_once(number: int, *, run: Callable[[int], Metrics], pool: ThreadPoolExecutor, threads: int) -> Metrics:
+    """Run as many calls side by side as there are threads; the time is that of all of them, by their number."""
+    started = time.perf_counter()
+    runs = list(pool.map(run, range(number * threads, (number + 1) * threads)))
+    seconds = (time.perf_counter() - started) / threads
+    edges, inputs = (fmean(run[metric] for run in runs) for metric in ("edges", "inputs"))
+    return sampling_metrics(seconds, edges, inputs)
+
+
+def calls_at_once(name: str, run: Callable[..., Metrics], threads: list[int]) -> list[System]:
+    """Return, for each number of threads above one, the system of as many calls at once on one thread each."""
+    alone = partial(run, threads=1)
+    return [
+        System(name + AT_ONCE, partial(at_once, run=alone, pool=ThreadPoolExecutor(n), threads=n), n)
+        for n in threads
+        if n > 1
+    ]
+
+
 def graphbolts(number: int, *, peer: Worker, rule: str, batches: Batches, threads: int) -> Metrics:
     answer = peer.call(
         "sample", rule=rule, seeds=batches.seeds(number).tolist(), fanouts=batches.fanouts, threads=threads
@@ -111,9 +134,9 @@ def measured(case: str, systems: list[System], gains: list[Gain], rounds: int) -
 
 
 def more_threads(name: str, threads: list[int]) -> list[Gain]:
-    """Return the gains of each number of threads over the smallest."""
-    least = min(threads)
-    return [Gain((name, count), (name, least), metric) for count in threads if count != least for metric in TIMES]
+    """Return the gains of each number of threads over the smallest: in one call, and of a call a thread."""
+    least, pairs = min(threads), [(name, n) for n in threads] + [(name + AT_ONCE, n) for n in threads]
+    return [Gain(pair, (name, least), metric) for pair in pairs if pair[1] != least for metric in TIMES]
 
 
 def against(system: str, peer: str, threads: list[int], *, rate: bool = False) -> list[Gain]:
@@ -135,6 +158,7 @@ def neighbor_records(
         if TORCH_SPARSE in peers:
             run = partial(torch_sparses, peer=peers[TORCH_SPARSE], batches=batches, threads=count)
             systems.append(System(TORCH_SPARSE, run, count))
+    systems += calls_at_once(OURS, partial(ours, sampler=sampler, rule="neighbor", batches=batches), threads)
     # Our default rule draws more edges than torch-sparse's: only edges a second compare.
     gains = [
         *against(OURS, GRAPHBOLT, threads),
@@ -156,6 +180,7 @@ def labor_records(
         if GRAPHBOLT in peers:
             run = partial(graphbolts, peer=peers[GRAPHBOLT], rule="labor", batches=batches, threads=count)
             systems.append(System(GRAPHBOLT, run, count))
+    systems += calls_at_once(OURS, partial(ours, sampler=sampler, rule="labor", batches=batches), threads)
     gains = [*against(OURS, GRAPHBOLT, threads), *more_threads(OURS, threads), *more_threads(GRAPHBOLT, threads)]
     return measured(f"labor, {case}", systems, gains, rounds)
 
@@ -177,6 +202,7 @@ def weighted_records(
         if GRAPHBOLT in peers:
             run = partial(graphbolts, peer=peers[GRAPHBOLT], rule="weighted", batches=batches, threads=count)
             systems.append(System(GRAPHBOLT, run, count))
+    systems += calls_at_once(WEIGHTED, partial(ours, sampler=weighted, rule="neighbor", batches=batches), threads)
     gains = [
         *against(WEIGHTED, GRAPHBOLT, threads),
         *(Gain((OURS, count), (WEIGHTED, count), metric) for count in threads for metric in TIMES),
