@@ -112,8 +112,6 @@ class EdgeDraws {
     return static_cast<std::size_t>(std::max(end(), first) - first);
   }
 
-  static std::uint32_t block_of(std::uint64_t first) { return static_cast<std::uint32_t>(first / kVariatesInBlock); }
-
   // The offsets in the row of the draws that were told, from `first` on.
   const std::uint16_t* told(std::uint64_t first) const {
     return prepared_now_->offsets + (first - prepared_now_->first_told);
@@ -129,7 +127,7 @@ class EdgeDraws {
     const std::uint64_t* variates = prepared.variates + first;
     if (first + count > kMost) {
       const auto skipped = static_cast<std::size_t>(first % kVariatesInBlock);
-      stream_variates(keys_, static_cast<std::uint64_t>(vertex_), block_of(first), count + skipped, more_);
+      stream_variates(keys_, static_cast<std::uint64_t>(vertex_), block_of_variate(first), count + skipped, more_);
       variates = more_ + skipped;
     }
     if (row_.degree <= kWholeRow) {
@@ -147,7 +145,7 @@ class EdgeDraws {
     prepared.first_told = first - skipped;
     prepared.num_told = 0;
     if (!has_shares(row)) return;
-    prepared.num_told = find_by_shares(keys_, static_cast<std::uint64_t>(vertex), block_of(first),
+    prepared.num_told = find_by_shares(keys_, static_cast<std::uint64_t>(vertex), block_of_variate(first),
                                        weights_.shares + row.start, static_cast<std::size_t>(row.degree),
                                        std::min(skipped + count, kMostSharedDraws), prepared.offsets);
   }

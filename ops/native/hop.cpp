@@ -233,8 +233,9 @@ void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std
 template <class Index>
 void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
                 std::uint64_t key, Team& team, HopSink<Index>& sink, LayerReducer* reducer) {
-  if (rule.is_layer_wise())
+  if (rule.is_layer_wise()) {
     return sink.append(sample_layer(graph, frontier, num_dst, rule, key, team.num_threads(), reducer));
+  }
   const auto run = [&](const auto& make_picker) {
     sample_with(graph, frontier, num_dst, make_picker, rule.limit(), team, sink);
   };

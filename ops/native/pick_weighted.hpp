@@ -85,8 +85,7 @@ class WeightedPicker {
       if (!draws_.begin(vertex, row)) return 0;
       if (!in_vectors_) picked_set_.begin(positions, wanted);
       for (std::uint64_t first = 0; first < num_draws;) {
-        const std::size_t likely =
-            first == 0 ? likely_draws(row.degree, wanted + 2) : likely_draws(row.degree, wanted - picked);
+        const std::size_t likely = likely_draws(row.degree, first == 0 ? wanted + 2 : wanted - picked);
         const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(num_draws - first, EdgeDraws::kMost));
         first += draws_.draw(first, likely, most, [&](const auto* offsets, std::size_t count) {
           picked = take(offsets, count, picked, row, positions);
@@ -151,8 +150,8 @@ class WeightedPicker {
     if (num_draws == 0 && degree <= EdgeDraws::kMost) {
       std::copy(draws_.variates(), draws_.variates() + EdgeDraws::kMost, times_.data());
     } else {
-      stream_variates(draws_.keys(), static_cast<std::uint64_t>(vertex),
-                      static_cast<std::uint32_t>(num_draws / kVariatesInBlock), degree, times_.data());
+      stream_variates(draws_.keys(), static_cast<std::uint64_t>(vertex), block_of_variate(num_draws), degree,
+                      times_.data());
     }
     if (weights_.narrow != nullptr) {
       arrivals(weights_.narrow + row.start, degree, times_.data());

@@ -33,6 +33,7 @@ constexpr std::size_t kWordsSlack = 32;
 constexpr std::size_t kVariatesSlack = 16;
 
 constexpr std::size_t kVariatesInBlock = 8;  // as many half words
+inline std::uint32_t block_of_variate(std::uint64_t i) { return static_cast<std::uint32_t>(i / kVariatesInBlock); }
 
 // out[i] = word 4 * first_block + i of the stream of `id`, i < count. Every instruction set gives the same, here and
 // below.

@@ -99,10 +99,10 @@ def test_refuses_what_has_no_shares(degree, count):
         _native.running_shares(np.ones(degree), 0, 0, 0, 0, count, SETS[0])
 
 
-@pytest.mark.parametrize("one", SETS)
+@pytest.mark.usefixtures("instructions")
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("fanout", [1, 10, 15, 16, 17, 25, 31, 32, 33, 40, 100])
-def test_samplers_that_have_shares_pick_what_others_do(one, replace, fanout):
+def test_samplers_that_have_shares_pick_what_others_do(replace, fanout):
     """With tables (BlockSampler) and without (sample_hop), at degrees around every limit."""
     degrees = np.repeat([1, 31, 32, 33, 63, 64, 65, 128, 255, 256, 257, 300], 40)
     indptr = np.concatenate([[0], np.cumsum(degrees)])
@@ -113,22 +113,18 @@ def test_samplers_that_have_shares_pick_what_others_do(one, replace, fanout):
     weights[indptr[7] : indptr[8]] = 0
     seeds = torch.arange(len(degrees))
     rule = ops.NeighborRule(fanout, replace=replace)
-    _native.use_instruction_set(one)
-    try:
-        found = ops.BlockSampler(indptr, indices, weights=weights).sample(seeds, [rule], [3], num_threads=1)
-        right = ops.sample_hop(indptr, indices, seeds, rule, 3, weights=weights)
-    finally:
-        _native.use_instruction_set(SETS[-1])
+    found = ops.BlockSampler(indptr, indices, weights=weights).sample(seeds, [rule], [3], num_threads=1)
+    right = ops.sample_hop(indptr, indices, seeds, rule, 3, weights=weights)
     block = found.hops[0]
     np.testing.assert_array_equal(block.indptr, right.indptr)
     np.testing.assert_array_equal(block.edge_ids, right.positions)
 
 
-@pytest.mark.parametrize("one", SETS)
+@pytest.mark.usefixtures("instructions")
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("before", [0, 1, 6, 15])
-def test_where_weights_begin_on_a_cache_line_changes_no_pick(one, replace, dtype, before):
+def test_where_weights_begin_on_a_cache_line_changes_no_pick(replace, dtype, before):
     degrees = np.array([1, 300, 15, 17, 1000, 257, 5000, 260])
     indptr = np.concatenate([[0], np.cumsum(degrees)])
     padded = np.zeros(indptr[-1] + 32, dtype)
@@ -139,14 +135,10 @@ def test_where_weights_begin_on_a_cache_line_changes_no_pick(one, replace, dtype
     weights[:] = np.random.default_rng(7).random(indptr[-1]) ** 2
     indices = np.zeros(indptr[-1], np.int64)
     seeds, rule = torch.arange(len(degrees)), ops.NeighborRule(12, replace=replace)
-    _native.use_instruction_set(one)
-    try:
-        for key in range(50):
-            found = ops.BlockSampler(indptr, indices, weights=weights).sample(seeds, [rule], [key]).hops[0]
-            right = ops.sample_hop(indptr, indices, seeds, rule, key, weights=weights.copy())
-            np.testing.assert_array_equal(found.edge_ids, right.positions)
-    finally:
-        _native.use_instruction_set(SETS[-1])
+    for key in range(50):
+        found = ops.BlockSampler(indptr, indices, weights=weights).sample(seeds, [rule], [key]).hops[0]
+        right = ops.sample_hop(indptr, indices, seeds, rule, key, weights=weights.copy())
+        np.testing.assert_array_equal(found.edge_ids, right.positions)
 
 
 def test_tables_are_two_and_a_half_bytes_an_edge():
