@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "instruction_set.hpp"
+#include "vector_picks.hpp"
 #include "vector_words.hpp"
 
 #if defined(__x86_64__)
@@ -22,27 +23,11 @@ bool draws_in_vectors() { return best_instruction_set() == InstructionSet::kAvx5
 
 namespace {
 
-HEADRACE_AVX512 HEADRACE_INLINE void store_positions(std::int64_t start, __m512i offsets, std::int64_t* positions) {
-  const __m512i first = _mm512_set1_epi64(start);
-  const __m512i front = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(offsets));
-  const __m512i back = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(offsets, 1));
-  _mm512_storeu_si512(positions, _mm512_add_epi64(front, first));
-  _mm512_storeu_si512(positions + 8, _mm512_add_epi64(back, first));
-}
+constexpr __mmask16 kAllLanes = 0xFFFF;
 
 // The lower halves of sixteen lanes.
 HEADRACE_AVX512 HEADRACE_INLINE __m512i narrowed(__m512i front, __m512i back) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(front)), _mm512_cvtepi64_epi32(back), 1);
-}
-
-// The lanes that hold what an earlier lane holds.
-HEADRACE_AVX512 HEADRACE_INLINE __mmask16 repeated_lanes(__m512i values) {
-  const __m512i earlier = _mm512_conflict_epi32(values);
-  return _mm512_test_epi32_mask(earlier, earlier);
-}
-
-HEADRACE_AVX512 HEADRACE_INLINE __mmask16 first_lanes(std::size_t count) {
-  return static_cast<__mmask16>((1U << count) - 1U);
 }
 
 // Of the edges in `lanes` those that are neither picked nor in an earlier lane. See take_distinct.
@@ -53,7 +38,7 @@ HEADRACE_AVX512 HEADRACE_INLINE std::size_t take_new(__m512i edges, __mmask16 la
     known |= _mm512_cmpeq_epi32_mask(edges, _mm512_set1_epi32(static_cast<int>(positions[i] - start)));
   }
   const auto fresh = static_cast<__mmask16>(lanes & ~known);
-  store_positions(start, _mm512_maskz_compress_epi32(fresh, edges), positions + picked);
+  store_positions(start, _mm512_maskz_compress_epi32(fresh, edges), kAllLanes, positions + picked);
   return std::min(wanted, picked + static_cast<unsigned>(__builtin_popcount(fresh)));
 }
 
@@ -77,7 +62,7 @@ HEADRACE_AVX512 bool draw_distinct(const StreamKeys& keys, std::uint64_t id, std
   do {
     offsets = _mm512_mask_mov_epi32(offsets, lanes & repeated_lanes(offsets), last);
   } while ((lanes & repeated_lanes(offsets)) != 0);
-  store_positions(start, offsets, positions);
+  store_positions(start, offsets, kAllLanes, positions);
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,25 +22,19 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kRowsPerTask = 512;  // what a task makes stays in a core's cache until it is appended
 // For fewer rows a helper takes longer to start than it saves.
 constexpr std::size_t kMostSerialRows = 2048;
 constexpr std::ptrdiff_t kRowsAhead = 4;     // rows that are on their way while one is read
 constexpr std::ptrdiff_t kRowsPrepared = 2;  // rows that are prepared while one is picked from
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges that are on their way while others are looked up
 
-// A vertex of the frontier, and where its in-edges are.
-struct Destination {
-  std::int64_t vertex;
-  Row row;
-};
-
 // What a task works with and leaves to the next one.
 template <class Picker>
 struct Workplace {
   Picker picker;
-  Destination destinations[kRowsPerTask];
+  Destination destinations[kRowsInStretch];
   Buffer<std::int64_t> positions;
+  Buffer<std::int64_t> picks_of_left;  // positions that are copied to their rows' places
 };
 
 // Look up what is at the picked positions.
@@ -139,38 +134,76 @@ void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::
   }
 }
 
-// The picks of a stretch of the frontier, of at most kRowsPerTask vertices, over what `hop` held.
+// Pick from rows in turn. Their picks come behind those in `positions`, how many they are from counts[0] on, and
+// importance weights behind those in `weights`.
 template <class Index, class Picker>
-void sample_stretch(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
-                    std::uint64_t limit, bool wants_edges, Workplace<Picker>& place, Hop<Index>& hop) {
-  Picker& picker = place.picker;
-  find_rows(graph, frontier, num_dst, picker, place.destinations);
-  const Destination* const begin = place.destinations;
-  const Destination* const end = begin + num_dst;
-  hop.has_weights = Picker::kReturnsWeights;
-  hop.indptr.resize(num_dst + 1);
-  std::int64_t* count_so_far = hop.indptr.data();
-  *count_so_far = 0;
-  place.positions.resize(0);
-  hop.weights.resize(0);
+void pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destination* begin, const Destination* end,
+                  std::uint64_t limit, Buffer<std::int64_t>& positions, std::int64_t* ends, Buffer<float>& weights) {
   const std::size_t usual = usual_picks(picker, limit, begin, end);
-  place.positions.ensure_spare(usual + kPickSlack);
-  if (Picker::kReturnsWeights) hop.weights.ensure_spare(usual);
+  positions.ensure_spare(usual + kPickSlack);
+  if (Picker::kReturnsWeights) weights.ensure_spare(usual);
   for (const Destination* dst = begin; dst != end; ++dst) {
     announce_row(graph, picker, dst, end);
     prepare_row(picker, begin, dst, end);
-    const std::size_t size = place.positions.size();
+    const std::size_t size = positions.size();
     const std::size_t max_picks = picker.max_picks(dst->row.degree);
-    place.positions.ensure_spare(max_picks + kPickSlack);
-    float* weights = nullptr;
+    positions.ensure_spare(max_picks + kPickSlack);
+    float* row_weights = nullptr;
     if (Picker::kReturnsWeights) {
-      hop.weights.ensure_spare(max_picks);
-      weights = hop.weights.data() + size;
+      weights.ensure_spare(max_picks);
+      row_weights = weights.data() + size;
     }
-    const std::size_t count = picker(dst->vertex, dst->row, place.positions.data() + size, weights);
-    place.positions.resize(size + count);
-    if (Picker::kReturnsWeights) hop.weights.resize(size + count);
-    *++count_so_far = static_cast<std::int64_t>(size + count);
+    const std::size_t count = picker(dst->vertex, dst->row, positions.data() + size, row_weights);
+    positions.resize(size + count);
+    if (Picker::kReturnsWeights) weights.resize(size + count);
+    *ends++ = static_cast<std::int64_t>(size + count);
+  }
+}
+
+// Pick from the rows of a stretch by kind, and from those that are left in turn.
+template <class Index>
+void pick_by_kind(const HopGraph<Index>& graph, std::size_t num_dst, std::uint64_t limit,
+                  Workplace<WeightedPicker>& place, Hop<Index>& hop) {
+  const WeightedPicker& picker = place.picker;
+  std::int64_t* const indptr = hop.indptr.data();
+  for (std::size_t i = 0; i < num_dst; ++i) {
+    indptr[i + 1] = indptr[i] + static_cast<std::int64_t>(picker.max_picks(place.destinations[i].row.degree));
+  }
+  place.positions.resize(static_cast<std::size_t>(indptr[num_dst]));
+  const Stretch stretch{place.destinations, indptr, place.positions.data()};
+  RowNumbers left;
+  picker.pick_by_kind(stretch, num_dst, left);
+  Destination rows[kRowsInStretch];
+  std::int64_t ends[kRowsInStretch];
+  for (std::size_t i = 0; i < left.count; ++i) rows[i] = place.destinations[left.numbers[i]];
+  place.picks_of_left.resize(0);
+  pick_in_turn(graph, place.picker, rows, rows + left.count, limit, place.picks_of_left, ends, hop.weights);
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < left.count; ++i) {
+    const std::int64_t* const picks = place.picks_of_left.data();
+    std::copy(picks + first, picks + ends[i], place.positions.data() + indptr[left.numbers[i]]);
+    first = ends[i];
+  }
+}
+
+// The picks of a stretch of the frontier, of at most kRowsInStretch vertices, over what `hop` held.
+template <class Index, class Picker>
+void sample_stretch(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
+                    std::uint64_t limit, bool wants_edges, Workplace<Picker>& place, Hop<Index>& hop) {
+  find_rows(graph, frontier, num_dst, place.picker, place.destinations);
+  hop.has_weights = Picker::kReturnsWeights;
+  hop.indptr.resize(num_dst + 1);
+  hop.indptr[0] = 0;
+  place.positions.resize(0);
+  hop.weights.resize(0);
+  bool by_kind = false;
+  if constexpr (std::is_same_v<Picker, WeightedPicker>) {
+    by_kind = place.picker.picks_by_kind();
+    if (by_kind) pick_by_kind(graph, num_dst, limit, place, hop);
+  }
+  if (!by_kind) {
+    pick_in_turn(graph, place.picker, place.destinations, place.destinations + num_dst, limit, place.positions,
+                 hop.indptr.data() + 1, hop.weights);
   }
   look_up(graph, place.positions, wants_edges, hop);
 }
@@ -189,14 +222,14 @@ void refuse_too_many_draws(const CscView<Index>& csc, const std::int64_t* fronti
   const Buffer<Index> neighbors(static_cast<std::size_t>(num_rows * fanout));
 }
 
-std::size_t stretches_in(std::size_t num_dst) { return (num_dst + kRowsPerTask - 1) / kRowsPerTask; }
+std::size_t stretches_in(std::size_t num_dst) { return (num_dst + kRowsInStretch - 1) / kRowsInStretch; }
 
 template <class Index, class MakePicker>
 void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
                  const MakePicker& make_picker, std::uint64_t limit, Team& team, HopSink<Index>& sink) {
   sink.expect(num_dst, limit);
   const bool wants_edges = sink.wants_edges();
-  const auto make_place = [&] { return Workplace<decltype(make_picker())>{make_picker(), {}, {}}; };
+  const auto make_place = [&] { return Workplace<decltype(make_picker())>{make_picker(), {}, {}, {}}; };
   // Something is appended even of an empty frontier: it says whether there are weights.
   const std::size_t num_tasks = std::max<std::size_t>(1, stretches_in(num_dst));
   const auto sample_task = [&](std::size_t task, auto& place, Hop<Index>& hop) {

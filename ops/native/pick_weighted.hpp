@@ -13,6 +13,7 @@
 #include "picked_set.hpp"
 #include "picker.hpp"
 #include "prefetch.hpp"
+#include "rows_of_a_kind.hpp"
 #include "running_sums.hpp"
 #include "select_smallest.hpp"
 #include "stream_variates.hpp"
@@ -47,7 +48,10 @@ class WeightedPicker {
         fanout_(fanout),
         has_vectors_(draws_in_vectors()),
         in_vectors_(has_vectors_ && fanout <= kMostDistinctDraws),
-        draws_(weights, key) {}
+        draws_(weights, key) {
+    if (!picks_by_kind()) return;
+    for (std::size_t degree = 0; degree <= kMostSharedDegree; ++degree) kinds_[degree] = find_kind(degree);
+  }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
@@ -67,6 +71,31 @@ class WeightedPicker {
     } else {
       draws_.prepare_variates(vertex);
     }
+  }
+
+  // Whether pick_by_kind may be called: in vectors, and where it is known how many edges each row gives.
+  bool picks_by_kind() const {
+    return in_vectors_ && fanout_ != 0 && weights_.all_positive && weights_.shares != nullptr;
+  }
+
+  // Pick from the rows of a stretch, but from those that it adds to `left`.
+  void pick_by_kind(const Stretch& stretch, std::size_t num_rows, RowNumbers& left) const {
+    RowNumbers rows[kNumKinds];
+    for (std::size_t i = 0; i < num_rows; ++i) rows[kind_of(stretch.rows[i].row.degree)].add(i);
+    if (weights_.narrow != nullptr) {
+      announce_rows(stretch, rows[kRace], weights_.narrow);
+    } else {
+      announce_rows(stretch, rows[kRace], weights_.wide);
+    }
+    for (const Kind kind : {kInVector, kInTwo, kInMany}) announce_rows(stretch, rows[kind], weights_.shares);
+    const auto wanted = static_cast<std::size_t>(fanout_);
+    const StreamKeys& keys = draws_.keys();
+    left = rows[kLeft];
+    take_rows(stretch, rows[kWhole]);
+    race_rows(stretch, rows[kRace], weights_, keys, wanted, left);
+    draw_rows_in_vector(stretch, rows[kInVector], weights_.shares, keys, wanted, left);
+    draw_rows_in_two(stretch, rows[kInTwo], weights_.shares, keys, wanted, left);
+    draw_rows_in_many(stretch, rows[kInMany], weights_.shares, keys, wanted, left);
   }
 
   std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
@@ -103,11 +132,21 @@ class WeightedPicker {
   }
 
  private:
-  // Draws without success are few unless much of the row is wanted. Whole blocks of variates.
+  enum Kind : std::uint8_t { kWhole, kRace, kInVector, kInTwo, kInMany, kLeft };
+  static constexpr std::size_t kNumKinds = 6;
+
+  // See rows_of_a_kind.hpp.
+  Kind find_kind(std::uint64_t degree) const {
+    if (degree <= fanout_) return kWhole;
+    if (most_draws(degree) == 0) return degree <= kMostRacers ? kRace : kLeft;
+    return degree <= 32 ? kInVector : degree <= 64 ? kInTwo : kInMany;
+  }
+
+  Kind kind_of(std::uint64_t degree) const { return degree <= kMostSharedDegree ? kinds_[degree] : kLeft; }
+
+  // Draws without success are few unless much of the row is wanted.
   std::uint64_t most_draws(std::uint64_t degree) const {
-    return 2 * (degree - fanout_) < fanout_
-               ? 0
-               : (4 * fanout_ + 16 + kVariatesInBlock - 1) / kVariatesInBlock * kVariatesInBlock;
+    return 2 * (degree - fanout_) < fanout_ ? 0 : draws_before_race(fanout_);
   }
 
   // Draws to find at once where `wanted` edges are wanted. In vectors as many as there may be cost no more than a few,
@@ -183,6 +222,7 @@ class WeightedPicker {
   bool has_vectors_;
   bool in_vectors_;
   EdgeDraws draws_;
+  Kind kinds_[kMostSharedDegree + 1];  // of rows that are not longer
   PickedSet picked_set_;
   Buffer<std::uint64_t> times_;
   Buffer<std::uint32_t> kept_;

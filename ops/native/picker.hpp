@@ -11,6 +11,16 @@
 
 namespace headrace {
 
+// A vertex of the frontier, and where its in-edges are.
+struct Destination {
+  std::int64_t vertex;
+  Row row;
+};
+
+// Rows that are read and picked from before another stretch is: what comes of them stays in a core's cache until it is
+// appended.
+constexpr std::size_t kRowsInStretch = 512;
+
 // Positions behind the last one picked that a picker may overwrite.
 constexpr std::size_t kPickSlack = 16;
 

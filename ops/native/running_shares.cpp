@@ -5,6 +5,7 @@
 
 #include "running_sums.hpp"
 #include "select_smallest.hpp"
+#include "vector_shares.hpp"
 #include "vector_words.hpp"
 
 #if defined(__x86_64__)
@@ -14,7 +15,6 @@
 namespace headrace {
 namespace {
 
-constexpr std::uint16_t kLastShare = std::numeric_limits<std::uint16_t>::max();
 // Of totals below this, products with variates are not as exact as shares are made for.
 constexpr double kLeastTotal = 0x1p-960;
 
@@ -79,51 +79,24 @@ HEADRACE_AVX512 void shares_avx512(const double* sums, std::size_t degree, std::
   shares_of(sums, degree, shares);
 }
 
-constexpr std::size_t kLanes = 32;  // shares in a vector
-
-HEADRACE_AVX512 HEADRACE_INLINE __m512i broadcast16(std::size_t value) {
-  return _mm512_set1_epi16(static_cast<short>(value));
-}
-
-// Rows of at most 64 edges stay in two registers, and 32 draws search them in step by bisection.
-HEADRACE_AVX512 HEADRACE_INLINE std::size_t bisect(const std::uint16_t* shares, std::size_t degree, __m512i upper,
-                                                   std::size_t count, std::uint16_t* offsets) {
-  const std::uint64_t lanes = ~std::uint64_t{0} >> (64 - degree);
-  const __m512i none = _mm512_set1_epi16(-1);  // before the first edge; and shares that nothing passes
-  const __m512i front = _mm512_mask_loadu_epi16(none, static_cast<__mmask32>(lanes), shares);
-  const __m512i back = _mm512_mask_loadu_epi16(none, static_cast<__mmask32>(lanes >> kLanes), shares + kLanes);
-  const __m512i middle = broadcast16(kLanes - 1);
-  __m512i last_passed =
-      _mm512_mask_mov_epi16(none, _mm512_cmplt_epu16_mask(_mm512_permutexvar_epi16(middle, front), upper), middle);
-#pragma GCC unroll 5
-  for (std::size_t step = kLanes / 2; step > 0; step /= 2) {
-    const __m512i edge = _mm512_add_epi16(last_passed, broadcast16(step));
-    const __m512i share = _mm512_permutex2var_epi16(front, edge, back);
-    last_passed = _mm512_mask_mov_epi16(last_passed, _mm512_cmplt_epu16_mask(share, upper), edge);
-  }
-  const __m512i edges = _mm512_add_epi16(last_passed, broadcast16(1));
-  const __mmask32 untold = _mm512_cmpeq_epu16_mask(_mm512_permutex2var_epi16(front, edges, back), upper);
-  _mm512_storeu_si512(offsets, edges);
-  return count_told(untold, count);
-}
-
-// In longer ones a draw finds the vector that it falls on, and looks at that alone.
+// In rows beyond two registers a draw finds the vector that it falls on, and looks at that alone.
 HEADRACE_AVX512 HEADRACE_INLINE std::size_t find_vectors(const std::uint16_t* shares, std::size_t degree,
                                                          __m512i uppers, std::size_t count, std::uint16_t* offsets) {
   __m512i firsts = _mm512_setzero_si512();
-  for (std::size_t end = kLanes; end < degree; end += kLanes) {
-    const __mmask32 passed = _mm512_cmplt_epu16_mask(broadcast16(shares[end - 1]), uppers);
-    firsts = _mm512_mask_add_epi16(firsts, passed, firsts, broadcast16(kLanes));
+  for (std::size_t end = kSharesInVector; end < degree; end += kSharesInVector) {
+    const __mmask32 passed = _mm512_cmplt_epu16_mask(all_lanes16(shares[end - 1]), uppers);
+    firsts = _mm512_mask_add_epi16(firsts, passed, firsts, all_lanes16(kSharesInVector));
   }
-  alignas(64) std::uint16_t upper[kLanes];
-  alignas(64) std::uint16_t first[kLanes];
+  alignas(64) std::uint16_t upper[kSharesInVector];
+  alignas(64) std::uint16_t first[kSharesInVector];
   _mm512_store_si512(upper, uppers);
   _mm512_store_si512(first, firsts);
   std::uint32_t untold = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto lanes = static_cast<__mmask32>(~std::uint32_t{0} >> (kLanes - std::min(degree - first[i], kLanes)));
+    const auto lanes =
+        static_cast<__mmask32>(~std::uint32_t{0} >> (kSharesInVector - std::min(degree - first[i], kSharesInVector)));
     const __m512i vector = _mm512_maskz_loadu_epi16(lanes, shares + first[i]);
-    const __mmask32 passed = _mm512_mask_cmplt_epu16_mask(lanes, vector, broadcast16(upper[i]));
+    const __mmask32 passed = _mm512_mask_cmplt_epu16_mask(lanes, vector, all_lanes16(upper[i]));
     const std::size_t edge = first[i] + static_cast<unsigned>(__builtin_popcount(passed));
     offsets[i] = static_cast<std::uint16_t>(std::min(edge, degree - 1));
     untold |= static_cast<std::uint32_t>(shares[offsets[i]] == upper[i]) << i;
@@ -136,8 +109,10 @@ HEADRACE_AVX512 std::size_t find_avx512(const StreamKeys& keys, std::uint64_t id
                                         const std::uint16_t* shares, std::size_t degree, std::size_t count,
                                         std::uint16_t* offsets) {
   const __m512i upper = words16_from_block(keys, id, first_block);  // two in each word
-  return degree <= 2 * kLanes ? bisect(shares, degree, upper, count, offsets)
-                              : find_vectors(shares, degree, upper, count, offsets);
+  if (degree > 2 * kSharesInVector) return find_vectors(shares, degree, upper, count, offsets);
+  const FoundEdges found = bisect64(shares, degree, upper);
+  _mm512_storeu_si512(offsets, found.edges);
+  return count_told(found.untold, count);
 }
 
 #pragma GCC diagnostic pop
