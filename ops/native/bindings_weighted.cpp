@@ -5,6 +5,7 @@
 
 #include "bindings.hpp"
 #include "bindings_views.hpp"
+#include "pick_weighted.hpp"
 #include "running_shares.hpp"
 #include "running_sums.hpp"
 #include "stream_variates.hpp"
@@ -89,6 +90,41 @@ nb::tuple shares(const InArray<Weight>& weights, std::size_t start, std::uint64_
   return nb::make_tuple(to_numpy(std::move(row)), to_numpy(std::move(offsets)));
 }
 
+// The picks of rows by kind: row i, [indptr[i], indptr[i + 1]) of the weights, is that of vertices[i]. Returns
+// positions, row behind row, and the rows that are left; or None where the machine, or a weight of 0, does not let it.
+template <class Weight>
+nb::object by_kind(const InArray<std::int64_t>& indptr, const InArray<Weight>& weights,
+                   const InArray<std::int64_t>& vertices, std::uint64_t key, std::uint64_t fanout) {
+  const std::size_t num_rows = vertices.shape(0);
+  if (num_rows > kRowsInStretch || indptr.shape(0) != num_rows + 1) {
+    throw InputError("pick_by_kind: expected at most " + std::to_string(kRowsInStretch) + " rows");
+  }
+  const std::size_t num_edges = weights.shape(0);
+  const CscView<std::int64_t> csc{indptr.data(), num_rows, nullptr, num_edges};
+  Buffer<Destination> rows(num_rows);
+  for (std::size_t i = 0; i < num_rows; ++i) rows[i] = {vertices.data()[i], csc.row(static_cast<std::int64_t>(i))};
+  EdgeWeights tables = view(AnyWeights(weights));
+  Buffer<double> sums(sums_in_graph(num_edges, tables.lead));
+  Buffer<std::uint16_t> shares(num_edges);
+  tables.all_positive = sum_rows(indptr.data(), num_rows, num_edges, tables, sums.data(), shares.data(), 1);
+  tables.sums = sums.data();
+  tables.shares = shares.data();
+  const WeightedPicker picker(tables, key, fanout);
+  if (!picker.picks_by_kind()) return nb::none();
+  Buffer<std::int64_t> begins(num_rows + 1);
+  begins[0] = 0;
+  for (std::size_t i = 0; i < num_rows; ++i) {
+    begins[i + 1] = begins[i] + static_cast<std::int64_t>(picker.max_picks(rows[i].row.degree));
+  }
+  Buffer<std::int64_t> positions(static_cast<std::size_t>(begins[num_rows]));
+  std::fill(positions.data(), positions.data() + positions.size(), -1);
+  RowNumbers left;
+  picker.pick_by_kind(rows.data(), num_rows, begins.data(), positions.data(), left);
+  Buffer<std::int64_t> numbers(left.count);
+  std::copy(left.numbers, left.numbers + left.count, numbers.data());
+  return nb::make_tuple(to_numpy(std::move(positions)), to_numpy(std::move(numbers)));
+}
+
 }  // namespace
 
 void bind_weighted(nb::module_& m) {
@@ -102,6 +138,10 @@ void bind_weighted(nb::module_& m) {
         "count"_a, "instructions"_a);
   m.def("running_shares", &shares<double>, "weights"_a.noconvert(), "start"_a, "key"_a, "vertex"_a, "first_block"_a,
         "count"_a, "instructions"_a);
+  m.def("pick_by_kind", &by_kind<float>, "indptr"_a.noconvert(), "weights"_a.noconvert(), "vertices"_a.noconvert(),
+        "key"_a, "fanout"_a);
+  m.def("pick_by_kind", &by_kind<double>, "indptr"_a.noconvert(), "weights"_a.noconvert(), "vertices"_a.noconvert(),
+        "key"_a, "fanout"_a);
 }
 
 }  // namespace headrace

@@ -48,8 +48,7 @@ HEADRACE_AVX512 bool draw_distinct(const StreamKeys& keys, std::uint64_t id, std
                                    std::uint32_t wanted, std::int64_t* positions) {
   const __mmask16 lanes = first_lanes(wanted);
   const __m512i words = words16_from_block(keys, id, 0);
-  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const __m512i last = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(degree - wanted)), lane);
+  const __m512i last = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(degree - wanted)), lane_numbers());
   const __m512i range = _mm512_add_epi32(last, _mm512_set1_epi32(1));
   // Lemire's method: the draw is the upper half of word * range, unless the lower half says to repeat it.
   const __mmask16 upper = 0xAAAA;

@@ -12,12 +12,6 @@ namespace headrace {
 // Rows of which more edges are wanted are drawn from draw by draw.
 constexpr std::size_t kMostDistinctDraws = 16;
 
-// The draws by weight, where `fanout` edges of a row are wanted, before all of the row is looked at instead. Whole
-// blocks of variates.
-constexpr std::uint64_t draws_before_race(std::uint64_t fanout) {
-  return (4 * fanout + 16 + kVariatesInBlock - 1) / kVariatesInBlock * kVariatesInBlock;
-}
-
 // Whether this machine can.
 bool draws_in_vectors();
 

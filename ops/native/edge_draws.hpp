@@ -44,6 +44,15 @@ class EdgeDraws {
     prefetch_read(sums + count - 1);
   }
 
+  // Announce the sums of a longer row long before, into the second level cache. Of very long ones the first, as any of
+  // them may be read.
+  void announce_sums(Row row) const {
+    prefetch_far(weights_.address(row.start + static_cast<std::int64_t>(row.degree) - 1));
+    const std::size_t count = sums_in_row(row, weights_.lead);
+    if (weights_.sums == nullptr || count == 0) return;
+    prefetch_far_array(weights_.sums + first_sum(row, weights_.lead), std::min(count, kMostAnnouncedSums));
+  }
+
   // Begin the first draws of a row whose degree is positive. `likely` <= kMostSharedDraws is how many there may be.
   void prepare(std::int64_t vertex, Row row, std::size_t likely) {
     Prepared& prepared = prepared_[num_prepared_++ % kMostPrepared];
@@ -88,6 +97,8 @@ class EdgeDraws {
   }
 
  private:
+  static constexpr std::size_t kMostAnnouncedSums = 256;
+
   struct Prepared {
     std::uint64_t first_told;
     std::size_t num_told;

@@ -134,8 +134,8 @@ void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::
   }
 }
 
-// Pick from rows in turn. Their picks come behind those in `positions`, how many they are from counts[0] on, and
-// importance weights behind those in `weights`.
+// Pick from rows in turn. Their picks come behind those in `positions`, where the picks of each end goes to `ends`, and
+// importance weights come behind those in `weights`.
 template <class Index, class Picker>
 void pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destination* begin, const Destination* end,
                   std::uint64_t limit, Buffer<std::int64_t>& positions, std::int64_t* ends, Buffer<float>& weights) {
@@ -169,19 +169,25 @@ void pick_by_kind(const HopGraph<Index>& graph, std::size_t num_dst, std::uint64
   for (std::size_t i = 0; i < num_dst; ++i) {
     indptr[i + 1] = indptr[i] + static_cast<std::int64_t>(picker.max_picks(place.destinations[i].row.degree));
   }
+  place.positions.ensure_spare(static_cast<std::size_t>(indptr[num_dst]) + kPickSlack);
   place.positions.resize(static_cast<std::size_t>(indptr[num_dst]));
-  const Stretch stretch{place.destinations, indptr, place.positions.data()};
+  std::int64_t* const positions = place.positions.data();
   RowNumbers left;
-  picker.pick_by_kind(stretch, num_dst, left);
+  picker.pick_by_kind(place.destinations, num_dst, indptr, positions, left);
   Destination rows[kRowsInStretch];
   std::int64_t ends[kRowsInStretch];
   for (std::size_t i = 0; i < left.count; ++i) rows[i] = place.destinations[left.numbers[i]];
   place.picks_of_left.resize(0);
   pick_in_turn(graph, place.picker, rows, rows + left.count, limit, place.picks_of_left, ends, hop.weights);
+  const std::int64_t* const picks = place.picks_of_left.data();
   std::int64_t first = 0;
   for (std::size_t i = 0; i < left.count; ++i) {
-    const std::int64_t* const picks = place.picks_of_left.data();
-    std::copy(picks + first, picks + ends[i], place.positions.data() + indptr[left.numbers[i]]);
+    const std::size_t number = left.numbers[i];
+    if (ends[i] - first != indptr[number + 1] - indptr[number]) {
+      throw GraphError("node " + std::to_string(rows[i].vertex) +
+                       " has in-edges of weight 0, which the first batch did not find: weights must not be changed");
+    }
+    std::copy(picks + first, picks + ends[i], positions + indptr[number]);
     first = ends[i];
   }
 }

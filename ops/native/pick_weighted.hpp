@@ -1,4 +1,4 @@
-// Picks of in-edges by weight, destination by destination. An edge of weight 0 is never picked.
+// Picks of in-edges by weight. An edge of weight 0 is never picked.
 #pragma once
 
 #include <algorithm>
@@ -79,23 +79,25 @@ class WeightedPicker {
   }
 
   // Pick from the rows of a stretch, but from those that it adds to `left`.
-  void pick_by_kind(const Stretch& stretch, std::size_t num_rows, RowNumbers& left) const {
+  void pick_by_kind(const Destination* destinations, std::size_t num_rows, const std::int64_t* begins,
+                    std::int64_t* positions, RowNumbers& left) const {
+    const Stretch stretch{destinations, begins, positions, static_cast<std::size_t>(fanout_)};
     RowNumbers rows[kNumKinds];
-    for (std::size_t i = 0; i < num_rows; ++i) rows[kind_of(stretch.rows[i].row.degree)].add(i);
+    for (std::size_t i = 0; i < num_rows; ++i) rows[kind_of(destinations[i].row.degree)].add(i);
     if (weights_.narrow != nullptr) {
       announce_rows(stretch, rows[kRace], weights_.narrow);
     } else {
       announce_rows(stretch, rows[kRace], weights_.wide);
     }
     for (const Kind kind : {kInVector, kInTwo, kInMany}) announce_rows(stretch, rows[kind], weights_.shares);
-    const auto wanted = static_cast<std::size_t>(fanout_);
-    const StreamKeys& keys = draws_.keys();
     left = rows[kLeft];
+    for (std::size_t i = 0; i < left.count; ++i) draws_.announce_sums(destinations[left.numbers[i]].row);
+    const StreamKeys& keys = draws_.keys();
     take_rows(stretch, rows[kWhole]);
-    race_rows(stretch, rows[kRace], weights_, keys, wanted, left);
-    draw_rows_in_vector(stretch, rows[kInVector], weights_.shares, keys, wanted, left);
-    draw_rows_in_two(stretch, rows[kInTwo], weights_.shares, keys, wanted, left);
-    draw_rows_in_many(stretch, rows[kInMany], weights_.shares, keys, wanted, left);
+    race_rows(stretch, rows[kRace], keys, weights_, left);
+    draw_rows(stretch, rows[kInVector], keys, weights_.shares, SharesIn::kVector, left);
+    draw_rows(stretch, rows[kInTwo], keys, weights_.shares, SharesIn::kTwo, left);
+    draw_rows(stretch, rows[kInMany], keys, weights_.shares, SharesIn::kMany, left);
   }
 
   std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
@@ -139,7 +141,8 @@ class WeightedPicker {
   Kind find_kind(std::uint64_t degree) const {
     if (degree <= fanout_) return kWhole;
     if (most_draws(degree) == 0) return degree <= kMostRacers ? kRace : kLeft;
-    return degree <= 32 ? kInVector : degree <= 64 ? kInTwo : kInMany;
+    if (degree <= 2 * kSharesInVector) return degree <= kSharesInVector ? kInVector : kInTwo;
+    return fanout_ + 2 <= kMostDistinctDraws ? kInMany : kLeft;
   }
 
   Kind kind_of(std::uint64_t degree) const { return degree <= kMostSharedDegree ? kinds_[degree] : kLeft; }
@@ -222,7 +225,7 @@ class WeightedPicker {
   bool has_vectors_;
   bool in_vectors_;
   EdgeDraws draws_;
-  Kind kinds_[kMostSharedDegree + 1];  // of rows that are not longer
+  Kind kinds_[kMostSharedDegree + 1];  // of rows that are not longer, if it picks by kind
   PickedSet picked_set_;
   Buffer<std::uint64_t> times_;
   Buffer<std::uint32_t> kept_;

@@ -17,8 +17,7 @@ struct Destination {
   Row row;
 };
 
-// Rows that are read and picked from before another stretch is: what comes of them stays in a core's cache until it is
-// appended.
+// Rows that a task handles at a time, so that what comes of them stays in a core's cache until it is appended.
 constexpr std::size_t kRowsInStretch = 512;
 
 // Positions behind the last one picked that a picker may overwrite.

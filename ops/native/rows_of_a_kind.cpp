@@ -36,10 +36,6 @@ HEADRACE_AVX512 HEADRACE_INLINE void for_each(const Stretch& stretch, const RowN
   }
 }
 
-HEADRACE_AVX512 HEADRACE_INLINE __m512i lane_numbers() {
-  return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-}
-
 // The upper halves of the first sixteen variates of an id: half of the blocks that all of their bits take.
 HEADRACE_AVX512 HEADRACE_INLINE __m512i upper_halves(const StreamKeys& keys, std::uint64_t id) {
   const __m512i words = words16_of_blocks(keys, id, _mm256_setr_epi64x(0, 1, 0, 1), _mm256_setr_epi64x(0, 0, 1, 1));
@@ -47,7 +43,7 @@ HEADRACE_AVX512 HEADRACE_INLINE __m512i upper_halves(const StreamKeys& keys, std
   return _mm512_or_si512(_mm512_slli_epi32(upper, 16), _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(words, 1)));
 }
 
-// -ln(u) by the series of negative_log (unit_interval.hpp), of which fewer terms do: within 2^-19 for u >
+// -ln(u) by the series of negative_log (unit_interval.hpp), of which fewer terms do: within 2^-19 if u is at least
 // kLeastVariate.
 HEADRACE_AVX512 HEADRACE_INLINE __m512 negative_log16(__m512 u) {
   const __m512i bits = _mm512_castps_si512(u);
@@ -91,15 +87,15 @@ HEADRACE_AVX512 HEADRACE_INLINE __mmask16 winners(const StreamKeys& keys, std::u
                                                   std::size_t degree, std::size_t wanted) {
   const __mmask16 lanes = first_lanes(degree);
   const __m512 weight = load16(weights, lanes);
-  const __m512 half = _mm512_set1_ps(0x1p-33F);  // of what the lower halves are worth
-  const __m512 u = _mm512_fmadd_ps(_mm512_cvtepu32_ps(upper_halves(keys, id)), _mm512_set1_ps(0x1p-32F), half);
+  const __m512 middle = _mm512_set1_ps(0x1p-33F);  // of what the lower halves of variates may add
+  const __m512 u = _mm512_fmadd_ps(_mm512_cvtepu32_ps(upper_halves(keys, id)), _mm512_set1_ps(0x1p-32F), middle);
   const __m512 log = negative_log16(u);
   const __m512 scale = _mm512_div_ps(_mm512_set1_ps(1.0F), weight);
   const __m512 margin = _mm512_set1_ps(kMargin);
   const __m512 latest = _mm512_mul_ps(_mm512_add_ps(log, margin), scale);
-  const __m512 never = _mm512_set1_ps(std::numeric_limits<float>::infinity());
+  const __m512 infinity = _mm512_set1_ps(std::numeric_limits<float>::infinity());
   alignas(64) float earliest[kMostRacers];
-  _mm512_store_ps(earliest, _mm512_mask_mul_ps(never, lanes, _mm512_sub_ps(log, margin), scale));
+  _mm512_store_ps(earliest, _mm512_mask_mul_ps(infinity, lanes, _mm512_sub_ps(log, margin), scale));
   const __m512i one = _mm512_set1_epi32(1);
   __m512i earlier = _mm512_setzero_si512();  // edges that may arrive before, and the edge itself
 #pragma GCC unroll 16
@@ -107,17 +103,19 @@ HEADRACE_AVX512 HEADRACE_INLINE __mmask16 winners(const StreamKeys& keys, std::u
     const __mmask16 before = _mm512_cmp_ps_mask(_mm512_set1_ps(earliest[i]), latest, _CMP_LT_OQ);
     earlier = _mm512_mask_add_epi32(earlier, before, earlier, one);
   }
-  const __mmask16 first = _mm512_mask_cmple_epu32_mask(lanes, earlier, _mm512_set1_epi32(static_cast<int>(wanted)));
+  const __mmask16 surely_first =
+      _mm512_mask_cmple_epu32_mask(lanes, earlier, _mm512_set1_epi32(static_cast<int>(wanted)));
   const __mmask16 in_range = _mm512_cmp_ps_mask(u, _mm512_set1_ps(kLeastVariate), _CMP_GT_OQ) &
                              _mm512_cmp_ps_mask(weight, _mm512_set1_ps(kLeastWeight), _CMP_GT_OQ) &
                              _mm512_cmp_ps_mask(weight, _mm512_set1_ps(kMostWeight), _CMP_LT_OQ);
-  const bool tells = (lanes & ~in_range) == 0 && static_cast<std::size_t>(__builtin_popcount(first)) == wanted;
-  return tells ? first : __mmask16{0};
+  const bool tells = (lanes & ~in_range) == 0 && static_cast<std::size_t>(__builtin_popcount(surely_first)) == wanted;
+  return tells ? surely_first : __mmask16{0};
 }
 
 template <class Weight>
-HEADRACE_AVX512 void race_rows_of(const Stretch& stretch, const RowNumbers& rows, const Weight* weights,
-                                  const StreamKeys& keys, std::size_t wanted, RowNumbers& left) {
+HEADRACE_AVX512 void race_rows_of(const Stretch& stretch, const RowNumbers& rows, const StreamKeys& keys,
+                                  const Weight* weights, RowNumbers& left) {
+  const std::size_t wanted = stretch.wanted;
   const auto pick = [&](const Destination& destination, std::int64_t* positions) HEADRACE_AVX512 {
     const Row row = destination.row;
     const __mmask16 picks = winners(keys, static_cast<std::uint64_t>(destination.vertex), weights + row.start,
@@ -168,9 +166,9 @@ HEADRACE_AVX512 HEADRACE_INLINE __mmask16 known64(__m512i earlier, __m512i draws
 
 // Of rows of up to 32 edges sixteen draws often do not suffice: to see to all 32 takes less time than to guess wrong.
 template <bool kInTwo>
-HEADRACE_AVX512 HEADRACE_INLINE bool draw_row(const StreamKeys& keys, std::uint64_t id, Row row,
-                                              const std::uint16_t* shares, std::size_t wanted,
-                                              std::int64_t* positions) {
+HEADRACE_AVX512 HEADRACE_INLINE bool draw_short_row(const StreamKeys& keys, std::uint64_t id, Row row,
+                                                    const std::uint16_t* shares, std::size_t wanted,
+                                                    std::int64_t* positions) {
   const auto degree = static_cast<std::size_t>(row.degree);
   const __m512i upper = words16_from_block(keys, id, 0);
   const FoundEdges found = kInTwo ? bisect64(shares, degree, upper) : bisect32(shares, degree, upper);
@@ -179,7 +177,7 @@ HEADRACE_AVX512 HEADRACE_INLINE bool draw_row(const StreamKeys& keys, std::uint6
   __mmask32 untold = found.untold & 0xFFFFU;
   if (!kInTwo || draws.count < wanted) {
     const __m512i back = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(found.edges, 1));
-    // Where fewer than four edges are wanted there are not so many draws.
+    // Where fewer than three edges are wanted there are not so many draws.
     const __mmask16 made = first_lanes(std::min<std::size_t>(draws_before_race(wanted), kMostSharedDraws) - 16);
     const __mmask16 known = kInTwo ? known64(front, back) : known32(front, back);
     draws = with_more(draws, back, static_cast<__mmask16>(made & ~known));
@@ -203,17 +201,6 @@ HEADRACE_AVX512 HEADRACE_INLINE bool draw_long_row(const StreamKeys& keys, std::
   return static_cast<std::size_t>(__builtin_popcount(fresh)) >= wanted;
 }
 
-template <bool kInTwo>
-HEADRACE_AVX512 void draw_rows(const Stretch& stretch, const RowNumbers& rows, const std::uint16_t* shares,
-                               const StreamKeys& keys, std::size_t wanted, RowNumbers& left) {
-  const auto pick = [&](const Destination& destination, std::int64_t* positions) HEADRACE_AVX512 {
-    const Row row = destination.row;
-    return draw_row<kInTwo>(keys, static_cast<std::uint64_t>(destination.vertex), row, shares + row.start, wanted,
-                            positions);
-  };
-  for_each(stretch, rows, pick, left);
-}
-
 }  // namespace
 
 HEADRACE_AVX512 void take_rows(const Stretch& stretch, const RowNumbers& rows) {
@@ -225,30 +212,30 @@ HEADRACE_AVX512 void take_rows(const Stretch& stretch, const RowNumbers& rows) {
   }
 }
 
-void race_rows(const Stretch& stretch, const RowNumbers& rows, EdgeWeights weights, const StreamKeys& keys,
-               std::size_t wanted, RowNumbers& left) {
-  if (weights.narrow != nullptr) return race_rows_of(stretch, rows, weights.narrow, keys, wanted, left);
-  race_rows_of(stretch, rows, weights.wide, keys, wanted, left);
+void race_rows(const Stretch& stretch, const RowNumbers& rows, const StreamKeys& keys, EdgeWeights weights,
+               RowNumbers& left) {
+  if (weights.narrow != nullptr) return race_rows_of(stretch, rows, keys, weights.narrow, left);
+  race_rows_of(stretch, rows, keys, weights.wide, left);
 }
 
-void draw_rows_in_vector(const Stretch& stretch, const RowNumbers& rows, const std::uint16_t* shares,
-                         const StreamKeys& keys, std::size_t wanted, RowNumbers& left) {
-  draw_rows<false>(stretch, rows, shares, keys, wanted, left);
-}
-
-void draw_rows_in_two(const Stretch& stretch, const RowNumbers& rows, const std::uint16_t* shares,
-                      const StreamKeys& keys, std::size_t wanted, RowNumbers& left) {
-  draw_rows<true>(stretch, rows, shares, keys, wanted, left);
-}
-
-HEADRACE_AVX512 void draw_rows_in_many(const Stretch& stretch, const RowNumbers& rows, const std::uint16_t* shares,
-                                       const StreamKeys& keys, std::size_t wanted, RowNumbers& left) {
-  const auto pick = [&](const Destination& destination, std::int64_t* positions) HEADRACE_AVX512 {
-    const Row row = destination.row;
-    return draw_long_row(keys, static_cast<std::uint64_t>(destination.vertex), row, shares + row.start, wanted,
-                         positions);
+HEADRACE_AVX512 void draw_rows(const Stretch& stretch, const RowNumbers& rows, const StreamKeys& keys,
+                               const std::uint16_t* shares, SharesIn vectors, RowNumbers& left) {
+  const auto draw_with = [&](const auto& draw) HEADRACE_AVX512 {
+    const auto pick = [&](const Destination& destination, std::int64_t* positions) HEADRACE_AVX512 {
+      const Row row = destination.row;
+      return draw(keys, static_cast<std::uint64_t>(destination.vertex), row, shares + row.start, stretch.wanted,
+                  positions);
+    };
+    for_each(stretch, rows, pick, left);
   };
-  for_each(stretch, rows, pick, left);
+  switch (vectors) {
+    case SharesIn::kVector:
+      return draw_with([](auto... row) HEADRACE_AVX512 { return draw_short_row<false>(row...); });
+    case SharesIn::kTwo:
+      return draw_with([](auto... row) HEADRACE_AVX512 { return draw_short_row<true>(row...); });
+    case SharesIn::kMany:
+      return draw_with([](auto... row) HEADRACE_AVX512 { return draw_long_row(row...); });
+  }
 }
 
 #pragma GCC diagnostic pop
@@ -256,13 +243,8 @@ HEADRACE_AVX512 void draw_rows_in_many(const Stretch& stretch, const RowNumbers&
 #else
 
 void take_rows(const Stretch&, const RowNumbers&) {}
-void race_rows(const Stretch&, const RowNumbers&, EdgeWeights, const StreamKeys&, std::size_t, RowNumbers&) {}
-void draw_rows_in_vector(const Stretch&, const RowNumbers&, const std::uint16_t*, const StreamKeys&, std::size_t,
-                         RowNumbers&) {}
-void draw_rows_in_two(const Stretch&, const RowNumbers&, const std::uint16_t*, const StreamKeys&, std::size_t,
-                      RowNumbers&) {}
-void draw_rows_in_many(const Stretch&, const RowNumbers&, const std::uint16_t*, const StreamKeys&, std::size_t,
-                       RowNumbers&) {}
+void race_rows(const Stretch&, const RowNumbers&, const StreamKeys&, EdgeWeights, RowNumbers&) {}
+void draw_rows(const Stretch&, const RowNumbers&, const StreamKeys&, const std::uint16_t*, SharesIn, RowNumbers&) {}
 
 #endif
 

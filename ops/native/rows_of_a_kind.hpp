@@ -4,7 +4,6 @@
 // picks are those of WeightedPicker, which takes the rows that are left.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,7 +16,7 @@ namespace headrace {
 
 // Some rows of a stretch, by their numbers.
 struct RowNumbers {
-  std::uint16_t numbers[kRowsInStretch + 1];  // one more for what `add` writes behind the last
+  std::uint16_t numbers[kRowsInStretch];
   std::size_t count = 0;
 
   // Without a branch.
@@ -27,39 +26,40 @@ struct RowNumbers {
   }
 };
 
-// A stretch, and where its picks go: those of row i from positions[begins[i]] on.
+// A stretch, and where its picks go: those of row i from positions[begins[i]] on. `wanted` <= 16 of each row, or all
+// that it has.
 struct Stretch {
   const Destination* rows;
   const std::int64_t* begins;
   std::int64_t* positions;
+  std::size_t wanted;
 };
 
 // Announce what will be read of an array over all edges. One row right after the other: a prefetch waits for the
-// translation of its address, and so these waits overlap. As far as a whole vector at least: reading a part of one
-// waits for all of it.
+// translation of its address, and so these waits overlap. Whole vectors: reading a part of one waits for all of it.
 template <class T>
 void announce_rows(const Stretch& stretch, const RowNumbers& rows, const T* array) {
   for (std::size_t i = 0; i < rows.count; ++i) {
     const Row row = stretch.rows[rows.numbers[i]].row;
-    prefetch_far_array(array + row.start, std::max<std::size_t>(row.degree, kCacheLineBytes / sizeof(T)));
+    constexpr std::size_t kInVector = kCacheLineBytes / sizeof(T);
+    prefetch_far_array(array + row.start, (row.degree + kInVector - 1) / kInVector * kInVector);
   }
 }
 
-// Rows all of whose edges are picked, of at most sixteen.
+// Rows all of whose edges are picked.
 void take_rows(const Stretch& stretch, const RowNumbers& rows);
 
-// Rows whose edges race before anything is drawn, of at most kMostRacers. Of a few bits of the variates and in single
-// precision it is known between which bounds an edge arrives; rows of which that does not tell who wins are left.
-void race_rows(const Stretch& stretch, const RowNumbers& rows, EdgeWeights weights, const StreamKeys& keys,
-               std::size_t wanted, RowNumbers& left);
+// Rows of at most kMostRacers edges, which race before anything is drawn. The upper 32 bits of the variates and single
+// precision tell between which bounds an edge arrives; rows of which that does not tell who wins are added to `left`.
+void race_rows(const Stretch& stretch, const RowNumbers& rows, const StreamKeys& keys, EdgeWeights weights,
+               RowNumbers& left);
 
-// Rows that are drawn from, of at most 32 edges, at most 64 and at most kMostSharedDegree. Left are those of which the
-// draws that are made at once do not suffice, or shares do not tell one of them.
-void draw_rows_in_vector(const Stretch& stretch, const RowNumbers& rows, const std::uint16_t* shares,
-                         const StreamKeys& keys, std::size_t wanted, RowNumbers& left);
-void draw_rows_in_two(const Stretch& stretch, const RowNumbers& rows, const std::uint16_t* shares,
-                      const StreamKeys& keys, std::size_t wanted, RowNumbers& left);
-void draw_rows_in_many(const Stretch& stretch, const RowNumbers& rows, const std::uint16_t* shares,
-                       const StreamKeys& keys, std::size_t wanted, RowNumbers& left);
+// Vectors that hold the shares of a row: one, up to two, or more.
+enum class SharesIn { kVector, kTwo, kMany };
+
+// Rows that are drawn from by their shares, with so many edges. Those of which the draws that are made at once do not
+// suffice, or shares do not tell one of them, are added to `left`.
+void draw_rows(const Stretch& stretch, const RowNumbers& rows, const StreamKeys& keys, const std::uint16_t* shares,
+               SharesIn vectors, RowNumbers& left);
 
 }  // namespace headrace

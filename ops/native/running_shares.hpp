@@ -19,6 +19,7 @@ namespace headrace {
 
 constexpr std::size_t kMostSharedDegree = 256;  // longer rows have no shares: the sums would have to tell too often
 constexpr std::size_t kMostSharedDraws = 32;    // found at a time
+constexpr std::size_t kSharesInVector = 32;     // of AVX-512
 constexpr std::uint16_t kLastShare = 65535;     // of a row's last edge, if its draws are told
 
 // The shares of a row of 0 < degree <= kMostSharedDegree edges. They ascend to the last one, 65535, which no draw

@@ -52,7 +52,7 @@ void variates_portable(const StreamKeys& keys, std::uint64_t id, std::uint32_t f
 // Philox4x32-10 of the counters (id low, id high, block, number) for one block in each 64-bit lane, whose upper half
 // holds leftovers that the 32 x 32 bit multiplication does not read. Blocks are numbered modulo 2^32.
 
-// The words of four blocks. Not shared with words16_from_block: where GCC itself makes one operation of two XORs it
+// The words of four blocks. Not shared with words16_of_blocks: where GCC itself makes one operation of two XORs it
 // loads round keys apart, 1 % of a uniform batch.
 HEADRACE_AVX2 HEADRACE_INLINE void words16_avx2(const StreamKeys& keys, std::uint64_t id, __m256i blocks,
                                                 __m256i numbers, std::uint32_t* out) {

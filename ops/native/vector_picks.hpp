@@ -28,6 +28,10 @@ HEADRACE_AVX512 HEADRACE_INLINE __mmask16 repeated_lanes(__m512i values) {
   return _mm512_test_epi32_mask(earlier, earlier);
 }
 
+HEADRACE_AVX512 HEADRACE_INLINE __m512i lane_numbers() {
+  return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
 // Eight lanes, each in 64 bits.
 HEADRACE_AVX512 HEADRACE_INLINE __m512i front_half(__m512i lanes) {
   return _mm512_cvtepu32_epi64(_mm512_castsi512_si256(lanes));

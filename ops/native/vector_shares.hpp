@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "instruction_set.hpp"
+#include "running_shares.hpp"
 
 namespace headrace {
 
@@ -17,8 +18,6 @@ namespace headrace {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-
-constexpr std::size_t kSharesInVector = 32;
 
 // The edges that 32 draws fall on, as offsets of 16 bits, and a bit for every draw of which only the sums tell.
 struct FoundEdges {

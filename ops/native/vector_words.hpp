@@ -59,7 +59,7 @@ HEADRACE_AVX512 HEADRACE_INLINE Words32 words_from_block(const StreamKeys& keys,
   return words_of_blocks(keys, id, blocks, _mm512_setzero_si512());
 }
 
-// The same of four blocks, in vectors of half the width: where no more are wanted that takes half the time.
+// words_of_blocks of four blocks, in vectors of half the width: where no more are wanted that takes half the time.
 HEADRACE_AVX512 HEADRACE_INLINE __m512i words16_of_blocks(const StreamKeys& keys, std::uint64_t id, __m256i blocks,
                                                           __m256i numbers) {
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);

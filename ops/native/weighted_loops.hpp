@@ -1,5 +1,5 @@
-// The inner loops of weighted picks. Each has a version for AVX-512, one for AVX2 and a portable one; all give the same
-// bits.
+// The inner loops of weighted picks. Each loop has a version for AVX-512, one for AVX2 and a portable one; all give the
+// same bits.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,14 @@
 
 #include "instruction_set.hpp"
 #include "running_sums.hpp"
+#include "stream_variates.hpp"
 
 namespace headrace {
+
+// Draws that are made of a row of which `fanout` edges are wanted before the others race. Whole blocks of variates.
+constexpr std::uint64_t draws_before_race(std::uint64_t fanout) {
+  return (4 * fanout + 16 + kVariatesInBlock - 1) / kVariatesInBlock * kVariatesInBlock;
+}
 
 // Entries that `times` below must have room for behind the last one they hold.
 constexpr std::size_t kTimesSlack = 8;

@@ -116,6 +116,8 @@ class Draw:
     def weights(self, count: int) -> np.ndarray:
         """Edge weights: mostly good, else negative, infinite, not a number or of another length."""
         values = np.array([self.one_of(0.0, 1.0, self.random.random(), 1e-30, 1e30) for _ in range(count)])
+        if self.chance(0.5):  # without zeros rows are picked from in another way
+            values[values == 0] = 1.0
         if self.chance(0.2) and count:
             bad = self.one_of(math.nan, math.inf, -math.inf, -1.0, 1e308, 5e-324)
             values[self.random.randrange(count) :: self.integer(1, 3)] = bad

@@ -231,56 +231,6 @@ def _check_scan(arguments: list[Any], answer: Any) -> None:
     assert np.isin(kept, offsets).all()
 
 
-def _loops_arguments(draw: Draw) -> list[Any]:
-    weights = draw.random.choices([0.0, 1.0, 1e-300, 1e300, 0.5], k=draw.integer(0, 200))
-    array = np.array(weights, draw.one_of(np.float32, np.float64))
-    return [array, draw.integer(0, 40), draw.key(), draw.key(), draw.integer(0, 210), draw.one_of(*SETS)]
-
-
-def _check_loops(arguments: list[Any], answer: Any) -> None:
-    variates, edges, searched, times, kept = answer
-    degree = len(values(arguments[0])) - int(arguments[1])
-    assert len(variates) == len(edges) == len(searched) == len(times) == degree
-    assert (edges <= degree).all()
-    assert (searched < degree).all()
-    assert len(kept) >= min(int(arguments[4]), degree)
-    assert (kept < degree).all()
-
-
-def _shares_arguments(draw: Draw) -> list[Any]:
-    weights = draw.random.choices([0.0, 1.0, 1e-300, 1e300, -1.0, float("nan"), float("inf")], k=draw.integer(0, 300))
-    array = np.array(weights, draw.one_of(np.float32, np.float64))
-    return [
-        array,
-        draw.integer(0, 40),
-        draw.key(),
-        draw.key(),
-        draw.key() >> 32,
-        draw.integer(0, 40),
-        draw.one_of(*SETS),
-    ]
-
-
-def _check_shares(arguments: list[Any], answer: Any) -> None:
-    shares, told = answer
-    assert len(told) <= int(arguments[5])
-    assert (told < len(shares)).all()
-    assert shares[-1] in (0, 65535)
-
-
-def _race_arguments(draw: Draw) -> list[Any]:
-    weights = draw.random.choices([0.0, 1.0, 1e-300, 1e300, 0.5], k=draw.integer(0, 16))
-    variates = np.array([draw.key() for _ in range(16)], np.uint64)
-    return [np.array(weights, draw.one_of(np.float32, np.float64)), variates, draw.integer(0, 20), draw.one_of(*SETS)]
-
-
-def _check_race(arguments: list[Any], answer: Any) -> None:
-    if answer is not None:
-        assert len(answer) <= int(arguments[2])
-        assert (np.diff(answer) > 0).all()
-        assert (values(arguments[0])[answer] > 0).all()
-
-
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
@@ -445,11 +395,6 @@ ENTRIES = {
     # The calls that follow are fuzzed with the set that this one chose.
     "use_instruction_set": Entry(_native.use_instruction_set, _set_arguments, lambda given, answer: None),
     "labor_scan": Entry(_native.labor_scan, _scan_arguments, _check_scan, frozenset({4}), aligned=True),
-    "weighted_loops": Entry(_native.weighted_loops, _loops_arguments, _check_loops, frozenset({1, 5}), aligned=True),
-    "running_shares": Entry(
-        _native.running_shares, _shares_arguments, _check_shares, frozenset({1, 5, 6}), aligned=True
-    ),
-    "race_at_once": Entry(_native.race_at_once, _race_arguments, _check_race, frozenset({3}), aligned=True),
     "empty": Entry(_native.empty, lambda draw: [_small_or_impossible(draw)], _check_empty, frozenset({0})),
     "use_huge_pages": Entry(_use_huge_pages, _huge_arguments, lambda given, answer: None, frozenset({0})),
     "gather_rows": Entry(_gather, _gather_arguments, _check_gather, frozenset({0, 1, 3}), aligned=True),

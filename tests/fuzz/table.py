@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from fuzz import compactor, native, native_laws, native_partition, public, public_laws
+from fuzz import compactor, native, native_laws, native_partition, native_weighted, public, public_laws
 from fuzz.entry import Entry
 
-NATIVE: Final = {**native.ENTRIES, **native_laws.ENTRIES, **native_partition.ENTRIES, **compactor.NATIVE_ENTRIES}
+NATIVE: Final = {
+    **native.ENTRIES,
+    **native_laws.ENTRIES,
+    **native_partition.ENTRIES,
+    **native_weighted.ENTRIES,
+    **compactor.NATIVE_ENTRIES,
+}
 PUBLIC: Final = {**public.ENTRIES, **public_laws.ENTRIES, **compactor.PUBLIC_ENTRIES}
 ENTRIES: Final[dict[str, Entry]] = {
     **{f"native.{name}": entry for name, entry in NATIVE.items()},
