@@ -230,11 +230,11 @@ HEADRACE_AVX512 void draw_rows(const Stretch& stretch, const RowNumbers& rows, c
   };
   switch (vectors) {
     case SharesIn::kVector:
-      return draw_with([](auto... row) HEADRACE_AVX512 { return draw_short_row<false>(row...); });
+      return draw_with([](const auto&... row) HEADRACE_AVX512 { return draw_short_row<false>(row...); });
     case SharesIn::kTwo:
-      return draw_with([](auto... row) HEADRACE_AVX512 { return draw_short_row<true>(row...); });
+      return draw_with([](const auto&... row) HEADRACE_AVX512 { return draw_short_row<true>(row...); });
     case SharesIn::kMany:
-      return draw_with([](auto... row) HEADRACE_AVX512 { return draw_long_row(row...); });
+      return draw_with([](const auto&... row) HEADRACE_AVX512 { return draw_long_row(row...); });
   }
 }
 
