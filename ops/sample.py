@@ -210,7 +210,8 @@ class BlockSampler:
     edge_ids : torch.Tensor or numpy.ndarray, optional
         int32[num_edges] or int64[num_edges], reported for the picked edges; without it their CSC positions are.
     weights : torch.Tensor or numpy.ndarray, optional
-        float32[num_edges] or float64[num_edges] in CSC order: pick by weight. Checked here, once.
+        float32[num_edges] or float64[num_edges] in CSC order: pick by weight. Checked here, once;
+        they are borrowed as well, and weights that change later give wrong picks or a `GraphError`.
     trust_weights : bool
         Do not check the weights: `check_weights` has been called on them.
 

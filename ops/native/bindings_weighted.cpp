@@ -91,13 +91,15 @@ nb::tuple shares(const InArray<Weight>& weights, std::size_t start, std::uint64_
 }
 
 // The picks of rows by kind: row i, [indptr[i], indptr[i + 1]) of the weights, is that of vertices[i]. Returns
-// positions, row behind row, and the rows that are left; or None where the machine, or a weight of 0, does not let it.
+// positions, row behind row, and the rows that are left; or None where the machine, the fanout or a weight of 0 does
+// not let it.
 template <class Weight>
 nb::object by_kind(const InArray<std::int64_t>& indptr, const InArray<Weight>& weights,
                    const InArray<std::int64_t>& vertices, std::uint64_t key, std::uint64_t fanout) {
   const std::size_t num_rows = vertices.shape(0);
   if (num_rows > kRowsInStretch || indptr.shape(0) != num_rows + 1) {
-    throw InputError("pick_by_kind: expected at most " + std::to_string(kRowsInStretch) + " rows");
+    throw InputError("pick_by_kind: expected at most " + std::to_string(kRowsInStretch) +
+                     " rows, and one more entry of indptr");
   }
   const std::size_t num_edges = weights.shape(0);
   const CscView<std::int64_t> csc{indptr.data(), num_rows, nullptr, num_edges};

@@ -44,12 +44,13 @@ class EdgeDraws {
     prefetch_read(sums + count - 1);
   }
 
-  // Announce the sums of a longer row long before, into the second level cache. Of very long ones the first, as any of
-  // them may be read.
+  // Announce the sums of a row without shares long before it is prepared, into the second level cache. Of very long
+  // rows the first ones, as any of them may be read.
   void announce_sums(Row row) const {
+    if (row.degree <= kMostSharedDegree) return;
     prefetch_far(weights_.address(row.start + static_cast<std::int64_t>(row.degree) - 1));
     const std::size_t count = sums_in_row(row, weights_.lead);
-    if (weights_.sums == nullptr || count == 0) return;
+    if (weights_.sums == nullptr) return;
     prefetch_far_array(weights_.sums + first_sum(row, weights_.lead), std::min(count, kMostAnnouncedSums));
   }
 

@@ -134,8 +134,8 @@ void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::
   }
 }
 
-// Pick from rows in turn. Their picks come behind those in `positions`, where the picks of each end goes to `ends`, and
-// importance weights come behind those in `weights`.
+// Pick from rows in turn, behind what is in `positions` and, where there are importance weights, in `weights`. ends[i]
+// is the size of `positions` behind the picks of row i.
 template <class Index, class Picker>
 void pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destination* begin, const Destination* end,
                   std::uint64_t limit, Buffer<std::int64_t>& positions, std::int64_t* ends, Buffer<float>& weights) {
@@ -169,7 +169,7 @@ void pick_by_kind(const HopGraph<Index>& graph, std::size_t num_dst, std::uint64
   for (std::size_t i = 0; i < num_dst; ++i) {
     indptr[i + 1] = indptr[i] + static_cast<std::int64_t>(picker.max_picks(place.destinations[i].row.degree));
   }
-  place.positions.ensure_spare(static_cast<std::size_t>(indptr[num_dst]) + kPickSlack);
+  place.positions.ensure_spare(static_cast<std::size_t>(indptr[num_dst]) + 1);  // even of no picks there is memory
   place.positions.resize(static_cast<std::size_t>(indptr[num_dst]));
   std::int64_t* const positions = place.positions.data();
   RowNumbers left;
@@ -184,8 +184,9 @@ void pick_by_kind(const HopGraph<Index>& graph, std::size_t num_dst, std::uint64
   for (std::size_t i = 0; i < left.count; ++i) {
     const std::size_t number = left.numbers[i];
     if (ends[i] - first != indptr[number + 1] - indptr[number]) {
+      // Other rows may give edges whose weight has become 0; this guards memory that nobody wrote.
       throw GraphError("node " + std::to_string(rows[i].vertex) +
-                       " has in-edges of weight 0, which the first batch did not find: weights must not be changed");
+                       " gives fewer in-edges than its weights told the first batch: weights must not be changed");
     }
     std::copy(picks + first, picks + ends[i], positions + indptr[number]);
     first = ends[i];

@@ -14,6 +14,7 @@
 #include "picker.hpp"
 #include "prefetch.hpp"
 #include "rows_of_a_kind.hpp"
+#include "running_shares.hpp"
 #include "running_sums.hpp"
 #include "select_smallest.hpp"
 #include "stream_variates.hpp"
@@ -142,6 +143,7 @@ class WeightedPicker {
     if (degree <= fanout_) return kWhole;
     if (most_draws(degree) == 0) return degree <= kMostRacers ? kRace : kLeft;
     if (degree <= 2 * kSharesInVector) return degree <= kSharesInVector ? kInVector : kInTwo;
+    // Where there is no room for two draws more than are wanted, too many rows would be left in the end.
     return fanout_ + 2 <= kMostDistinctDraws ? kInMany : kLeft;
   }
 
@@ -225,7 +227,7 @@ class WeightedPicker {
   bool has_vectors_;
   bool in_vectors_;
   EdgeDraws draws_;
-  Kind kinds_[kMostSharedDegree + 1];  // of rows that are not longer, if it picks by kind
+  Kind kinds_[kMostSharedDegree + 1]{};  // of rows that are not longer, if it picks by kind
   PickedSet picked_set_;
   Buffer<std::uint64_t> times_;
   Buffer<std::uint32_t> kept_;

@@ -187,7 +187,7 @@ HEADRACE_AVX512 HEADRACE_INLINE bool draw_short_row(const StreamKeys& keys, std:
   return untold == 0 && draws.count >= wanted && shares[degree - 1] == kLastShare;
 }
 
-// Of longer rows sixteen draws nearly always suffice.
+// Of longer rows two draws more than are wanted, at most sixteen, nearly always suffice.
 HEADRACE_AVX512 HEADRACE_INLINE bool draw_long_row(const StreamKeys& keys, std::uint64_t id, Row row,
                                                    const std::uint16_t* shares, std::size_t wanted,
                                                    std::int64_t* positions) {

@@ -19,7 +19,7 @@ struct RowNumbers {
   std::uint16_t numbers[kRowsInStretch];
   std::size_t count = 0;
 
-  // Without a branch.
+  // Without a branch. Each row is added, or not, once.
   void add(std::size_t number, bool wanted = true) {
     numbers[count] = static_cast<std::uint16_t>(number);
     count += wanted ? 1 : 0;
@@ -57,7 +57,8 @@ void race_rows(const Stretch& stretch, const RowNumbers& rows, const StreamKeys&
 // Vectors that hold the shares of a row: one, up to two, or more.
 enum class SharesIn { kVector, kTwo, kMany };
 
-// Rows that are drawn from by their shares, with so many edges. Those of which the draws that are made at once do not
+// Rows that are drawn from by their shares, with so many edges; of rows in more than two vectors at most fourteen edges
+// may be wanted. Those of which the draws that are made at once do not
 // suffice, or shares do not tell one of them, are added to `left`.
 void draw_rows(const Stretch& stretch, const RowNumbers& rows, const StreamKeys& keys, const std::uint16_t* shares,
                SharesIn vectors, RowNumbers& left);

@@ -80,6 +80,7 @@ def _check_kind(arguments: list[Any], answer: Any) -> None:
     begins = np.concatenate([[0], np.cumsum(np.minimum(np.diff(indptr), fanout))])
     assert len(positions) == begins[-1]
     assert len(np.unique(left)) == len(left)
+    assert ((left >= 0) & (left < len(indptr) - 1)).all()
     for row in set(range(len(indptr) - 1)) - set(left.tolist()):
         picks = positions[begins[row] : begins[row + 1]]
         assert ((picks >= indptr[row]) & (picks < indptr[row + 1])).all()

@@ -121,7 +121,7 @@ needs_vectors = pytest.mark.skipif(SETS[-1].name != "AVX512", reason="rows go by
 
 @needs_vectors
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("wanted", "degree"), [(1, 1), (3, 4), (10, 11), (10, 14), (16, 16), (13, 16)])
+@pytest.mark.parametrize(("wanted", "degree"), [(3, 4), (10, 11), (10, 14), (11, 16), (13, 16), (15, 16)])
 def test_a_stretch_of_races(wanted, degree, dtype):
     """Nearly all are told; vertices may have any number."""
     vertices = [*range(500), *(2**62 + i for i in range(12))]
@@ -173,16 +173,21 @@ def test_variates_too_small_for_single_precision(vertex, part):
     weights[others[1:10]] *= 1000
     weights[others[10:]] *= 0.001
     (picks,) = picked_by_kind([weights], [vertex], 10)
-    assert picks is None or picks.tolist() == winners(vertex, weights, 10).tolist()
+    assert picks is None
 
 
 @needs_vectors
-@pytest.mark.parametrize("degree", [4, 15, 31, 32, 33, 64, 65, 96, 97, 200, 256])
-@pytest.mark.parametrize("fanout", [1, 2, 7, 10, 16])
+@pytest.mark.parametrize(
+    ("degree", "fanout"),
+    [
+        (degree, fanout)
+        for degree in (4, 15, 31, 32, 33, 64, 65, 96, 97, 200, 256)
+        for fanout in (1, 2, 7, 10, 16)
+        if 2 * (degree - fanout) >= fanout  # otherwise taken whole, or a race
+    ],
+)
 def test_a_stretch_of_one_kind(degree, fanout):
     """Whole stretches of rows of a degree, most of which are told."""
-    if degree <= fanout or 2 * (degree - fanout) < fanout:
-        return  # taken whole, or a race
     rows = list(np.random.default_rng(8).random((512, degree)) + 0.1)
     found = picked_by_kind(rows, range(512), fanout)
     num_left = sum(picks is None for picks in found)
