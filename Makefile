@@ -152,11 +152,13 @@ endef
 	.venv/bin/pip --python .venv-wheel/bin/python install --quiet --no-deps dist/headrace-*.whl
 	touch $@
 
-.venv-sanitize/.installed: .venv/.installed $(PACKAGE)
+# The fuzzer is guided by what runs of the module (GCC), and by libFuzzer, which atheris brings for CPython 3.11 to 3.13.
+.venv-sanitize/.installed: .venv/.installed $(PACKAGE) tests/fuzz/coverage.cpp
 	$(call environment_over_main,.venv-sanitize)
 	.venv/bin/pip --python .venv-sanitize/bin/python install --quiet --no-deps --no-build-isolation \
 		$(STRICT) --config-settings build-dir=build/sanitize --config-settings install.strip=false \
-		--config-settings cmake.define.HEADRACE_SANITIZE=ON .
+		--config-settings cmake.define.HEADRACE_SANITIZE=ON --config-settings cmake.define.HEADRACE_COVERAGE=ON .
+	.venv/bin/pip --python .venv-sanitize/bin/python install --quiet --no-deps --constraint constraints.txt atheris
 	touch $@
 
 .venv-dgl/.dependencies: constraints-dgl.txt

@@ -2,89 +2,107 @@
 
     PYTHONPATH=tests python -m fuzz --seconds 20
 
-is what `make fuzz` runs on a build with AddressSanitizer and UndefinedBehaviorSanitizer. Every call must be refused
-with a proper error or give an answer that stands its check; a crash, a finding of a sanitizer, a wrong answer or a call
-that does not return ends the run with the options that repeat the call. The calls are a function of
---seed. Coverage does not guide the choice: the generators know the arguments, and every entry point gets an equal share
-of the calls.
+is what `make fuzz` runs on a build with AddressSanitizer, UndefinedBehaviorSanitizer and counters of its basic blocks.
+Every call must be refused with a proper error or give an answer that stands its check; a crash, a finding of a
+sanitizer, a wrong answer or a call that does not return ends the run with a file that repeats the call:
+
+    PYTHONPATH=tests python -m fuzz build/fuzz/crash-...
+
+libFuzzer, which atheris brings, makes the calls. Half of them go to all entry points in turn. The others are changes of
+calls that it has kept, in build/fuzz/corpus, as they ran native code that none before them ran, or ran it more often.
 """
 
 from __future__ import annotations
 
 import argparse
-import faulthandler
-import importlib
-import mmap
 import os
+import random
 import sys
 import time
-import traceback
 import warnings
 from collections import Counter
+from itertools import count
+from pathlib import Path
 
-_LIMIT_SECONDS = 60  # of 64 rounds, which take less than two
+import atheris
+
+from fuzz.choices import Choices
+from fuzz.coverage import register_coverage
+from fuzz.table import ENTRIES
+
+_OUTPUT = Path("build/fuzz")
+_CORPUS = _OUTPUT / "corpus"
+_NAMES = list(ENTRIES)
+_NAME_BYTES = 2
+_LONGEST_BYTES = 4096  # most calls make fewer choices
+_LIMIT_SECONDS = 60  # of a call, which takes some milliseconds
+_REPORT_SECONDS = 60
 
 
-def main() -> int:
-    """Run the calls in a child process, whose death says which call it was."""
+class Run:
+    """The calls of a run, which ends itself: libFuzzer's end leaves Python no time for a report."""
+
+    def __init__(self, seconds: float) -> None:
+        self.answered: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.turn = count()
+        self.begin = time.monotonic()
+        self.reported = self.begin
+        self.seconds = seconds
+
+    def call(self, data: bytes) -> None:
+        """Make the call that these bytes name: which entry point first, then its arguments."""
+        choices = Choices(data)
+        name = _NAMES[choices.getrandbits(8 * _NAME_BYTES) % len(_NAMES)]
+        (self.answered if ENTRIES[name].run(choices) else self.refused)[name] += 1
+        now = time.monotonic()
+        if now - self.begin > self.seconds:
+            for one in _NAMES:
+                print(f"{one:<32} {self.answered[one]:>9} answered, {self.refused[one]:>9} refused")
+            self._report("no finding")
+            os._exit(0)
+        if now - self.reported > _REPORT_SECONDS:
+            self.reported = now
+            self._report(f"after {now - self.begin:.0f} s")
+
+    def change(self, data: bytes, longest: int, seed: int) -> bytes:
+        """Bytes of the next call: of a new one of the entry point whose turn it is, or those given, changed."""
+        source = random.Random(seed)
+        if source.random() < 0.5:
+            name = (next(self.turn) % len(_NAMES)).to_bytes(_NAME_BYTES, "little")
+            return (name + source.randbytes(source.randrange(_LONGEST_BYTES // 4)))[:longest]
+        return atheris.Mutate(data, longest)
+
+    def _report(self, state: str) -> None:
+        calls, kept = self.answered.total() + self.refused.total(), sum(1 for _ in _CORPUS.iterdir())
+        print(f"fuzz: {calls:,} calls, {kept:,} kept, {state}", flush=True)
+
+
+def main() -> None:
+    """Fuzz, or repeat the calls of the files that are named."""
     parser = argparse.ArgumentParser(prog="fuzz")
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--call", help="repeat one call, for example native.sample_hop/7")
+    parser.add_argument("files", nargs="*", help="repeat these calls")
     options = parser.parse_args()
-    print(f"fuzz: seed {options.seed}, {options.seconds:g} seconds", flush=True)
-    with mmap.mmap(-1, 256) as current:
-        child = os.fork()
-        if child == 0:
-            faulthandler.enable()
-            status = 1
-            try:
-                status = _repeat(options.seed, options.call) if options.call else _run(options, current)
-            except Exception:  # noqa: BLE001  # any error is a finding
-                traceback.print_exc()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-        _, status = os.waitpid(child, 0)
-        if status != 0 and not options.call:
-            call = current[:].rstrip(b"\0").decode()
-            print(f"fuzz: call {call} failed; repeat it as this run, with --seed {options.seed} --call {call}")
-    return 0 if status == 0 else 1
-
-
-def _entries() -> dict[str, object]:
     # Warnings about wrong arguments (complex to real) are no findings.
     warnings.simplefilter("ignore")
-    # In the child: what the parent has not loaded cannot stand in the way of the fork.
-    entries: dict[str, object] = importlib.import_module("fuzz.table").ENTRIES
-    return entries
-
-
-def _repeat(seed: int, call: str) -> int:
-    name, number = call.split("/")
-    answered = _entries()[name].run(f"{seed}/{name}/{number}")
-    print(f"fuzz: call {call} was {'answered' if answered else 'refused'}")
-    return 0
-
-
-def _run(options: argparse.Namespace, current: mmap.mmap) -> int:
-    entries = _entries()
-    answered: Counter[str] = Counter()
-    stop, number = time.monotonic() + options.seconds, 0
-    while time.monotonic() < stop:
-        if number % 64 == 0:
-            faulthandler.dump_traceback_later(_LIMIT_SECONDS, exit=True)
-        for name, entry in entries.items():
-            note = f"{name}/{number}".encode()
-            current[:256] = note.ljust(256, b"\0")
-            answered[name] += entry.run(f"{options.seed}/{name}/{number}")
-        number += 1
-    faulthandler.cancel_dump_traceback_later()
-    for name in entries:
-        print(f"{name:<32} {number:>9} calls, {answered[name]:>9} answered, {number - answered[name]:>9} refused")
-    print(f"fuzz: {number * len(entries)} calls, no finding")
-    return 0
+    _CORPUS.mkdir(parents=True, exist_ok=True)
+    run = Run(options.seconds)
+    arguments = [
+        f"-seed={options.seed + 1}",  # 0 is libFuzzer's word for any seed
+        f"-timeout={_LIMIT_SECONDS}",
+        f"-max_len={_LONGEST_BYTES}",
+        f"-artifact_prefix={_OUTPUT}/",
+        "-entropic=0",  # keeps books for longer than the calls take: half as many of them, and less code reached
+        "-rss_limit_mb=0",  # calls that ask for too much are refused, which is looked at
+        "-detect_leaks=0",  # Python keeps memory between calls, and every call would be made twice
+        "-verbosity=0",
+    ]
+    atheris.Setup([sys.argv[0], *arguments, *(options.files or [str(_CORPUS)])], run.call, custom_mutator=run.change)
+    register_coverage()
+    atheris.Fuzz()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

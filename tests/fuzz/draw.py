@@ -30,10 +30,10 @@ class Graph:
 
 
 class Draw:
-    """Random choices of one call: a function of its seed alone, so that the seed reproduces the call."""
+    """The choices of one call: a function of the given source alone, so that an equal one reproduces the call."""
 
-    def __init__(self, seed: str) -> None:
-        self.random = random.Random(seed)
+    def __init__(self, source: random.Random) -> None:
+        self.random = source
 
     def chance(self, probability: float) -> bool:
         """True with this probability."""
@@ -64,11 +64,17 @@ class Draw:
         """Node ids, now and then one that is none."""
         if num_nodes == 0 and not self.chance(0.1):
             count = 0
-        values = np.array([self.random.randrange(max(num_nodes, 1)) for _ in range(count)], dtype)
+        values = self._below(max(num_nodes, 1), count).astype(dtype)
         if count and self.chance(0.1):
             largest = np.iinfo(dtype).max
             values[self.random.randrange(count)] = self.one_of(-1, min(num_nodes, largest), largest, -largest - 1)
         return values
+
+    def _below(self, bound: int, count: int) -> np.ndarray:
+        """int64[count] of [0, bound). Many at once are of a generator of their own: one by one they take 0.1 s."""
+        if count > LARGE_NODES:
+            return np.random.default_rng(self.key()).integers(bound, size=count)
+        return np.array([self.random.randrange(bound) for _ in range(count)], np.int64)
 
     def unique_ids(self, num_nodes: int) -> np.ndarray:
         """Seeds: distinct node ids, rarely one of them twice or no node."""
@@ -85,12 +91,12 @@ class Draw:
         if num_nodes == 0:
             num_edges = 0
         hub = self.chance(0.5)
-        degrees = np.zeros(num_nodes, np.int64)
-        for _ in range(num_edges):
-            degrees[0 if hub and self.chance(0.7) else self.random.randrange(num_nodes)] += 1
+        rows = self._below(max(num_nodes, 1), num_edges)
+        if hub:
+            rows[self._below(10, num_edges) < 7] = 0
+        degrees = np.bincount(rows, minlength=num_nodes)
         indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
-        dtype = self.one_of(np.int32, np.int64)
-        indices = np.array([self.random.randrange(num_nodes) for _ in range(num_edges)], dtype)
+        indices = self._below(max(num_nodes, 1), num_edges).astype(self.one_of(np.int32, np.int64))
         if self.chance(0.25):
             indptr, indices = self._damaged_graph(indptr, indices)
         return Graph(indptr, indices, num_nodes)
@@ -115,7 +121,9 @@ class Draw:
 
     def weights(self, count: int) -> np.ndarray:
         """Edge weights: mostly good, else negative, infinite, not a number or of another length."""
-        values = np.array([self.one_of(0.0, 1.0, self.random.random(), 1e-30, 1e30) for _ in range(count)])
+        values = np.array([0.0, 1.0, math.nan, 1e-30, 1e30])[self._below(5, count)]
+        others = np.isnan(values)
+        values[others] = self._below(1 << 16, int(others.sum())) / (1 << 16)
         if self.chance(0.5):  # without zeros rows are picked from in another way
             values[values == 0] = 1.0
         if self.chance(0.2) and count:

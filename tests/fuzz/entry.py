@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -41,9 +42,9 @@ class Entry:
     fixed: frozenset[int] = frozenset()
     aligned: bool = False
 
-    def run(self, seed: str) -> bool:
-        """Make the call that the seed names. Returns whether it was answered, not refused."""
-        draw = Draw(seed)
+    def run(self, source: random.Random) -> bool:
+        """Make a call with arguments drawn from this source. Returns whether it was answered, not refused."""
+        draw = Draw(source)
         arguments = self.arguments(draw)
         for i in range(len(arguments)):
             if i not in self.fixed and draw.chance(0.5 / len(arguments)):

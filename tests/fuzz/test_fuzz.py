@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import random
 import warnings
 from pathlib import Path
 
@@ -42,6 +43,6 @@ def test_answers_and_refusals(name):
     """300 calls: a fuzzer of which all calls are refused at the door would test the door."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        answered = sum(ENTRIES[name].run(f"test/{name}/{number}") for number in range(300))
+        answered = sum(ENTRIES[name].run(random.Random(f"test/{name}/{number}")) for number in range(300))
     assert answered >= 30
     assert answered < 300 or name in NEVER_REFUSE

@@ -1,0 +1,43 @@
+"""Hand what `coverage.cpp` counts to libFuzzer."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from typing import Final
+
+import numpy as np
+
+from headrace.ops import _native
+
+_KEPT: Final[list[np.ndarray]] = []  # libFuzzer reads them until the end
+
+
+def register_coverage() -> None:
+    """Tell libFuzzer where the native module counts what runs of it: between atheris.Setup and atheris.Fuzz.
+
+    The libFuzzer of atheris is a module of Python, which sees no symbols of others and shows none. So it is told by
+    address. It looks for a mutator when it is loaded: that module comes first, for all to see.
+    """
+    flags = sys.getdlopenflags()
+    sys.setdlopenflags(flags | os.RTLD_GLOBAL)
+    import atheris.custom_mutator
+
+    sys.setdlopenflags(flags)
+    import atheris.core_with_libfuzzer
+
+    module = ctypes.CDLL(_native.__file__)
+    module.headrace_coverage_begin.restype = module.headrace_coverage_end.restype = ctypes.c_void_p
+    begin, end = module.headrace_coverage_begin(), module.headrace_coverage_end()
+    if not any(ctypes.string_at(begin, end - begin)):
+        message = "nothing was counted while the module was loaded: is it built with HEADRACE_COVERAGE?"
+        raise RuntimeError(message)
+    # libFuzzer wants an address and flags for every counter. It only prints them: their numbers do as well.
+    places = np.zeros((end - begin, 2), np.uintp)
+    places[:, 0] = np.arange(1, len(places) + 1)
+    _KEPT.append(places)
+    fuzzer = ctypes.CDLL(atheris.core_with_libfuzzer.__file__)
+    fuzzer.__sanitizer_cov_8bit_counters_init(ctypes.c_void_p(begin), ctypes.c_void_p(end))
+    first = places.ctypes.data
+    fuzzer.__sanitizer_cov_pcs_init(ctypes.c_void_p(first), ctypes.c_void_p(first + places.nbytes))
