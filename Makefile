@@ -15,6 +15,7 @@ ARGS ?=
 JOBS ?= 2
 SECONDS_ ?= 600
 SEED ?= 0
+FILES ?=
 
 # In the project's own builds a warning is an error; in users' builds a new compiler must not stop them.
 STRICT := --config-settings cmake.define.HEADRACE_WERROR=ON
@@ -63,14 +64,14 @@ lint-types: .venv-wheel/.installed
 # The runtimes come first in the process, and libstdc++ before torch brings it, so that its exceptions are intercepted.
 # CPython keeps memory until exit on purpose: no leak check. More memory than there is is refused, not a finding.
 SANITIZED = LD_PRELOAD="$$(for library in asan ubsan stdc++; do g++ -print-file-name=lib$$library.so; done | tr '\n' ' ')" \
-	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1
 
 sanitize: .venv-sanitize/.installed ## run the tests of ops/ and a short fuzz on a build with AddressSanitizer and UBSan
 	$(SANITIZED) .venv-sanitize/bin/python -m pytest -n $(JOBS) -m "not uninstrumented" tests/ops tests/fuzz $(ARGS)
 	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds 20
 
-fuzz: .venv-sanitize/.installed ## call the native entry points with hostile arguments for SECONDS_=600 from SEED=0
-	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds $(SECONDS_) --seed $(SEED)
+fuzz: .venv-sanitize/.installed ## call the native entry points with hostile arguments for SECONDS_=600, or repeat FILES=...
+	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds $(SECONDS_) --seed $(SEED) $(FILES)
 
 tsan: build/tsan/run ## run samplers, gather and scatter in threads on a build with ThreadSanitizer
 	TSAN_OPTIONS=halt_on_error=1 build/tsan/run
@@ -152,13 +153,14 @@ endef
 	.venv/bin/pip --python .venv-wheel/bin/python install --quiet --no-deps dist/headrace-*.whl
 	touch $@
 
-# The fuzzer is guided by what runs of the module (GCC), and by libFuzzer, which atheris brings for CPython 3.11 to 3.13.
+# The fuzzer is guided by what runs of the module (GCC 12), and by libFuzzer, which atheris brings for CPython 3.11 to
+# 3.13 on x86-64: first, so that other machines are told before they compile.
 .venv-sanitize/.installed: .venv/.installed $(PACKAGE) tests/fuzz/coverage.cpp
 	$(call environment_over_main,.venv-sanitize)
+	.venv/bin/pip --python .venv-sanitize/bin/python install --quiet --no-deps --only-binary :all: --constraint constraints.txt atheris
 	.venv/bin/pip --python .venv-sanitize/bin/python install --quiet --no-deps --no-build-isolation \
 		$(STRICT) --config-settings build-dir=build/sanitize --config-settings install.strip=false \
 		--config-settings cmake.define.HEADRACE_SANITIZE=ON --config-settings cmake.define.HEADRACE_COVERAGE=ON .
-	.venv/bin/pip --python .venv-sanitize/bin/python install --quiet --no-deps --constraint constraints.txt atheris
 	touch $@
 
 .venv-dgl/.dependencies: constraints-dgl.txt

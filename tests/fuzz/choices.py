@@ -28,5 +28,5 @@ class Choices(random.Random):
         return value & ((1 << k) - 1)
 
     def random(self) -> float:
-        """Of [0, 1), in steps of 2**-16."""
-        return self.getrandbits(16) / (1 << 16)
+        """Of [0, 1), a multiple of 1/65537, so that sums of such numbers are rounded."""
+        return self.getrandbits(16) / 65537

@@ -18,8 +18,13 @@ def register_coverage() -> None:
     """Tell libFuzzer where the native module counts what runs of it: between atheris.Setup and atheris.Fuzz.
 
     The libFuzzer of atheris is a module of Python, which sees no symbols of others and shows none. So it is told by
-    address. It looks for a mutator when it is loaded: that module comes first, for all to see.
+    address, and the warning that atheris prints, that coverage goes to the sanitizer's functions of the same names,
+    does not apply. libFuzzer looks for a mutator when it is loaded: that module comes first, for all to see.
     """
+    module = ctypes.CDLL(_native.__file__)
+    if not hasattr(module, "fuzz_coverage_begin"):
+        message = f"{_native.__file__} counts nothing: build it with HEADRACE_COVERAGE, as make .venv-sanitize does"
+        raise RuntimeError(message)
     flags = sys.getdlopenflags()
     sys.setdlopenflags(flags | os.RTLD_GLOBAL)
     import atheris.custom_mutator
@@ -27,12 +32,8 @@ def register_coverage() -> None:
     sys.setdlopenflags(flags)
     import atheris.core_with_libfuzzer
 
-    module = ctypes.CDLL(_native.__file__)
-    module.headrace_coverage_begin.restype = module.headrace_coverage_end.restype = ctypes.c_void_p
-    begin, end = module.headrace_coverage_begin(), module.headrace_coverage_end()
-    if not any(ctypes.string_at(begin, end - begin)):
-        message = "nothing was counted while the module was loaded: is it built with HEADRACE_COVERAGE?"
-        raise RuntimeError(message)
+    module.fuzz_coverage_begin.restype = module.fuzz_coverage_end.restype = ctypes.c_void_p
+    begin, end = module.fuzz_coverage_begin(), module.fuzz_coverage_end()
     # libFuzzer wants an address and flags for every counter. It only prints them: their numbers do as well.
     places = np.zeros((end - begin, 2), np.uintp)
     places[:, 0] = np.arange(1, len(places) + 1)

@@ -1,4 +1,4 @@
-"""Seeded random arguments for the fuzzer: small graphs, and every way to get an argument wrong."""
+"""Random arguments for the fuzzer: small graphs, and every way to get an argument wrong."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Draw:
         """Edge weights: mostly good, else negative, infinite, not a number or of another length."""
         values = np.array([0.0, 1.0, math.nan, 1e-30, 1e30])[self._below(5, count)]
         others = np.isnan(values)
-        values[others] = self._below(1 << 16, int(others.sum())) / (1 << 16)
+        values[others] = self._below(1 << 16, int(others.sum())) / 65537
         if self.chance(0.5):  # without zeros rows are picked from in another way
             values[values == 0] = 1.0
         if self.chance(0.2) and count:

@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from headrace.ops import _native
 from headrace.ops.errors import HeadraceError
 
 from fuzz.draw import Draw
 
 # Refusing is right, as long as the error is one that says so: of ours, or Python's for arguments of wrong types.
 REFUSALS = (HeadraceError, TypeError, ValueError, OverflowError, MemoryError)
+# Each call chooses one: what it does must not depend on the calls before it.
+SETS = [one for one in _native.InstructionSet if _native.has(one)]
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Entry:
     def run(self, source: random.Random) -> bool:
         """Make a call with arguments drawn from this source. Returns whether it was answered, not refused."""
         draw = Draw(source)
+        _native.use_instruction_set(draw.one_of(*SETS))
         arguments = self.arguments(draw)
         for i in range(len(arguments)):
             if i not in self.fixed and draw.chance(0.5 / len(arguments)):
@@ -53,6 +57,8 @@ class Entry:
             answer = self.call(*arguments)
         except REFUSALS:
             return False
+        finally:
+            _native.use_instruction_set(SETS[-1])
         self.check(arguments, answer)
         return True
 

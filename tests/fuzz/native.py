@@ -392,7 +392,6 @@ ENTRIES = {
     "group_by_owner": Entry(_native.group_by_owner, group_arguments, check_group, aligned=True),
     "dropout_mask": Entry(_native.dropout_mask, dropout_arguments, check_dropout, frozenset({2}), aligned=True),
     "has": Entry(_native.has, _set_arguments, lambda given, answer: None),
-    # The calls that follow are fuzzed with the set that this one chose.
     "use_instruction_set": Entry(_native.use_instruction_set, _set_arguments, lambda given, answer: None),
     "labor_scan": Entry(_native.labor_scan, _scan_arguments, _check_scan, frozenset({4}), aligned=True),
     "empty": Entry(_native.empty, lambda draw: [_small_or_impossible(draw)], _check_empty, frozenset({0})),

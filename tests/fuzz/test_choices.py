@@ -37,7 +37,7 @@ def test_bytes_are_read_in_order_and_whole():
 
 def test_random_is_below_one():
     choices = Choices(b"\0\0\xff\xff\0\x80")
-    assert [choices.random() for _ in range(3)] == [0.0, 1 - 2**-16, 0.5]
+    assert [choices.random() for _ in range(3)] == [0.0, 65535 / 65537, 32768 / 65537]
 
 
 def test_a_change_of_a_late_byte_leaves_the_choices_before_it():
