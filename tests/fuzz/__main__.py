@@ -17,6 +17,7 @@ import argparse
 import math
 import os
 import random
+import signal
 import sys
 import time
 import warnings
@@ -62,7 +63,12 @@ class Run:
         """Make the call that these bytes name: which entry point first, then its arguments."""
         choices = Choices(data)
         name = _NAMES[choices.getrandbits(8 * _NAME_BYTES) % len(_NAMES)]
-        (self.answered if ENTRIES[name].run(choices) else self.refused)[name] += 1
+        try:
+            (self.answered if ENTRIES[name].run(choices) else self.refused)[name] += 1
+        except BaseException:
+            # Python ends first: the clock of libFuzzer would then kill the process before it has written the file.
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise
         now = time.monotonic()
         if now - self.begin > self.seconds:
             self.end()
@@ -85,14 +91,13 @@ class Run:
         for name in _NAMES:
             print(f"{name:<32} {self.answered[name]:>9} answered, {self.refused[name]:>9} refused")
         missed = [name for name in _NAMES if not self.answered[name] + self.refused[name]]
+        failure = ""
         if missed:
-            print(f"fuzz: too short, {', '.join(missed)} not called")
+            failure = f"too short, {', '.join(missed)} not called"
         elif not self.kept():
-            print("fuzz: no call was kept, libFuzzer does not see what they run")
-        else:
-            print(f"fuzz: {self.counts()}, no finding")
-        sys.stdout.flush()
-        os._exit(0 if not missed and self.kept() else 1)
+            failure = "no call was kept, libFuzzer does not see what they run"
+        print(f"fuzz: {failure or f'{self.counts()}, no finding'}", flush=True)
+        os._exit(1 if failure else 0)
 
     def kept(self) -> int:
         """Number of calls that were worth a file, in this run and in earlier ones."""

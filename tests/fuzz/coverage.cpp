@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 // Where the linker put the module: places in the code are counted from there, the same in every process.
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
@@ -32,7 +33,5 @@ __attribute__((no_sanitize("address", "undefined"), no_sanitize_coverage)) void 
 
 __attribute__((visibility("default"))) std::uint8_t* fuzz_coverage_begin() { return counters; }
 
-__attribute__((visibility("default"))) std::uint8_t* fuzz_coverage_end() {
-  return counters + (std::size_t{1} << kLog2Counters);
-}
+__attribute__((visibility("default"))) std::uint8_t* fuzz_coverage_end() { return std::end(counters); }
 }

@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.ops import _native
 
-_KEPT: Final[list[np.ndarray]] = []  # libFuzzer reads them until the end
+_PLACES: Final[list[np.ndarray]] = []  # libFuzzer reads them until the end
 
 
 def register_coverage() -> None:
@@ -37,7 +37,7 @@ def register_coverage() -> None:
     # libFuzzer wants an address and flags for every counter. It only prints them: their numbers do as well.
     places = np.zeros((end - begin, 2), np.uintp)
     places[:, 0] = np.arange(1, len(places) + 1)
-    _KEPT.append(places)
+    _PLACES.append(places)
     fuzzer = ctypes.CDLL(atheris.core_with_libfuzzer.__file__)
     fuzzer.__sanitizer_cov_8bit_counters_init(ctypes.c_void_p(begin), ctypes.c_void_p(end))
     first = places.ctypes.data

@@ -91,12 +91,12 @@ class Draw:
         if num_nodes == 0:
             num_edges = 0
         hub = self.chance(0.5)
-        rows = self._below(max(num_nodes, 1), num_edges)
+        rows = self._below(num_nodes, num_edges)
         if hub:
             rows[self._below(10, num_edges) < 7] = 0
         degrees = np.bincount(rows, minlength=num_nodes)
         indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
-        indices = self._below(max(num_nodes, 1), num_edges).astype(self.one_of(np.int32, np.int64))
+        indices = self._below(num_nodes, num_edges).astype(self.one_of(np.int32, np.int64))
         if self.chance(0.25):
             indptr, indices = self._damaged_graph(indptr, indices)
         return Graph(indptr, indices, num_nodes)
@@ -121,9 +121,8 @@ class Draw:
 
     def weights(self, count: int) -> np.ndarray:
         """Edge weights: mostly good, else negative, infinite, not a number or of another length."""
-        values = np.array([0.0, 1.0, math.nan, 1e-30, 1e30])[self._below(5, count)]
-        others = np.isnan(values)
-        values[others] = self._below(1 << 16, int(others.sum())) / 65537
+        fractions = self._below(1 << 16, count) / 65537  # no power of two: sums of them are rounded
+        values = np.choose(self._below(5, count), [0.0, 1.0, fractions, 1e-30, 1e30])
         if self.chance(0.5):  # without zeros rows are picked from in another way
             values[values == 0] = 1.0
         if self.chance(0.2) and count:

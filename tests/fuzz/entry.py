@@ -14,11 +14,10 @@ from headrace.ops import _native
 from headrace.ops.errors import HeadraceError
 
 from fuzz.draw import Draw
+from instruction_sets import SETS
 
 # Refusing is right, as long as the error is one that says so: of ours, or Python's for arguments of wrong types.
 REFUSALS = (HeadraceError, TypeError, ValueError, OverflowError, MemoryError)
-# Each call chooses one: what it does must not depend on the calls before it.
-SETS = [one for one in _native.InstructionSet if _native.has(one)]
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class Entry:
     def run(self, source: random.Random) -> bool:
         """Make a call with arguments drawn from this source. Returns whether it was answered, not refused."""
         draw = Draw(source)
+        # Each call chooses: what it does must not depend on the calls before it.
         _native.use_instruction_set(draw.one_of(*SETS))
         arguments = self.arguments(draw)
         for i in range(len(arguments)):

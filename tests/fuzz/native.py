@@ -12,8 +12,8 @@ from headrace.ops import _native, reference
 from fuzz.draw import LARGE_EDGES, LARGE_NODES, MAX_EDGES, Draw
 from fuzz.entry import Entry, check_compact, check_importance, check_rows, values
 from fuzz.reducer import Liar, reducer
+from instruction_sets import SETS
 
-SETS = [one for one in _native.InstructionSet if _native.has(one)]
 KINDS = list(_native.RuleKind)
 
 

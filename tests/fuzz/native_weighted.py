@@ -10,8 +10,7 @@ from headrace.ops import _native
 
 from fuzz.draw import Draw
 from fuzz.entry import Entry, values
-
-SETS = [one for one in _native.InstructionSet if _native.has(one)]
+from instruction_sets import SETS
 
 
 def _loops_arguments(draw: Draw) -> list[Any]:

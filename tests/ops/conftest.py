@@ -6,7 +6,7 @@ import pytest
 
 from headrace.ops import _native
 
-SETS = [one for one in _native.InstructionSet if _native.has(one)]
+from instruction_sets import SETS
 
 
 @pytest.fixture(params=SETS)

@@ -8,7 +8,8 @@ import torch
 
 from headrace.ops import BlockSampler, LaborRule, NeighborRule, _native, sample_hop
 
-SETS = [one for one in _native.InstructionSet if _native.has(one)]
+from instruction_sets import SETS
+
 BEST = SETS[-1]
 DEGREES = [
     0,

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from headrace import ops
 from headrace.ops import _native, reference
 
-SETS = [one for one in _native.InstructionSet if _native.has(one)]
+from instruction_sets import SETS
+
 MOST_DEGREE = 256
 MOST_DRAWS = 32
 LAST = 2**16 - 1
