@@ -25,10 +25,12 @@ HEADRACE_INLINE void announce(const Index* ids, std::size_t num_ids, std::size_t
   }
 }
 
-// The lines that the steps have not come to.
+// The lines that the steps have not come to, and that of the last id: a row rarely begins where a cache line does, so
+// the last line may hold none of those that were asked for.
 template <class Index>
 void announce_rest(std::size_t i, IdsAhead<Index> ahead) {
   for (; i < ahead.count; i += kCacheLineBytes / sizeof(Index)) prefetch_read(ahead.ids + i);
+  if (ahead.count != 0) prefetch_read(ahead.ids + (ahead.count - 1));
 }
 
 template <class Index>

@@ -42,9 +42,8 @@ class RowScan {
 
   // The next scan asks for the memory of this row as it goes.
   void announce(Row row) {
-    for (; ahead_.count > 0; ahead_.count -= std::min(ahead_.count, kPerLine), ahead_.ids += kPerLine) {
-      prefetch_read(ahead_.ids);  // there was no scan that could ask for the row before
-    }
+    // There was no scan that could ask for the row before.
+    if (ahead_.count != 0) prefetch_array(ahead_.ids, ahead_.count);
     ahead_ = {indices_ + row.start, static_cast<std::size_t>(std::min(row.degree, kLinesAhead * kPerLine))};
   }
 
