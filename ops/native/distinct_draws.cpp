@@ -42,6 +42,23 @@ HEADRACE_AVX512 HEADRACE_INLINE std::size_t take_new(__m512i edges, __mmask16 la
   return std::min(wanted, picked + static_cast<unsigned>(__builtin_popcount(fresh)));
 }
 
+// The lanes whose draw is picked already, in the order of the lanes, where lane i picks `first_last` + i in place of
+// such a draw. That is the last edge that it could have drawn. So a draw is picked already if an earlier lane drew it
+// as well, or if it is the last edge of an earlier lane that is replaced.
+HEADRACE_AVX512 HEADRACE_INLINE __mmask16 replaced_lanes(__m512i draws, __mmask16 lanes, std::uint32_t first_last) {
+  const __m512i one = _mm512_set1_epi32(1);
+  const __m512i bases = _mm512_set1_epi32(static_cast<int>(first_last));
+  // The lane whose last edge it is; of draws below them all a number that is larger than any shift.
+  const __m512i owners = _mm512_sub_epi32(_mm512_max_epu32(draws, _mm512_sub_epi32(bases, one)), bases);
+  auto replaced = static_cast<__mmask16>(lanes & repeated_lanes(draws));
+  for (;;) {
+    const __m512i owner_replaced = _mm512_srlv_epi32(_mm512_set1_epi32(replaced), owners);
+    const auto all = static_cast<__mmask16>(replaced | _mm512_mask_test_epi32_mask(lanes, owner_replaced, one));
+    if (all == replaced) return replaced;
+    replaced = all;
+  }
+}
+
 }  // namespace
 
 HEADRACE_AVX512 bool draw_distinct(const StreamKeys& keys, std::uint64_t id, std::int64_t start, std::uint32_t degree,
@@ -56,11 +73,9 @@ HEADRACE_AVX512 bool draw_distinct(const StreamKeys& keys, std::uint64_t id, std
   const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(words, 32), _mm512_srli_epi64(range, 32));
   const __m512i low = _mm512_mask_blend_epi32(upper, even, _mm512_slli_epi64(odd, 32));
   if (_mm512_mask_cmplt_epu32_mask(lanes, low, range) != 0) return false;
-  __m512i offsets = _mm512_mask_blend_epi32(upper, _mm512_srli_epi64(even, 32), odd);
-  // A draw that was drawn before becomes the last edge that it could have been, which may repeat a later draw.
-  do {
-    offsets = _mm512_mask_mov_epi32(offsets, lanes & repeated_lanes(offsets), last);
-  } while ((lanes & repeated_lanes(offsets)) != 0);
+  const __m512i draws = _mm512_mask_blend_epi32(upper, _mm512_srli_epi64(even, 32), odd);
+  const __mmask16 replaced = replaced_lanes(draws, lanes, degree - wanted);
+  const __m512i offsets = _mm512_mask_mov_epi32(draws, replaced, last);
   store_positions(start, offsets, kAllLanes, positions);
   return true;
 }
