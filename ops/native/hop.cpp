@@ -27,6 +27,9 @@ constexpr std::size_t kMostSerialRows = 2048;
 constexpr std::ptrdiff_t kRowsAhead = 4;     // rows that are on their way while one is read
 constexpr std::ptrdiff_t kRowsPrepared = 2;  // rows that are prepared while one is picked from
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges that are on their way while others are looked up
+// Picks of a stretch that are announced as soon as they are made, while others are: a cache line each, half of a second
+// level cache of 1 MB.
+constexpr std::size_t kMostPicksAhead = 8192;
 
 // What a task works with and leaves to the next one.
 template <class Picker>
@@ -37,53 +40,51 @@ struct Workplace {
   Buffer<std::int64_t> picks_of_left;  // positions that are copied to their rows' places
 };
 
-// Look up what is at the picked positions.
+// Look up what is at the picked positions; `announced`: the memory of their neighbors was.
 template <class Index>
-void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, bool wants_edges, Hop<Index>& hop) {
+void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, bool announced, bool wants_edges,
+             Hop<Index>& hop) {
   const std::size_t count = picks.size();
   const std::int64_t* const positions = picks.data();
   const Index* const indices = graph.csc.indices;
   hop.neighbors.resize(count);
   Index* const neighbors = hop.neighbors.data();
-  if (wants_edges) hop.edges.resize(count);
+  const auto take_neighbor = [=](std::size_t e) { neighbors[e] = indices[positions[e]]; };
+  if (announced) {
+    for (std::size_t e = 0; e < count; ++e) take_neighbor(e);
+  } else {
+    visit_announced(count, kEdgesInFlight, [=](std::size_t e) { prefetch_far(indices + positions[e]); }, take_neighbor);
+  }
+  if (!wants_edges) return;
+  hop.edges.resize(count);
   std::int64_t* const edges = hop.edges.data();
-  const std::size_t ahead = std::min(count, kEdgesInFlight);
-  if (!wants_edges || graph.edge_ids.is_position()) {
-    if (wants_edges) std::copy(positions, positions + count, edges);
-    for (std::size_t e = 0; e < ahead; ++e) prefetch_far(indices + positions[e]);
-    for (std::size_t e = 0; e < count; ++e) {
-      if (e + kEdgesInFlight < count) prefetch_far(indices + positions[e + kEdgesInFlight]);
-      neighbors[e] = indices[positions[e]];
-    }
+  if (graph.edge_ids.is_position()) {
+    std::copy(positions, positions + count, edges);
     return;
   }
-  const auto announce = [&](std::int64_t position) {
-    prefetch_far(indices + position);
-    prefetch_far(graph.edge_ids.address(position));
-  };
-  for (std::size_t e = 0; e < ahead; ++e) announce(positions[e]);
-  for (std::size_t e = 0; e < count; ++e) {
-    if (e + kEdgesInFlight < count) announce(positions[e + kEdgesInFlight]);
-    neighbors[e] = indices[positions[e]];
-    edges[e] = graph.edge_ids[positions[e]];
-  }
+  visit_announced(
+      count, kEdgesInFlight, [&](std::size_t e) { prefetch_far(graph.edge_ids.address(positions[e])); },
+      [&](std::size_t e) { edges[e] = graph.edge_ids[positions[e]]; });
 }
 
 // Announce the memory that the picker will read of a row further on.
 template <class Picker, class Index>
 void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destination* dst, const Destination* end) {
   constexpr std::ptrdiff_t kDistance = kRowsAhead + (Picker::kAhead == Ahead::kPrepare ? kRowsPrepared : 0);
-  if (Picker::kAhead == Ahead::kNothing || end - dst <= kDistance) return;
+  if (Picker::kAhead == Ahead::kNothing || Picker::kAhead == Ahead::kPicks || end - dst <= kDistance) return;
   const Row row = dst[kDistance].row;
   if constexpr (Picker::kAhead == Ahead::kPicker || Picker::kAhead == Ahead::kPrepare) {
     picker.announce(row);
   } else {
     constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
-    for (std::uint64_t k = 0; k < std::min(row.degree, kLinesAhead * kPerLine); k += kPerLine) {
+    const auto announce = [&](std::uint64_t k) {
       const std::int64_t position = row.start + static_cast<std::int64_t>(k);
       prefetch_read(graph.csc.indices + position);
       if (!graph.weights.none()) prefetch_read(graph.weights.address(position));
-    }
+    };
+    const std::uint64_t count = std::min(row.degree, kLinesAhead * kPerLine);
+    for (std::uint64_t k = 0; k < count; k += kPerLine) announce(k);
+    if (count != 0) announce(count - 1);  // a row rarely begins where a cache line does
   }
 }
 
@@ -135,11 +136,12 @@ void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::
 }
 
 // Pick from rows in turn, behind what is in `positions` and, where there are importance weights, in `weights`. ends[i]
-// is the size of `positions` behind the picks of row i.
+// is the size of `positions` behind the picks of row i. Returns whether their neighbors were announced.
 template <class Index, class Picker>
-void pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destination* begin, const Destination* end,
+bool pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destination* begin, const Destination* end,
                   std::uint64_t limit, Buffer<std::int64_t>& positions, std::int64_t* ends, Buffer<float>& weights) {
   const std::size_t usual = usual_picks(picker, limit, begin, end);
+  const bool announces = Picker::kAhead == Ahead::kPicks && usual <= kMostPicksAhead;
   positions.ensure_spare(usual + kPickSlack);
   if (Picker::kReturnsWeights) weights.ensure_spare(usual);
   for (const Destination* dst = begin; dst != end; ++dst) {
@@ -155,9 +157,13 @@ void pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destinatio
     }
     const std::size_t count = picker(dst->vertex, dst->row, positions.data() + size, row_weights);
     positions.resize(size + count);
+    if (announces) {
+      for (std::size_t e = size; e < size + count; ++e) prefetch_far(graph.csc.indices + positions[e]);
+    }
     if (Picker::kReturnsWeights) weights.resize(size + count);
     *ends++ = static_cast<std::int64_t>(size + count);
   }
+  return announces;
 }
 
 // Pick from the rows of a stretch by kind, and from those that are left in turn.
@@ -208,11 +214,9 @@ void sample_stretch(const HopGraph<Index>& graph, const std::int64_t* frontier, 
     by_kind = place.picker.picks_by_kind();
     if (by_kind) pick_by_kind(graph, num_dst, limit, place, hop);
   }
-  if (!by_kind) {
-    pick_in_turn(graph, place.picker, place.destinations, place.destinations + num_dst, limit, place.positions,
-                 hop.indptr.data() + 1, hop.weights);
-  }
-  look_up(graph, place.positions, wants_edges, hop);
+  const bool announced = !by_kind && pick_in_turn(graph, place.picker, place.destinations, place.destinations + num_dst,
+                                                  limit, place.positions, hop.indptr.data() + 1, hop.weights);
+  look_up(graph, place.positions, announced, wants_edges, hop);
 }
 
 // Draws with replacement may be any number: what memory cannot hold is refused before it is made. Where they are few

@@ -29,7 +29,7 @@ class AllPicker {
 // equally likely. Pick order is the order of the draws.
 class UniformPicker {
  public:
-  static constexpr Ahead kAhead = Ahead::kNothing;
+  static constexpr Ahead kAhead = Ahead::kPicks;
   static constexpr bool kReturnsWeights = false;
 
   UniformPicker(std::uint64_t key, std::uint64_t fanout)
@@ -69,7 +69,7 @@ class UniformPicker {
 
 class UniformReplacementPicker {
  public:
-  static constexpr Ahead kAhead = Ahead::kNothing;
+  static constexpr Ahead kAhead = Ahead::kPicks;
   static constexpr bool kReturnsWeights = false;
 
   UniformReplacementPicker(std::uint64_t key, std::uint64_t fanout) : key_(key), fanout_(fanout) {}

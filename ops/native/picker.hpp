@@ -31,7 +31,8 @@ constexpr std::uint64_t kLinesAhead = 16;
 
 // Those that read a row from end to end have a beginning(row), which says what they read first.
 enum class Ahead {
-  kNothing,  // what it reads is known only when it has drawn
+  kNothing,  // it reads nothing
+  kPicks,    // nothing, but its picks will be read, here and there
   kRow,      // it reads the row from end to end
   kPicker,   // it knows best: call its announce(row)
   kPrepare,  // the same, and then its prepare(vertex, row) for every row in turn

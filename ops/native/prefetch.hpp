@@ -1,6 +1,7 @@
 // Software prefetch: random accesses are announced some elements ahead so that cache misses overlap.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 namespace headrace {
@@ -41,6 +42,18 @@ inline void prefetch_write(const void* address) {
 #else
   __builtin_prefetch(address, 1, 3);
 #endif
+}
+
+// Call visit(i) for every i below `count` in turn, each `distance` calls after announce(i).
+template <class Announce, class Visit>
+void visit_announced(std::size_t count, std::size_t distance, const Announce& announce, const Visit& visit) {
+  const std::size_t ahead = std::min(count, distance);
+  for (std::size_t i = 0; i < ahead; ++i) announce(i);
+  for (std::size_t i = 0; i < count - ahead; ++i) {
+    announce(i + ahead);
+    visit(i);
+  }
+  for (std::size_t i = count - ahead; i < count; ++i) visit(i);
 }
 
 // All cache lines of an array that is not empty.

@@ -64,13 +64,11 @@ class VertexMap {
       n_id[num_seen] = static_cast<std::int64_t>(id);
       num_seen += place == fresh ? 1 : 0;
     };
-    const std::size_t ahead = std::min(count, kFarPrefetchDistance);
-    for (std::size_t i = 0; i < ahead; ++i) prefetch_far(slots + ids[i]);
-    for (std::size_t i = 0; i < count - ahead; ++i) {
-      prefetch_far(slots + ids[i + ahead]);
-      step(i);
+    for (std::size_t lot = 0; lot < count; lot += kLot) {
+      const std::size_t end = std::min(count, lot + kLot);
+      for (std::size_t i = lot; i < end; ++i) prefetch_far(slots + ids[i]);
+      for (std::size_t i = lot; i < end; ++i) step(i);
     }
-    for (std::size_t i = count - ahead; i < count; ++i) step(i);
     return num_seen;
   }
 
@@ -78,6 +76,10 @@ class VertexMap {
   struct Free {
     void operator()(void* memory) const { give_block(memory); }
   };
+
+  // Ids whose slots are announced at a time. A core has few places for lines that are on their way into its first level
+  // cache: announcements that go on while ids are numbered leave none for slots that came as far as the second.
+  static constexpr std::size_t kLot = 2048;
 
   // From here on a minibatch of kMostLocalIds vertices still fits into 32 bits.
   static constexpr std::uint32_t kLastFirst = std::uint32_t{1} << 31;
