@@ -110,3 +110,16 @@ def test_draws_that_have_to_be_repeated():
         return [sampler.sample(seeds, [NeighborRule(10)], [key]).hops[0].edge_ids for key in range(5_000)]
 
     assert_all_same(with_each(sample))
+
+
+@pytest.mark.parametrize("fanout", [2, 9, 16])
+def test_draws_that_replacements_repeat(fanout):
+    """In rows that have hardly more edges than are picked, edges that replace a repeated draw repeat later draws."""
+    degrees = torch.arange(fanout + 1, fanout + 4).repeat(300)
+    indptr = torch.nn.functional.pad(degrees.cumsum(0), (1, 0))
+    sampler = BlockSampler(indptr, torch.zeros(int(indptr[-1]), dtype=torch.int32))
+
+    def sample():
+        return [sampler.sample(torch.arange(len(degrees)), [NeighborRule(fanout)], [0]).hops[0].edge_ids]
+
+    assert_all_same(with_each(sample))
