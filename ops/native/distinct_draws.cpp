@@ -42,18 +42,18 @@ HEADRACE_AVX512 HEADRACE_INLINE std::size_t take_new(__m512i edges, __mmask16 la
   return std::min(wanted, picked + static_cast<unsigned>(__builtin_popcount(fresh)));
 }
 
-// The lanes whose draw is picked already, in the order of the lanes, where lane i picks `first_last` + i in place of
-// such a draw. That is the last edge that it could have drawn. So a draw is picked already if an earlier lane drew it
-// as well, or if it is the last edge of an earlier lane that is replaced.
-HEADRACE_AVX512 HEADRACE_INLINE __mmask16 replaced_lanes(__m512i draws, __mmask16 lanes, std::uint32_t first_last) {
+// The lanes whose draw is picked already, in the order of the lanes, where lane i picks `last_of_first` + i in
+// place of such a draw: the last edge that it could have drawn. So a draw is picked already if an earlier lane drew it
+// (were that lane replaced, its draw was picked even before), or if it is the last edge of an earlier lane that is
+// replaced. The latter takes a shift, where to look for repeated lanes again takes twenty cycles on Intel processors.
+HEADRACE_AVX512 HEADRACE_INLINE __mmask16 replaced_lanes(__m512i draws, __mmask16 lanes, std::uint32_t last_of_first) {
   const __m512i one = _mm512_set1_epi32(1);
-  const __m512i bases = _mm512_set1_epi32(static_cast<int>(first_last));
-  // The lane whose last edge it is; of draws below them all a number that is larger than any shift.
-  const __m512i owners = _mm512_sub_epi32(_mm512_max_epu32(draws, _mm512_sub_epi32(bases, one)), bases);
+  // The lane whose last edge a draw is; of other draws a negative number, by which a shift leaves nothing.
+  const __m512i lanes_of_last = _mm512_sub_epi32(draws, _mm512_set1_epi32(static_cast<int>(last_of_first)));
   auto replaced = static_cast<__mmask16>(lanes & repeated_lanes(draws));
   for (;;) {
-    const __m512i owner_replaced = _mm512_srlv_epi32(_mm512_set1_epi32(replaced), owners);
-    const auto all = static_cast<__mmask16>(replaced | _mm512_mask_test_epi32_mask(lanes, owner_replaced, one));
+    const __m512i replaced_there = _mm512_srlv_epi32(_mm512_set1_epi32(replaced), lanes_of_last);
+    const auto all = static_cast<__mmask16>(replaced | _mm512_mask_test_epi32_mask(lanes, replaced_there, one));
     if (all == replaced) return replaced;
     replaced = all;
   }

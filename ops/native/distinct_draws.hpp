@@ -15,7 +15,7 @@ constexpr std::size_t kMostDistinctDraws = 16;
 // Whether this machine can.
 bool draws_in_vectors();
 
-// `wanted` <= kMostDistinctDraws distinct positions of [start, start + degree), wanted < degree < 2^32, by Floyd's
+// `wanted` <= kMostDistinctDraws distinct positions of [start, start + degree), wanted < degree < 2^31, by Floyd's
 // algorithm. Overwrites kMostDistinctDraws entries of `positions`. Returns false when a draw has to be repeated, which
 // is rare: then nothing of `positions` is valid.
 bool draw_distinct(const StreamKeys& keys, std::uint64_t id, std::int64_t start, std::uint32_t degree,

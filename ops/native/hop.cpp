@@ -27,9 +27,9 @@ constexpr std::size_t kMostSerialRows = 2048;
 constexpr std::ptrdiff_t kRowsAhead = 4;     // rows that are on their way while one is read
 constexpr std::ptrdiff_t kRowsPrepared = 2;  // rows that are prepared while one is picked from
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges that are on their way while others are looked up
-// Picks of a stretch that are announced as soon as they are made, while others are: a cache line each, half of a second
-// level cache of 1 MB.
-constexpr std::size_t kMostPicksAhead = 8192;
+// Picks of a stretch that are announced as they are made, so that they come while others are drawn: at most a cache
+// line each, a quarter of a second level cache of 1 MB.
+constexpr std::size_t kMostPicksAhead = 4096;
 
 // What a task works with and leaves to the next one.
 template <class Picker>
@@ -40,21 +40,18 @@ struct Workplace {
   Buffer<std::int64_t> picks_of_left;  // positions that are copied to their rows' places
 };
 
-// Look up what is at the picked positions; `announced`: the memory of their neighbors was.
+// Look up what is at the picked positions, of which the first `announced` were.
 template <class Index>
-void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, bool announced, bool wants_edges,
+void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, std::size_t announced, bool wants_edges,
              Hop<Index>& hop) {
   const std::size_t count = picks.size();
   const std::int64_t* const positions = picks.data();
   const Index* const indices = graph.csc.indices;
   hop.neighbors.resize(count);
   Index* const neighbors = hop.neighbors.data();
-  const auto take_neighbor = [=](std::size_t e) { neighbors[e] = indices[positions[e]]; };
-  if (announced) {
-    for (std::size_t e = 0; e < count; ++e) take_neighbor(e);
-  } else {
-    visit_announced(count, kEdgesInFlight, [=](std::size_t e) { prefetch_far(indices + positions[e]); }, take_neighbor);
-  }
+  visit_announced(
+      count, kEdgesInFlight, announced, [=](std::size_t e) { prefetch_far(indices + positions[e]); },
+      [=](std::size_t e) { neighbors[e] = indices[positions[e]]; });
   if (!wants_edges) return;
   hop.edges.resize(count);
   std::int64_t* const edges = hop.edges.data();
@@ -63,7 +60,7 @@ void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, bo
     return;
   }
   visit_announced(
-      count, kEdgesInFlight, [&](std::size_t e) { prefetch_far(graph.edge_ids.address(positions[e])); },
+      count, kEdgesInFlight, 0, [&](std::size_t e) { prefetch_far(graph.edge_ids.address(positions[e])); },
       [&](std::size_t e) { edges[e] = graph.edge_ids[positions[e]]; });
 }
 
@@ -71,11 +68,11 @@ void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, bo
 template <class Picker, class Index>
 void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destination* dst, const Destination* end) {
   constexpr std::ptrdiff_t kDistance = kRowsAhead + (Picker::kAhead == Ahead::kPrepare ? kRowsPrepared : 0);
-  if (Picker::kAhead == Ahead::kNothing || Picker::kAhead == Ahead::kPicks || end - dst <= kDistance) return;
+  if (end - dst <= kDistance) return;
   const Row row = dst[kDistance].row;
   if constexpr (Picker::kAhead == Ahead::kPicker || Picker::kAhead == Ahead::kPrepare) {
     picker.announce(row);
-  } else {
+  } else if constexpr (Picker::kAhead == Ahead::kRow) {
     constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
     const auto announce = [&](std::uint64_t k) {
       const std::int64_t position = row.start + static_cast<std::int64_t>(k);
@@ -119,29 +116,30 @@ template <class Index, class Picker>
 void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
                [[maybe_unused]] const Picker& picker, Destination* out) {
   const CscView<Index>& csc = graph.csc;
-  const auto announce_ends = [&](std::size_t i) {
-    prefetch_far(csc.indptr + frontier[i]);
-    prefetch_far(csc.indptr + frontier[i] + 1);  // may be on the next cache line
-  };
-  const std::size_t ahead = std::min(num_dst, kFarPrefetchDistance);
-  for (std::size_t i = 0; i < ahead; ++i) announce_ends(i);
-  for (std::size_t i = 0; i < num_dst; ++i) {
-    if (i + ahead < num_dst) announce_ends(i + ahead);
-    const Row row = csc.row(frontier[i]);
-    out[i] = {frontier[i], row};
-    if constexpr (Picker::kAhead == Ahead::kRow || Picker::kAhead == Ahead::kPicker) {
-      if (row.degree != 0) prefetch_far(picker.beginning(row));
-    }
-  }
+  visit_announced(
+      num_dst, kFarPrefetchDistance, 0,
+      [&](std::size_t i) {
+        prefetch_far(csc.indptr + frontier[i]);
+        prefetch_far(csc.indptr + frontier[i] + 1);  // may be on the next cache line
+      },
+      [&](std::size_t i) {
+        const Row row = csc.row(frontier[i]);
+        out[i] = {frontier[i], row};
+        if constexpr (Picker::kAhead == Ahead::kRow || Picker::kAhead == Ahead::kPicker) {
+          if (row.degree != 0) prefetch_far(picker.beginning(row));
+        }
+      });
 }
 
 // Pick from rows in turn, behind what is in `positions` and, where there are importance weights, in `weights`. ends[i]
-// is the size of `positions` behind the picks of row i. Returns whether their neighbors were announced.
+// is the size of `positions` behind the picks of row i. Returns how many of their neighbors, the
+// first ones, were announced.
 template <class Index, class Picker>
-bool pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destination* begin, const Destination* end,
-                  std::uint64_t limit, Buffer<std::int64_t>& positions, std::int64_t* ends, Buffer<float>& weights) {
+std::size_t pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destination* begin, const Destination* end,
+                         std::uint64_t limit, Buffer<std::int64_t>& positions, std::int64_t* ends,
+                         Buffer<float>& weights) {
   const std::size_t usual = usual_picks(picker, limit, begin, end);
-  const bool announces = Picker::kAhead == Ahead::kPicks && usual <= kMostPicksAhead;
+  const std::size_t most_announced = Picker::kAhead == Ahead::kPicks ? kMostPicksAhead : 0;
   positions.ensure_spare(usual + kPickSlack);
   if (Picker::kReturnsWeights) weights.ensure_spare(usual);
   for (const Destination* dst = begin; dst != end; ++dst) {
@@ -157,13 +155,13 @@ bool pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destinatio
     }
     const std::size_t count = picker(dst->vertex, dst->row, positions.data() + size, row_weights);
     positions.resize(size + count);
-    if (announces) {
-      for (std::size_t e = size; e < size + count; ++e) prefetch_far(graph.csc.indices + positions[e]);
+    for (std::size_t e = size; e < std::min(size + count, most_announced); ++e) {
+      prefetch_far(graph.csc.indices + positions[e]);
     }
     if (Picker::kReturnsWeights) weights.resize(size + count);
     *ends++ = static_cast<std::int64_t>(size + count);
   }
-  return announces;
+  return std::min(positions.size(), most_announced);
 }
 
 // Pick from the rows of a stretch by kind, and from those that are left in turn.
@@ -214,8 +212,11 @@ void sample_stretch(const HopGraph<Index>& graph, const std::int64_t* frontier, 
     by_kind = place.picker.picks_by_kind();
     if (by_kind) pick_by_kind(graph, num_dst, limit, place, hop);
   }
-  const bool announced = !by_kind && pick_in_turn(graph, place.picker, place.destinations, place.destinations + num_dst,
-                                                  limit, place.positions, hop.indptr.data() + 1, hop.weights);
+  std::size_t announced = 0;
+  if (!by_kind) {
+    announced = pick_in_turn(graph, place.picker, place.destinations, place.destinations + num_dst, limit,
+                             place.positions, hop.indptr.data() + 1, hop.weights);
+  }
   look_up(graph, place.positions, announced, wants_edges, hop);
 }
 

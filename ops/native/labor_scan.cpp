@@ -13,7 +13,7 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kOwnIdsAhead = 256;  // how far ahead of the scan a long row's memory is asked for
+constexpr std::size_t kOwnLinesAhead = 16;  // how far ahead of the scan a long row's memory is asked for
 
 // Asks at each step of `kStep` ids for as much of the ids ahead, and of the row itself further on.
 template <std::size_t kStep, class Index>
@@ -21,7 +21,7 @@ HEADRACE_INLINE void announce(const Index* ids, std::size_t num_ids, std::size_t
   constexpr std::size_t kPerLine = kCacheLineBytes / sizeof(Index);
   for (std::size_t k = i; k < i + kStep; k += kPerLine) {
     if (k < ahead.count) prefetch_read(ahead.ids + k);
-    if (k + kOwnIdsAhead < num_ids) prefetch_read(ids + k + kOwnIdsAhead);
+    if (k + kOwnLinesAhead * kPerLine < num_ids) prefetch_read(ids + k + kOwnLinesAhead * kPerLine);
   }
 }
 

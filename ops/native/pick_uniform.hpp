@@ -40,7 +40,7 @@ class UniformPicker {
   std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     const auto count = static_cast<std::size_t>(fanout_);
-    if (in_vectors_ && row.degree <= std::numeric_limits<std::uint32_t>::max() &&
+    if (in_vectors_ && row.degree <= std::numeric_limits<std::int32_t>::max() &&
         draw_distinct(keys_, static_cast<std::uint64_t>(vertex), row.start, static_cast<std::uint32_t>(row.degree),
                       static_cast<std::uint32_t>(count), positions)) {
       return count;

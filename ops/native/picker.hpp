@@ -1,6 +1,6 @@
 // What the pickers have in common. A picker writes CSC positions of one row and returns how many; its randomness is the
 // word stream of the destination's global id, or of the sources', so neither threads nor other rows can change the
-// outcome. It says which memory to announce ahead of a row (kAhead) and whether it fills in importance weights
+// outcome. It says what to announce of a row, and when (kAhead), and whether it fills in importance weights
 // (kReturnsWeights).
 #pragma once
 
@@ -31,8 +31,8 @@ constexpr std::uint64_t kLinesAhead = 16;
 
 // Those that read a row from end to end have a beginning(row), which says what they read first.
 enum class Ahead {
-  kNothing,  // it reads nothing
-  kPicks,    // nothing, but its picks will be read, here and there
+  kNothing,  // it reads nothing, and picks edges side by side
+  kPicks,    // it reads nothing: announce what it has picked, here and there
   kRow,      // it reads the row from end to end
   kPicker,   // it knows best: call its announce(row)
   kPrepare,  // the same, and then its prepare(vertex, row) for every row in turn

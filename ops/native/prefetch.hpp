@@ -44,11 +44,13 @@ inline void prefetch_write(const void* address) {
 #endif
 }
 
-// Call visit(i) for every i below `count` in turn, each `distance` calls after announce(i).
+// Call visit(i) for every i below `count` in turn, when the next `distance` are announced as well, by announce(i). The
+// first `announced` are already, and if these are more, as many stay ahead.
 template <class Announce, class Visit>
-void visit_announced(std::size_t count, std::size_t distance, const Announce& announce, const Visit& visit) {
-  const std::size_t ahead = std::min(count, distance);
-  for (std::size_t i = 0; i < ahead; ++i) announce(i);
+void visit_announced(std::size_t count, std::size_t distance, std::size_t announced, const Announce& announce,
+                     const Visit& visit) {
+  const std::size_t ahead = std::min(count, std::max(distance, announced));
+  for (std::size_t i = announced; i < ahead; ++i) announce(i);
   for (std::size_t i = 0; i < count - ahead; ++i) {
     announce(i + ahead);
     visit(i);

@@ -64,8 +64,8 @@ class VertexMap {
       n_id[num_seen] = static_cast<std::int64_t>(id);
       num_seen += place == fresh ? 1 : 0;
     };
-    for (std::size_t lot = 0; lot < count; lot += kLot) {
-      const std::size_t end = std::min(count, lot + kLot);
+    for (std::size_t lot = 0; lot < count; lot += kIdsInLot) {
+      const std::size_t end = std::min(count, lot + kIdsInLot);
       for (std::size_t i = lot; i < end; ++i) prefetch_far(slots + ids[i]);
       for (std::size_t i = lot; i < end; ++i) step(i);
     }
@@ -77,9 +77,9 @@ class VertexMap {
     void operator()(void* memory) const { give_block(memory); }
   };
 
-  // Ids whose slots are announced at a time. A core has few places for lines that are on their way into its first level
-  // cache: announcements that go on while ids are numbered leave none for slots that came as far as the second.
-  static constexpr std::size_t kLot = 2048;
+  // Ids whose slots are announced one right after the other, before any of them is numbered. Where a line takes long to
+  // come, announcements that go on meanwhile keep slots waiting that are as near as the second level cache already.
+  static constexpr std::size_t kIdsInLot = 2048;
 
   // From here on a minibatch of kMostLocalIds vertices still fits into 32 bits.
   static constexpr std::uint32_t kLastFirst = std::uint32_t{1} << 31;

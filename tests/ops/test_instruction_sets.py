@@ -112,7 +112,7 @@ def test_draws_that_have_to_be_repeated():
     assert_all_same(with_each(sample))
 
 
-@pytest.mark.parametrize("fanout", [2, 9, 16])
+@pytest.mark.parametrize("fanout", [3, 9, 16])
 def test_draws_that_replacements_repeat(fanout):
     """In rows that have hardly more edges than are picked, edges that replace a repeated draw repeat later draws."""
     degrees = torch.arange(fanout + 1, fanout + 4).repeat(300)
