@@ -32,10 +32,7 @@ class EdgeDraws {
     if (row.degree == 0) return;
     const auto degree = static_cast<std::size_t>(row.degree);
     if (has_shares(row)) return prefetch_array(weights_.shares + row.start, degree);
-    if (degree <= kWholeRow) {
-      return weights_.narrow != nullptr ? prefetch_array(weights_.narrow + row.start, degree)
-                                        : prefetch_array(weights_.wide + row.start, degree);
-    }
+    if (degree <= kWholeRow) return weights_.announce(row.start, degree);
     prefetch_read(weights_.address(row.start + static_cast<std::int64_t>(degree) - 1));
     if (weights_.sums == nullptr) return;
     const double* const sums = weights_.sums + first_sum(row, weights_.lead);

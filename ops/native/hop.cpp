@@ -29,7 +29,8 @@ constexpr std::ptrdiff_t kRowsPrepared = 2;  // rows that are prepared while one
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges that are on their way while others are looked up
 // Picks of a stretch that are announced as they are made, so that they come while others are drawn: at most a cache
 // line each, a quarter of a second level cache of 1 MB.
-constexpr std::size_t kMostPicksAhead = 4096;
+template <class Picker>
+constexpr std::size_t kMostPicksAhead = Picker::kAhead == Ahead::kPicks ? 4096 : 0;
 
 // What a task works with and leaves to the next one.
 template <class Picker>
@@ -50,8 +51,8 @@ void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, st
   hop.neighbors.resize(count);
   Index* const neighbors = hop.neighbors.data();
   visit_announced(
-      count, kEdgesInFlight, announced, [=](std::size_t e) { prefetch_far(indices + positions[e]); },
-      [=](std::size_t e) { neighbors[e] = indices[positions[e]]; });
+      count, kEdgesInFlight, [=](std::size_t e) { prefetch_far(indices + positions[e]); },
+      [=](std::size_t e) { neighbors[e] = indices[positions[e]]; }, announced);
   if (!wants_edges) return;
   hop.edges.resize(count);
   std::int64_t* const edges = hop.edges.data();
@@ -60,7 +61,7 @@ void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, st
     return;
   }
   visit_announced(
-      count, kEdgesInFlight, 0, [&](std::size_t e) { prefetch_far(graph.edge_ids.address(positions[e])); },
+      count, kEdgesInFlight, [&](std::size_t e) { prefetch_far(graph.edge_ids.address(positions[e])); },
       [&](std::size_t e) { edges[e] = graph.edge_ids[positions[e]]; });
 }
 
@@ -74,14 +75,10 @@ void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destinatio
     picker.announce(row);
   } else if constexpr (Picker::kAhead == Ahead::kRow) {
     constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
-    const auto announce = [&](std::uint64_t k) {
-      const std::int64_t position = row.start + static_cast<std::int64_t>(k);
-      prefetch_read(graph.csc.indices + position);
-      if (!graph.weights.none()) prefetch_read(graph.weights.address(position));
-    };
-    const std::uint64_t count = std::min(row.degree, kLinesAhead * kPerLine);
-    for (std::uint64_t k = 0; k < count; k += kPerLine) announce(k);
-    if (count != 0) announce(count - 1);  // a row rarely begins where a cache line does
+    const auto count = static_cast<std::size_t>(std::min(row.degree, kLinesAhead * kPerLine));
+    if (count == 0) return;
+    prefetch_array(graph.csc.indices + row.start, count);
+    if (!graph.weights.none()) graph.weights.announce(row.start, count);
   }
 }
 
@@ -117,7 +114,7 @@ void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::
                [[maybe_unused]] const Picker& picker, Destination* out) {
   const CscView<Index>& csc = graph.csc;
   visit_announced(
-      num_dst, kFarPrefetchDistance, 0,
+      num_dst, kFarPrefetchDistance,
       [&](std::size_t i) {
         prefetch_far(csc.indptr + frontier[i]);
         prefetch_far(csc.indptr + frontier[i] + 1);  // may be on the next cache line
@@ -132,14 +129,11 @@ void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::
 }
 
 // Pick from rows in turn, behind what is in `positions` and, where there are importance weights, in `weights`. ends[i]
-// is the size of `positions` behind the picks of row i. Returns how many of their neighbors, the
-// first ones, were announced.
+// is the size of `positions` behind the picks of row i.
 template <class Index, class Picker>
-std::size_t pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destination* begin, const Destination* end,
-                         std::uint64_t limit, Buffer<std::int64_t>& positions, std::int64_t* ends,
-                         Buffer<float>& weights) {
+void pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destination* begin, const Destination* end,
+                  std::uint64_t limit, Buffer<std::int64_t>& positions, std::int64_t* ends, Buffer<float>& weights) {
   const std::size_t usual = usual_picks(picker, limit, begin, end);
-  const std::size_t most_announced = Picker::kAhead == Ahead::kPicks ? kMostPicksAhead : 0;
   positions.ensure_spare(usual + kPickSlack);
   if (Picker::kReturnsWeights) weights.ensure_spare(usual);
   for (const Destination* dst = begin; dst != end; ++dst) {
@@ -155,13 +149,12 @@ std::size_t pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Des
     }
     const std::size_t count = picker(dst->vertex, dst->row, positions.data() + size, row_weights);
     positions.resize(size + count);
-    for (std::size_t e = size; e < std::min(size + count, most_announced); ++e) {
+    for (std::size_t e = size; e < std::min(size + count, kMostPicksAhead<Picker>); ++e) {
       prefetch_far(graph.csc.indices + positions[e]);
     }
     if (Picker::kReturnsWeights) weights.resize(size + count);
     *ends++ = static_cast<std::int64_t>(size + count);
   }
-  return std::min(positions.size(), most_announced);
 }
 
 // Pick from the rows of a stretch by kind, and from those that are left in turn.
@@ -212,11 +205,11 @@ void sample_stretch(const HopGraph<Index>& graph, const std::int64_t* frontier, 
     by_kind = place.picker.picks_by_kind();
     if (by_kind) pick_by_kind(graph, num_dst, limit, place, hop);
   }
-  std::size_t announced = 0;
   if (!by_kind) {
-    announced = pick_in_turn(graph, place.picker, place.destinations, place.destinations + num_dst, limit,
-                             place.positions, hop.indptr.data() + 1, hop.weights);
+    pick_in_turn(graph, place.picker, place.destinations, place.destinations + num_dst, limit, place.positions,
+                 hop.indptr.data() + 1, hop.weights);
   }
+  const std::size_t announced = std::min(place.positions.size(), kMostPicksAhead<Picker>);
   look_up(graph, place.positions, announced, wants_edges, hop);
 }
 

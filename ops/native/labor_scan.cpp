@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "buffer.hpp"
+#include "picker.hpp"
 #include "prefetch.hpp"
 #include "stream.hpp"
 
@@ -13,15 +14,15 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kOwnLinesAhead = 16;  // how far ahead of the scan a long row's memory is asked for
-
-// Asks at each step of `kStep` ids for as much of the ids ahead, and of the row itself further on.
+// Asks at each step of `kStep` ids for as much of the ids ahead, and of the row itself behind the lines that were asked
+// for when it was ahead.
 template <std::size_t kStep, class Index>
 HEADRACE_INLINE void announce(const Index* ids, std::size_t num_ids, std::size_t i, IdsAhead<Index> ahead) {
   constexpr std::size_t kPerLine = kCacheLineBytes / sizeof(Index);
+  constexpr std::size_t kOwnAhead = kLinesAhead * kPerLine;
   for (std::size_t k = i; k < i + kStep; k += kPerLine) {
     if (k < ahead.count) prefetch_read(ahead.ids + k);
-    if (k + kOwnLinesAhead * kPerLine < num_ids) prefetch_read(ids + k + kOwnLinesAhead * kPerLine);
+    if (k + kOwnAhead < num_ids) prefetch_read(ids + k + kOwnAhead);
   }
 }
 

@@ -47,8 +47,8 @@ inline void prefetch_write(const void* address) {
 // Call visit(i) for every i below `count` in turn, when the next `distance` are announced as well, by announce(i). The
 // first `announced` are already, and if these are more, as many stay ahead.
 template <class Announce, class Visit>
-void visit_announced(std::size_t count, std::size_t distance, std::size_t announced, const Announce& announce,
-                     const Visit& visit) {
+void visit_announced(std::size_t count, std::size_t distance, const Announce& announce, const Visit& visit,
+                     std::size_t announced = 0) {
   const std::size_t ahead = std::min(count, std::max(distance, announced));
   for (std::size_t i = announced; i < ahead; ++i) announce(i);
   for (std::size_t i = 0; i < count - ahead; ++i) {

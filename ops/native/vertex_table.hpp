@@ -25,8 +25,8 @@ class VertexTable {
   std::size_t number(const Index* ids, std::size_t count, Index* local, std::int64_t* n_id, std::size_t num_seen,
                      std::uint32_t first) {
     make_room(num_seen + count, n_id, num_seen, first);
-    for (std::size_t i = 0; i < count; ++i) {
-      if (i + kFarPrefetchDistance < count) prefetch_far(slots_.data() + home(ids[i + kFarPrefetchDistance]));
+    const auto announce = [&](std::size_t i) { prefetch_far(slots_.data() + home(ids[i])); };
+    visit_announced(count, kFarPrefetchDistance, announce, [&](std::size_t i) {
       const auto id = static_cast<std::int64_t>(ids[i]);
       Slot& slot = slots_[probe(id, n_id, first)];
       if (slot.number < first) {
@@ -34,7 +34,7 @@ class VertexTable {
         n_id[num_seen++] = id;
       }
       local[i] = static_cast<Index>(slot.number - first);
-    }
+    });
     return num_seen;
   }
 

@@ -27,6 +27,10 @@ struct EdgeWeights {
   const void* address(std::int64_t position) const {
     return narrow != nullptr ? static_cast<const void*>(narrow + position) : static_cast<const void*>(wide + position);
   }
+  // Announce `count` > 0 of them.
+  void announce(std::int64_t position, std::size_t count) const {
+    return narrow != nullptr ? prefetch_array(narrow + position, count) : prefetch_array(wide + position, count);
+  }
   // How many weights would stand before the first one on its cache line: a `lead` for sums that are never read with a
   // copy of the weights, which may begin elsewhere on its line.
   std::size_t before_on_line() const {
