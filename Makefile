@@ -25,7 +25,7 @@ KERNELS := $(filter-out ops/native/bindings%,$(wildcard ops/native/*.cpp))
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help demo test lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
+.PHONY: help demo test test-quick lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -36,11 +36,14 @@ help: ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /\1@/p' Makefile | awk -F@ '{ printf "  %-20s %s\n", $$1, $$2 }' | sed 's/\$$(BENCH)/$(BENCH)/'
 
 # Examples and benchmarks import the files beside them: here the folder of the script belongs on the path.
-demo: .venv/.installed ## train on a generated graph, or on DATA=file.npz; ARGS="--sampler labor" and more
+demo: .venv/.headrace ## train on a generated graph, or on DATA=file.npz; ARGS="--sampler labor" and more
 	env -u PYTHONSAFEPATH .venv/bin/python examples/node_classification.py $(if $(DATA),--data "$(DATA)") $(ARGS)
 
-test: .venv/.installed ## run the tests that need no DGL; ARGS="-k name" and more go to pytest
+test: .venv/.installed ## run the tests that need no DGL (12 minutes on two cores); ARGS="-k name" and more go to pytest
 	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl $(ARGS)
+
+test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, whole trainings (two minutes)
+	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl -m "not slow" $(ARGS)
 
 lint: lint-python lint-native lint-types ## check style, format and types (compiler warnings are errors in every build)
 
@@ -123,10 +126,18 @@ sdist-test: dist/.sdist ## build headrace from the source archive, as a user wou
 clean: ## remove everything that the other targets made
 	rm -rf .venv .venv-* build dist bench/cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# The development environment: every library, every tool and an editable install.
-.venv/.installed: constraints.txt pyproject.toml $(NATIVE) pipeline/_package.py pipeline/_main.py pipeline/py.typed
+# The environment is made in two steps, so that a first look takes only what it needs. Each says what comes.
+.venv/.headrace: constraints.txt pyproject.toml $(NATIVE) pipeline/_package.py pipeline/_main.py pipeline/py.typed
+	@test -e $@ || echo "Making .venv: PyTorch and the tools that compile the C++ core (1 GB on disk). One to three minutes, once."
 	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
 	.venv/bin/pip install --quiet --constraint constraints.txt nanobind scikit-build-core cmake ninja
+	@test -e $@ || echo "The tools are there. PyTorch comes next, then the C++ core is compiled."
+	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation $(STRICT) --editable .
+	touch $@
+
+# The rest of a development environment: every optional library, the tools of tests and linters.
+.venv/.installed: constraints.txt pyproject.toml | .venv/.headrace
+	@test -e $@ || echo "Adding to .venv what tests and linters need (500 MB on disk). About a minute, once."
 	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation $(STRICT) --editable '.[dev,louvain,partition,plot,pyg]'
 	touch $@
 
