@@ -43,15 +43,28 @@ def graph():
     return hr.Graph.from_coo(source, destination, num_nodes=2000)
 
 
+MADE = []
+
+
 def with_tensors(batch):
-    return batch.replace(node={f"h{number}": torch.ones(50) for number in range(1500)})
+    batch = batch.replace(node={f"h{number}": torch.ones(200) for number in range(3000)})
+    MADE.append(batch.index)
+    return batch
+
+
+def wait_until_full():
+    """Wait until the workers make nothing more, which then wait for a place when they are told to end."""
+    seen = -1
+    while seen != len(MADE):
+        seen = len(MADE)
+        time.sleep(0.4)
 
 
 def sampled():
     return hr.ItemSampler(2000, batch_size=16, shuffle=True).sample_neighbor(graph(), [5, 5])
 
 
-def plan(function=with_tensors, workers=2, depth=6):
+def plan(function=with_tensors, workers=2, depth=8):
     return sampled().transform(function).prefetch(workers=workers, depth=depth)
 
 
@@ -60,7 +73,7 @@ def midway(loader, step=2):
     for batch in loader:
         yield batch
         if batch.index == step:
-            time.sleep(0.3)
+            wait_until_full()
 
 
 def leave_by_break(loader):
@@ -73,7 +86,7 @@ def leave_by_break(loader):
 def break_in_a_function():
     for step, _ in enumerate(plan().loader()):
         if step == 2:
-            time.sleep(0.3)
+            wait_until_full()
             break
 
 
@@ -85,7 +98,7 @@ def break_with_one_worker():
 @ends_with(0)
 def break_with_large_features():
     store = hr.FeatureStore(node={"x": torch.ones(2000, 4096)})
-    leave_by_break(sampled().fetch_feature(store, node=["x"]).prefetch(workers=2, depth=6).loader())
+    leave_by_break(sampled().fetch_feature(store, node=["x"]).prefetch(workers=2, depth=8).loader())
 
 
 @ends_with(0)
@@ -98,7 +111,7 @@ def break_in_several_loaders():
     loaders = [iter(plan().loader()) for _ in range(4)]
     for loader in loaders:
         next(loader)
-    time.sleep(0.3)
+    wait_until_full()
 
 
 @ends_with(0)
@@ -144,7 +157,7 @@ def a_loader_deleted_in_a_thread():
     loader = plan().loader()
     iterator = iter(loader)
     next(iterator)
-    time.sleep(0.3)
+    wait_until_full()
     held = [loader, iterator]
     del loader, iterator
     thread = threading.Thread(target=held.clear)
@@ -158,7 +171,7 @@ def a_loader_deleted_in_a_cycle():
     held = {"iterator": iter(loader), "loader": loader}
     held["self"] = held
     next(held["iterator"])
-    time.sleep(0.3)
+    wait_until_full()
     del held, loader
     gc.collect()
 
@@ -222,7 +235,7 @@ def a_generator_left_midway():
 def a_generator_kept_by_the_module():
     globals()["kept"] = midway(plan().loader())
     next(globals()["kept"])
-    time.sleep(0.3)
+    wait_until_full()
 
 
 def interrupt_soon(when=lambda: True):
@@ -406,4 +419,6 @@ def workers_of_a_data_loader():
 
 
 if __name__ == "__main__":
+    # Shells have what they start in the background ignore it, and what that starts inherits this.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     SCENARIOS[sys.argv[1]][0]()
