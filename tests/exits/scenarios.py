@@ -250,8 +250,12 @@ def interrupt_soon(when=lambda: True):
     threading.Thread(target=interrupt, daemon=True).start()
 
 
+STUCK = threading.Event()
+
+
 def never(batch):
     if batch.index == 1:
+        STUCK.set()
         threading.Event().wait()
     return with_tensors(batch)
 
@@ -267,13 +271,13 @@ def an_interrupt():
 def interrupted_while_stuck(loader):
     """The first Ctrl-C is seen, and at once, though a transform does not return."""
     shutdown.PATIENCE = 1.0
-    interrupt_soon()
-    began = time.monotonic()
+    sent = []
+    interrupt_soon(when=lambda: STUCK.is_set() and (sent.append(time.monotonic()) or True))
     try:
         for _ in loader:
             pass
     finally:
-        if time.monotonic() - began > 10.0:
+        if time.monotonic() - sent[0] > 10.0:
             os._exit(7)
 
 
@@ -294,7 +298,7 @@ def an_interrupt_of_close():
     loader = plan(never).loader()
     iterator = iter(loader)
     next(iterator)
-    interrupt_soon()
+    interrupt_soon(when=STUCK.is_set)
     loader.close()
 
 
@@ -310,7 +314,7 @@ def leave_stuck(transform):
     shutdown.PATIENCE = 0.5
     shutdown.GRACE = 0.5
     next(iter(plan(transform).loader()))
-    time.sleep(0.3)
+    time.sleep(0.5)
     sys.exit(4)
 
 
@@ -348,7 +352,7 @@ def stuck_in_torch():
 def an_interrupt_and_another_as_python_ends():
     """Nobody has to wait for the threads that are stuck."""
     shutdown.PATIENCE = 1000.0
-    interrupt_soon()
+    interrupt_soon(when=STUCK.is_set)
     interrupt_soon(when=lambda: shutdown._WORKERS._ended)
     for _ in plan(never).loader():
         pass
