@@ -21,7 +21,7 @@ from torch import Tensor
 from headrace.ops.errors import PeerError, PlanError
 from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.channel import LOOK, Comm, failure_of, nothing
-from headrace.pipeline.ending import ends_channels
+from headrace.pipeline.shutdown import closes_channels
 
 #: Seconds after which a rank that does not come to a collective is given up. A step of training lies in between.
 TIMEOUT = 600.0
@@ -291,7 +291,7 @@ _OPEN: weakref.WeakSet[DistributedComm] = weakref.WeakSet()
 _LEFT: list[Any] = []
 
 
-@ends_channels
+@closes_channels
 def _close_all() -> None:
     """Give back process groups, whose threads may have tensors to free; but wait for no collective."""
     with ExitStack() as all_channels:  # also where one cannot be closed

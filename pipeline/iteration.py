@@ -10,7 +10,7 @@ from typing import Any
 from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.errors import LoaderError
-from headrace.pipeline.nodes import Work, close_node, stop_node
+from headrace.pipeline.nodes import Work, close_node, patience, stop_node
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Iteration(Iterator[MiniBatch]):
         except BaseException as error:
             if not isinstance(error, StopIteration):
                 self._failed(error)
-            self._finish()
+            self._finish(patience(error))
             raise
         self._received(work, time.perf_counter() - start)
         self._position.move(work.state["epoch"], work.state["source"])
@@ -104,11 +104,11 @@ class Iteration(Iterator[MiniBatch]):
             self._bar.update()
         return work.batch
 
-    def supersede(self) -> None:
-        """End this iteration from outside."""
+    def supersede(self, timeout: float | None = None) -> None:
+        """End this iteration from outside and wait for its threads, or for some seconds."""
         if not self._finished:
             self._superseded = True
-            self._finish()
+            self._finish(timeout)
 
     def _next_work(self) -> Work:
         resumed, self._resumed = self._resumed, False
@@ -124,11 +124,11 @@ class Iteration(Iterator[MiniBatch]):
         self._node.reset({"epoch": self._position.epoch, "source": None})
         return next(self._node)
 
-    def _finish(self) -> None:
+    def _finish(self, timeout: float | None) -> None:
         self._finished = True
-        close_node(self._node)
         if self._bar is not None:
             self._bar.close()
+        close_node(self._node, timeout)
 
     def __del__(self) -> None:
         # An iteration abandoned by break: its threads end, but this may be one of them, so nobody waits here.

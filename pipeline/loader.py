@@ -21,7 +21,7 @@ from headrace.pipeline.errors import LoaderError, PeerError
 from headrace.pipeline.iteration import Iteration, Position
 from headrace.pipeline.lower import lower
 from headrace.pipeline.machine import Machine
-from headrace.pipeline.nodes import Work, close_node
+from headrace.pipeline.nodes import Work, close_node, patience
 from headrace.pipeline.partition import Partition
 from headrace.pipeline.passes.shards import graph_partition, sharded_features
 from headrace.pipeline.plan import fingerprint, source_of, stages_of
@@ -211,10 +211,7 @@ class Loader:
         The loader can be iterated again. Where ranks make batches together, all of them close it, or none: those that
         did meet for new channels when they iterate again.
         """
-        self._end_iteration()
-        close_node(self._node)
-        for channel in self._channels:
-            channel.close()
+        self._close(None)
 
     def __enter__(self) -> Self:
         return self
@@ -224,10 +221,16 @@ class Loader:
     ) -> None:
         if error is not None:
             self._fail(error)
-        self.close()
+        self._close(patience(error))
 
     def __repr__(self) -> str:
         return f"Loader(\n{self._rewriting.plan!r}\n)"
+
+    def _close(self, timeout: float | None) -> None:
+        self._end_iteration(timeout)
+        close_node(self._node, timeout)
+        for channel in self._channels:
+            channel.close()
 
     def _fail(self, error: BaseException) -> None:
         """Tell the other ranks, who would wait for this one, and this one's own threads, who would wait for them."""
@@ -254,10 +257,10 @@ class Loader:
         """Whether the last iteration was left in the middle of an epoch, which the next one does not go on with."""
         return self._started and self._position.source is not None
 
-    def _end_iteration(self) -> None:
+    def _end_iteration(self, timeout: float | None = None) -> None:
         active = None if self._active is None else self._active()
         if active is not None:
-            active.supersede()
+            active.supersede(timeout)
         self._active = None
 
 

@@ -124,20 +124,35 @@ class MapNode(BaseNode[Work]):
     def get_state(self) -> dict[str, Any]:
         return self._upstream.state_dict()
 
-    def close(self) -> None:
-        """Stop whatever runs upstream, and wait for it."""
-        close_node(self._upstream)
+    def close(self, timeout: float | None = None) -> None:
+        """Stop whatever runs upstream, and wait for it, or for some seconds."""
+        close_node(self._upstream, timeout)
 
     def stop(self) -> None:
         """Stop whatever runs upstream, without waiting."""
         stop_node(self._upstream)
 
 
-def close_node(node: BaseNode[Work]) -> None:
-    """Close a node that has something to close."""
+#: Seconds that an error is held back for threads to end.
+HELD_BACK = 2.0
+
+
+def patience(error: BaseException | None) -> float | None:
+    """Return the seconds to wait for threads behind an error, or None for as long as they take.
+
+    A function of the user's that does not return must not keep an error from being seen. What is no `Exception` cuts
+    the program short: Ctrl-C, sys.exit, a generator being destroyed. That waits for nobody.
+    """
+    if error is None or isinstance(error, StopIteration):
+        return None
+    return HELD_BACK if isinstance(error, Exception) else 0.0
+
+
+def close_node(node: BaseNode[Work], timeout: float | None = None) -> None:
+    """Close a node that has something to close, waiting for its threads, or for some seconds."""
     close = getattr(node, "close", None)
     if close is not None:
-        close()
+        close(timeout)
 
 
 def stop_node(node: BaseNode[Work]) -> None:

@@ -9,9 +9,9 @@ from queue import SimpleQueue
 from typing import Any
 
 from headrace.pipeline.base_node import BaseNode
-from headrace.pipeline.ending import ends_workers
 from headrace.pipeline.errors import LoaderError
 from headrace.pipeline.nodes import Step, Work, close_node, stop_node
+from headrace.pipeline.shutdown import in_worker, join_all, start_worker
 
 
 class PrefetchNode(BaseNode[Work]):
@@ -19,7 +19,7 @@ class PrefetchNode(BaseNode[Work]):
 
     A worker takes a place (at most ``depth`` are given out), pulls the next work under a lock that also numbers it,
     runs the steps, and puts the result under its number. An error takes the place of a result and is raised where the
-    result would have been returned, with the traceback of the worker. No thread polls or sleeps, and none outlives
+    result would have been returned, with the traceback of the worker. No thread polls or sleeps, and all end with
     :meth:`close`, a ``reset`` or the node itself.
 
     Ranks that make batches together begin the same batches: in `lockstep`, an end in the middle of an epoch lets the
@@ -45,16 +45,17 @@ class PrefetchNode(BaseNode[Work]):
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         super().reset(initial_state)
-        self._end_run()
+        self._end_run(None)
         self._upstream.reset(initial_state)
         self._state = None
 
     def next(self) -> Work:
         if self._run is None:
             self._run = _Run(self._upstream, self._steps, self._workers, self._depth, lockstep=self._lockstep)
-            # A run in lockstep ends those that feed it by itself, when it needs nothing more of them.
-            (_FEEDING if self._lockstep and self.feeds_another else _OUTERMOST).add(self._run)
             self._stop = weakref.finalize(self, self._run.stop)
+            self._stop.atexit = False  # shutdown knows in which order
+            # A run in lockstep ends those that feed it by itself, when it needs nothing more of them.
+            self._run.start(ends_by_itself=self._lockstep and self.feeds_another)
         work = self._run.take()
         self._state = work.state
         return work
@@ -63,10 +64,15 @@ class PrefetchNode(BaseNode[Work]):
         # The upstream has run ahead; the position that counts is the one behind the last work handed out.
         return self._upstream.state_dict() if self._state is None else self._state
 
-    def close(self) -> None:
-        """End the worker threads, waiting for the batches they have begun."""
-        self._end_run()
-        close_node(self._upstream)
+    def close(self, timeout: float | None = None) -> None:
+        """End the worker threads, waiting for the batches they have begun, or for some seconds.
+
+        A worker that closes waits for none: where its destructors run, another one may be waiting for it.
+        """
+        self.stop()
+        timeout = 0.0 if in_worker() else timeout
+        if self._end_run(timeout) or not self._lockstep:
+            close_node(self._upstream, timeout)
 
     def stop(self) -> None:
         """Tell the worker threads to end and return at once; safe in a destructor."""
@@ -75,13 +81,42 @@ class PrefetchNode(BaseNode[Work]):
         if self._run is None or not self._lockstep:
             stop_node(self._upstream)
 
-    def _end_run(self) -> None:
+    def _end_run(self, timeout: float | None) -> bool:
+        """Stop and wait for all workers, or for some seconds. Until all have ended the run stays, for the next try."""
         if self._run is not None:
             self._run.stop()
-            self._run.join()
+            if not self._run.join(timeout):
+                return False
             self._run = None
             if self._stop is not None:
                 self._stop.detach()
+        return True
+
+
+class _Places:
+    """Places for batches to be made. All that the end of the program holds of a run: it must not keep batches alive."""
+
+    def __init__(self, depth: int, *, lockstep: bool) -> None:
+        self._lockstep = lockstep
+        # A SimpleQueue may be put to inside a destructor, which a semaphore may not: the collector can run while this
+        # very thread is inside the semaphore. _STOP stands behind the last place.
+        self._queue: SimpleQueue[object] = SimpleQueue()
+        self.stopped = False  # whether those that are left are void
+        for _ in range(depth):
+            self.give_back()
+
+    def give_back(self) -> None:
+        self._queue.put(None)
+
+    def take(self) -> bool:
+        """Wait for a place; False if there will be none."""
+        return self._queue.get() is not _STOP
+
+    def stop(self) -> None:
+        """Give out no further place; safe in a destructor."""
+        if not self._lockstep:
+            self.stopped = True
+        self._queue.put(_STOP)
 
 
 class _Run:
@@ -94,24 +129,30 @@ class _Run:
         self._steps = steps
         self._lockstep = lockstep
         self._process = os.getpid()
-        # Places to take, and _STOP behind the last one. A SimpleQueue may be put to inside a destructor, which a
-        # semaphore may not: the collector can run while this very thread is inside the semaphore.
-        self._places: SimpleQueue[object] = SimpleQueue()
-        for _ in range(depth):
-            self._places.put(None)
+        self._places = _Places(depth, lockstep=lockstep)
         self._pull = threading.Lock()
         self._arrived = threading.Condition()
         self._results: dict[int, Work | BaseException] = {}
         self._next_in = 0
         self._next_out = 0
-        self._stopped = False
-        self._num_working = workers
+        self._num_working = 0
         self._threads = [
             threading.Thread(target=self._work, name=f"headrace-prefetch-{number}", daemon=True)
             for number in range(workers)
         ]
+
+    def start(self, *, ends_by_itself: bool) -> None:
+        """Start the workers, which end with Python unless they do so by themselves."""
         for thread in self._threads:
-            thread.start()
+            with self._arrived:
+                self._num_working += 1
+            try:
+                start_worker(thread, _nothing if ends_by_itself else self._places.stop)
+            except BaseException:
+                with self._arrived:
+                    self._num_working -= 1
+                self.stop()  # those that could be started
+                raise
 
     def take(self) -> Work:
         """Return the next result in order, or raise what took its place; every later call raises StopIteration."""
@@ -132,7 +173,7 @@ class _Run:
             else:
                 self._results[self._next_out] = StopIteration()
         if isinstance(result, Work):
-            self._places.put(None)
+            self._places.give_back()
             return result
         self.stop()
         # A StopIteration is made anew, since raising would tie a kept one to this frame.
@@ -140,49 +181,48 @@ class _Run:
 
     def stop(self) -> None:
         """Tell the workers to take no further work; safe in a destructor."""
-        if not self._lockstep:
-            self._stopped = True
-        self._places.put(_STOP)
+        self._places.stop()
 
-    def join(self, timeout: float | None = None) -> None:
-        """Wait until no worker is left, or for some seconds for each."""
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(timeout)
+    def join(self, timeout: float | None) -> bool:
+        """Wait until no worker is left, or for some seconds; return whether none is."""
+        return not join_all(self._threads, timeout)
 
     def _work(self) -> None:
         try:
-            self._make_all()
+            while self._places.take() and self._make_one():
+                pass
+            self.stop()  # the next worker
+            if self._lockstep:
+                stop_node(self._upstream)
         finally:
             with self._arrived:
                 self._num_working -= 1
                 self._arrived.notify_all()
 
-    def _make_all(self) -> None:
-        while self._places.get() is not _STOP:
-            with self._pull:
-                if self._stopped:
-                    break
-                number = self._next_in
-                self._next_in += 1
-                try:
-                    work = next(self._upstream)
-                except BaseException as error:  # noqa: BLE001 - handed to the consumer, StopIteration included
-                    self._stopped = True
-                    self.stop()
-                    self._put(number, error)
-                    return
+    def _make_one(self) -> bool:
+        """Make the next batch; return whether to go on."""
+        with self._pull:
+            if self._places.stopped:
+                return False
+            number = self._next_in
+            self._next_in += 1
             try:
-                for step in self._steps:
-                    work = step(work)
-            except BaseException as error:  # noqa: BLE001 - handed to the consumer
-                self._stopped = self._stopped or self._lockstep  # the other ranks will not come to what would follow
+                work = next(self._upstream)
+            except BaseException as error:  # noqa: BLE001 - handed to the consumer, StopIteration included
+                self._places.stopped = True
+                self.stop()
                 self._put(number, error)
-            else:
-                self._put(number, work)
-        self._places.put(_STOP)  # for the next worker
-        if self._lockstep:
-            stop_node(self._upstream)
+                return False
+        try:
+            for step in self._steps:
+                work = step(work)
+        except BaseException as error:  # noqa: BLE001 - handed to the consumer
+            if self._lockstep:
+                self._places.stopped = True  # the other ranks will not come to what would follow
+            self._put(number, error)
+        else:
+            self._put(number, work)
+        return True
 
     def _put(self, number: int, result: Work | BaseException) -> None:
         with self._arrived:
@@ -191,14 +231,7 @@ class _Run:
 
 
 _STOP = object()
-_OUTERMOST: weakref.WeakSet[_Run] = weakref.WeakSet()
-_FEEDING: weakref.WeakSet[_Run] = weakref.WeakSet()
 
 
-@ends_workers
-def _end_all_runs() -> None:
-    runs = list(_OUTERMOST)
-    for run in runs:
-        run.stop()
-    for run in (*runs, *_FEEDING):
-        run.join(timeout=10.0)  # a user's function that never returns must not keep the process
+def _nothing() -> None:
+    pass

@@ -320,13 +320,20 @@ def test_channels_of_a_job_that_ended_are_no_channels_of_the_next(tmp_path):
 
 def test_workers_end_before_channels_whatever_is_imported_first():
     script = """
+import threading, time
 import headrace.pipeline.comm, headrace.pipeline.prefetch_node
-from headrace.pipeline.ending import ends_channels, ends_workers
+from headrace.pipeline.shutdown import closes_channels, start_worker
 
-ends_channels(lambda: print("channels"))
-ends_workers(lambda: print("workers"))
-ends_workers(lambda: 1 / 0)
+def work():
+    told.wait()
+    time.sleep(0.3)
+    print("worker")
+
+told = threading.Event()
+closes_channels(lambda: print("channels"))
+closes_channels(lambda: 1 / 0)
+start_worker(threading.Thread(target=work, daemon=True), told.set)
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert result.stdout.split() == ["workers", "channels"]
+    assert result.stdout.split() == ["worker", "channels"]
     assert "ZeroDivisionError" in result.stderr

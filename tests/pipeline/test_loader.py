@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import traceback
+import weakref
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,23 @@ def test_a_dropped_loader_leaves_no_thread():
     assert len(worker_threads()) == 2
     del iterator
     wait_for_workers_to_end()
+
+
+def test_a_dropped_loader_leaves_no_batch():
+    """Nor does what waits for its threads at the end of the program."""
+    made = []
+
+    def remember(batch):
+        made.append(weakref.ref(batch))
+        return batch
+
+    iterator = iter(items(batch_size=5).transform(remember).prefetch(workers=2, depth=3).loader())
+    next(iterator)
+    del iterator
+    wait_for_workers_to_end()
+    gc.collect()
+    assert len(made) > 0
+    assert [batch() for batch in made if batch() is not None] == []
 
 
 def test_with_closes():

@@ -1,0 +1,428 @@
+"""Programs that leave an iteration midway, one a process: ``python tests/exits/scenarios.py NAME``.
+
+Their batches hold many tensors of torch's own: to free one lets another thread run, which is when Python may end.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+
+import torch
+
+#: What is called behind the shutdown, as this is registered before headrace is imported.
+AT_THE_VERY_END = []
+atexit.register(lambda: [function() for function in AT_THE_VERY_END])
+
+import headrace as hr  # noqa: E402
+from headrace.pipeline import shutdown  # noqa: E402
+
+#: Name -> (what the program does, the status that it must end with).
+SCENARIOS = {}
+
+OF_INTERRUPT = -signal.SIGINT
+
+
+def ends_with(status):
+    def enter(function):
+        SCENARIOS[function.__name__] = (function, status)
+        return function
+
+    return enter
+
+
+def graph():
+    generator = torch.Generator().manual_seed(1)
+    source, destination = torch.randint(0, 2000, (2, 20000), generator=generator)
+    return hr.Graph.from_coo(source, destination, num_nodes=2000)
+
+
+MADE = []
+
+
+def with_tensors(batch):
+    batch = batch.replace(node={f"h{number}": torch.ones(200) for number in range(3000)})
+    MADE.append(batch.index)
+    return batch
+
+
+def wait_until_full():
+    """Wait until the workers make nothing more, which then wait for a place when they are told to end."""
+    seen = -1
+    while seen != len(MADE):
+        seen = len(MADE)
+        time.sleep(0.4)
+
+
+def sampled():
+    return hr.ItemSampler(2000, batch_size=16, shuffle=True).sample_neighbor(graph(), [5, 5])
+
+
+def plan(function=with_tensors, workers=2, depth=8):
+    return sampled().transform(function).prefetch(workers=workers, depth=depth)
+
+
+def midway(loader, step=2):
+    """The batches up to some step, then a while in which the prefetch fills up."""
+    for batch in loader:
+        yield batch
+        if batch.index == step:
+            wait_until_full()
+
+
+def leave_by_break(loader):
+    for batch in midway(loader):
+        if batch.index == 2:
+            break
+
+
+@ends_with(0)
+def break_in_a_function():
+    for step, _ in enumerate(plan().loader()):
+        if step == 2:
+            wait_until_full()
+            break
+
+
+@ends_with(0)
+def break_with_one_worker():
+    leave_by_break(plan(workers=1, depth=2).loader())
+
+
+@ends_with(0)
+def break_with_large_features():
+    store = hr.FeatureStore(node={"x": torch.ones(2000, 4096)})
+    leave_by_break(sampled().fetch_feature(store, node=["x"]).prefetch(workers=2, depth=8).loader())
+
+
+@ends_with(0)
+def break_with_two_prefetches():
+    leave_by_break(plan(workers=1).transform(with_tensors).prefetch(workers=2, depth=4).loader())
+
+
+@ends_with(0)
+def break_in_several_loaders():
+    loaders = [iter(plan().loader()) for _ in range(4)]
+    for loader in loaders:
+        next(loader)
+    wait_until_full()
+
+
+@ends_with(0)
+def break_at_once():
+    next(iter(plan().loader()))
+
+
+@ends_with(3)
+def sys_exit():
+    for _ in midway(plan().loader()):
+        if _.index == 2:
+            sys.exit(3)
+
+
+@ends_with(3)
+def sys_exit_where_the_loader_is_closed():
+    with plan().loader() as loader:
+        for _ in midway(loader):
+            if _.index == 2:
+                sys.exit(3)
+
+
+@ends_with(1)
+def an_exception():
+    for batch in midway(plan().loader()):
+        if batch.index == 2:
+            raise ValueError("expected")
+
+
+@ends_with(1)
+def an_exception_in_a_worker():
+    def fails(batch):
+        if batch.index == 2:
+            raise ValueError("expected")
+        return with_tensors(batch)
+
+    for _ in plan(fails).loader():
+        pass
+
+
+@ends_with(0)
+def a_loader_deleted_in_a_thread():
+    loader = plan().loader()
+    iterator = iter(loader)
+    next(iterator)
+    wait_until_full()
+    held = [loader, iterator]
+    del loader, iterator
+    thread = threading.Thread(target=held.clear)
+    thread.start()
+    thread.join()
+
+
+@ends_with(0)
+def a_loader_deleted_in_a_cycle():
+    loader = plan().loader()
+    held = {"iterator": iter(loader), "loader": loader}
+    held["self"] = held
+    next(held["iterator"])
+    wait_until_full()
+    del held, loader
+    gc.collect()
+
+
+@ends_with(0)
+def a_loader_deleted_by_its_worker():
+    held = {}
+    deleted = threading.Event()
+
+    def deletes(batch):
+        if batch.index == 5:
+            held.clear()
+            gc.collect()
+            deleted.set()
+        return with_tensors(batch)
+
+    held["iterator"] = iter(plan(deletes).loader())
+    next(held["iterator"])
+    deleted.wait()
+
+
+@ends_with(0)
+def a_loader_closed_by_a_destructor_in_its_worker():
+    closed = threading.Event()
+
+    class Closes:
+        def __init__(self, loader):
+            self.loader = loader
+
+        def __del__(self):
+            self.loader.close()
+            closed.set()
+
+    held = {}
+
+    def deletes(batch):
+        if batch.index == 5:
+            held.clear()
+        return with_tensors(batch)
+
+    loader = plan(deletes).loader()
+    iterator = iter(loader)
+    next(iterator)
+    held["closes"] = Closes(loader)
+    next(iterator)
+    closed.wait()
+
+
+@ends_with(0)
+def a_generator_left_midway():
+    def batches():
+        with plan().loader() as loader:
+            yield from midway(loader)
+
+    for batch in batches():
+        if batch.index == 2:
+            break
+
+
+@ends_with(0)
+def a_generator_kept_by_the_module():
+    globals()["kept"] = midway(plan().loader())
+    next(globals()["kept"])
+    wait_until_full()
+
+
+def interrupt_soon(when=lambda: True):
+    """Send this process what Ctrl-C does, half a second after something has come true."""
+
+    def interrupt():
+        while not when():
+            time.sleep(0.05)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+
+
+STUCK = threading.Event()
+
+
+def never(batch):
+    if batch.index == 1:
+        STUCK.set()
+        threading.Event().wait()
+    return with_tensors(batch)
+
+
+@ends_with(OF_INTERRUPT)
+def an_interrupt():
+    for _ in midway(plan().loader()):
+        if _.index == 2:
+            interrupt_soon()
+            time.sleep(5.0)
+
+
+def interrupted_while_stuck(loader):
+    """The first Ctrl-C is seen, and at once, though a transform does not return."""
+    shutdown.PATIENCE = 1.0
+    sent = []
+    interrupt_soon(when=lambda: STUCK.is_set() and (sent.append(time.monotonic()) or True))
+    try:
+        for _ in loader:
+            pass
+    finally:
+        if time.monotonic() - sent[0] > 10.0:
+            os._exit(7)
+
+
+@ends_with(OF_INTERRUPT)
+def an_interrupt_while_a_transform_is_stuck():
+    interrupted_while_stuck(plan(never).loader())
+
+
+@ends_with(OF_INTERRUPT)
+def an_interrupt_where_a_stuck_loader_is_closed():
+    with plan(never).loader() as loader:
+        interrupted_while_stuck(loader)
+
+
+@ends_with(OF_INTERRUPT)
+def an_interrupt_of_close():
+    shutdown.PATIENCE = 1.0
+    loader = plan(never).loader()
+    iterator = iter(loader)
+    next(iterator)
+    interrupt_soon(when=STUCK.is_set)
+    loader.close()
+
+
+@ends_with(1)
+def an_exception_where_a_stuck_loader_is_closed():
+    shutdown.PATIENCE = 1.0
+    with plan(never).loader() as loader:
+        for _ in loader:
+            raise ValueError("expected")
+
+
+def leave_stuck(transform):
+    shutdown.PATIENCE = 0.5
+    shutdown.GRACE = 0.5
+    next(iter(plan(transform).loader()))
+    time.sleep(0.5)
+    sys.exit(4)
+
+
+@ends_with(4)
+def stuck_in_a_lock():
+    leave_stuck(never)
+
+
+@ends_with(4)
+def stuck_in_python():
+    def runs(batch):
+        while batch.index == 1:
+            print("still here")
+        return with_tensors(batch)
+
+    leave_stuck(runs)
+
+
+@ends_with(4)
+def stuck_in_torch():
+    """In one operation, longer than anybody waits; it may come back at any time."""
+    matrix = torch.ones(300, 300)
+
+    def multiplies(batch):
+        while batch.index == 1:
+            with contextlib.suppress(SystemExit):
+                while True:
+                    matrix @ matrix
+        return with_tensors(batch)
+
+    leave_stuck(multiplies)
+
+
+@ends_with(OF_INTERRUPT)
+def an_interrupt_and_another_as_python_ends():
+    """Nobody has to wait for the threads that are stuck."""
+    shutdown.PATIENCE = 1000.0
+    interrupt_soon(when=STUCK.is_set)
+    interrupt_soon(when=lambda: shutdown._WORKERS._ended)
+    for _ in plan(never).loader():
+        pass
+
+
+@ends_with(0)
+def a_loop_in_a_thread_that_goes_on():
+    """Python waits for such a thread, so its loop has its batches to the end."""
+    seen = []
+
+    def train():
+        for batch in plan(depth=2).loader():
+            seen.append(batch.index)
+            time.sleep(0.002)
+
+    threading.Thread(target=train).start()
+    atexit.register(lambda: os._exit(7) if seen != list(range(125)) else None)
+
+
+@ends_with(0)
+def a_loop_in_a_daemon_thread():
+    begun = threading.Event()
+
+    def train():
+        for _ in plan().loader():
+            begun.set()
+            while True:
+                time.sleep(0.1)
+
+    threading.Thread(target=train, daemon=True).start()
+    begun.wait()
+    time.sleep(0.3)
+
+
+@ends_with(0)
+def an_iteration_that_begins_too_late():
+    """It is refused."""
+
+    def begin():
+        with contextlib.suppress(hr.LoaderError):
+            next(iter(plan().loader()))
+            os._exit(7)
+
+    AT_THE_VERY_END.append(begin)
+
+
+@ends_with(0)
+def a_forked_process():
+    iterator = iter(plan().loader())
+    next(iterator)
+    child = os.fork()
+    if child == 0:
+        leave_by_break(plan().loader())
+        sys.exit(6)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 6
+
+
+class Batches(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        for batch in plan(workers=1).loader(num_threads=1):
+            yield batch.seeds
+
+
+@ends_with(0)
+def workers_of_a_data_loader():
+    for _ in torch.utils.data.DataLoader(Batches(), batch_size=None, num_workers=2, multiprocessing_context="fork"):
+        break
+
+
+if __name__ == "__main__":
+    # Shells have what they start in the background ignore it, and what that starts inherits this.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    SCENARIOS[sys.argv[1]][0]()
