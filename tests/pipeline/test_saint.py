@@ -182,12 +182,12 @@ def test_vertices_that_are_never_drawn_are_told_once(verb, argument, expected):
     subject = bound(loops=False)
     plan = getattr(roots(), verb)(subject, argument)
     with pytest.warns(UserWarning, match=f"{verb}: {expected}") as caught:
-        loader = plan.loader()
+        loader = plan.loader(prefetch=False)
     assert len(caught) == 1
     # The estimate is that of the sum over all others, divided by num_nodes: what is said of the factor is so.
-    total = sum(batch.node[LOSS_WEIGHT].sum().item() for _ in loader.epochs(400) for batch in loader)
+    total = sum(batch.node[LOSS_WEIGHT].sum().item() for _ in loader.epochs(100) for batch in loader)
     share = {"sample_saint_node": 45 / 50, "sample_saint_edge": 48 / 50}[verb]
-    assert total / (400 * len(loader)) == pytest.approx(share, rel=0.01)
+    assert total / (100 * len(loader)) == pytest.approx(share, rel=0.02)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plan.loader()
