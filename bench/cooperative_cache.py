@@ -53,7 +53,7 @@ def cache_records(shape: str, world_size: int, per_rank: int, capacity: int, bat
         case = f"{shape}, {sampler}, {world_size} ranks, {per_rank} seeds and {capacity:,} cached rows a rank"
         found = {}
         for mode in (INDEPENDENT, COOPERATIVE):
-            plan = sample(hr.ItemSampler(seeds, batch_size=size))
+            plan = sample(hr.ItemSampler(seeds, batch_size=size, seed=0))
             counts = misses(plan, world_size, mode, capacity, graph.num_nodes)[count // 2 :]
             needed, missed = (np.array(values, dtype=np.float64) for values in zip(*counts, strict=True))
             found[mode] = (needed, missed)

@@ -129,7 +129,7 @@ def work_records(world_sizes: Iterable[int], per_rank: int, batches: int) -> lis
             size = per_rank * world_size
             count = min(batches, graph.num_nodes // size)
             seeds = torch.from_numpy(seeds_of(world_size, np.arange(graph.num_nodes), size * count))
-            plan = sample(hr.ItemSampler(seeds, batch_size=size)).fetch_feature(store, node=["x"])
+            plan = sample(hr.ItemSampler(seeds, batch_size=size, seed=0)).fetch_feature(store, node=["x"])
             modes = {mode: epoch(plan, world_size, mode) for mode in (INDEPENDENT, COOPERATIVE)}
             records += compared(sampler, modes, world_size, per_rank)
     return records
@@ -151,7 +151,7 @@ def reached(sample: Callable[[Any], Any], num_nodes: int, size: int, batches: in
     """Return |S3| of some batches of uniformly drawn seeds."""
     count = min(batches, num_nodes // size)
     seeds = torch.from_numpy(seeds_of(size, np.arange(num_nodes), size * count))
-    loader = sample(hr.ItemSampler(seeds, batch_size=size)).loader(num_threads=1, prefetch=False)
+    loader = sample(hr.ItemSampler(seeds, batch_size=size, seed=0)).loader(num_threads=1, prefetch=False)
     return np.array([len(batch.n_id) for batch in islice(loader, count)], dtype=np.float64)
 
 

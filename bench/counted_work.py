@@ -71,7 +71,7 @@ class Scaled:
         """Yield batches of seeds that stand for `num_seeds * factor` of them, epoch after epoch."""
         count = max(num_seeds, round(self.train_share * self.graph.num_nodes))
         train = torch.from_numpy(seeds_of(0, np.arange(self.graph.num_nodes), min(count, self.graph.num_nodes)))
-        items = hr.ItemSampler(train, batch_size=num_seeds, shuffle=True, drop_last=True)
+        items = hr.ItemSampler(train, batch_size=num_seeds, shuffle=True, drop_last=True, seed=0)
         loader = sample(items).loader(num_threads=1, prefetch=False)
         while True:
             yield from loader

@@ -75,7 +75,7 @@ def our_loader(
     expand: Literal["all", "new"],
     threads: int,
 ) -> hr.Loader:
-    sampler = hr.ItemSampler(items, batch_size=options.batch_size, shuffle=True)
+    sampler = hr.ItemSampler(items, batch_size=options.batch_size, shuffle=True, seed=0)
     # The peers are not asked for edge ids by GraphBolt's loader; PyG's gives them in any case.
     plan = sampler.sample_neighbor(graph, options.fanouts, expand=expand, edge_ids=False)
     plan = plan.fetch_feature(store, node=["x"])

@@ -128,7 +128,7 @@ def measured_rates(graph: hr.Graph, threads: int, rounds: int) -> dict[str, list
     ops.use_huge_pages(x)
     rates: dict[str, list[float]] = {name: [] for name in (*SAMPLERS, "gather")}
     for name, sample in samplers(graph).items():
-        loader = sample(hr.ItemSampler(seeds, batch_size=PER_RANK)).loader(num_threads=threads, prefetch=False)
+        loader = sample(hr.ItemSampler(seeds, batch_size=PER_RANK, seed=0)).loader(num_threads=threads, prefetch=False)
         batches = iter(loader)
         next(batches)
         for _ in range(rounds):

@@ -215,7 +215,7 @@ def parallel_records(
     case: str, graph: hr.Graph, batches: Batches, count: int, threads: int, rounds: int
 ) -> list[Record]:
     """Compare threads within a batch with whole batches side by side, through the loader, over epochs of `count`."""
-    items = hr.ItemSampler(batches.seeds(0), batch_size=batches.batch_size // count, shuffle=True)
+    items = hr.ItemSampler(batches.seeds(0), batch_size=batches.batch_size // count, shuffle=True, seed=0)
     plan = items.sample_neighbor(graph, batches.fanouts, edge_ids=False)
     serial, within, beside = "one after the other", "threads within a batch", "batches in parallel"
     loaders = {

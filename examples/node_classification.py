@@ -159,7 +159,7 @@ def predict(model: Network, graph: hr.Graph, store: hr.FeatureStore, batch_size:
     """Return the classes that the model gives to every node of the graph, int64[num_nodes]."""
     model.eval()
     names = list(store.edge)
-    everyone = hr.ItemSampler(graph.num_nodes, batch_size=batch_size)
+    everyone = hr.ItemSampler(graph.num_nodes, batch_size=batch_size, seed=0)
     x = torch.cat([model.first(batch.x) for batch in everyone.fetch_feature(store, node=["x"]).loader()])
     for i in range(len(model.layers)):
         inputs = hr.FeatureStore(node={"x": x}, edge=store.edge)

@@ -4,7 +4,7 @@ A law says how one draw is made; a subgraph is what some independent draws bring
 probability that a vertex, or both ends of an edge, are in a subgraph has a closed form, and so have the norms:
 
 - ``1 / (num_nodes * P(v))`` makes the sum over the subgraph of any quantity of its vertices an unbiased estimate of the
-  mean over all vertices that can be drawn,
+  mean over all vertices of the graph, where those that are never drawn count as 0,
 - ``P(v) / P(u and v)`` of edge u -> v makes the sum over the in-neighbours u that are there an unbiased estimate, given
   v, of the sum over all in-neighbours.
 """

@@ -14,10 +14,14 @@ LAST_EPOCH = (1 << 32) - 1
 
 
 def make_state(
-    *, epoch: int, source: Mapping[str, Any] | None, batch_size: int | None, plan: dict[str, str]
+    *, epoch: int, source: Mapping[str, Any] | None, batch_size: int | None, seed: int, plan: dict[str, str]
 ) -> dict[str, Any]:
-    """Return a loader's state: the epoch, the source's position in it (None: its beginning), and what it fits."""
-    return {"format": FORMAT, "epoch": epoch, "source": source, "batch_size": batch_size, "plan": dict(plan)}
+    """Return a loader's state: the epoch, the source's position in it (None: its beginning), and what it fits.
+
+    The seed is in the digests of the plan, too. It is named for plans that were given none, which go on with this one.
+    """
+    place = {"epoch": epoch, "source": source}
+    return {"format": FORMAT, **place, "batch_size": batch_size, "seed": seed, "plan": dict(plan)}
 
 
 def check_state(

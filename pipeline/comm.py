@@ -366,3 +366,38 @@ def place_of_process(rank: int | None, world_size: int | None) -> tuple[int, int
         return 0, 1
     world_size = whole_number(world_size, "world_size", 1, PlanError)
     return whole_number(rank, "rank", 0, PlanError, world_size - 1), world_size
+
+
+_num_seeds = 0  # asked for in this process
+
+
+def seed_of_first_rank(seed: int) -> int:
+    """Return what rank 0 of torch.distributed passes; the first calls of all ranks belong together, and so on.
+
+    Rank 0 leaves it in the job's store and waits for nobody, so that it may make a loader alone.
+
+    Raises
+    ------
+    PeerError
+        If rank 0 does not come to this call.
+    """
+    global _num_seeds  # noqa: PLW0603 - the same on every rank, also over several jobs of a process
+    key = f"headrace/seed/{_num_seeds}"
+    _num_seeds += 1
+    store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001 - no public function returns it
+    until = time.monotonic() + TIMEOUT
+    try:
+        if torch.distributed.get_rank() == 0:
+            store.set(f"{key}/value", str(seed))
+            store.add(key, 1)
+        while store.add(key, 0) == 0 and time.monotonic() < until:
+            time.sleep(POLL)
+        told = json.loads(store.get(f"{key}/value")) if store.add(key, 0) else None
+    except RuntimeError as error:
+        raise PeerError("the rank that keeps the job's store is gone") from error
+    if told is None:
+        raise PeerError(
+            f"waited {TIMEOUT:.0f} seconds for the seed of rank 0, which has made fewer loaders without one; make the "
+            "same loaders on all ranks, or name the seed: hr.ItemSampler(..., seed=0)"
+        )
+    return int(told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from headrace.ops.gather import gather_rows
 from headrace.ops.sample import BlockSampler, check_weights
 from headrace.pipeline.arrays import as_ids, as_rows, describe
 from headrace.pipeline.digest import equal, sampled_digest
+from headrace.pipeline.edge_attrs import EdgeAttrs
 from headrace.pipeline.graph_sources import EdgeList, edges_from_dgl, edges_from_pyg, edges_from_scipy
 from headrace.pipeline.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
@@ -43,10 +44,11 @@ class Graph:
         int32 when every node id fits.
     edge_permutation: int32[num_edges] or int64[num_edges], optional
         For each CSC position the input edge id; None when edges came in CSC order. `edge_ids` is never None.
-    edge_attrs
-        Tensors of num_edges rows, in CSC order: row i belongs to ``indices[i]``.
+    edge_attrs_csc
+        Tensors of num_edges rows, in CSC order: row i belongs to ``indices[i]``. `edge_attrs` has them in input order.
     node_types, edge_types
-        Ranges of the node ids, and of the *input* edge ids.
+        Ranges of the node ids, and of the *input* edge ids. Graphs with types are not sampled in this version; see
+        `untyped`.
 
     Raises
     ------
@@ -57,7 +59,7 @@ class Graph:
     indptr: Tensor
     indices: Tensor
     edge_permutation: Tensor | None = None
-    edge_attrs: Mapping[str, Tensor] = field(default_factory=dict)
+    edge_attrs_csc: Mapping[str, Tensor] = field(default_factory=dict)
     node_types: TypeOffsets | None = None
     edge_types: TypeOffsets | None = None
 
@@ -82,8 +84,8 @@ class Graph:
         if self.edge_permutation is not None:
             as_rows(self.edge_permutation, self.num_edges, "edge_permutation", GraphError)
         check_csc(self.indptr, self.indices, self.num_nodes)
-        attributes = _as_attributes(self.edge_attrs, self.num_edges)
-        object.__setattr__(self, "edge_attrs", MappingProxyType(attributes))
+        attributes = _as_attributes(self.edge_attrs_csc, self.num_edges)
+        object.__setattr__(self, "edge_attrs_csc", MappingProxyType(attributes))
         object.__setattr__(self, "node_types", as_type_offsets(self.node_types, self.num_nodes, "node_types"))
         object.__setattr__(self, "edge_types", as_type_offsets(self.edge_types, self.num_edges, "edge_types"))
 
@@ -101,8 +103,8 @@ class Graph:
     ) -> Graph:
         """Build a graph from a list of edges; messages go from ``src[i]`` to ``dst[i]``.
 
-        Edges keep their input order within each destination; repeated edges and self-loops are kept. Edge attributes
-        are permuted together with the edges, and ``graph.edge_ids`` leads back to the input order.
+        Edges keep their input order within each destination; repeated edges and self-loops are kept, and
+        ``graph.edge_ids`` leads back to the input order. ``graph.edge_attrs`` has the attributes as they were given.
 
         Parameters
         ----------
@@ -166,7 +168,8 @@ class Graph:
         indptr: int64[num_nodes + 1] or int32[num_nodes + 1]
         indices: int32[num_edges] or int64[num_edges]
         edge_attrs
-            Arrays of num_edges rows in CSC order (not in the order that `edge_ids` speaks of).
+            Arrays of num_edges rows in CSC order, as `indices`; not in the order that `edge_ids` speaks of. Of another
+            graph that is its ``edge_attrs_csc``, not its ``edge_attrs``.
         edge_ids: int32[num_edges] or int64[num_edges], optional
             A permutation: the id of each CSC position's edge in your own edge order. Default: the position.
 
@@ -174,8 +177,14 @@ class Graph:
         ------
         GraphError
             If indptr decreases or does not run from 0 to num_edges, indices are out of range, `edge_ids` is not a
-            permutation, lengths or dtypes do not match, there are no nodes, or tensors are not in CPU memory.
+            permutation, lengths or dtypes do not match, there are no nodes, tensors are not in CPU memory, or
+            attributes are another graph's in input order.
         """
+        if isinstance(edge_attrs, EdgeAttrs):
+            raise GraphError(
+                "Graph.from_csc: expected edge_attrs in CSC order, got another graph's in input order; pass its "
+                "edge_attrs_csc"
+            )
         indptr = as_ids(indptr, "indptr", GraphError).to(torch.int64).contiguous()
         indices = as_ids(indices, "indices", GraphError).contiguous()
         num_nodes = indptr.numel() - 1
@@ -216,7 +225,8 @@ class Graph:
         """Take the topology of a torch_geometric ``Data`` or ``HeteroData``.
 
         The node types of a ``HeteroData`` follow each other in one id space, in its own order, and so do the edges of
-        its edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges.
+        its edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges. Types are not sampled in this
+        version: `untyped` gives the graph to sample, whose ids ``graph.node_types.global_ids(name, ids)`` finds.
 
         Parameters
         ----------
@@ -260,6 +270,24 @@ class Graph:
             edge_types=edges.edge_types,
             num_threads=num_threads,
         )
+
+    def untyped(self) -> Graph:
+        """Return the graph without its types: all nodes and edges are of one kind, and ids are global.
+
+        Samplers refuse a graph with types, as they do not know about them in this version: fanouts would count edges of
+        all types together, and seeds that count from 0 within their type would be taken for nodes of the first one.
+        This says that it is meant. Items, features and labels are then those of the whole id space, where
+        ``graph.node_types.global_ids("paper", ids)`` are the ids of papers. Arrays are shared, not copied. Do it before
+        the graph is cut into shards, so that checkpoints of the whole graph and of shards are the same.
+
+        >>> import headrace as hr
+        >>> graph = hr.Graph.from_coo([0, 1], [2, 2], node_types={"author": 2, "paper": 1})
+        >>> papers = graph.node_types.global_ids("paper", [0])
+        >>> plan = hr.ItemSampler(papers, seed=0).sample_neighbor(graph.untyped(), [2])
+        >>> [batch.n_id.tolist() for batch in plan.loader()]
+        [[2, 0, 1]]
+        """
+        return replace(self, node_types=None, edge_types=None)
 
     def shard(self, partition: Partition, part: int | None = None) -> GraphShard:
         """Return the in-edges of the vertices that one rank owns; all other rows are empty.
@@ -318,6 +346,14 @@ class Graph:
         return self.indices.numel()
 
     @property
+    def edge_attrs(self) -> Mapping[str, Tensor]:
+        """Return the edge attributes in input order, as edge features are: ``FeatureStore(edge=graph.edge_attrs)``.
+
+        Where edges came in another order than CSC, a look-up makes a copy, which is not kept: look up once.
+        """
+        return EdgeAttrs(self.edge_attrs_csc, self.edge_permutation)
+
+    @property
     def edge_ids(self) -> Tensor:
         """Return the input edge id of each CSC position, int[num_edges] (made on each call when it is the identity)."""
         return torch.arange(self.num_edges) if self.edge_permutation is None else self.edge_permutation
@@ -373,15 +409,15 @@ class Graph:
             If there is no such edge attribute, it is not one number per edge, or it holds values that are negative,
             infinite or not numbers.
         """
-        if name not in self.edge_attrs:
+        if name not in self.edge_attrs_csc:
             raise GraphError(
                 f"Graph: there is no edge attribute {name!r} to sample by; those that exist are "
-                f"{sorted(self.edge_attrs) or 'none'}: pass edge_attrs={{{name!r}: ...}} when building the graph"
+                f"{sorted(self.edge_attrs_csc) or 'none'}: pass edge_attrs={{{name!r}: ...}} when building the graph"
             )
         if name not in self._checked_weights:
-            check_weights(self.indptr, self.edge_attrs[name])
+            check_weights(self.indptr, self.edge_attrs_csc[name])
             self._checked_weights.add(name)
-        return self.edge_attrs[name]
+        return self.edge_attrs_csc[name]
 
     @cached_property
     def _checked_weights(self) -> set[str]:
@@ -404,7 +440,7 @@ class Graph:
         arrays = [("indptr", self.indptr), ("indices", self.indices)]
         if self.edge_permutation is not None:
             arrays.append(("edge_ids", self.edge_permutation))
-        arrays += [(f"edge_attrs/{name}", self.edge_attrs[name]) for name in sorted(self.edge_attrs)]
+        arrays += [(f"edge_attrs/{name}", self.edge_attrs_csc[name]) for name in sorted(self.edge_attrs_csc)]
         for what, types in (("node_types", self.node_types), ("edge_types", self.edge_types)):
             if types is not None:
                 arrays.append((f"{what}/{types.names}", types.offsets))
@@ -417,8 +453,8 @@ class Graph:
             equal(self.indptr, other.indptr)
             and equal(self.indices, other.indices)
             and equal(self.edge_permutation, other.edge_permutation)
-            and self.edge_attrs.keys() == other.edge_attrs.keys()
-            and all(equal(self.edge_attrs[name], other.edge_attrs[name]) for name in self.edge_attrs)
+            and self.edge_attrs_csc.keys() == other.edge_attrs_csc.keys()
+            and all(equal(rows, other.edge_attrs_csc[name]) for name, rows in self.edge_attrs_csc.items())
             and self.node_types == other.node_types
             and self.edge_types == other.edge_types
         )
@@ -432,15 +468,15 @@ class Graph:
             self.indptr,
             self.indices,
             self.edge_permutation,
-            dict(self.edge_attrs),
+            dict(self.edge_attrs_csc),
             self.node_types,
             self.edge_types,
         )
 
     def __repr__(self) -> str:
         parts = [f"num_nodes={self.num_nodes}", f"num_edges={self.num_edges}"]
-        if self.edge_attrs:
-            parts.append(f"edge_attrs={list(self.edge_attrs)}")
+        if self.edge_attrs_csc:
+            parts.append(f"edge_attrs={list(self.edge_attrs_csc)}")
         for what, types in (("node_types", self.node_types), ("edge_types", self.edge_types)):
             if types is not None:
                 parts.append(f"{what}={list(types.names)}")

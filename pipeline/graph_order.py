@@ -24,9 +24,9 @@ def reordered(graph: Graph, order: ArrayLike | Tensor) -> Graph:
         )
     csc = reorder_csc(graph.indptr, graph.indices, as_ids(order, "order", GraphError))
     if csc.edge_ids is None:
-        return Graph(csc.indptr, csc.indices, graph.edge_permutation, graph.edge_attrs, None, graph.edge_types)
+        return Graph(csc.indptr, csc.indices, graph.edge_permutation, graph.edge_attrs_csc, None, graph.edge_types)
     edge_ids = csc.edge_ids
     if graph.edge_permutation is not None:
         edge_ids = gather_rows(graph.edge_permutation, csc.edge_ids)
-    edge_attrs = {name: gather_rows(rows, csc.edge_ids) for name, rows in graph.edge_attrs.items()}
+    edge_attrs = {name: gather_rows(rows, csc.edge_ids) for name, rows in graph.edge_attrs_csc.items()}
     return Graph(csc.indptr, csc.indices, edge_ids, edge_attrs, None, graph.edge_types)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,18 +40,34 @@ class GraphShard(Graph):
     whole_num_edges: int = field(kw_only=True)
     whole_digest: str = field(kw_only=True)
 
+    @property
+    def edge_attrs(self) -> Mapping[str, Tensor]:
+        """Refuse: a part has no row for each input edge, so its rows would be those of other edges.
+
+        Raises
+        ------
+        GraphError
+            Always, unless there are no attributes.
+        """
+        if self.edge_attrs_csc:
+            raise GraphError(
+                "GraphShard.edge_attrs: expected a whole graph, whose attributes have a row for each input edge, got "
+                f"part {self.part} of one; its own rows are edge_attrs_csc, row i that of input edge edge_ids[i]"
+            )
+        return {}
+
     def content_digest(self) -> str:
         """Return the fingerprint of the whole graph."""
         return self.whole_digest
 
     def __reduce__(self) -> Any:
         fields = {name: getattr(self, name) for name in ("partition", "part", "whole_num_edges", "whole_digest")}
-        arrays = (self.indptr, self.indices, self.edge_permutation, dict(self.edge_attrs), self.node_types)
+        arrays = (self.indptr, self.indices, self.edge_permutation, dict(self.edge_attrs_csc), self.node_types)
         return _remade, (arrays, fields)
 
     def __repr__(self) -> str:
         # The same on every rank.
-        attributes = f", edge_attrs={list(self.edge_attrs)}" if self.edge_attrs else ""
+        attributes = f", edge_attrs={list(self.edge_attrs_csc)}" if self.edge_attrs_csc else ""
         whole = f"num_nodes={self.num_nodes}, num_edges={self.whole_num_edges}{attributes}"
         return f"GraphShard({whole}, {self.partition!r})"
 
@@ -64,11 +81,11 @@ def shard(graph: Graph, partition: Partition, part: int) -> GraphShard:
     num_edges = int(starts[-1])
     indices = graph.indices.new_empty(num_edges)
     edge_ids = torch.empty(num_edges, dtype=edge_id_dtype(graph.num_edges))
-    edge_attrs = {name: rows.new_empty(num_edges, *rows.shape[1:]) for name, rows in graph.edge_attrs.items()}
+    edge_attrs = {name: rows.new_empty(num_edges, *rows.shape[1:]) for name, rows in graph.edge_attrs_csc.items()}
     for piece, positions in edge_positions(graph.indptr, owned, starts):
         gather_rows(graph.indices, positions, out=indices[piece])
         edge_ids[piece] = graph.original_edge_ids(positions)
-        for name, rows in graph.edge_attrs.items():
+        for name, rows in graph.edge_attrs_csc.items():
             gather_rows(rows, positions, out=edge_attrs[name][piece])
     return GraphShard(
         whole_indptr(graph.num_nodes, owned, starts),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
 from headrace.ops.compact import unique_and_inverse
@@ -13,6 +15,7 @@ from headrace.ops.errors import ItemsError
 from headrace.pipeline.arrays import as_cpu_tensor
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.digest import equal, exact_digest, sampled_digest
+from headrace.pipeline.item_datasets import SPELLINGS, items_of_dataset
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,21 +41,25 @@ class ItemSet:
         ----------
         items
             An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes] (the ids where
-            it is true), integer pairs [num_items, 2], or a tuple of any of these and labels [num_items, ...]. Arrays
-            may be torch tensors on the CPU, NumPy arrays (memory-mapped ones too) or lists, contiguous or not.
+            it is true), integer pairs [num_items, 2], or any of these with labels [num_items, ...]: a tuple ``(ids,
+            labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of (id, label). Arrays may be torch
+            tensors on the CPU, NumPy arrays (memory-mapped ones too) or lists of ids, contiguous or not; pairs are
+            tensors or NumPy arrays alone, as a list of them may as well hold (id, label).
         allow_empty
             Whether a set without items is accepted.
 
         Raises
         ------
         ItemsError
-            For no items, negative ids, a dtype that is not integer or bool, a wrong shape, labels of another length, or
-            a tensor on a device.
+            For no items, negative ids, a dtype that is not integer or bool, a wrong shape, labels of another length, a
+            tensor on a device, or what may be pairs as well as ids with labels.
         """
         if isinstance(items, ItemSet):
             return items
+        if isinstance(items, torch.utils.data.Dataset):
+            items = items_of_dataset(items)
         labels = None
-        if isinstance(items, tuple):
+        if isinstance(items, tuple) or _are_two_arrays(items):
             if len(items) != 2:
                 raise ItemsError(f"a tuple of items is (ids, labels); this one has {len(items)} entries")
             items, labels = items
@@ -141,6 +148,15 @@ def seed_batch(
     )
 
 
+def _are_two_arrays(items: Any) -> bool:
+    """Whether items are a list of two arrays, ids and labels: what a ``DataLoader`` makes of (id, label)."""
+    return isinstance(items, list) and len(items) == 2 and all(_is_array(one) and one.ndim > 0 for one in items)
+
+
+def _is_array(items: Any) -> bool:
+    return isinstance(items, (torch.Tensor, np.ndarray))
+
+
 def _ids(items: Any) -> range | torch.Tensor:
     if isinstance(items, bool) or items is None:
         raise ItemsError(f"items must be ids, a range, a mask or pairs; {items!r} came")
@@ -152,7 +168,17 @@ def _ids(items: Any) -> range | torch.Tensor:
         if len(items) > 0 and min(items[0], items[-1]) < 0:
             raise ItemsError(f"vertex ids must not be negative; {items!r} came")
         return items
+    if isinstance(items, Mapping):
+        raise ItemsError(
+            f"items must be ids, a range, a mask or pairs; a mapping with the keys {list(items)} came. Items by node "
+            "type are not taken in this version: give global ids, graph.node_types.global_ids(name, ids)"
+        )
     ids = as_cpu_tensor(items, "items", ItemsError)
+    if ids.dim() == 2 and not _is_array(items):
+        raise ItemsError(
+            f"expected items to be ids, got a {type(items).__name__} of {len(ids)} entries with {ids.shape[1]} numbers "
+            f"each, which may be pairs of vertices or ids with labels; {SPELLINGS}"
+        )
     if ids.dtype == torch.bool:
         if ids.dim() != 1:
             raise ItemsError(f"a mask of items must have one dimension [num_nodes]; shape {list(ids.shape)} came")
@@ -161,7 +187,8 @@ def _ids(items: Any) -> range | torch.Tensor:
         hint = "; a mask of uint8 must be made one of bool, mask.bool()" if ids.dtype == torch.uint8 else ""
         raise ItemsError(f"ItemSampler: items must be integer ids or a boolean mask; dtype {ids.dtype} came{hint}")
     if ids.dim() not in (1, 2) or (ids.dim() == 2 and ids.shape[1] != 2):
-        raise ItemsError(f"items must have shape [num_items] or [num_items, 2]; {list(ids.shape)} came")
+        hint = "; pass its transpose, pairs.t()" if ids.dim() == 2 and ids.shape[0] == 2 else ""
+        raise ItemsError(f"items must have shape [num_items] or [num_items, 2]; {list(ids.shape)} came{hint}")
     if ids.numel() > 0 and int(ids.min()) < 0:
         raise ItemsError(f"vertex ids must not be negative; the smallest item is {int(ids.min())}")
     return ids

@@ -26,6 +26,7 @@ from headrace.pipeline.partition import Partition
 from headrace.pipeline.passes.shards import graph_partition, sharded_features
 from headrace.pipeline.plan import fingerprint, source_of, stages_of
 from headrace.pipeline.rewriting import rewrite
+from headrace.pipeline.shared_seed import with_seed_of_channel, with_seed_of_job, with_seed_of_state
 from headrace.pipeline.stage import RunSettings, Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stats import Stats
@@ -66,31 +67,38 @@ class Loader:
             rank, world_size = comm.rank, comm.world_size
         if machine is not None and rank is None and world_size is None and machine.world_size > 1:
             rank, world_size = machine.rank, machine.world_size
+        in_job = rank is None and world_size is None
         rank, world_size = place_of_process(rank, world_size)
         machine = replace(Machine.detect() if machine is None else machine, rank=rank, world_size=world_size)
         if partition is not None:
             machine = replace(machine, partition=partition)
         self._fingerprint: dict[str, str] | None = None
+        self._passes = passes
         # The channel comes first, so that a rank that cannot go on can say so to the others, who would wait for it.
         self._comm: Comm | None = None
         if _communicates(plan, passes or {}, world_size):
             self._comm = world_comm() if comm is None else comm
+        elif in_job and world_size > 1:
+            plan = with_seed_of_job(plan)
         try:
             self._rewriting = rewrite(plan, machine, passes)
             check_data(self._rewriting.final)
             if num_threads is None:
                 num_threads = machine.cores
             num_threads = whole_number(num_threads, "num_threads", 1, LoaderError, MAX_THREADS)
-            settings = RunSettings(source_of(plan).seed, num_threads, rank, world_size, self._comm, self._comm)
-            check_place(self._rewriting.final, settings)
+            self._settings = RunSettings(source_of(plan).seed, num_threads, rank, world_size, self._comm, self._comm)
+            check_place(self._rewriting.final, self._settings)
         except Exception as error:
             if self._comm is not None:
                 self._comm.refuse("".join(format_exception(error)))
             raise
         if self._comm is not None:
             self._comm.begin()
+            agreed = with_seed_of_channel(plan, self._comm)
+            if agreed is not plan:
+                self._take(agreed)
             check_same_plan(self._comm, self._plan_fingerprint(), self._rewriting.final)
-        self._node, self._source, self._channels = lower(self._rewriting.final, settings)
+        self._node, self._source, self._channels = lower(self._rewriting.final, self._settings)
         self._progress = progress
         self._stats = Stats()
         self._trace = Trace()
@@ -166,24 +174,34 @@ class Loader:
             epoch=self._position.epoch,
             source=self._position.source,
             batch_size=self._batch_size(),
+            seed=self._settings.seed,
             plan=self._plan_fingerprint(),
         )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration continue with the batch after the one that the state was taken behind.
 
+        A plan whose source was given no seed takes that of the state, as torch's may be another one in each process.
+        Where ranks make batches together, all load it.
+
         Raises
         ------
         StateError
             If the state belongs to another plan; the message says which stage differs. The loader is then unchanged.
         """
+        plan = with_seed_of_state(self._rewriting.plan, state)
+        is_other = plan is not self._rewriting.plan
         check_state(
             state,
             num_batches=self._source.num_batches,
             batch_size=self._batch_size(),
-            plan=self._plan_fingerprint(),
+            plan=fingerprint(plan) if is_other else self._plan_fingerprint(),
         )
         self._end_iteration()
+        if is_other:
+            self.close()
+            self._take(plan)
+            self._node, self._source, self._channels = lower(self._rewriting.final, self._settings)
         self._position.move(int(state["epoch"]), state["source"])
         self._started = False
 
@@ -231,6 +249,12 @@ class Loader:
         close_node(self._node, timeout)
         for channel in self._channels:
             channel.close()
+
+    def _take(self, plan: Stage) -> None:
+        """Let the loader run a plan that differs from its own in the seed alone."""
+        self._rewriting = rewrite(plan, self._rewriting.machine, self._passes)
+        self._settings = replace(self._settings, seed=source_of(plan).seed)
+        self._fingerprint = None
 
     def _fail(self, error: BaseException) -> None:
         """Tell the other ranks, who would wait for this one, and this one's own threads, who would wait for them."""

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 import numpy as np
 import torch
 
-from headrace.ops.errors import PlanError
-from headrace.pipeline.arrays import shown
+from headrace.ops.errors import ItemsError, PlanError
+from headrace.pipeline.arrays import shown, whole_number
 
 if TYPE_CHECKING:
     from headrace.pipeline.batch import MiniBatch
@@ -179,7 +179,8 @@ class Stage(ABC):
             Threads that one kernel call may use; by default the machine's cores. The minibatches do not depend on it.
         rank, world_size
             Place among the processes that share every batch; by default from torch.distributed when it is initialised,
-            otherwise 0 of 1.
+            otherwise 0 of 1. Where they come from torch.distributed, a source without a seed takes that of rank 0, so
+            all ranks then make such loaders in the same order.
         comm
             What carries the exchanges of ``cooperative=True``; by default a process group of torch.distributed. An
             `hr.LocalGroup` has one for each thread that plays a rank.
@@ -252,9 +253,27 @@ class BatchSource(ABC):
 
 
 class SourceStage(Stage):
-    """A stage that begins a plan."""
+    """A stage that begins a plan.
+
+    Attributes
+    ----------
+    seed
+        Seed of everything random in the plan.
+    seed_given
+        Whether whoever made the plan named it. A seed that was taken from torch gives way to that of rank 0 where a
+        loader takes its rank from torch.distributed, or where ranks have a channel. Counts in no comparison.
+    """
 
     seed: int
+    seed_given: bool = True
+
+    def settle_seed(self) -> None:
+        """Take torch's seed where none was given, and check the one that was; for ``__post_init__``."""
+        if self.seed is None:
+            object.__setattr__(self, "seed", torch.initial_seed())
+            object.__setattr__(self, "seed_given", False)
+        name = f"{type(self).__name__}: seed"
+        object.__setattr__(self, "seed", whole_number(self.seed, name, 0, ItemsError, LARGEST_SEED))
 
     @abstractmethod
     def source(self, settings: RunSettings) -> BatchSource:

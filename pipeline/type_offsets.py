@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.pipeline.arrays import as_cpu_tensor, describe
+
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 TypeName = str | tuple[str, str, str]
 # The keys of a Mapping are invariant: one spelling for node types, edge types and a mixture.
@@ -96,6 +100,25 @@ class TypeOffsets:
             raise GraphError(f"TypeOffsets: there is no type {name!r}; the types are {list(self.names)}")
         position = self.names.index(name)
         return range(int(self.offsets[position]), int(self.offsets[position + 1]))
+
+    def global_ids(self, name: TypeName, ids: ArrayLike | Tensor) -> Tensor:
+        """Return the ids in the whole id space of ids that count from 0 within type `name`, int64[num_ids].
+
+        Raises
+        ------
+        GraphError
+            If there is no such type, or it has no such ids.
+        """
+        own = self.id_range(name)
+        within = as_cpu_tensor(ids, "ids", GraphError)
+        if within.dtype not in INTEGERS:
+            raise GraphError(f"TypeOffsets.global_ids: expected integer ids, got {describe(within)}")
+        if within.numel() and (int(within.min()) < 0 or int(within.max()) >= len(own)):
+            raise GraphError(
+                f"TypeOffsets.global_ids: expected ids of type {name!r} in [0, {len(own)}), got ids from "
+                f"{int(within.min())} to {int(within.max())}; are they global already?"
+            )
+        return within.to(torch.int64) + own.start
 
     def type_of(self, ids: Tensor) -> Tensor:
         """Return the position in `names` of each id's type (`ids`: int[num_ids] → int64[num_ids]).

@@ -139,7 +139,7 @@ def _describe(
         partition.sizes if kind == "range" else None,
         graph.content_digest(),
         RowsMeta.of(graph.indices).dtype,
-        {name: RowsMeta.of(rows) for name, rows in graph.edge_attrs.items()},
+        {name: RowsMeta.of(rows) for name, rows in graph.edge_attrs_csc.items()},
         None if types is None else tuple(zip(map(str, types.names), types.offsets.diff().tolist(), strict=True)),
         {name: FeatureMeta.of(source, whole=name in names) for name, source in store.node.items()},
         {name: FeatureMeta.of(source, whole=True) for name, source in store.edge.items()},
@@ -150,7 +150,7 @@ def _total_bytes(graph: Graph, store: FeatureStore, meta: ShardMeta) -> int:
     starts = 8 * (graph.num_nodes + meta.num_parts)
     owners = 4 * graph.num_nodes if meta.partition == "table" else 0
     of_edge = graph.indices.element_size() + edge_id_dtype(graph.num_edges).itemsize
-    of_edge += sum(rows[:1].numel() * rows.element_size() for rows in graph.edge_attrs.values() if graph.num_edges)
+    of_edge += sum(rows[:1].numel() * rows.element_size() for rows in graph.edge_attrs_csc.values() if graph.num_edges)
     sources = [*store.node.values(), *store.edge.values()]
     return starts + owners + of_edge * graph.num_edges + sum(source.row_bytes * source.num_rows for source in sources)
 
@@ -186,7 +186,7 @@ def _write_part(
     dtype = edge_id_dtype(graph.num_edges)
     ids = (graph.original_edge_ids(piece).to(dtype) for piece in positions())
     writer.write(folder / "edge_ids.npy", dtype, (num_edges,), ids)
-    for name, rows in graph.edge_attrs.items():
+    for name, rows in graph.edge_attrs_csc.items():
         attributes = (gather_rows(rows, piece) for piece in positions())
         shape = (num_edges, *rows.shape[1:])
         writer.write(folder / file_of("edge_attribute", name), rows.dtype, shape, attributes)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
@@ -33,6 +34,12 @@ def pytest_report_header():
     if not SHARED_DATA.is_dir():
         return f"shared data: not found at {SHARED_DATA}; every test that uses `shared_data` is skipped"
     return f"shared data: {SHARED_DATA}"
+
+
+@pytest.fixture(autouse=True)
+def _seed_of_torch():
+    """Let plans without a seed, which take torch's, be the same in every run."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

@@ -19,9 +19,15 @@ MOST_PICKS = 1 << 62
 
 
 def check_graph(stage: str, graph: object) -> None:
-    """Refuse a subject that is not a graph."""
+    """Refuse a subject that is not a graph, or one whose types would go unheeded."""
     if not isinstance(graph, Graph):
         raise InputError(f"{stage}: the first argument must be an hr.Graph; {type(graph).__name__} came")
+    if graph.node_types is not None or graph.edge_types is not None:
+        raise GraphError(
+            f"{stage}: expected a graph without types, got {graph!r}; types are not sampled in this version. To sample "
+            "it as if all nodes and edges were of one type, pass graph.untyped(), and items as global ids: "
+            "graph.node_types.global_ids(name, ids)"
+        )
 
 
 def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, Graph]]:

@@ -28,12 +28,14 @@ class FetchFeature(MapStage):
     edge
         Names of edge features to read for every sampled edge, one tensor per block; rows are in input edge order.
     labels
-        Name of the node feature to read for the seeds alone, into ``batch.y``.
+        Name of the node feature to read for the seeds alone, into ``batch.y``; not where the items have labels.
 
     Raises
     ------
     FeatureError
         For a name that the store does not have (the message lists those it has), or no name at all.
+    PlanError
+        If batches come with labels, and ``labels`` names others.
     """
 
     on_host: ClassVar[bool] = True
@@ -95,6 +97,8 @@ class FetchFeature(MapStage):
         for graph in graphs:
             self.store.check(node=self.node, edge=self.edge, num_nodes=graph.num_nodes, num_edges=graph.num_edges)
         source = upstream[0]
+        if labels and isinstance(source, ItemSampler) and source.items.labels is not None:
+            raise PlanError(self._labels_problem())
         if any("seeds" in stage.writes for stage in upstream[1:]):  # any vertex of the graph may be a seed then
             for graph in graphs:
                 self.store.check(node=labels, num_nodes=graph.num_nodes)
@@ -120,6 +124,8 @@ class FetchFeature(MapStage):
                 edge[name] = tuple(source.read(rows, num_threads=threads) for rows in ids if rows is not None)
             y = batch.y
             if self.labels is not None:
+                if y is not None:
+                    raise PlanError(self._labels_problem())
                 y = self.store.node[self.labels].read(batch.seeds, num_threads=threads)
             return batch.replace(node=node, edge=edge, y=y)
 
@@ -135,6 +141,12 @@ class FetchFeature(MapStage):
             "rows": sum(len(rows) for rows in read),
             "bytes": sum(rows.numel() * rows.element_size() for rows in read),
         }
+
+    def _labels_problem(self) -> str:
+        return (
+            f"fetch_feature: labels={self.labels!r} would replace labels that the batch has already, those of the "
+            "source's items or of a stage before; give the source ids alone, or leave out labels="
+        )
 
 
 def _names(kind: str, names: Sequence[str] | str) -> tuple[str, ...]:

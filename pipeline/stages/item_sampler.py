@@ -13,7 +13,7 @@ from headrace.ops.shuffle import shuffled_range
 from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.items import ItemSet, seed_batch
-from headrace.pipeline.stage import LARGEST_SEED, BatchSource, RunSettings, SourceStage
+from headrace.pipeline.stage import BatchSource, RunSettings, SourceStage
 
 if TYPE_CHECKING:
     from headrace.pipeline.partition import Partition
@@ -32,7 +32,9 @@ class ItemSampler(SourceStage):
     ----------
     items
         An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes], integer pairs
-        [num_items, 2], or a tuple of any of these and labels [num_items, ...]. Tensors must be on the CPU;
+        [num_items, 2], or any of these with labels [num_items, ...], which become ``batch.y``: a tuple ``(ids,
+        labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of (id, label). Pairs are one tensor or
+        NumPy array: a list of them is refused, as it may as well hold ids with labels. Tensors must be on the CPU;
         non-contiguous and memory-mapped arrays are read in place.
     batch_size
         Items in a batch, counted over all ranks together: one batch is one optimiser step. Default 1024.
@@ -43,7 +45,10 @@ class ItemSampler(SourceStage):
     drop_last
         Whether a last batch of fewer than ``batch_size`` items is left out.
     seed
-        Seed of everything random in the plan: the shuffle and all samplers downstream.
+        Seed of everything random in the plan: the shuffle and all samplers downstream. By default
+        ``torch.initial_seed()`` as the plan is made, so that ``torch.manual_seed`` decides it; the plan prints it, and
+        a checkpoint brings it back. Ranks of torch.distributed, and those that make batches together, then take that of
+        rank 0; where ``rank=`` and ``world_size=`` are given by hand, give all ranks the same seed.
     partition
         Let each rank take the seeds that it owns, in place of a contiguous share of the batch. Batches stay the same,
         shares may differ in size.
@@ -51,8 +56,8 @@ class ItemSampler(SourceStage):
     Raises
     ------
     ItemsError
-        For items that are empty, negative or of a wrong dtype or shape, for a batch size below 1, and for a partition
-        of pairs.
+        For items that are empty, negative or of a wrong dtype or shape, or may be pairs as well as ids with labels, for
+        a batch size below 1, and for a partition of pairs.
     """
 
     verb: ClassVar[str] = "item_sampler"
@@ -62,7 +67,7 @@ class ItemSampler(SourceStage):
     batch_size_per_rank: int | None = field(default=None, kw_only=True)
     shuffle: bool = field(default=False, kw_only=True)
     drop_last: bool = field(default=False, kw_only=True)
-    seed: int = field(default=0, kw_only=True)
+    seed: Any = field(default=None, kw_only=True)  # None or an int; an int once constructed
     partition: Partition | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -79,7 +84,7 @@ class ItemSampler(SourceStage):
                 raise ItemsError(f"ItemSampler: {name} must be True or False; {getattr(self, name)!r} came")
         if self.partition is not None and self.items.are_pairs:
             raise ItemsError("ItemSampler: a pair may have two owners, so pairs cannot be shared by partition")
-        object.__setattr__(self, "seed", whole_number(self.seed, "ItemSampler: seed", 0, ItemsError, LARGEST_SEED))
+        self.settle_seed()
 
     def decisive(self) -> dict[str, Any]:
         # Who takes which share changes no batch.

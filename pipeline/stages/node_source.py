@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import torch
 
 from headrace.ops.errors import ItemsError
-from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.items import ItemSet, seed_batch
-from headrace.pipeline.stage import LARGEST_SEED, BatchSource, RunSettings, SourceStage
+from headrace.pipeline.stage import BatchSource, RunSettings, SourceStage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,9 +24,9 @@ class NodeSource(SourceStage):
     ----------
     node
         A ``torchdata.nodes.BaseNode`` (or anything with its ``reset``, ``__next__`` and ``state_dict``) whose items are
-        the seeds of one batch: integer ids [n], pairs [n, 2], a boolean mask, or a tuple of these and labels.
+        the seeds of one batch, in any of the spellings that ``ItemSampler`` takes.
     seed
-        Seed of the samplers downstream.
+        Seed of the samplers downstream; by default that of torch, as for ``ItemSampler``.
 
     Raises
     ------
@@ -38,7 +37,7 @@ class NodeSource(SourceStage):
     verb: ClassVar[str] = "node_source"
 
     node: Any
-    seed: int = field(default=0, kw_only=True)
+    seed: Any = field(default=None, kw_only=True)  # None or an int; an int once constructed
 
     def __post_init__(self) -> None:
         missing = [name for name in ("reset", "__next__", "state_dict") if not hasattr(self.node, name)]
@@ -46,7 +45,7 @@ class NodeSource(SourceStage):
             raise ItemsError(
                 f"node_source: a torchdata node is needed; {type(self.node).__name__} has no {', '.join(missing)}"
             )
-        object.__setattr__(self, "seed", whole_number(self.seed, "NodeSource: seed", 0, ItemsError, LARGEST_SEED))
+        self.settle_seed()
 
     def describe(self) -> str:
         return f"{self.verb}({type(self.node).__name__}, seed={self.seed})"

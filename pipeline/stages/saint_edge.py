@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -44,6 +45,8 @@ class SampleSaintEdge(DrawSampler):
     PlanError
         If the source carries labels, or several ranks would share a batch.
     """
+
+    never_drawn: ClassVar[str] = "edges"
 
     def drawer(self, settings: RunSettings) -> Callable[[MiniBatch], Tensor]:
         law, graph = self.law(), self.graph

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -56,7 +58,8 @@ class SaintSampler(Sampler, MapStage):
 
     - ``node["loss_weight"]``: float32[num_vertices]; ``(batch.node["loss_weight"] * losses).sum()`` estimates the mean
       loss over all vertices of the graph. Where only some are labelled, set the others' losses to 0 and multiply by
-      ``graph.num_nodes / num_labelled``. Do not divide by ``num_global_seeds``.
+      ``graph.num_nodes / num_labelled``. Do not divide by ``num_global_seeds``. Vertices that are never drawn count
+      with a loss of 0: a warning says how many there are.
     - ``Block.weight``: the plain mean of messages times these weights is the paper's unbiased estimate of the mean over
       all in-neighbours (so they average to 1 in expectation, not in each row), and a mean weighted by them is the
       Hajek estimate.
@@ -150,9 +153,19 @@ class SaintSampler(Sampler, MapStage):
         )
 
 
+def warn_of_left_out(stage: SaintSampler, num_left_out: int, what: str, advice: str) -> None:
+    """Say how many vertices the norms know nothing of, if any."""
+    if num_left_out > 0:
+        message = f"{stage.verb}: {num_left_out} of {stage.graph.num_nodes} vertices {what}; {advice}"
+        warnings.warn(message, UserWarning, stacklevel=2)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawSampler(SaintSampler):
     """Base of the samplers whose subgraphs are what ``budget`` independent draws bring: their norms are exact."""
+
+    never_drawn: ClassVar[str]
+    """Which vertices have no probability, to be told."""
 
     budget: int
 
@@ -169,8 +182,23 @@ class DrawSampler(SaintSampler):
         law, degrees = self.law(), self.graph.in_degrees()
         inclusion = inclusion_probability(law.probability, self.budget)
         loss_weight = torch.where(inclusion > 0, 1.0 / (self.graph.num_nodes * inclusion), 0.0).float()
+        self._tell_of_never_drawn(law)
 
         def edge_weight(subgraph: Subgraph, nodes: Tensor, num_threads: int) -> Tensor:
             return subgraph_weights(subgraph, law, nodes, degrees[nodes], self.budget, num_threads=num_threads)
 
         return SaintNorms(loss_weight, edge_weight)
+
+    def _tell_of_never_drawn(self, law: NodeLaw | EdgeLaw) -> None:
+        """Warn, once for a graph, of vertices without probability."""
+        name = f"vertices that {self.verb} never draws"
+        if name not in self.graph.tables:
+            self.graph.tables[name] = num_left_out = int((law.probability == 0).sum())
+            num_drawn = self.graph.num_nodes - num_left_out
+            warn_of_left_out(
+                self,
+                num_left_out,
+                f"are never drawn, as they have no {self.never_drawn}, so the loss leaves them out",
+                "to have them drawn, add self-loops to the graph; to have the mean loss of the others, multiply it by "
+                f"{self.graph.num_nodes} / {num_drawn}",
+            )

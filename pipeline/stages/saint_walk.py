@@ -18,7 +18,7 @@ from headrace.pipeline.plan import fingerprint, source_of
 from headrace.pipeline.stage import RunSettings, Stage, verb
 from headrace.pipeline.stages.checks import check_items_fit, make_positive
 from headrace.pipeline.stages.item_sampler import ItemSampler, ItemSource
-from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler
+from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler, warn_of_left_out
 
 COVERAGE = 50  # visits per vertex that pre-sampling aims at, as the authors' code does
 LAST_EPOCH = (1 << 32) - 1
@@ -34,10 +34,11 @@ class SampleSaintWalk(SaintSampler):
     a uniform in-neighbour, and ends early where there is none.
 
     The norms are *estimated*: before the first batch, ``num_samples`` subgraphs are drawn, without features, and their
-    vertices and edges counted (C_v and C_e; counts of 0 are taken as 1). They are the batches of epochs that training
-    never reaches, counted down from 2**32 - 1, so the norms too are a pure function of the plan, whatever the threads.
-    They are kept with the graph, 8 bytes per edge, for further loaders of an equal plan. What the batch then holds is
-    told by :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
+    vertices and edges counted (C_v and C_e). They are the batches of epochs that training never reaches, counted down
+    from 2**32 - 1, so the norms too are a pure function of the plan, whatever the threads. They are kept with the
+    graph, 8 bytes per edge, for further loaders of an equal plan. What is in none of these subgraphs counts as if it
+    were in one: its norm is defined, but it has less than its share of the loss, and a warning says how many vertices
+    that are. What the batch then holds is told by :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class SampleSaintWalk(SaintSampler):
         Steps per walk.
     num_samples
         Subgraphs to draw for the norms. None (default): 50 * num_nodes / (batch_size * (walk_length + 1)), rounded up,
-        so that the walks visit each vertex about 50 times.
+        so that the walks visit each vertex about 50 times where the source's items are all vertices.
     norms, edge_ids
         As for ``sample_saint_node``.
 
@@ -135,5 +136,12 @@ class SampleSaintWalk(SaintSampler):
                 vertex_counts[nodes] += 1  # no vertex and no edge is there twice
                 edge_counts[subgraph.positions] += 1
             self.graph.tables[name] = vertex_counts, edge_counts, num_samples
+            warn_of_left_out(
+                self,
+                int((vertex_counts == 0).sum()),
+                f"are in none of the {num_samples} subgraphs that were drawn for the norms, which are then as if each "
+                "were in one",
+                f"raise num_samples= above {num_samples}, or give the source items from which walks reach every vertex",
+            )
         counts: tuple[Tensor, Tensor, int] = self.graph.tables[name]
         return counts

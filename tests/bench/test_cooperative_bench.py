@@ -113,7 +113,7 @@ def test_concave_and_non_increasing(bench):
 
 @pytest.mark.parametrize("sampler", ["LABOR-0", "NS"])
 def test_what_ranks_would_exchange_is_what_they_do_exchange(bench, graph, sampler):
-    plan = bench("cooperative_work").samplers(graph)[sampler](hr.ItemSampler(240, batch_size=80, shuffle=True))
+    plan = bench("cooperative_work").samplers(graph)[sampler](hr.ItemSampler(240, batch_size=80, shuffle=True, seed=0))
     partition = hr.Partition.hash(NUM_NODES, 3)
     shares = cooperative_batches(plan, 3, partition=partition)
     for index, whole in enumerate(plan.loader()):

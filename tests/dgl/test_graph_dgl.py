@@ -26,8 +26,8 @@ def test_homogeneous(idtype, layout):
     assert graph.num_nodes == 5
     assert edges_of(graph) == set(zip(src, dst, range(5), strict=True))
     assert torch.equal(graph.in_degrees(), source.in_degrees().long())
-    assert torch.equal(graph.edge_attrs["w"], source.edata["w"][graph.edge_ids.long()])
-    assert torch.equal(graph.edge_attrs["kind"], source.edata["kind"][graph.edge_ids.long()])
+    assert torch.equal(graph.edge_attrs["w"], source.edata["w"])
+    assert torch.equal(graph.edge_attrs["kind"], source.edata["kind"])
 
 
 def test_the_ids_of_a_subgraph_are_no_feature():
@@ -61,7 +61,7 @@ def test_heterogeneous():
             expected.add((src + starts[0], dst + starts[1], edge))
     assert edges_of(graph) == expected
     weights = torch.cat([source.edges[name].data["w"] for name in source.canonical_etypes])
-    assert torch.equal(graph.edge_attrs["w"], weights[graph.edge_ids.long()])
+    assert torch.equal(graph.edge_attrs["w"], weights)
 
 
 def test_features_of_some_edge_types_only_are_refused_until_chosen():

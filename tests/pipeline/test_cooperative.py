@@ -314,7 +314,7 @@ def test_ranks_with_different_data_are_refused(different):
     def load(comm):
         owners = torch.arange(200) % 2 if comm.rank or different == "items" else torch.arange(200) // 100
         seeds = torch.arange(comm.rank, 200, 2) if different == "items" else 200
-        plan = hr.ItemSampler(seeds, batch_size=10).sample_neighbor(graph(), [2])
+        plan = hr.ItemSampler(seeds, batch_size=10, seed=0).sample_neighbor(graph(), [2])
         which = "owners" if different == "owners" else "data of item_sampler"
         with pytest.raises(hr.PlanError, match=rf"is not that of ranks \[\d\], by its {which}:"):
             plan.loader(cooperative=True, comm=comm, partition=hr.Partition.of(owners, 2))

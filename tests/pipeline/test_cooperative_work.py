@@ -40,7 +40,7 @@ def graph() -> hr.Graph:
 
 def plan(sampler: str, batch_size: int, num_batches: int) -> hr.Stage:
     seeds = torch.randperm(NUM_NODES, generator=torch.Generator().manual_seed(batch_size))
-    return SAMPLERS[sampler](hr.ItemSampler(seeds[: batch_size * num_batches], batch_size=batch_size))
+    return SAMPLERS[sampler](hr.ItemSampler(seeds[: batch_size * num_batches], batch_size=batch_size, seed=0))
 
 
 def inputs(sampler: str, world_size: int, **options: bool) -> int:

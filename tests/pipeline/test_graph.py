@@ -48,8 +48,10 @@ def test_from_coo_keeps_every_edge_and_leads_back(edges, num_threads):
     np.testing.assert_array_equal(np.sort(order), np.arange(src.size))
     # Stable: within a destination, input order.
     np.testing.assert_array_equal(order, np.argsort(dst, kind="stable"))
-    np.testing.assert_array_equal(graph.edge_attrs["a"].numpy(), attribute[order])
-    np.testing.assert_array_equal(graph.edge_attrs["i"].numpy(), order)
+    np.testing.assert_array_equal(graph.edge_attrs_csc["a"].numpy(), attribute[order])
+    np.testing.assert_array_equal(graph.edge_attrs_csc["i"].numpy(), order)
+    np.testing.assert_array_equal(graph.edge_attrs["a"].numpy(), attribute)
+    np.testing.assert_array_equal(graph.edge_attrs["i"].numpy(), np.arange(src.size))
 
 
 @given(edge_lists())
@@ -57,12 +59,13 @@ def test_from_csc_round_trip(edges):
     src, dst, num_nodes = edges
     graph = hr.Graph.from_coo(src, dst, num_nodes=num_nodes, edge_attrs={"i": np.arange(src.size)})
     again = hr.Graph.from_csc(
-        graph.indptr, graph.indices.long(), edge_ids=graph.edge_ids, edge_attrs=dict(graph.edge_attrs)
+        graph.indptr, graph.indices.long(), edge_ids=graph.edge_ids, edge_attrs=dict(graph.edge_attrs_csc)
     )
     assert again.indices.dtype == torch.int32
     assert torch.equal(again.indptr, graph.indptr)
     assert torch.equal(again.indices, graph.indices)
     assert torch.equal(again.edge_ids.long(), graph.edge_ids.long())
+    assert torch.equal(again.edge_attrs_csc["i"], graph.edge_attrs_csc["i"])
     assert torch.equal(again.edge_attrs["i"], graph.edge_attrs["i"])
 
 
@@ -89,7 +92,8 @@ def test_edge_attributes_keep_dtype_and_shape(dtype):
     values = torch.arange(12).reshape(3, 2, 2).to(dtype)
     graph = hr.Graph.from_coo([0, 1, 2], [2, 1, 0], edge_attrs={"a": values})
     assert graph.edge_attrs["a"].dtype == dtype
-    assert torch.equal(graph.edge_attrs["a"], values[[2, 1, 0]])
+    assert torch.equal(graph.edge_attrs_csc["a"], values[[2, 1, 0]])
+    assert torch.equal(graph.edge_attrs["a"], values)
 
 
 def test_strided_input_is_accepted():
@@ -130,12 +134,114 @@ def test_types_split_one_id_space():
     assert "node_types=['user', 'item']" in repr(graph)
 
 
+TYPED = {
+    "nodes": {"node_types": {"author": 3, "paper": 1}},
+    "edges": {"edge_types": {"cites": 3, "writes": 1}},
+    "both": {"node_types": {"author": 3, "paper": 1}, "edge_types": {"cites": 4}},
+}
+
+
+@pytest.mark.parametrize("types", TYPED)
+def test_graphs_with_types_are_not_sampled_unless_said(types):
+    graph = hr.Graph.from_coo([0, 1, 2, 3], [3, 3, 0, 1], edge_attrs={"w": torch.rand(4)}, **TYPED[types])
+    plain = hr.Graph.from_coo([0, 1, 2, 3], [3, 3, 0, 1], edge_attrs=graph.edge_attrs)
+    items = hr.ItemSampler([3], seed=0)
+    samplers = [
+        lambda one: items.sample_neighbor(one, [2]),
+        lambda one: items.sample_layer_neighbor(one, [2], weight="w"),
+        lambda one: items.sample_ladies(one, [2]),
+        items.sample_in_subgraph,
+        lambda one: items.sample_pinsage(one, 2, 2, 2),
+        lambda one: items.sample_saint_node(one, 2),
+        lambda one: items.sample_saint_edge(one, 2),
+        lambda one: items.sample_saint_walk(one, 2),
+    ]
+    for sample in samplers:
+        with pytest.raises(hr.GraphError, match=r"sample_\w+: expected a graph without types.*graph\.untyped\(\)"):
+            sample(graph)
+        assert [batch.digest() for batch in sample(graph.untyped()).loader()] == [
+            batch.digest() for batch in sample(plain).loader()
+        ]
+
+
+def test_untyped_shares_the_arrays():
+    graph = hr.Graph.from_coo([0, 1], [1, 0], edge_attrs={"w": torch.rand(2)}, node_types={"a": 1, "b": 1})
+    plain = graph.untyped()
+    assert plain == hr.Graph.from_coo([0, 1], [1, 0], edge_attrs=graph.edge_attrs)
+    for one, other in (
+        (plain.indices, graph.indices),
+        (plain.edge_permutation, graph.edge_permutation),
+        (plain.edge_attrs_csc["w"], graph.edge_attrs_csc["w"]),
+    ):
+        assert one.data_ptr() == other.data_ptr()
+    shard = graph.shard(hr.Partition.range(2, 2), 1).untyped()
+    assert shard.node_types is None
+    assert shard.part == 1
+
+
 def test_frozen_and_attributes_read_only():
     graph: Any = hr.Graph.from_coo([0], [0], edge_attrs={"w": [1.0]})
     with pytest.raises(AttributeError):
         graph.indptr = torch.zeros(2)
     with pytest.raises(TypeError):
         graph.edge_attrs["w"] = torch.zeros(1)
+    with pytest.raises(TypeError):
+        graph.edge_attrs_csc["w"] = torch.zeros(1)
+
+
+def test_edge_attributes_are_looked_up_by_name():
+    graph = hr.Graph.from_coo([0, 1], [1, 0], edge_attrs={"w": [1.0, 2.0], "v": [3, 4]})
+    assert list(graph.edge_attrs) == ["w", "v"]
+    assert len(graph.edge_attrs) == 2
+    assert "v" in graph.edge_attrs
+    assert "u" not in graph.edge_attrs
+    assert repr(graph.edge_attrs) == "EdgeAttrs(['w', 'v'])"
+    with pytest.raises(KeyError):
+        graph.edge_attrs["u"]
+
+
+def test_edge_attributes_of_many_pieces(monkeypatch):
+    monkeypatch.setattr("headrace.pipeline.edge_attrs.PIECE", 7)
+    src, dst = torch.randint(0, 5, (2, 100), generator=torch.Generator().manual_seed(0))
+    rows = torch.rand(100, 2)
+    graph = hr.Graph.from_coo(src, dst, num_nodes=5, edge_attrs={"w": rows})
+    assert graph.edge_permutation is not None
+    assert torch.equal(graph.edge_attrs["w"], rows)
+
+
+def test_edge_attributes_in_csc_order_are_no_copies():
+    rows = torch.rand(3)
+    graph = hr.Graph.from_csc([0, 2, 3], [1, 0, 1], edge_attrs={"w": rows})
+    assert graph.edge_attrs["w"].data_ptr() == graph.edge_attrs_csc["w"].data_ptr() == rows.data_ptr()
+
+
+def test_edge_attributes_as_edge_features_meet_their_edges():
+    """Of every sampled edge, the number that says which vertices it joins; weights pick by the same attribute."""
+    generator = torch.Generator().manual_seed(5)
+    src, dst = torch.randint(0, 30, (2, 400), generator=generator)
+    attrs = {"ends": src * 1000 + dst, "even": (src % 2 == 0).float()}
+    order = torch.randperm(30, generator=generator)
+    whole = hr.Graph.from_coo(src, dst, num_nodes=30, edge_attrs=attrs)
+    again = hr.Graph.from_csc(
+        whole.indptr, whole.indices, edge_ids=whole.edge_ids, edge_attrs=dict(whole.edge_attrs_csc)
+    )
+    for graph, name in ((whole, torch.arange(30)), (again, torch.arange(30)), (whole.reordered(order), order)):
+        assert graph.edge_permutation is not None
+        features = hr.FeatureStore(edge=graph.edge_attrs)
+        plan = hr.ItemSampler(30, batch_size=8, seed=1).sample_neighbor(graph, [3, -1], weight="even")
+        for batch in plan.fetch_feature(features, edge=["ends", "even"]).loader():
+            for block, ends, even in zip(batch.blocks, batch.edge["ends"], batch.edge["even"], strict=True):
+                sources, destinations = name[batch.n_id[block.edge_index]]
+                assert torch.equal(ends, sources * 1000 + destinations)
+                assert torch.equal(even, (sources % 2 == 0).float())
+            assert (batch.edge["even"][-1] == 1).all()
+            assert batch.blocks[-1].num_edges > 0
+
+
+def test_edge_attributes_in_input_order_are_refused_as_csc():
+    graph = hr.Graph.from_coo([0, 1], [1, 0], edge_attrs={"w": [1.0, 2.0]})
+    with pytest.raises(hr.GraphError, match="pass its edge_attrs_csc"):
+        hr.Graph.from_csc(graph.indptr, graph.indices, edge_ids=graph.edge_ids, edge_attrs=graph.edge_attrs)
 
 
 def test_equality_is_by_content():

@@ -28,14 +28,15 @@ def test_edges_keep_their_ids_and_attributes(data):
     )
     found = whole.reordered(order)
     assert found.edge_types == whole.edge_types
-    assert torch.equal(found.edge_attrs["number"], found.edge_ids.long())
+    assert torch.equal(found.edge_attrs_csc["number"], found.edge_ids.long())
+    assert torch.equal(found.edge_attrs["number"], torch.arange(num_edges))
     dst = torch.repeat_interleave(torch.arange(num_nodes), found.in_degrees())
     assert torch.equal(order[found.indices.long()], given_edges.src.long()[found.edge_ids.long()])
     assert torch.equal(order[dst], given_edges.dst.long()[found.edge_ids.long()])
     for v, old in enumerate(order.tolist()):
         row, before = (slice(*one.indptr[i : i + 2].tolist()) for one, i in ((found, v), (whole, old)))
         assert torch.equal(found.edge_ids[row], whole.edge_ids[before])
-        assert torch.equal(found.edge_attrs["pair"][row], whole.edge_attrs["pair"][before])
+        assert torch.equal(found.edge_attrs_csc["pair"][row], whole.edge_attrs_csc["pair"][before])
     back = found.reordered(order.argsort())
     assert torch.equal(back.indptr, whole.indptr)
     assert torch.equal(back.indices, whole.indices)

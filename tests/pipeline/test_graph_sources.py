@@ -15,7 +15,7 @@ def test_from_scipy_rows_send_to_columns(layout):
     graph = hr.Graph.from_scipy(scipy_sparse.coo_array(dense).asformat(layout))
     for dst in range(3):
         column = slice(int(graph.indptr[dst]), int(graph.indptr[dst + 1]))
-        got = dict(zip(graph.indices[column].tolist(), graph.edge_attrs["weight"][column].tolist(), strict=True))
+        got = dict(zip(graph.indices[column].tolist(), graph.edge_attrs_csc["weight"][column].tolist(), strict=True))
         assert got == {src: dense[src, dst] for src in range(3) if dense[src, dst]}
     assert graph.edge_attrs["weight"].dtype == torch.float64
 
@@ -23,7 +23,8 @@ def test_from_scipy_rows_send_to_columns(layout):
 def test_from_scipy_edge_ids_are_positions_in_data():
     matrix = scipy_sparse.csr_matrix(([1.0, 2.0, 3.0], [1, 0, 1], [0, 1, 3]), shape=(2, 2))
     graph = hr.Graph.from_scipy(matrix)
-    assert graph.edge_attrs["weight"].tolist() == matrix.data[graph.edge_ids.numpy()].tolist()
+    assert graph.edge_attrs_csc["weight"].tolist() == matrix.data[graph.edge_ids.numpy()].tolist()
+    assert graph.edge_attrs["weight"].tolist() == matrix.data.tolist()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,8 @@ class TestPyg:
         assert graph.indptr.tolist() == [0, 2, 2, 3, 3]
         assert graph.indices.tolist() == [1, 2, 0]
         assert graph.edge_ids.tolist() == [1, 2, 0]
-        assert graph.edge_attrs["edge_attr"].tolist() == [[2.0], [3.0], [1.0]]
+        assert graph.edge_attrs_csc["edge_attr"].tolist() == [[2.0], [3.0], [1.0]]
+        assert torch.equal(graph.edge_attrs["edge_attr"], data.edge_attr)
         assert graph.edge_attrs["edge_weight"].dtype == torch.int16
         assert list(hr.Graph.from_pyg(data, edge_attrs=["edge_weight"]).edge_attrs) == ["edge_weight"]
         assert not hr.Graph.from_pyg(data, edge_attrs=[]).edge_attrs
@@ -87,7 +89,7 @@ class TestPyg:
             graph.indices.tolist(),
             dst.tolist(),
             graph.edge_ids.tolist(),
-            graph.edge_attrs["edge_weight"].tolist(),
+            graph.edge_attrs_csc["edge_weight"].tolist(),
             strict=True,
         ):
             edges.add(edge)

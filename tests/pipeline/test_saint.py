@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -157,6 +159,71 @@ def test_items_of_draws_only_count_batches():
         one = getattr(roots(), name)(ring()[2], budget).loader()
         other = getattr(hr.ItemSampler(30, batch_size=3, seed=4), name)(ring()[2], budget).loader()
         assert digests(one, 2) == digests(other, 2)
+
+
+def bound(*, loops: bool) -> hr.Graph:
+    """A ring of 40 vertices, into which 5 lead and out of which 3; 2 are alone. With `loops`, each leads to itself."""
+    around = torch.arange(40)
+    src = torch.cat([around, torch.arange(40, 45), torch.zeros(3, dtype=torch.int64)])
+    dst = torch.cat([(around + 1) % 40, torch.zeros(5, dtype=torch.int64), torch.arange(45, 48)])
+    if loops:
+        src, dst = (torch.cat([ends, torch.arange(50)]) for ends in (src, dst))
+    return hr.Graph.from_coo(src, dst, num_nodes=50)
+
+
+@pytest.mark.parametrize(
+    ("verb", "argument", "expected"),
+    [
+        ("sample_saint_node", 10, r"5 of 50 vertices are never drawn, as they have no out-edges.*50 / 45"),
+        ("sample_saint_edge", 10, r"2 of 50 vertices are never drawn, as they have no edges.*50 / 48"),
+    ],
+)
+def test_vertices_that_are_never_drawn_are_told_once(verb, argument, expected):
+    subject = bound(loops=False)
+    plan = getattr(roots(), verb)(subject, argument)
+    with pytest.warns(UserWarning, match=f"{verb}: {expected}") as caught:
+        loader = plan.loader(prefetch=False)
+    assert len(caught) == 1
+    # The estimate is that of the sum over all others, divided by num_nodes: what is said of the factor is so.
+    total = sum(batch.node[LOSS_WEIGHT].sum().item() for _ in loader.epochs(100) for batch in loader)
+    share = {"sample_saint_node": 45 / 50, "sample_saint_edge": 48 / 50}[verb]
+    assert total / (100 * len(loader)) == pytest.approx(share, rel=0.02)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan.loader()
+        getattr(roots(seed=8), verb)(subject, argument).loader()
+        getattr(roots(), verb)(bound(loops=True), argument).loader()
+        getattr(roots(), verb)(bound(loops=False), argument, norms=False).loader()
+
+
+def test_vertices_that_are_in_no_subgraph_drawn_ahead_are_told_once():
+    """They count as if they were in one; with more subgraphs, the warning goes."""
+    subject = bound(loops=False)
+    plan = hr.ItemSampler(50, batch_size=6, shuffle=True, seed=4).sample_saint_walk(subject, 2, num_samples=3)
+    with pytest.warns(
+        UserWarning, match=r"sample_saint_walk: \d+ of 50 .* none of the 3 .* num_samples= above 3"
+    ) as caught:
+        loader = plan.loader()
+    assert len(caught) == 1
+    ((vertex_counts, _, _),) = subject.tables.values()
+    left_out = int((vertex_counts == 0).sum())
+    assert 0 < left_out < 50
+    assert f": {left_out} of 50 vertices" in str(caught[0].message)
+    weights = torch.cat([torch.stack([batch.n_id, batch.node[LOSS_WEIGHT]], 1) for batch in loader])
+    expected = (3 / (vertex_counts.clamp(min=1).double() * 50)).float()
+    assert torch.equal(weights[:, 1], expected[weights[:, 0].long()])
+    assert bool((vertex_counts[weights[:, 0].long()] == 0).any())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan.loader()
+        hr.ItemSampler(50, batch_size=6, shuffle=True, seed=4).sample_saint_walk(subject, 2).loader()
+
+
+def test_roots_that_do_not_reach_all_vertices_are_told():
+    plan = hr.ItemSampler(40, batch_size=6, shuffle=True, seed=4)
+    plan = plan.sample_saint_walk(bound(loops=False), 2, num_samples=200)
+    with pytest.warns(UserWarning, match=r"of 50 vertices .* items from which walks reach every vertex"):
+        plan.loader()
 
 
 def test_without_norms():

@@ -52,7 +52,7 @@ def test_shards_hold_each_edge_once(num_parts, kind):
                 continue
             assert torch.equal(one.indices[row], whole.indices[expected])
             assert torch.equal(one.edge_ids[row].long(), whole.edge_ids[expected].long())
-            assert torch.equal(one.edge_attrs["weight"][row], whole.edge_attrs["weight"][expected])
+            assert torch.equal(one.edge_attrs_csc["weight"][row], whole.edge_attrs_csc["weight"][expected])
         assert one.content_digest() == whole.content_digest()
         assert repr(one) == repr(shards[0])
 
@@ -62,6 +62,12 @@ def test_a_shard_is_pickled_and_copied():
     for other in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):  # noqa: S301
         assert other == one
         assert (other.partition, other.part, other.content_digest()) == (one.partition, 1, one.content_digest())
+
+
+def test_a_shard_has_no_attributes_in_input_order():
+    with pytest.raises(hr.GraphError, match="got part 1 of one; its own rows are edge_attrs_csc"):
+        hr.FeatureStore(edge=graph().shard(partition("hash", 3), 1).edge_attrs)
+    assert hr.Graph.from_coo([0], [1]).shard(hr.Partition.range(2, 2), 1).edge_attrs == {}
 
 
 def test_a_shard_is_not_cut_again():

@@ -16,6 +16,15 @@ def test_ranges_follow_the_counts_in_order():
     assert types.id_range("actor") == range(3, 5)
 
 
+def test_global_ids_count_from_the_first_of_their_type():
+    types = hr.TypeOffsets.from_counts({"movie": 3, "actor": 2})
+    assert types.global_ids("movie", [2, 0, 2]).tolist() == [2, 0, 2]
+    found = types.global_ids("actor", torch.tensor([1, 0], dtype=torch.int16))
+    assert found.tolist() == [4, 3]
+    assert found.dtype == torch.int64
+    assert types.global_ids("actor", []).tolist() == []
+
+
 def test_type_of_skips_empty_types():
     types = hr.TypeOffsets.from_counts({"none": 0, "movie": 2, "empty": 0, "actor": 2, "last": 0})
     assert types.type_of(torch.tensor([3, 0, 2, 1], dtype=torch.int32)).tolist() == [3, 1, 3, 1]
@@ -44,6 +53,13 @@ def test_value_equality_and_repr():
         (lambda: hr.TypeOffsets.from_counts({"a": 2}).id_range("b"), r"no type 'b'; the types are \['a'\]"),
         (lambda: hr.TypeOffsets.from_counts({"a": 2}).type_of(torch.tensor([2])), r"ids in \[0, 2\), got ids from 2"),
         (lambda: hr.TypeOffsets.from_counts({"a": 2}).type_of(torch.tensor([-1])), "got ids from -1"),
+        (
+            lambda: hr.TypeOffsets.from_counts({"a": 2, "b": 3}).global_ids("a", [0, 2]),
+            r"in \[0, 2\), got ids from 0 to 2",
+        ),
+        (lambda: hr.TypeOffsets.from_counts({"a": 2}).global_ids("a", [-1]), "got ids from -1 to -1"),
+        (lambda: hr.TypeOffsets.from_counts({"a": 2}).global_ids("b", [0]), "no type 'b'"),
+        (lambda: hr.TypeOffsets.from_counts({"a": 2}).global_ids("a", [0.0]), r"integer ids, got float64\[1\]"),
     ],
 )
 def test_bad_offsets_are_refused(make, message):

@@ -1,0 +1,50 @@
+"""Edge attributes as users see them: in the order in which they gave the edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from torch import Tensor
+
+#: Edges that are put in order at a time: their ids are widened, which is not to double the memory.
+PIECE = 1 << 20
+
+
+class EdgeAttrs(Mapping[str, Tensor]):
+    """Edge attributes by name, row i that of input edge i.
+
+    Samplers read them in CSC order, so that is how a graph keeps them. Where this is another order, rows are put in
+    input order on each access: a copy, which belongs to whoever asks and is not kept.
+
+    Parameters
+    ----------
+    csc: Mapping of [num_edges, ...]
+        The attributes in CSC order.
+    edge_permutation: int[num_edges], optional
+        The input edge of each CSC position; None where they are the same.
+    """
+
+    def __init__(self, csc: Mapping[str, Tensor], edge_permutation: Tensor | None) -> None:
+        self._csc = csc
+        self._edge_permutation = edge_permutation
+
+    def __getitem__(self, name: str) -> Tensor:
+        rows, order = self._csc[name], self._edge_permutation
+        if order is None:
+            return rows
+        result = rows.new_empty(rows.shape)
+        for start in range(0, len(rows), PIECE):
+            result[order[start : start + PIECE].long()] = rows[start : start + PIECE]
+        return result
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._csc
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._csc)
+
+    def __len__(self) -> int:
+        return len(self._csc)
+
+    def __repr__(self) -> str:
+        return f"EdgeAttrs({list(self)})"

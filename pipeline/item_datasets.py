@@ -1,0 +1,67 @@
+"""Items that come as a ``torch.utils.data.Dataset``: samples that are an id, an id with its label, or a pair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset, default_collate
+
+from headrace.ops.errors import ItemsError
+
+SPELLINGS = (
+    "give ids with labels as a tuple (ids, labels), and pairs of vertices as one integer tensor of shape "
+    "[num_pairs, 2], torch.as_tensor(pairs)"
+)
+
+
+def items_of_dataset(dataset: Dataset[Any]) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the ids, or the ids and labels, of all samples of a map-style data set.
+
+    A sample of one entry is an id, or a pair of vertices if it is a tensor of two; a sample of two is (id, label). The
+    tensors of a ``TensorDataset`` are taken as they are; other data sets are read sample by sample.
+
+    Raises
+    ------
+    ItemsError
+        If the data set has no length, or its samples are something else.
+    """
+    tensors = _tensors(dataset)
+    if len(tensors) == 1:
+        return tensors[0]
+    if len(tensors) == 2:
+        return tensors[0], tensors[1]
+    raise ItemsError(
+        f"expected samples of a {type(dataset).__name__} to be ids or (id, label), got {len(tensors)} entries in each; "
+        f"{SPELLINGS}"
+    )
+
+
+def _tensors(dataset: Dataset[Any]) -> list[Tensor]:
+    """Return what the samples consist of: a tensor for each entry, with a row for each sample."""
+    if isinstance(dataset, TensorDataset):
+        return list(dataset.tensors)
+    if isinstance(dataset, Subset):
+        chosen = torch.as_tensor(dataset.indices, dtype=torch.int64)
+        return [tensor[chosen] for tensor in _tensors(dataset.dataset)]
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+        raise ItemsError(
+            f"expected a data set with a length, whose samples can be looked up, got {type(dataset).__name__}; give "
+            "its ids as a tensor, or begin the plan with hr.NodeSource"
+        )
+    samples = [dataset[index] for index in range(len(dataset))]
+    if not samples:
+        return [torch.empty(0, dtype=torch.int64)]
+    try:
+        entries = default_collate(samples)
+    except (TypeError, RuntimeError):  # neither numbers nor tensors of one shape
+        entries = None
+    if isinstance(entries, Tensor):
+        return [entries]
+    if isinstance(entries, (list, tuple)) and all(isinstance(entry, Tensor) for entry in entries):
+        return list(entries)
+    raise ItemsError(
+        f"expected samples of a {type(dataset).__name__} to be ids or (id, label), got a {type(samples[0]).__name__}; "
+        f"{SPELLINGS}"
+    )
