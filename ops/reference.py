@@ -7,6 +7,7 @@ all of it is IEEE double precision in the written order, with no library call wh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -116,19 +117,36 @@ def negative_log(u: float) -> float:
 
 
 def shuffled_range(num_items: int, start: int, stop: int, key: int) -> IntArray:
-    """Feistel network of ten rounds with cycle walking."""
-    bits = max(2, (num_items - 1).bit_length())
-    half = bits // 2
+    """Fisher and Yates up to 2**20 items, beyond that the Feistel network."""
+    return fisher_yates(num_items, key)[start:stop] if num_items <= 1 << 20 else feistel(num_items, start, stop, key)
+
+
+def fisher_yates(num_items: int, key: int) -> IntArray:
+    """From the last place to the second: change items with a random place that does not come later."""
+    order, words = np.arange(num_items), stream_words(key, 0)
+    for i in range(num_items - 1, 0, -1):
+        j = bounded(words, i + 1)
+        order[[i, j]] = order[[j, i]]
+    return order
+
+
+def feistel(num_items: int, start: int, stop: int, key: int) -> IntArray:
+    """Feistel network of ten rounds on an even grid, with cycle walking."""
+    root = math.isqrt(max(num_items, 1) - 1) + 1
+    columns = root + root % 2
+    least = -(-num_items // columns)
+    rows = least + least % 2
+
+    def addend(number: int, other: int, size: int) -> int:
+        high, low, *_ = philox4x32((other & _MASK32, other >> 32, number, 0), (key & _MASK32, key >> 32))
+        return (high << 32 | low) * size >> 64
 
     def permute(value: int) -> int:
-        left, right = value >> half, value & ((1 << half) - 1)
-        left_bits, right_bits = bits - half, half
-        for round_number in range(10):
-            counter = (right & _MASK32, right >> 32, round_number, 0)
-            word = philox4x32(counter, (key & _MASK32, key >> 32))[0]
-            left, right = right, (left ^ word) & ((1 << left_bits) - 1)
-            left_bits, right_bits = right_bits, left_bits
-        return left << right_bits | right
+        row, column = divmod(value, columns)
+        for number in range(0, 10, 2):
+            row = (row + addend(number, column, rows)) % rows
+            column = (column + addend(number + 1, row, columns)) % columns
+        return row * columns + column
 
     def walk(position: int) -> int:
         item = permute(position)

@@ -169,12 +169,6 @@ nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t
 }  // namespace
 
 void bind_sample(nb::module_& m) {
-  nb::enum_<InstructionSet>(m, "InstructionSet")
-      .value("PORTABLE", InstructionSet::kPortable)
-      .value("AVX2", InstructionSet::kAvx2)
-      .value("AVX512", InstructionSet::kAvx512);
-  m.def("has", &has, "instructions"_a);
-  m.def("use_instruction_set", &use_instruction_set, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def(
