@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,10 +82,16 @@ def bounded(words: Iterator[int], bound: int) -> int:
             return product >> bits
 
 
-def labor_variate(key: int, vertex: int) -> int:
-    """r_t of LABOR as a 64-bit integer."""
-    high, low, *_ = philox4x32((vertex & _MASK32, vertex >> 32, 0, 0), (key & _MASK32, key >> 32), rounds=7)
+def labor_variate(key: int, vertex: int, number: int = 0) -> int:
+    """r_t of LABOR as a 64-bit integer; of an edge behind `number` others from t to the same vertex its own."""
+    high, low, *_ = philox4x32((vertex & _MASK32, vertex >> 32, number, 0), (key & _MASK32, key >> 32), rounds=7)
     return high << 32 | low
+
+
+def edge_variates(key: int, sources: IntArray) -> list[int]:
+    """Return the variate of each edge of the row of in-neighbours `sources`."""
+    listed = [int(source) for source in sources]
+    return [labor_variate(key, t, listed[:i].count(t)) for i, t in enumerate(listed)]
 
 
 def unit_interval(variate: int) -> float:
@@ -166,6 +173,12 @@ def coo_to_csc(src: IntArray, dst: IntArray, num_nodes: int) -> tuple[IntArray, 
     indptr = np.zeros(num_nodes + 1, np.int64)
     np.cumsum(np.bincount(dst, minlength=num_nodes), out=indptr[1:])
     return indptr, np.asarray(src)[edge_ids].astype(np.int64), edge_ids
+
+
+def has_parallel_edges(indptr: IntArray, indices: IntArray) -> bool:
+    """Look for a row with fewer distinct sources than edges."""
+    rows = [indices[start:stop].tolist() for start, stop in pairwise(indptr)]
+    return any(len(set(row)) < len(row) for row in rows)
 
 
 def compact(seen: IntArray, neighbors: IntArray) -> tuple[IntArray, IntArray]:
@@ -290,7 +303,7 @@ def pick_labor(sources: IntArray, fanout: int, key: int, *, exact: bool) -> list
     degree = len(sources)
     if fanout == -1 or degree <= fanout:
         return list(range(degree))
-    variates = [labor_variate(key, int(source)) for source in sources]
+    variates = edge_variates(key, sources)
     if exact:
         return sorted(sorted(range(degree), key=lambda i: (variates[i], i))[:fanout])
     return [i for i in range(degree) if (variates[i] * degree) >> 64 < fanout]
@@ -337,7 +350,7 @@ def pick_labor_weighted(
     """Offsets that a LaborRule picks by the weights of a row, and the Hajek weights of the picked edges."""
     positive = [i for i in range(len(row)) if row[i] > 0]
     total = _running_sums(row)[-1] if len(row) else 0.0
-    variates = {i: unit_interval(labor_variate(key, int(sources[i]))) for i in positive}
+    variates = [unit_interval(variate) for variate in edge_variates(key, sources)]
     take_all = fanout == -1 or len(positive) <= fanout
     if take_all:
         picks = positive

@@ -17,7 +17,6 @@ from headrace.ops.shuffle import MOST_LISTED
 from instruction_sets import SETS
 from strategies import keys
 
-
 LISTED = 2**20  # items up to which an order is listed
 
 

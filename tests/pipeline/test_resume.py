@@ -158,7 +158,7 @@ def test_epochs_have_orders_of_their_own(num_items):
     assert epochs[3] == epochs[1]
     assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
     if num_items == 60:
-        assert all(sorted(sum(epoch, [])) == list(range(60)) for epoch in epochs)
+        assert all(sorted(seed for batch in epoch for seed in batch) == list(range(60)) for epoch in epochs)
     other = plan.loader()
     other.set_epoch(1)
     iterator = iter(other)
