@@ -8,9 +8,9 @@ the same bits come out for any number of threads, in any order of calls, in any 
 ====================  ==============================================================================================
 Build a graph         `coo_to_csc` sorts an edge list by destination
 Renumber a graph      `reorder_csc` puts its vertices into another order
-Vet a graph           `check_csc` and `check_weights`, for what was not built here
+Vet a graph           `check_csc` and `check_weights`, for what was not built here; `has_parallel_edges`
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose)
-Order items           `shuffled_range` gives any stretch of a shuffled range without holding the rest
+Order items           `shuffled_range` gives any stretch of a shuffled range, of more than 2**20 items without the rest
 Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LaborRule`, `LaborImportanceRule`,
                       `LadiesRule`
 Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw; a
@@ -42,7 +42,7 @@ bits.
 from __future__ import annotations
 
 from headrace.ops.compact import Compacted, Compactor, compact, unique_and_inverse
-from headrace.ops.csc import Csc, check_csc, coo_to_csc
+from headrace.ops.csc import Csc, check_csc, coo_to_csc, has_parallel_edges
 from headrace.ops.dropout import dropout_mask
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
 from headrace.ops.gather import gather_rows
@@ -109,6 +109,7 @@ __all__ = [
     "gather_rows",
     "gather_rows_with_grad",
     "group_by_owner",
+    "has_parallel_edges",
     "hash_owners",
     "inclusion_probability",
     "induced_subgraph",

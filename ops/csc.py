@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_num_threads, as_numpy
+from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_num_threads, as_numpy, graph_arrays
 from headrace.ops.errors import GraphError
 
 
@@ -98,3 +98,28 @@ def check_csc(indptr: Array, indices: Array, num_nodes: int, *, num_threads: int
         message = f"{stage}: indptr must have num_nodes + 1 = {num_nodes + 1} entries, got {starts.size}"
         raise GraphError(message)
     _native.check_csc(starts, sources, as_num_threads(num_threads, stage=stage))
+
+
+def has_parallel_edges(indptr: Array, indices: Array, *, num_threads: int | None = None) -> bool:
+    """Return whether any vertex has several in-edges from one source.
+
+    LABOR gives each of these a variate of its own and so has to number them; told that there are none it does not look.
+    Sorted rows are read once, others go through a hash table, up to the first parallel edge.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor or numpy.ndarray
+        int64[num_nodes + 1].
+    indices : torch.Tensor or numpy.ndarray
+        int32[num_edges] or int64[num_edges].
+    num_threads : int, optional
+        Default: the cores this process may use.
+
+    Raises
+    ------
+    GraphError
+        If the graph's arrays are malformed.
+    """
+    stage = "has_parallel_edges"
+    starts, sources = graph_arrays(indptr, indices, stage)
+    return _native.has_parallel_edges(starts, sources, as_num_threads(num_threads, stage=stage))

@@ -26,7 +26,8 @@ class LaborImportance:
     scales : torch.Tensor
         float64[num_dst], c_s; infinite for a destination that keeps all its edges.
     expected_sizes : list of float
-        Expected number of distinct sources of LABOR-0, LABOR-1, ..., up to the rule's own. It never grows. With
+        Expected number of distinct sources of LABOR-0, LABOR-1, ..., up to the rule's own. It never grows. Sources
+        that would be picked by the first of several edges to one destination; others may pick more. With
         weights the first is that of the LABOR-0 which solves the variance equation, not of the cheaper `LaborRule`.
     """
 

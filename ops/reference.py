@@ -7,7 +7,9 @@ all of it is IEEE double precision in the written order, with no library call wh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,10 +82,16 @@ def bounded(words: Iterator[int], bound: int) -> int:
             return product >> bits
 
 
-def labor_variate(key: int, vertex: int) -> int:
-    """r_t of LABOR as a 64-bit integer."""
-    high, low, *_ = philox4x32((vertex & _MASK32, vertex >> 32, 0, 0), (key & _MASK32, key >> 32), rounds=7)
+def labor_variate(key: int, vertex: int, number: int = 0) -> int:
+    """r_t of LABOR as a 64-bit integer; of an edge behind `number` others from t to the same vertex its own."""
+    high, low, *_ = philox4x32((vertex & _MASK32, vertex >> 32, number, 0), (key & _MASK32, key >> 32), rounds=7)
     return high << 32 | low
+
+
+def edge_variates(key: int, sources: IntArray) -> list[int]:
+    """Return the variate of each edge of the row of in-neighbours `sources`."""
+    listed = [int(source) for source in sources]
+    return [labor_variate(key, t, listed[:i].count(t)) for i, t in enumerate(listed)]
 
 
 def unit_interval(variate: int) -> float:
@@ -116,19 +124,36 @@ def negative_log(u: float) -> float:
 
 
 def shuffled_range(num_items: int, start: int, stop: int, key: int) -> IntArray:
-    """Feistel network of ten rounds with cycle walking."""
-    bits = max(2, (num_items - 1).bit_length())
-    half = bits // 2
+    """Fisher and Yates up to 2**20 items, beyond that the Feistel network."""
+    return fisher_yates(num_items, key)[start:stop] if num_items <= 1 << 20 else feistel(num_items, start, stop, key)
+
+
+def fisher_yates(num_items: int, key: int) -> IntArray:
+    """From the last place to the second: change items with a random place that does not come later."""
+    order, words = np.arange(num_items), stream_words(key, 0)
+    for i in range(num_items - 1, 0, -1):
+        j = bounded(words, i + 1)
+        order[[i, j]] = order[[j, i]]
+    return order
+
+
+def feistel(num_items: int, start: int, stop: int, key: int) -> IntArray:
+    """Feistel network of ten rounds on an even grid, with cycle walking."""
+    root = math.isqrt(max(num_items, 1) - 1) + 1
+    columns = root + root % 2
+    least = -(-num_items // columns)
+    rows = least + least % 2
+
+    def addend(number: int, other: int, size: int) -> int:
+        high, low, *_ = philox4x32((other & _MASK32, other >> 32, number, 0), (key & _MASK32, key >> 32))
+        return (high << 32 | low) * size >> 64
 
     def permute(value: int) -> int:
-        left, right = value >> half, value & ((1 << half) - 1)
-        left_bits, right_bits = bits - half, half
-        for round_number in range(10):
-            counter = (right & _MASK32, right >> 32, round_number, 0)
-            word = philox4x32(counter, (key & _MASK32, key >> 32))[0]
-            left, right = right, (left ^ word) & ((1 << left_bits) - 1)
-            left_bits, right_bits = right_bits, left_bits
-        return left << right_bits | right
+        row, column = divmod(value, columns)
+        for number in range(0, 10, 2):
+            row = (row + addend(number, column, rows)) % rows
+            column = (column + addend(number + 1, row, columns)) % columns
+        return row * columns + column
 
     def walk(position: int) -> int:
         item = permute(position)
@@ -148,6 +173,12 @@ def coo_to_csc(src: IntArray, dst: IntArray, num_nodes: int) -> tuple[IntArray, 
     indptr = np.zeros(num_nodes + 1, np.int64)
     np.cumsum(np.bincount(dst, minlength=num_nodes), out=indptr[1:])
     return indptr, np.asarray(src)[edge_ids].astype(np.int64), edge_ids
+
+
+def has_parallel_edges(indptr: IntArray, indices: IntArray) -> bool:
+    """Look for a row with fewer distinct sources than edges."""
+    rows = [indices[start:stop].tolist() for start, stop in pairwise(indptr)]
+    return any(len(set(row)) < len(row) for row in rows)
 
 
 def compact(seen: IntArray, neighbors: IntArray) -> tuple[IntArray, IntArray]:
@@ -272,7 +303,7 @@ def pick_labor(sources: IntArray, fanout: int, key: int, *, exact: bool) -> list
     degree = len(sources)
     if fanout == -1 or degree <= fanout:
         return list(range(degree))
-    variates = [labor_variate(key, int(source)) for source in sources]
+    variates = edge_variates(key, sources)
     if exact:
         return sorted(sorted(range(degree), key=lambda i: (variates[i], i))[:fanout])
     return [i for i in range(degree) if (variates[i] * degree) >> 64 < fanout]
@@ -319,7 +350,7 @@ def pick_labor_weighted(
     """Offsets that a LaborRule picks by the weights of a row, and the Hajek weights of the picked edges."""
     positive = [i for i in range(len(row)) if row[i] > 0]
     total = _running_sums(row)[-1] if len(row) else 0.0
-    variates = {i: unit_interval(labor_variate(key, int(sources[i]))) for i in positive}
+    variates = [unit_interval(variate) for variate in edge_variates(key, sources)]
     take_all = fanout == -1 or len(positive) <= fanout
     if take_all:
         picks = positive

@@ -57,6 +57,7 @@ class LayerEdge:
     position: int
     source: int
     share: float  # P_ts: the weight over the sum of the row's weights
+    number: int  # of the row's edges before it from the same source, those of weight 0 too
 
 
 def layer_edges(
@@ -68,10 +69,11 @@ def layer_edges(
         positions = range(int(indptr[vertex]), int(indptr[vertex + 1]))
         values = [1.0 if weights is None else float(weights[position]) for position in positions]
         total = ordered_sum([value for value in values if value > 0])
+        sources = [int(indices[position]) for position in positions]
         rows.append(
             [
-                LayerEdge(position, int(indices[position]), max(value / total, SMALLEST_SHARE))
-                for position, value in zip(positions, values, strict=True)
+                LayerEdge(position, sources[i], max(value / total, SMALLEST_SHARE), sources[:i].count(sources[i]))
+                for i, (position, value) in enumerate(zip(positions, values, strict=True))
                 if value > 0
             ]
         )
@@ -250,7 +252,7 @@ def sample_layer(
         for row, scale in zip(rows, importance.scales, strict=True):
             inverses.append([])
             for edge in row:
-                r = reference.unit_interval(reference.labor_variate(key, edge.source))
+                r = reference.unit_interval(reference.labor_variate(key, edge.source, edge.number))
                 inverse = importance.inverse[edge.source]
                 inverses[-1].append(max(1.0, inverse / scale) if r * inverse <= scale else None)
     starts, kept, importance_weights = [0], [], []

@@ -10,12 +10,13 @@ what it is for:
    ``philox(counter=(id_low, id_high, j // 4, 0), key=stream key)``. Word ``j`` of the id's second stream is the same
    of ``(id_low, id_high, j // 4, 1)``, that of its third one of ``(id_low, id_high, j // 4, 2)``.
 
-Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of
-1 takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
+Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of 1
+takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
 variate of source vertex ``t`` in LABOR and LADIES is ``lane 0 << 32 | lane 1`` of Philox4x32-7 with the counter
 ``(t_low, t_high, 0, 0)`` and the stream key: it is computed for every in-edge of a frontier, and seven rounds are the
-fewest that pass BigCrush (the same paper). A real variate in (0, 1) is the odd multiple of 2**-53 that the upper 52 of
-64 such bits name.
+fewest that pass BigCrush (the same paper). In LABOR an edge from ``t`` to ``s`` behind ``j`` others, in CSC order and
+whatever their weights, has that of the counter ``(t_low, t_high, j, 0)`` instead. A real variate in (0, 1) is the odd
+multiple of 2**-53 that the upper 52 of 64 such bits name.
 
 Draw ``i`` of a pick by weight takes variate ``i`` of its destination. Its bits 48 to 63 are half word ``i`` of the
 stream (half words ``2 * j`` and ``2 * j + 1`` are the lower and the upper half of word ``j``), bits 32 to 47 are half
@@ -28,7 +29,7 @@ A step of a random walk takes one word to decide on a restart (none where the wa
 integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one
 destination share its stream and follow each other. Draw ``i`` from all vertices or edges uses stream ``i``: LABOR's
 variate of ``i`` as a real one for a draw by weight, bounded integers for a uniform destination and then one of its
-in-edges.
+in-edges. `headrace.ops.shuffle` says which order of items a key names.
 """
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ class NeighborRule:
 
     per_destination: ClassVar[bool] = True
     """Whether the picks of a destination do not depend on the others of the hop."""
+    has_edge_variates: ClassVar[bool] = False
+    """Whether edges are picked by variates of their own, of which parallel edges share none."""
 
     fanout: int
     replace: bool = False
@@ -54,6 +56,15 @@ class LaborRule:
     mean over all in-edges. Edges of weight 0 are never picked; where no more than `fanout` others are left, all of
     those are.
 
+    Of several edges from one source to one destination each has a variate of its own, so that each is picked as often
+    as any other edge. Destinations still share those of the first, second, ... edges from a source.
+
+    *Bias.* By weight the estimate of exact picks has one: picks come with probabilities that are only close to the
+    wanted ones, and a ratio is taken. For messages that have nothing to do with the weights it is 0 on average; for
+    messages that grow in proportion to (exponentially distributed) weights it is, in standard deviations of the
+    messages, 0.21, 0.14, -0.06 and -0.23 at 1, 2, 5 and 10 of 20 in-edges, and 0.02 to 0.05 at 1 to 10 of 100. Poisson
+    sampling has the bias of the ratio alone, of order 1 / fanout; `NeighborRule` with `replace` has none.
+
     Attributes
     ----------
     fanout : int
@@ -66,6 +77,7 @@ class LaborRule:
     """
 
     per_destination: ClassVar[bool] = True
+    has_edge_variates: ClassVar[bool] = True
 
     fanout: int
     exact: bool = True
@@ -85,6 +97,10 @@ class LaborImportanceRule:
     `fanout` per destination wherever the pi_t differ, and work on all in-edges of the whole frontier in every round.
     Where no more than `fanout` edges (of positive weight) are there, all are kept.
 
+    Several edges from one source to one destination have variates of their own, so that each destination has the
+    precision it is given; they agree on pi_t. A source then counts as picked, in the expected number of sources that
+    rounds lower, when the first of its edges would be.
+
     Picked edges always carry importance weights; a plain mean of messages times these weights is the Hajek estimate of
     the mean over all in-edges, or of their weighted mean.
 
@@ -97,6 +113,7 @@ class LaborImportanceRule:
     """
 
     per_destination: ClassVar[bool] = False
+    has_edge_variates: ClassVar[bool] = True
 
     fanout: int
     importance: int | Literal["*"] = "*"
@@ -123,6 +140,7 @@ class LadiesRule:
     or the edge's share of the weights of the row of s. *All* edges from drawn sources to destinations are kept, so a
     destination has as many as it happens to have, none included. No self-loops are added and destinations are not
     favoured as sources.
+    Several edges from one source to one destination are kept or left out together, and each counts on its own in q_t.
 
     Kept edges carry importance weights P_ts / pi_t, where pi_t is the probability that t is drawn, scaled to average to
     1 per destination: a plain mean of messages times these weights is the Hajek estimate of their (weighted) mean over
@@ -138,6 +156,7 @@ class LadiesRule:
     """
 
     per_destination: ClassVar[bool] = False
+    has_edge_variates: ClassVar[bool] = False
 
     size: int
     poisson: bool = False

@@ -101,6 +101,7 @@ def sample_hop(
     weights: Array | None = None,
     num_threads: int = 1,
     reducer: LayerReducer | None = None,
+    parallel_edges: bool = True,
 ) -> Hop:
     """Pick in-edges of every frontier vertex.
 
@@ -129,6 +130,9 @@ def sample_hop(
     reducer : LayerReducer, optional
         For layer-wise rules. Given, the frontier is one part of several, and the picks are those that the whole
         frontier would have for it.
+    parallel_edges : bool
+        For LABOR. True: look in each row for edges that come from one source, which takes time in rows that are not
+        sorted. False is a promise that no row has any, as `has_parallel_edges` tells: the picks are then the same.
 
     Raises
     ------
@@ -156,6 +160,7 @@ def sample_hop(
         None if weights is None else weight_array(weights, sources.size, stage),
         as_num_threads(num_threads, stage=stage),
         as_reducer(reducer, stage=stage),
+        parallel_edges is not False,  # nothing else is a promise
     )
     return Hop(
         torch.from_numpy(indptr_out),
@@ -199,7 +204,7 @@ class BlockSampler:
     memory between calls, once per call that runs at the same time: 4 bytes per vertex of a graph of up to 2**27
     vertices, otherwise 16 to 64 bytes per vertex of the largest minibatch. With weights it keeps, from the first
     `NeighborRule` on, running sums of two and a half bytes per edge. `scratch_bytes` tells how much that is. Calling
-    it from several threads at once is safe.
+    it from several threads at once is safe. The first LABOR hop finds out once whether there are parallel edges.
 
     Parameters
     ----------

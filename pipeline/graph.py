@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.csc import check_csc, coo_to_csc
+from headrace.ops.csc import check_csc, coo_to_csc, has_parallel_edges
 from headrace.ops.errors import GraphError
 from headrace.ops.gather import gather_rows
 from headrace.ops.sample import BlockSampler, check_weights
@@ -422,6 +422,11 @@ class Graph:
     @cached_property
     def _checked_weights(self) -> set[str]:
         return set()
+
+    @cached_property
+    def has_parallel_edges(self) -> bool:
+        """Whether a node has several in-edges from one source; looked for once, on all cores."""
+        return has_parallel_edges(self.indptr, self.indices)
 
     def in_degrees(self) -> Tensor:
         """Return the number of in-neighbours of each node, int64[num_nodes]."""

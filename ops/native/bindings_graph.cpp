@@ -6,6 +6,7 @@
 #include "compactor.hpp"
 #include "csc.hpp"
 #include "csc_buckets.hpp"
+#include "parallel_edges.hpp"
 
 namespace headrace {
 namespace {
@@ -82,6 +83,13 @@ void bind_ids(nb::module_& m) {
       "check_csc",
       [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, int num_threads) {
         check_csc(CscView<Id>{indptr.data(), num_nodes_of(indptr), indices.data(), indices.shape(0)}, num_threads);
+      },
+      "indptr"_a.noconvert(), "indices"_a.noconvert(), "num_threads"_a, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "has_parallel_edges",
+      [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, int num_threads) {
+        return has_parallel_edges(CscView<Id>{indptr.data(), num_nodes_of(indptr), indices.data(), indices.shape(0)},
+                                  num_threads);
       },
       "indptr"_a.noconvert(), "indices"_a.noconvert(), "num_threads"_a, nb::call_guard<nb::gil_scoped_release>());
   m.def(

@@ -2,20 +2,41 @@
 
 #include "bindings.hpp"
 #include "bounded.hpp"
-#include "feistel.hpp"
+#include "instruction_set.hpp"
 #include "philox.hpp"
+#include "shuffle.hpp"
 #include "stream.hpp"
 
 namespace headrace {
 
 namespace {
 
-constexpr std::uint64_t kMostShuffledItems = std::uint64_t{1} << 62;
+void check_range(std::uint64_t num_items, std::uint64_t start, std::uint64_t stop) {
+  if (start <= stop && stop <= num_items && num_items <= kMostPermutedItems) return;
+  throw ItemsError("expected 0 <= start <= stop <= num_items <= 2**62");
+}
+
+template <class Write>
+OutArray<std::int64_t> items_of(std::uint64_t start, std::uint64_t stop, const Write& write) {
+  Buffer<std::int64_t> items;
+  {
+    const nb::gil_scoped_release release;
+    items.resize(static_cast<std::size_t>(stop - start));
+    write(items.data());
+  }
+  return to_numpy(std::move(items));
+}
 
 }  // namespace
 
 void bind_random(nb::module_& m) {
   using nb::literals::operator""_a;
+  nb::enum_<InstructionSet>(m, "InstructionSet")
+      .value("PORTABLE", InstructionSet::kPortable)
+      .value("AVX2", InstructionSet::kAvx2)
+      .value("AVX512", InstructionSet::kAvx512);
+  m.def("has", &has, "instructions"_a);
+  m.def("use_instruction_set", &use_instruction_set, "instructions"_a);
   m.def("philox4x32", &philox4x32<>, "counter"_a, "key"_a);
   m.def("stream_key", &stream_key, "seed"_a, "epoch"_a, "batch"_a, "layer"_a, "purpose"_a);
   m.def(
@@ -39,18 +60,19 @@ void bind_random(nb::module_& m) {
   m.def(
       "shuffled_range",
       [](std::uint64_t num_items, std::uint64_t start, std::uint64_t stop, std::uint64_t key) {
-        if (start > stop || stop > num_items || num_items > kMostShuffledItems) {
-          throw ItemsError("expected 0 <= start <= stop <= num_items <= 2**62");
-        }
-        Buffer<std::int64_t> items;
-        {
-          const nb::gil_scoped_release release;
-          items.resize(static_cast<std::size_t>(stop - start));
-          shuffled_range(num_items, start, stop, key, items.data());
-        }
-        return to_numpy(std::move(items));
+        check_range(num_items, start, stop);
+        return items_of(start, stop, [=](std::int64_t* out) { shuffled_range(num_items, start, stop, key, out); });
       },
       "num_items"_a, "start"_a, "stop"_a, "key"_a);
+  // For the tests, which compare the instruction sets; also of few items, of which shuffled_range lists the order.
+  m.def(
+      "feistel_range",
+      [](std::uint64_t num_items, std::uint64_t start, std::uint64_t stop, std::uint64_t key, InstructionSet set) {
+        check_range(num_items, start, stop);
+        if (!has(set)) throw InputError("feistel_range: this machine lacks these instructions");
+        return items_of(start, stop, [=](std::int64_t* out) { feistel_range(num_items, start, stop, key, out, set); });
+      },
+      "num_items"_a, "start"_a, "stop"_a, "key"_a, "instructions"_a);
 }
 
 }  // namespace headrace

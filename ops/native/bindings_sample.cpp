@@ -62,13 +62,14 @@ class HopCollector : public HopSink<Index> {
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
               Rule::Kind kind, std::int64_t fanout, std::int64_t rounds, std::uint64_t key, nb::handle weights,
-              int num_threads, nb::object reducer) {
+              int num_threads, nb::object reducer, bool parallel_edges) {
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
   HopCollector<Index> collector;
   {
     const nb::gil_scoped_release release;
-    const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
+    HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
+    graph.parallel_edges = parallel_edges;
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
     Team team(num_threads);
     team.expect_last();
@@ -148,7 +149,8 @@ class BoundSampler {
 template <class Index>
 void bind_hop(nb::module_& m) {
   m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "kind"_a,
-        "fanout"_a, "rounds"_a, "key"_a, "weights"_a.none(), "num_threads"_a, "reducer"_a.none() = nb::none());
+        "fanout"_a, "rounds"_a, "key"_a, "weights"_a.none(), "num_threads"_a, "reducer"_a.none() = nb::none(),
+        "parallel_edges"_a = true);
 }
 
 // One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.
@@ -169,12 +171,6 @@ nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t
 }  // namespace
 
 void bind_sample(nb::module_& m) {
-  nb::enum_<InstructionSet>(m, "InstructionSet")
-      .value("PORTABLE", InstructionSet::kPortable)
-      .value("AVX2", InstructionSet::kAvx2)
-      .value("AVX512", InstructionSet::kAvx512);
-  m.def("has", &has, "instructions"_a);
-  m.def("use_instruction_set", &use_instruction_set, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def(

@@ -76,7 +76,7 @@ HopGraph<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& 
   const CscView<Index> csc = view(indptr, indices);
   if (edge_ids.index() != 0) check_length("edge_ids", size(edge_ids), csc.num_edges);
   if (weights.index() != 0) check_length("weights", size(weights), csc.num_edges);
-  return {csc, view(edge_ids), view(weights)};
+  return {csc, view(edge_ids), view(weights), true};
 }
 
 inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 0) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "id_range.hpp"
+#include "parallel_edges.hpp"
 #include "room.hpp"
 #include "running_sums.hpp"
 
@@ -178,10 +179,18 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
 template <class Index>
 HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops, int num_threads) {
   const auto draws = [](const HopSpec& hop) { return hop.rule.draws_edges(); };
-  if (graph_.weights.none() || std::none_of(hops.begin(), hops.end(), draws)) return graph_;
+  const auto has_variates = [](const HopSpec& hop) { return hop.rule.has_edge_variates(); };
+  const bool wants_variates = std::any_of(hops.begin(), hops.end(), has_variates);
+  const bool wants_sums = !graph_.weights.none() && std::any_of(hops.begin(), hops.end(), draws);
+  if (!wants_variates && !wants_sums) return graph_;
   const CscView<Index>& csc = graph_.csc;
   HopGraph<Index> graph = graph_;
   const std::lock_guard<std::mutex> lock(tables_mutex_);
+  if (wants_variates) {
+    if (!parallel_edges_.has_value()) parallel_edges_ = has_parallel_edges(csc, num_threads);
+    graph.parallel_edges = *parallel_edges_;
+  }
+  if (!wants_sums) return graph;
   const std::size_t num_sums = sums_in_graph(csc.num_edges, graph.weights.lead);
   if (sums_.size() != num_sums) {
     auto sums = Buffer<double>::long_lived(num_sums);

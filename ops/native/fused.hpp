@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "buffer.hpp"
@@ -44,7 +45,8 @@ struct Sampled {
 
 // Samples from one graph, which it borrows. May be called from several threads at once: each call takes a vertex map
 // from a pool, and the pool grows to the number of calls that ever ran together. The first call that draws by weight
-// makes the running sums and shares of all rows, two and a half bytes per edge, and keeps them.
+// makes the running sums and shares of all rows, two and a half bytes per edge, and keeps them; the first one of LABOR
+// finds out whether there are parallel edges.
 template <class Index>
 class FusedSampler {
  public:
@@ -66,6 +68,7 @@ class FusedSampler {
   Buffer<double> sums_;
   Buffer<std::uint16_t> shares_;
   bool all_positive_ = false;
+  std::optional<bool> parallel_edges_;
 };
 
 }  // namespace headrace

@@ -13,12 +13,14 @@
 
 namespace headrace {
 
-// What hops read of a graph. `edge_ids` and `weights` may be absent.
+// What hops read of a graph. `edge_ids` and `weights` may be absent. Without `parallel_edges` no row holds a source
+// twice (parallel_edges.hpp), so LABOR need not look.
 template <class Index>
 struct HopGraph {
   CscView<Index> csc;
   EdgeIds edge_ids;
   EdgeWeights weights;
+  bool parallel_edges = true;
 };
 
 // The picks of a frontier, or of a stretch of it.

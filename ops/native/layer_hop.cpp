@@ -5,14 +5,40 @@
 #include "labor_importance.hpp"
 #include "labor_variates.hpp"
 #include "ladies.hpp"
+#include "parallel_edges.hpp"
 #include "unit_interval.hpp"
 
 namespace headrace {
 namespace {
 
+// r / pi_t of each edge, where parallel edges have variates of their own: `by_source` with those put in.
 template <class Index>
-Hop<Index> sample_labor(const HopGraph<Index>& graph, const LayerEdges<Index>& edges, Rule rule, std::uint64_t key,
-                        int num_threads, LayerReducer* reducer) {
+Buffer<double> edge_quotients(const HopGraph<Index>& graph, const std::int64_t* frontier,
+                              const LayerEdges<Index>& edges, std::uint64_t key, const Buffer<double>& inverse,
+                              const Buffer<double>& by_source, int num_threads) {
+  const std::size_t num_dst = edges.num_dst();
+  const std::size_t num_tasks = (num_dst + kLayerRowsPerTask - 1) / kLayerRowsPerTask;
+  Buffer<double> quotients(edges.sources.size());
+  parallel_for(num_threads, num_tasks, [&](std::size_t task) {
+    EdgeVariates<Index> variates(graph.csc.indices, key, true);
+    const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
+    for (std::size_t i = part_bound(num_dst, num_tasks, task); i < end; ++i) {
+      // Edges of weight 0 are no edges of the layer, but count among the parallel ones.
+      const Row row = graph.csc.row(frontier[i]);
+      const bool repeats = variates.begin(row);
+      for (std::size_t e = edges.begin(i); e < edges.begin(i + 1); ++e) {
+        const std::size_t t = edges.source(e);
+        const auto offset = static_cast<std::size_t>(edges.position(i, e) - row.start);
+        quotients[e] = repeats ? unit_interval(variates[offset]) * inverse[t] : by_source[t];
+      }
+    }
+  });
+  return quotients;
+}
+
+template <class Index>
+Hop<Index> sample_labor(const HopGraph<Index>& graph, const std::int64_t* frontier, const LayerEdges<Index>& edges,
+                        Rule rule, std::uint64_t key, int num_threads, LayerReducer* reducer) {
   const LaborImportance importance =
       solve_labor_importance(edges, rule.limit(), rule.rounds, false, num_threads, reducer);
   // r_t <= c_s * pi_t as r_t / pi_t <= c_s: one number per source, one comparison per edge.
@@ -23,12 +49,19 @@ Hop<Index> sample_labor(const HopGraph<Index>& graph, const LayerEdges<Index>& e
   for (std::size_t t = 0; t < num_candidates; ++t) {
     quotients[t] = unit_interval(variates[t]) * importance.inverse[t];
   }
+  const auto inverse = [&](std::size_t row, std::size_t e) {
+    return std::max(1.0, importance.inverse[edges.source(e)] / importance.scales[row]);
+  };
+  if (!graph.parallel_edges) {
+    return keep_edges(
+        graph, edges,
+        [&](std::size_t row, std::size_t e) { return quotients[edges.source(e)] <= importance.scales[row]; }, inverse,
+        num_threads);
+  }
+  const Buffer<double> by_edge =
+      edge_quotients(graph, frontier, edges, key, importance.inverse, quotients, num_threads);
   return keep_edges(
-      graph, edges,
-      [&](std::size_t row, std::size_t e) { return quotients[edges.source(e)] <= importance.scales[row]; },
-      [&](std::size_t row, std::size_t e) {
-        return std::max(1.0, importance.inverse[edges.source(e)] / importance.scales[row]);
-      },
+      graph, edges, [&](std::size_t row, std::size_t e) { return by_edge[e] <= importance.scales[row]; }, inverse,
       num_threads);
 }
 
@@ -38,7 +71,8 @@ template <class Index>
 Hop<Index> sample_layer(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
                         std::uint64_t key, int num_threads, LayerReducer* reducer) {
   const LayerEdges<Index> edges = layer_edges(graph, frontier, num_dst, num_threads);
-  if (rule.kind == Rule::Kind::kLaborImportance) return sample_labor(graph, edges, rule, key, num_threads, reducer);
+  if (rule.kind == Rule::Kind::kLaborImportance)
+    return sample_labor(graph, frontier, edges, rule, key, num_threads, reducer);
   const LadiesDraw draw =
       draw_ladies(edges, rule.limit(), rule.kind == Rule::Kind::kLadiesPoisson, key, false, reducer);
   return keep_edges(

@@ -1,5 +1,6 @@
 // LABOR-0, layer-neighbour sampling (arXiv 2210.13339): one variate r_t per *source* vertex, shared by all destinations
-// of the hop, so that destinations prefer the same neighbours and a batch touches fewer vertices.
+// of the hop, so that destinations prefer the same neighbours and a batch touches fewer vertices. Of the edges from t
+// to one destination each has a variate of its own; rows with such edges take a slower path (parallel_edges.hpp).
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include "buffer.hpp"
 #include "graph.hpp"
 #include "labor_scan.hpp"
-#include "labor_variates.hpp"
+#include "parallel_edges.hpp"
 #include "pick_uniform.hpp"
 #include "picker.hpp"
 #include "prefetch.hpp"
@@ -73,15 +74,15 @@ class RowScan {
   Buffer<std::uint32_t> kept_;
 };
 
-// Exactly min(fanout, degree) picks: the smallest r_t, ties (edges of one source) by position. Ascending positions.
+// Exactly min(fanout, degree) picks: the smallest r_t, ties by position. Ascending positions.
 template <class Index>
 class LaborExactPicker {
  public:
   static constexpr Ahead kAhead = Ahead::kPicker;
   static constexpr bool kReturnsWeights = false;
 
-  LaborExactPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
-      : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key) {
+  LaborExactPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout, bool may_repeat)
+      : indices_(indices), fanout_(fanout), scan_(indices, key), variates_(indices, key, may_repeat) {
     // Enough candidates that fewer than `fanout` of them turn up in about one row of a hundred.
     candidates_ = fanout + 2 * static_cast<std::uint64_t>(std::sqrt(static_cast<double>(fanout))) + 2;
   }
@@ -94,7 +95,7 @@ class LaborExactPicker {
   std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     if (fanout_ == 0) return 0;
-    if (!scan_.fits(row)) return pick_from_all(row, positions);
+    if (variates_.begin(row) || !scan_.fits(row)) return pick_from_all(row, positions);
     const auto wanted = static_cast<std::size_t>(fanout_);
     std::uint64_t candidates = candidates_;
     while (scan_.at_most(row, bound(candidates, row.degree)) < wanted) candidates *= 2;
@@ -123,7 +124,7 @@ class LaborExactPicker {
 
   std::size_t pick_from_all(Row row, std::int64_t* positions) {
     const auto degree = static_cast<std::size_t>(row.degree);
-    labor_variates(key_, indices_ + row.start, degree, selector_.keys(degree));
+    variates_.write(selector_.keys(degree));
     std::size_t picked = 0;
     selector_.select(static_cast<std::size_t>(fanout_),
                      [&](std::size_t i) { positions[picked++] = row.start + static_cast<std::int64_t>(i); });
@@ -131,10 +132,10 @@ class LaborExactPicker {
   }
 
   const Index* indices_;
-  std::uint64_t key_;
   std::uint64_t fanout_;
   std::uint64_t candidates_;
   RowScan<Index> scan_;
+  EdgeVariates<Index> variates_;
   SmallestSelector selector_;
 };
 
@@ -145,8 +146,8 @@ class LaborPoissonPicker {
   static constexpr Ahead kAhead = Ahead::kPicker;
   static constexpr bool kReturnsWeights = false;
 
-  LaborPoissonPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout)
-      : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key) {}
+  LaborPoissonPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout, bool may_repeat)
+      : indices_(indices), fanout_(fanout), scan_(indices, key), variates_(indices, key, may_repeat) {}
 
   const void* beginning(Row row) const { return indices_ + row.start; }
   void announce(Row row) { scan_.announce(row); }
@@ -158,7 +159,7 @@ class LaborPoissonPicker {
     if (fanout_ == 0) return 0;
     // floor(r * degree / 2^64) < fanout, with one division per row in place of one product per edge
     const auto largest = static_cast<std::uint64_t>(((static_cast<uint128>(fanout_) << 64) - 1) / row.degree);
-    if (!scan_.fits(row)) return pick_from_all(row, largest, positions);
+    if (variates_.begin(row) || !scan_.fits(row)) return pick_from_all(row, largest, positions);
     const std::uint32_t largest_high = high_word(largest);
     const std::size_t count = scan_.at_most(row, largest_high);
     std::size_t picked = 0;
@@ -172,18 +173,17 @@ class LaborPoissonPicker {
  private:
   std::size_t pick_from_all(Row row, std::uint64_t largest, std::int64_t* positions) const {
     std::size_t picked = 0;
-    for (std::uint64_t i = 0; i < row.degree; ++i) {
-      const std::int64_t position = row.start + static_cast<std::int64_t>(i);
-      positions[picked] = position;
-      picked += labor_variate(key_, static_cast<std::uint64_t>(indices_[position])) <= largest ? 1 : 0;
+    for (std::size_t i = 0; i < row.degree; ++i) {
+      positions[picked] = row.start + static_cast<std::int64_t>(i);
+      picked += variates_[i] <= largest ? 1 : 0;
     }
     return picked;
   }
 
   const Index* indices_;
-  std::uint64_t key_;
   std::uint64_t fanout_;
   RowScan<Index> scan_;
+  EdgeVariates<Index> variates_;
 };
 
 }  // namespace headrace

@@ -9,7 +9,7 @@
 
 #include "buffer.hpp"
 #include "graph.hpp"
-#include "labor_variates.hpp"
+#include "parallel_edges.hpp"
 #include "pick_weighted.hpp"
 #include "select_smallest.hpp"
 #include "unit_interval.hpp"
@@ -17,6 +17,8 @@
 
 namespace headrace {
 
+// The variate r of an edge is that of its source, or of parallel edges its own (parallel_edges.hpp).
+//
 // Exact: the `fanout` smallest r_t / A_ts (sequential Poisson sampling), ties by position. Poisson: each edge with
 // r_t <= pi_ts. Positions ascend. The weight of a picked edge is A_ts / pi_ts, scaled so that the weights of a row
 // average to 1: a plain mean of messages with these weights is the Hajek estimate of their weighted mean.
@@ -26,8 +28,9 @@ class LaborWeightedPicker {
   static constexpr Ahead kAhead = Ahead::kRow;
   static constexpr bool kReturnsWeights = true;
 
-  LaborWeightedPicker(const Index* indices, EdgeWeights weights, std::uint64_t key, std::uint64_t fanout, bool exact)
-      : indices_(indices), weights_(weights), key_(key), fanout_(fanout), exact_(exact) {}
+  LaborWeightedPicker(const Index* indices, EdgeWeights weights, std::uint64_t key, std::uint64_t fanout, bool exact,
+                      bool may_repeat)
+      : weights_(weights), fanout_(fanout), exact_(exact), edge_variates_(indices, key, may_repeat) {}
 
   const void* beginning(Row row) const { return weights_.address(row.start); }
 
@@ -45,7 +48,8 @@ class LaborWeightedPicker {
     for (std::size_t i = 0; i < count; ++i) total += weights_[positions[i]];
     const auto degree = static_cast<std::size_t>(row.degree);
     variates_.resize(degree);
-    labor_variates(key_, indices_ + row.start, degree, variates_.data());
+    edge_variates_.begin(row);
+    edge_variates_.write(variates_.data());
     const auto variate = [&](std::int64_t position) {
       return unit_interval(variates_[static_cast<std::size_t>(position - row.start)]);
     };
@@ -76,11 +80,10 @@ class LaborWeightedPicker {
     }
   }
 
-  const Index* indices_;
   EdgeWeights weights_;
-  std::uint64_t key_;
   std::uint64_t fanout_;
   bool exact_;
+  EdgeVariates<Index> edge_variates_;
   Buffer<std::uint64_t> variates_;
   SmallestSelector selector_;
 };

@@ -29,6 +29,10 @@ struct Rule {
   bool is_layer_wise() const { return kind >= Kind::kLaborImportance; }
   // Whether edges are drawn destination by destination.
   bool draws_edges() const { return !takes_all() && (kind == Kind::kNeighbor || kind == Kind::kNeighborReplacement); }
+  // Whether edges are picked by variates of their own, which parallel edges share with no other (parallel_edges.hpp).
+  bool has_edge_variates() const {
+    return !takes_all() && (kind == Kind::kLaborExact || kind == Kind::kLaborPoisson || kind == Kind::kLaborImportance);
+  }
   bool takes_all() const { return fanout == kAll; }
   std::uint64_t limit() const {
     return takes_all() ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(fanout);

@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "bounded.hpp"
+#include "buffer.hpp"
 #include "errors.hpp"
-#include "feistel.hpp"
 #include "prefetch.hpp"
+#include "shuffle.hpp"
 
 namespace headrace {
 namespace {
@@ -60,17 +61,16 @@ class Stream {
         settings_(settings),
         owners_(owners),
         sizes_(static_cast<std::size_t>(settings.num_parts), settings.capacity),
-        neighbors_(static_cast<std::size_t>(settings.num_parts), 0) {}
+        neighbors_(static_cast<std::size_t>(settings.num_parts), 0) {
+    if (!settings.shuffle || graph.num_nodes > kMostListedItems) return;
+    listed_.resize(graph.num_nodes);
+    fisher_yates(graph.num_nodes, settings.key, listed_.data());
+  }
 
   void pass() {
-    std::int64_t order[kChunk];
     for (std::size_t begin = 0; begin < graph_.num_nodes; begin += kChunk) {
       const std::size_t count = std::min(kChunk, graph_.num_nodes - begin);
-      if (settings_.shuffle) {
-        shuffled_range(graph_.num_nodes, begin, begin + count, settings_.key, order);
-      } else {
-        for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::int64_t>(begin + i);
-      }
+      const std::int64_t* const order = order_from(begin, count);
       for (std::size_t i = 0; i < count; ++i) {
         announce(order, i, count);
         place(order[i]);
@@ -79,6 +79,17 @@ class Stream {
   }
 
  private:
+  // Vertices at places begin, ..., begin + count - 1 of the order.
+  const std::int64_t* order_from(std::size_t begin, std::size_t count) {
+    if (listed_.size() != 0) return listed_.data() + begin;
+    if (settings_.shuffle) {
+      feistel_range(graph_.num_nodes, begin, begin + count, settings_.key, chunk_);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) chunk_[i] = static_cast<std::int64_t>(begin + i);
+    }
+    return chunk_;
+  }
+
   void announce(const std::int64_t* order, std::size_t i, std::size_t count) const {
     if (i + 4 * kOwnersAhead < count) prefetch_read(graph_.indptr + order[i + 4 * kOwnersAhead]);
     if (i + 2 * kOwnersAhead < count) {
@@ -147,6 +158,8 @@ class Stream {
   const StreamSettings& settings_;
   std::int32_t* owners_;
   PartSizes sizes_;
+  Buffer<std::int64_t> listed_;           // the order, where it is listed
+  std::int64_t chunk_[kChunk];            // a piece of it otherwise
   std::vector<std::uint64_t> neighbors_;  // of the vertex at hand, in each part
   std::vector<std::int32_t> touched_;     // the parts that have some
 };

@@ -112,6 +112,7 @@ class RuleHop(HopStage):
             weights=None if self.weight is None else self.graph.edge_weights(self.weight),
             num_threads=settings.num_threads,
             reducer=reducer,
+            parallel_edges=not self.rule.has_edge_variates or self.graph.has_parallel_edges,
         )
 
     def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:

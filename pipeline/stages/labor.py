@@ -18,7 +18,9 @@ class SampleLayerNeighbor(HopSampler):
     """Sample in-neighbours with one random number per *source* vertex and hop: LABOR (arXiv 2210.13339).
 
     Vertices that share a neighbour agree on whether to draw it, so a batch touches fewer vertices than with
-    ``sample_neighbor`` at the same fanouts, while each vertex by itself sees a uniform sample of the same size.
+    ``sample_neighbor`` at the same fanouts, while each vertex by itself sees a uniform sample of the same size. Of
+    several edges from one vertex to another each has a random number of its own; whether a graph has any is found out
+    once, at the first batch.
 
     Parameters
     ----------
@@ -53,6 +55,12 @@ class SampleLayerNeighbor(HopSampler):
         Name of the edge attribute A to sample by, one number of at least 0 per edge: edge t -> s is wanted with
         probability min(1, fanout * A_ts / sum of A over the in-edges of s), and ``Block.weight`` makes a plain mean the
         Hajek estimate of the mean weighted by A. Edges of weight 0 are never drawn. None (default) samples uniformly.
+
+        *Bias.* With ``exact=True`` that estimate is biased where fanouts are small or close to in-degrees, and messages
+        go with the weights: by about 0.2 standard deviations of messages proportional to the weights at 1 or at 10 of
+        20 in-edges, by 0.02 to 0.05 at 1 to 10 of 100; not for messages that have nothing to do with the weights.
+        ``sample_neighbor(..., weight=..., replace=True)`` has no bias at any fanout; larger fanouts, for which
+        ``exact=False`` is the safer choice, make it small.
     expand, edge_ids
         As for ``sample_neighbor``.
 

@@ -102,6 +102,10 @@ def check_sound(arguments: list[Any], answer: Any) -> None:
     assert ((indices >= 0) & (indices < len(indptr) - 1)).all()
 
 
+def check_parallel(arguments: list[Any], answer: Any) -> None:
+    assert answer == reference.has_parallel_edges(values(arguments[0]), values(arguments[1]))
+
+
 def _check_weights_arguments(draw: Draw) -> list[Any]:
     graph = draw.graph()
     return [graph.indptr, draw.weights(graph.num_edges), draw.threads()]
@@ -140,6 +144,7 @@ def _hop_arguments(draw: Draw) -> list[Any]:
         weights,
         draw.threads(),
         reducer(draw),
+        draw.chance(0.5),
     ]
 
 
@@ -161,7 +166,7 @@ def check_hop(
 
 
 def _check_native_hop(arguments: list[Any], answer: Any) -> None:
-    indptr, indices, frontier, _, _, _, _, weights, _, parts = arguments
+    indptr, indices, frontier, _, _, _, _, weights, _, parts, _ = arguments
     if not isinstance(parts, Liar):
         check_hop(indptr, indices, frontier, weights, answer)
 
@@ -366,8 +371,17 @@ ENTRIES = {
         frozenset({3}),
     ),
     "shuffled_range": Entry(_native.shuffled_range, _range_arguments, check_range, frozenset({1, 2})),
+    "feistel_range": Entry(
+        _native.feistel_range,
+        lambda draw: [*_range_arguments(draw), *_set_arguments(draw)],
+        check_range,
+        frozenset({1, 2}),
+    ),
     "coo_to_csc": Entry(_native.coo_to_csc, edge_list_arguments, check_csc_answer, frozenset({2, 3}), aligned=True),
     "check_csc": Entry(_native.check_csc, _check_csc_arguments, check_sound, frozenset({2}), aligned=True),
+    "has_parallel_edges": Entry(
+        _native.has_parallel_edges, _check_csc_arguments, check_parallel, frozenset({2}), aligned=True
+    ),
     "check_weights": Entry(
         _native.check_weights, _check_weights_arguments, check_good_weights, frozenset({2}), aligned=True
     ),

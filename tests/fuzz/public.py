@@ -20,6 +20,7 @@ from fuzz.native import (
     check_group,
     check_hash,
     check_hop,
+    check_parallel,
     check_range,
     check_sound,
     dropout_arguments,
@@ -197,6 +198,11 @@ ENTRIES = {
         ),
         _check_csc_arguments,
         check_sound,
+    ),
+    "has_parallel_edges": Entry(
+        lambda indptr, indices, num_threads: ops.has_parallel_edges(indptr, indices, num_threads=num_threads),
+        lambda draw: [(graph := draw.graph()).indptr, graph.indices, draw.threads()],
+        check_parallel,
     ),
     "check_weights": Entry(
         lambda indptr, weights, num_threads: ops.check_weights(indptr, weights, num_threads=num_threads),

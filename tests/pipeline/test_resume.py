@@ -117,3 +117,52 @@ def test_batch_size_per_rank_refuses_another_number_of_ranks():
 
     with pytest.raises(hr.StateError, match="batches of 10 items"):
         loader(3).load_state_dict(loader(2).state_dict())
+
+
+# What a loader of ItemSampler(torch.arange(5, 25), batch_size=4, seed=3) saved behind two batches when orders were
+# those of a Feistel network over powers of two.
+BEFORE = {"format": 1, "epoch": 0, "source": {"batch": 2}, "batch_size": 4}
+UNSHUFFLED, SHUFFLED = "cc28dd229b990601", "559ed98aeda7f4eb"
+
+
+def sampler_of_before(*, shuffle):
+    return hr.ItemSampler(torch.arange(5, 25), batch_size=4, shuffle=shuffle, seed=3)
+
+
+def test_a_state_from_before_the_orders_changed_is_refused():
+    """It points into another order: some seeds would come twice, others not at all."""
+    loader = sampler_of_before(shuffle=True).loader()
+    with pytest.raises(hr.StateError, match="stage item_sampler differs"):
+        loader.load_state_dict({**BEFORE, "plan": {"item_sampler": SHUFFLED}})
+
+
+def test_a_state_from_before_without_a_shuffle_is_taken():
+    loader = sampler_of_before(shuffle=False).loader()
+    loader.load_state_dict({**BEFORE, "plan": {"item_sampler": UNSHUFFLED}})
+    assert next(iter(loader)).seeds.tolist() == [13, 14, 15, 16]
+
+
+@pytest.mark.parametrize("num_items", [60, 2**20 + 60], ids=["listed", "network"])
+def test_epochs_have_orders_of_their_own(num_items):
+    """Of the seeds themselves: a digest of a batch holds the epoch. Resumed in the middle, the order is the epoch's."""
+
+    def seeds(loader):
+        iterator = iter(loader)
+        return [next(iterator).seeds.tolist() for _ in range(3)]
+
+    plan = hr.ItemSampler(num_items, batch_size=20, shuffle=True, seed=5)
+    loader, epochs = plan.loader(), []
+    for epoch in (0, 1, 2, 1):
+        loader.set_epoch(epoch)
+        epochs.append(seeds(loader))
+    assert epochs[3] == epochs[1]
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+    if num_items == 60:
+        assert all(sorted(seed for batch in epoch for seed in batch) == list(range(60)) for epoch in epochs)
+    other = plan.loader()
+    other.set_epoch(1)
+    iterator = iter(other)
+    next(iterator)
+    resumed = plan.loader()
+    resumed.load_state_dict(other.state_dict())
+    assert next(iter(resumed)).seeds.tolist() == epochs[1][1]
