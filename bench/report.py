@@ -22,6 +22,7 @@ ORDER = (
     "sampling",
     "gather",
     "loader",
+    "conversion",
     "build",
     "scaling",
     "labor_table",

@@ -19,6 +19,7 @@ Walk                  `random_walk`, and `pinsage_neighbors` for the vertices th
 Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the norms of GraphSAINT (`ops.saint`)
 Renumber vertices     `compact`, `Compactor` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
+Join the hops         `join_hops` lists the edges of a minibatch, each once
 Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients
 Drop elements         `dropout_mask`
 Find owners           `hash_owners`, `group_by_owner`, `positions_in_parts`
@@ -47,6 +48,7 @@ from headrace.ops.dropout import dropout_mask
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
 from headrace.ops.gather import gather_rows
 from headrace.ops.huge_pages import use_huge_pages
+from headrace.ops.join_hops import JoinedHops, join_hops
 from headrace.ops.labor import LaborImportance, labor_importance
 from headrace.ops.ladies import LadiesDraw, draw_ladies
 from headrace.ops.layer_reducer import LayerReducer
@@ -83,6 +85,7 @@ __all__ = [
     "Hop",
     "InputError",
     "ItemsError",
+    "JoinedHops",
     "LaborImportance",
     "LaborImportanceRule",
     "LaborRule",
@@ -113,6 +116,7 @@ __all__ = [
     "hash_owners",
     "inclusion_probability",
     "induced_subgraph",
+    "join_hops",
     "labor_importance",
     "node_law",
     "pinsage_neighbors",

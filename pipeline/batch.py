@@ -192,10 +192,16 @@ class MiniBatch:
     def to_pyg(self) -> Any:
         """Return one ``torch_geometric.data.Data`` with all hops in one ``edge_index``.
 
-        Its attributes are those of PyG's loaders: ``x`` and the other node features (rows of ``n_id``), ``y`` (rows of
-        the seeds), ``edge_index`` in local ids, ``n_id``, ``e_id``, ``batch_size`` (unique seeds, which are the first
-        rows), ``input_id``, ``num_sampled_nodes``, ``num_sampled_edges``, and edge features. Pairs become
-        ``edge_label_index`` (and ``edge_label``). When seeds repeat, ``seed_index`` maps them to rows.
+        Its attributes are those of PyG's loaders: ``x`` and the other node features (rows of ``n_id``), ``y`` (a row
+        for each of ``n_id[:batch_size]``), ``edge_index`` in local ids, ``n_id``, ``e_id``, ``batch_size`` (distinct
+        seeds, which are the first rows, in order of first occurrence), ``input_id`` (the items of all seeds),
+        ``num_sampled_nodes``, ``num_sampled_edges``, and edge features. ``num_global_seeds`` is that of the batch.
+        Pairs become ``edge_label_index`` (and ``edge_label``).
+
+        When seeds repeat, ``seed_index`` leads from each of them to its row: ``out[data.seed_index]`` and
+        ``data.y[data.seed_index]`` count them as often as they came, ``out[: data.batch_size]`` and ``data.y`` once.
+
+        The stage ``plan.to_pyg()`` makes the same ahead of the training loop, in background threads.
 
         Sampled with ``expand="new"``, the edges are the sample, grouped hop by hop. Sampled with ``expand="all"``, hops
         overlap, since every hop samples again for the nodes already there: the result is the *union* of the hops'
@@ -208,7 +214,8 @@ class MiniBatch:
         Raises
         ------
         InputError
-            If several blocks carry no edge ids, by which repeated edges are known, or if ranks made the batch together.
+            If several blocks carry no edge ids, by which repeated edges are known, if ranks made the batch together,
+            or if a seed came twice with different labels.
         ModuleNotFoundError
             If torch_geometric is not installed.
         """
@@ -218,12 +225,17 @@ class MiniBatch:
         """Return the blocks as DGL message-flow graphs, input side first, as DGL's own loader yields them.
 
         ``dgl.NID`` is set on sources and destinations, ``dgl.EID`` on edges; node features are in ``srcdata`` of the
-        first block, edge features in ``edata`` of each, importance weights in ``edata["importance_weight"]``.
+        first block, labels in ``dstdata["y"]`` of the last one (a row for each distinct seed; not those of pairs, nor
+        where ranks make batches together), edge features in ``edata`` of each, importance weights in
+        ``edata["importance_weight"]``.
+
+        The stage ``plan.to_dgl()`` makes the same ahead of the training loop, in background threads.
 
         Raises
         ------
         InputError
-            If the batch was sampled with ``expand="new"`` over several hops: one block cannot serve every layer.
+            If the batch was sampled with ``expand="new"`` over several hops, as one block cannot serve every layer, or
+            if a seed came twice with different labels.
         ModuleNotFoundError
             If DGL is not installed.
         """

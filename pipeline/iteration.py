@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.pipeline.base_node import BaseNode
-from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.errors import LoaderError
 from headrace.pipeline.nodes import Work, close_node, patience, stop_node
 
@@ -38,7 +37,7 @@ class Position:
         self.epoch, self.source = epoch, source
 
 
-class Iteration(Iterator[MiniBatch]):
+class Iteration(Iterator[Any]):
     """Yields the batches from a position to the end of its epoch and moves the position along.
 
     Parameters
@@ -82,7 +81,7 @@ class Iteration(Iterator[MiniBatch]):
     def __iter__(self) -> Iteration:
         return self
 
-    def __next__(self) -> MiniBatch:
+    def __next__(self) -> Any:
         if self._superseded:
             raise LoaderError(
                 "this iteration was ended by a later iter(loader), set_epoch, load_state_dict or close; a loader runs "

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from traceback import format_exception
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from headrace.ops._arrays import MAX_THREADS
 from headrace.pipeline.arrays import whole_number
@@ -34,11 +34,20 @@ from headrace.pipeline.trace import Trace
 from headrace.pipeline.verify import check_data, check_place, check_same_plan
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, TypeVar
+
+    # Without brackets a Loader is one of MiniBatches.
+    Batch = TypeVar("Batch", default=MiniBatch)
+else:
+    from typing import TypeVar
+
+    Batch = TypeVar("Batch")
 
 
-class Loader:
+class Loader(Generic[Batch]):
     """Iterates over the minibatches of a plan. Made by ``plan.loader(...)``, which documents the parameters.
+
+    Behind ``to_pyg()`` or ``to_dgl()`` it yields what these make of the minibatches; ``Loader[Any]`` is its type then.
 
     Each ``iter(loader)`` runs one epoch: the first one epoch 0, or where :meth:`load_state_dict` or :meth:`set_epoch`
     point, and every further one the next epoch, also after a ``break``. One iteration can run at a time; a new one ends
@@ -124,7 +133,7 @@ class Loader:
             raise TypeError("this loader's source does not know its number of batches")
         return self._source.num_batches
 
-    def __iter__(self) -> Iterator[MiniBatch]:
+    def __iter__(self) -> Iterator[Batch]:
         self._end_iteration()
         for channel in self._channels:
             channel.open()
@@ -217,7 +226,7 @@ class Loader:
         """Write a timeline of the recent batches by stage and thread, for chrome://tracing or Perfetto."""
         self._trace.write(path)
 
-    def node(self) -> BaseNode[MiniBatch]:
+    def node(self) -> BaseNode[Batch]:
         """Return a torchdata node that yields this loader's batches, one epoch per ``reset``."""
         from headrace.pipeline.loader_node import LoaderNode
 

@@ -6,19 +6,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline.base_node import BaseNode
-from headrace.pipeline.batch import MiniBatch
 
 if TYPE_CHECKING:
     from headrace.pipeline.loader import Loader
 
 
-class LoaderNode(BaseNode[MiniBatch]):
+class LoaderNode(BaseNode[Any]):
     """Yields the batches of a loader: one epoch, the next one after every ``reset``. Its state is the loader's."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader[Any]) -> None:
         super().__init__()
         self._loader = loader
-        self._epoch: Iterator[MiniBatch] | None = None
+        self._epoch: Iterator[Any] | None = None
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         super().reset(initial_state)
@@ -29,7 +28,7 @@ class LoaderNode(BaseNode[MiniBatch]):
             # Begun here, not at the next batch, so that a state taken in between already points into the new epoch.
             self._epoch = iter(self._loader)
 
-    def next(self) -> MiniBatch:
+    def next(self) -> Any:
         if self._epoch is None:
             self._epoch = iter(self._loader)
         return next(self._epoch)

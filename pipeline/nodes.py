@@ -6,11 +6,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.pipeline.base_node import BaseNode
-from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.errors import PeerError
 from headrace.pipeline.stage import BatchSource, MapStage, RunSettings
 
@@ -40,9 +39,23 @@ class StageRecord:
 
 @dataclass(frozen=True)
 class Work:
-    """A batch on its way, with the source's position behind it, so that state belongs to the batch handed out."""
+    """A batch on its way, with the source's position behind it, so that state belongs to the batch handed out.
 
-    batch: MiniBatch
+    Parameters
+    ----------
+    batch
+        A MiniBatch, or what a conversion (to_pyg, to_dgl) made of it.
+    epoch, index
+        Which batch it is.
+    state
+        The source's position behind it.
+    records
+        What the stages did for it.
+    """
+
+    batch: Any
+    epoch: int
+    index: int
     state: dict[str, Any]
     records: tuple[StageRecord, ...]
 
@@ -66,14 +79,14 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
         except StopIteration as error:
             tell(error)
             # Passed on, it would end the epoch here as if there were no more batches.
-            raise RuntimeError(f"stage {name} raised StopIteration at {_place(work.batch)}") from error
+            raise RuntimeError(f"stage {name} raised StopIteration at {_place(work)}") from error
         except Exception as error:
-            _add_note(error, f"headrace: in stage {name}, {_place(work.batch)}")
+            _add_note(error, f"headrace: in stage {name}, {_place(work)}")
             tell(error)
             raise
         seconds = time.perf_counter() - start
         record = StageRecord(name, start, seconds, threading.get_ident(), stage.counts(work.batch, batch))
-        return Work(batch, work.state, (*work.records, record))
+        return replace(work, batch=batch, records=(*work.records, record))
 
     return step
 
@@ -97,7 +110,7 @@ class SourceNode(BaseNode[Work]):
         batch = self._source.draw()
         seconds = time.perf_counter() - start
         record = StageRecord(self._name, start, seconds, threading.get_ident(), {"seeds": len(batch.seeds)})
-        return Work(batch, self.get_state(), (record,))
+        return Work(batch, batch.epoch, batch.index, self.get_state(), (record,))
 
     def get_state(self) -> dict[str, Any]:
         return {"epoch": self._epoch, "source": self._source.state()}
@@ -162,8 +175,8 @@ def stop_node(node: BaseNode[Work]) -> None:
         stop()
 
 
-def _place(batch: MiniBatch) -> str:
-    return f"batch {batch.index} of epoch {batch.epoch}"
+def _place(work: Work) -> str:
+    return f"batch {work.index} of epoch {work.epoch}"
 
 
 def _add_note(error: Exception, note: str) -> None:

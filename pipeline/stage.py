@@ -107,6 +107,12 @@ class Stage(ABC):
     on_host: ClassVar[bool] = False
     """Whether the stage works in CPU memory, so that no copy to a device may stand before it."""
 
+    converts: ClassVar[bool] = False
+    """Whether what comes out is no MiniBatch but an object of another library, which few stages can take."""
+
+    takes_converted: ClassVar[bool] = False
+    """Whether the stage works on converted batches as well."""
+
     collective: ClassVar[bool] = False
     """Whether the stage communicates, so that every rank must run it for the same batches in the same order."""
 
@@ -168,7 +174,7 @@ class Stage(ABC):
         partition: Partition | None = None,
         progress: bool = False,
         **passes: bool,
-    ) -> Loader:
+    ) -> Loader[MiniBatch]:
         """Rewrite the plan for the machine and return the loader that runs it.
 
         Parameters
@@ -231,6 +237,19 @@ class Stage(ABC):
     if TYPE_CHECKING:
         # Verbs are registered at import time by the stages themselves, so no list of them stands here.
         def __getattr__(self, name: str) -> Callable[..., Stage]: ...
+
+        # But for those behind which a loader yields other things than minibatches.
+        def to_pyg(self) -> Converted: ...  # noqa: D102
+        def to_dgl(self) -> Converted: ...  # noqa: D102
+
+
+if TYPE_CHECKING:
+
+    class Converted(Stage):
+        """The type of plans that end in ``to_pyg()`` or ``to_dgl()``, perhaps with a prefetch or a copy behind."""
+
+        def __getattr__(self, name: str) -> Callable[..., Converted]: ...
+        def loader(self, **options: Any) -> Loader[Any]: ...  # noqa: D102
 
 
 class BatchSource(ABC):

@@ -22,7 +22,7 @@ class Trace:
     def add(self, work: Work) -> None:
         """Remember what happened to a batch that was handed out."""
         for record in work.records:
-            self._records.append((work.batch.epoch, work.batch.index, record))
+            self._records.append((work.epoch, work.index, record))
 
     def write(self, path: str | Path) -> None:
         """Write one bar per stage and batch, in the row of the thread that ran it; times are in microseconds."""

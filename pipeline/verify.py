@@ -78,6 +78,12 @@ def _problem(stage: Stage, before: tuple[Stage, ...], written: set[str], *, expa
     ):
         if changed in stage.writes and feature in fetched and not _returns_ids(stage):
             return f"it changes {changed}, for which {what} were fetched before: fetch them behind"
+    converted = next((one for one in before if one.converts), None)
+    if converted is not None and not stage.takes_converted:
+        return (
+            f"behind {converted.verb} a batch is an object of another library: put this stage before it; only prefetch "
+            "and copy_to may follow"
+        )
     if stage.on_host and any(isinstance(one, CopyTo) and one.leaves_host for one in before):
         return "it works in CPU memory, but the batch was copied to a device before: copy it behind this stage"
     if isinstance(stage, HopStage) and stage.layer != hops:

@@ -46,4 +46,5 @@ NB_MODULE(_native, m) {
   headrace::bind_owners(m);
   headrace::bind_dropout(m);
   headrace::bind_partition(m);
+  headrace::bind_join_hops(m);
 }

@@ -57,5 +57,6 @@ void bind_scatter(nb::module_& m);
 void bind_owners(nb::module_& m);
 void bind_dropout(nb::module_& m);
 void bind_partition(nb::module_& m);
+void bind_join_hops(nb::module_& m);
 
 }  // namespace headrace

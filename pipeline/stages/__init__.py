@@ -16,6 +16,8 @@ from headrace.pipeline.stages.prefetch import Prefetch
 from headrace.pipeline.stages.saint_edge import SampleSaintEdge
 from headrace.pipeline.stages.saint_node import SampleSaintNode
 from headrace.pipeline.stages.saint_walk import SampleSaintWalk
+from headrace.pipeline.stages.to_dgl import ToDgl
+from headrace.pipeline.stages.to_pyg import ToPyg
 from headrace.pipeline.stages.transform import Transform
 
 __all__ = [
@@ -35,6 +37,8 @@ __all__ = [
     "SampleSaintEdge",
     "SampleSaintNode",
     "SampleSaintWalk",
+    "ToDgl",
+    "ToPyg",
     "Transform",
     "WalkHop",
 ]

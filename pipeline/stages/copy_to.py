@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.interop import converted_bytes
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
 
 
@@ -29,6 +30,7 @@ class CopyTo(MapStage):
     """
 
     changes_batches: ClassVar[bool] = False
+    takes_converted: ClassVar[bool] = True
 
     device: str
 
@@ -51,11 +53,12 @@ class CopyTo(MapStage):
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise PlanError(f"copy_to: the device {self.device!r} cannot be used here: {error}") from error
 
-        def run(batch: MiniBatch) -> MiniBatch:
-            return batch.to(device)
+        def run(batch: Any) -> Any:
+            # Behind to_dgl a batch is a list of blocks.
+            return [block.to(device) for block in batch] if isinstance(batch, list) else batch.to(device)
 
         return run
 
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+    def counts(self, before: Any, after: Any) -> dict[str, int]:
         del before
-        return {"bytes": after.num_bytes}
+        return {"bytes": after.num_bytes if isinstance(after, MiniBatch) else converted_bytes(after)}

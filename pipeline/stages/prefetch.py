@@ -30,6 +30,7 @@ class Prefetch(Stage):
     """
 
     changes_batches: ClassVar[bool] = False
+    takes_converted: ClassVar[bool] = True
 
     workers: int = 1
     depth: int = 2

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import threading
+
 import dgl
 import pytest
 import torch
@@ -102,3 +105,95 @@ def test_empty_blocks_and_importance_weights():
     assert block.num_edges() == 0
     weighted = hr.Block(torch.tensor([0, 1]), torch.tensor([1], dtype=torch.int32), 2, 1, weight=torch.tensor([2.0]))
     assert weighted.to_dgl().edata["importance_weight"].tolist() == [2.0]
+
+
+def repeated_seeds():
+    ids = torch.tensor([5, 3, 5, 9, 3])
+    return ids, hr.ItemSampler((ids, 2 * ids))
+
+
+@pytest.mark.parametrize("source", ["store", "items"])
+def test_labels_are_rows_of_the_last_block(source):
+    """One for each distinct seed, in order of first occurrence."""
+    ids, labelled = repeated_seeds()
+    _, _, graph, store = parts(node={"y": 2 * torch.arange(NUM_NODES)})
+    plan = (labelled if source == "items" else hr.ItemSampler(ids)).sample_neighbor(graph, [3, 2])
+    if source == "store":
+        plan = plan.fetch_feature(store, labels="y")
+    last = next(iter(plan.loader())).to_dgl()[-1]
+    assert last.dstdata[dgl.NID].tolist() == [5, 3, 9]
+    assert last.dstdata["y"].tolist() == [10, 6, 18]
+
+
+def test_a_seed_with_two_labels_is_refused():
+    *_, graph, _ = parts()
+    batch = next(
+        iter(hr.ItemSampler((torch.tensor([4, 4]), torch.tensor([0, 1]))).sample_neighbor(graph, [2]).loader())
+    )
+    with pytest.raises(hr.InputError, match="seed 4 comes twice with different labels"):
+        batch.to_dgl()
+    assert "y" not in batch.replace(y=None).to_dgl()[-1].dstdata
+
+
+def stage_plan():
+    _, _, graph, store = parts(**features())
+    labelled = hr.ItemSampler((torch.arange(NUM_NODES), torch.arange(NUM_NODES) % 3), batch_size=7, shuffle=True)
+    return labelled.sample_neighbor(graph, fanouts=[3, 2]).fetch_feature(store, node=["x"], edge=["w"])
+
+
+def contents(blocks):
+    """Edges and all features of the blocks."""
+    return [
+        {
+            "edges": torch.stack(block.edges(order="eid")).tolist(),
+            **{
+                f"{side}/{name}": rows.tolist()
+                for side, frame in (("src", block.srcdata), ("dst", block.dstdata), ("edge", block.edata))
+                for name, rows in frame.items()
+            },
+        }
+        for block in blocks
+    ]
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_the_stage_gives_what_the_method_gives(workers):
+    expected = [contents(batch.to_dgl()) for batch in stage_plan().loader()]
+    plan = stage_plan().to_dgl().prefetch(workers=workers)
+    assert [contents(blocks) for blocks in plan.loader()] == expected
+    assert [contents(blocks) for blocks in plan.copy_to("cpu").loader()] == expected
+
+
+def test_the_stage_runs_in_the_background_and_counts(tmp_path):
+    loader = stage_plan().to_dgl().copy_to("cpu").loader(machine=hr.Machine(cores=2))
+    batches = list(loader)
+    stats = loader.stats()
+    assert stats["to_dgl"]["converted_vertices"] == sum(blocks[0].num_src_nodes() for blocks in batches)
+    assert stats["to_dgl"]["converted_edges"] == sum(block.num_edges() for blocks in batches for block in blocks)
+    assert stats["copy_to"]["bytes"] > sum(blocks[0].srcdata["x"].numel() * 4 for blocks in batches)
+    loader.profile(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    made = [event["tid"] for event in events if event["name"] == "to_dgl"]
+    assert len(made) == len(batches)
+    assert threading.get_ident() not in made
+
+
+def test_the_stage_resumes_from_checkpoints_of_either_plan():
+    expected = [contents(blocks) for blocks in stage_plan().to_dgl().loader()]
+    for plan in (stage_plan(), stage_plan().to_dgl()):
+        loader = plan.loader()
+        next(iter(loader))
+        resumed = stage_plan().to_dgl().loader()
+        resumed.load_state_dict(loader.state_dict())
+        assert [contents(blocks) for blocks in resumed] == expected[1:]
+
+
+def test_what_blocks_cannot_hold_is_refused_when_the_loader_is_made():
+    *_, graph, _ = parts()
+    with pytest.raises(hr.PlanError, match="to_dgl: 2 hops share one block"):
+        hr.ItemSampler(9).sample_neighbor(graph, [2, 2], expand="new").to_dgl().loader()
+    with pytest.raises(hr.PlanError, match="to_dgl: the seeds are pairs"):
+        hr.ItemSampler(torch.tensor([[0, 1]])).sample_neighbor(graph, [2]).to_dgl().loader()
+    with pytest.raises(hr.PlanError, match="behind to_dgl a batch is an object of another library"):
+        stage_plan().to_dgl().transform(lambda batch: batch).loader()
+    assert len(next(iter(hr.ItemSampler(9).sample_neighbor(graph, [2], expand="new").to_dgl().loader()))) == 1

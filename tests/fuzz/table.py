@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fuzz import compactor, native, native_laws, native_partition, native_weighted, public, public_laws
+from fuzz import compactor, join_hops, native, native_laws, native_partition, native_weighted, public, public_laws
 from fuzz.entry import Entry
 
 NATIVE: Final = {
@@ -13,8 +13,9 @@ NATIVE: Final = {
     **native_partition.ENTRIES,
     **native_weighted.ENTRIES,
     **compactor.NATIVE_ENTRIES,
+    **join_hops.NATIVE_ENTRIES,
 }
-PUBLIC: Final = {**public.ENTRIES, **public_laws.ENTRIES, **compactor.PUBLIC_ENTRIES}
+PUBLIC: Final = {**public.ENTRIES, **public_laws.ENTRIES, **compactor.PUBLIC_ENTRIES, **join_hops.PUBLIC_ENTRIES}
 ENTRIES: Final[dict[str, Entry]] = {
     **{f"native.{name}": entry for name, entry in NATIVE.items()},
     **{f"public.{name}": entry for name, entry in PUBLIC.items()},

@@ -27,6 +27,48 @@ def test_edge_index_rows_are_source_and_destination():
     assert hr.Block(torch.tensor([0]), torch.tensor([], dtype=torch.int64), 0, 0).edge_index.shape == (2, 0)
 
 
+def test_edge_index_is_made_once():
+    one = block()
+    assert one.edge_index is one.edge_index
+
+
+@pytest.mark.parametrize("indptr", [[0, 2, 2, 4], [1, 2, 2, 3], [0, 2, 1, 3]])
+def test_edge_index_of_an_indptr_that_bounds_no_rows_is_refused(indptr):
+    with pytest.raises(hr.InputError, match="indptr"):
+        _ = block(indptr=torch.tensor(indptr)).edge_index
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+def test_adjacency():
+    expected = torch.zeros(3, 5)
+    expected[0, 1], expected[0, 4], expected[2, 0] = 1, 1, 1
+    assert torch.equal(block().adj_t().to_dense(), expected)
+    assert block().adj_t(torch.tensor([3, 4, 5])).to_dense().tolist() == [[0, 3, 0, 0, 4], [0] * 5, [5, 0, 0, 0, 0]]
+    one = block()
+    assert one.adj_t().col_indices().data_ptr() == one.indices.data_ptr()
+    wide = block(indices=torch.tensor([1, 4, 0])).adj_t()
+    assert wide.crow_indices().dtype == wide.col_indices().dtype == torch.int64
+    empty = hr.Block(torch.tensor([0]), torch.tensor([], dtype=torch.int32), 0, 0)
+    assert empty.adj_t().shape == (0, 0)
+    assert one.to("meta").adj_t().device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    ("changes", "values", "message"),
+    [
+        ({}, torch.ones(2), r"expected values of \[3\], got float32\[2\]"),
+        ({"indices": torch.tensor([1, 5, 0])}, None, r"indices in \[0, num_src = 5\), got 0 to 5"),
+        ({"indices": torch.tensor([1, -1, 0])}, None, "got -1 to 1"),
+        ({"indptr": torch.tensor([0, 2, 2, 4])}, None, "indptr to rise from 0 to num_edges = 3"),
+        ({"indptr": torch.tensor([1, 2, 2, 3])}, None, "indptr to rise from 0"),
+        ({"indptr": torch.tensor([0, 4, 2, 3])}, None, "indptr to rise from 0"),
+    ],
+)
+def test_an_adjacency_that_would_be_read_out_of_bounds_is_refused(changes, values, message):
+    with pytest.raises(hr.InputError, match=message):
+        block(**changes).adj_t(values)
+
+
 def test_to_moves_every_tensor():
     moved = block().to("meta")
     assert {

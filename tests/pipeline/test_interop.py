@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.pipeline import interop
 
 pytest.importorskip("torch_geometric")
 
@@ -123,17 +124,56 @@ def test_id_dtypes_give_the_same_batch(dtype):
     assert batches[0].digest() == batches[1].digest()
 
 
-def test_repeated_seeds_have_one_row_each():
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.sampled_from(["store", "items"]), EXPAND)
+@settings(max_examples=60)
+def test_repeated_seeds_have_one_row_each(seeds, source, expand):
+    """Labels are those of the rows, in order of first occurrence, and `seed_index` leads from each seed to its row."""
+    graph = hr.Graph.from_coo([0, 1, 2, 3], [1, 2, 0, 5], num_nodes=6)
+    ids = torch.tensor(seeds)
+    labels = torch.stack([10 * ids, -ids], 1)
+    plan = hr.ItemSampler((ids, labels) if source == "items" else ids).sample_neighbor(graph, [-1, 1], expand=expand)
+    if source == "store":
+        everyone = torch.arange(6)
+        plan = plan.fetch_feature(hr.FeatureStore(node={"y": torch.stack([10 * everyone, -everyone], 1)}), labels="y")
+    data = first_batch(plan).to_pyg()
+    rows = data.n_id[: data.batch_size]
+    assert rows.tolist() == list(dict.fromkeys(seeds))
+    assert torch.equal(data.y, torch.stack([10 * rows, -rows], 1))
+    # What PyG keeps of the seeds as they came: all their items, and here the row of each.
+    assert data.input_id.tolist() == list(range(len(seeds)))
+    assert torch.equal(data.n_id[data.seed_index], ids)
+    assert torch.equal(data.y[data.seed_index], labels)
+
+
+def test_a_seed_with_two_labels_is_refused():
     graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0])
-    batch = first_batch(
-        hr.ItemSampler([2, 0, 2]).sample_neighbor(graph, [-1]).fetch_feature(node_store(3), node=["x"], labels="y")
-    )
-    data = batch.to_pyg()
-    assert data.batch_size == 2
-    assert data.n_id.tolist() == [2, 0, 1]
-    assert data.seed_index.tolist() == [0, 1, 0]
-    assert torch.equal(data.n_id[data.seed_index], batch.seeds)
-    assert data.y.tolist() == [2, 0, 2]
+    ids = torch.tensor([2, 0, 1, 0])
+    for labels in (torch.tensor([0, 1, 2, 3]), torch.tensor([[0.0, 1.0]] * 3 + [[0.0, 2.0]])):
+        batch = first_batch(hr.ItemSampler((ids, labels)).sample_neighbor(graph, [-1]))
+        with pytest.raises(hr.InputError, match="seed 0 comes twice with different labels"):
+            batch.to_pyg()
+        assert "y" not in batch.replace(y=None).to_pyg()
+    unknown = torch.tensor([1.0, torch.nan, 2.0, torch.nan])
+    data = first_batch(hr.ItemSampler((ids, unknown)).sample_neighbor(graph, [-1])).to_pyg()
+    assert torch.equal(data.y.nan_to_num(-1), torch.tensor([1.0, -1.0, 2.0]))
+
+
+@settings(max_examples=60)
+@given(graphs(), SAMPLERS, st.lists(st.integers(-1, 4), min_size=2, max_size=4), st.booleans())
+def test_hops_are_joined_alike_on_any_device(edges, verb, fanouts, replace):
+    """By a kernel on the CPU, by torch elsewhere: the same edges in the same order."""
+    src, dst, num_nodes = edges
+    options = {"replace": True} if replace and verb == "sample_neighbor" else {}
+    plan = getattr(hr.ItemSampler(num_nodes, batch_size=4), verb)
+    batch = first_batch(plan(hr.Graph.from_coo(src, dst, num_nodes=num_nodes), fanouts=fanouts, **options))
+    hops = batch.blocks[::-1]
+    ids = [block.edge_ids for block in hops]
+    native, elsewhere = interop.joined_edges(list(hops)), interop._joined_on_device(list(hops), ids)
+    assert torch.equal(native.edge_index, elsewhere.edge_index)
+    assert torch.equal(native.edge_ids, elsewhere.edge_ids)
+    assert native.num_edges == elsewhere.num_edges
+    assert torch.equal(native.join(ids), elsewhere.join(ids))
+    assert torch.equal(native.join(ids), native.edge_ids)
 
 
 def test_pairs_become_edge_label_index():
@@ -291,3 +331,41 @@ def test_precomputed_gcn_weights_are_exact_in_batches():
     layers.load_state_dict(model.state_dict())
     for batch in plan.fetch_feature(store, node=["x"], edge=["w"]).loader():
         torch.testing.assert_close(layers.trimmed(batch.to_pyg(), trim=False), expected[batch.seeds])
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SAGEConv(4, 3, aggr="mean"),
+        lambda: SAGEConv(4, 3, aggr="sum"),
+        lambda: SAGEConv(4, 3, aggr="max"),
+        lambda: GraphConv(4, 3),
+        lambda: GCNConv(4, 3, normalize=False),
+    ],
+)
+def test_layers_take_the_adjacency(make, dtype):
+    """Values and gradients as with the edge list, on rows with repeated and unsorted sources and without edges."""
+    generator = torch.Generator().manual_seed(0)
+    src, dst = torch.randint(0, 30, (2, 300), generator=generator)
+    graph = hr.Graph.from_coo(src, dst, num_nodes=40)
+    first = first_batch(hr.ItemSampler([0, 35, 7, 8]).sample_neighbor(graph, [-1, 5])).blocks[0]
+    block = hr.Block(first.indptr, first.indices.to(dtype), first.num_src, first.num_dst)
+    x = torch.randn(block.num_src, 4, generator=generator, requires_grad=True)
+    layer = make()
+    inputs = x if isinstance(layer, GCNConv) else (x, x[: block.num_dst])
+    by_matrix, by_edges = (layer(inputs, edges)[: block.num_dst] for edges in (block.adj_t(), block.edge_index))
+    torch.testing.assert_close(by_matrix, by_edges)
+    gradients = [torch.autograd.grad(out.square().sum(), x)[0] for out in (by_matrix, by_edges)]
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+def test_layers_that_sum_take_weights_in_the_adjacency():
+    graph = hr.Graph.from_coo([1, 2, 2, 0], [0, 0, 1, 2])
+    block = first_batch(hr.ItemSampler([0, 1]).sample_neighbor(graph, [-1])).blocks[0]
+    weight = torch.rand(block.num_edges, dtype=torch.float64)
+    layer, x = GraphConv(4, 3).double(), torch.randn(block.num_src, 4, dtype=torch.float64)
+    pair = (x, x[: block.num_dst])
+    torch.testing.assert_close(layer(pair, block.adj_t(weight)), layer(pair, block.edge_index, weight))

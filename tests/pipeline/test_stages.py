@@ -156,6 +156,8 @@ def test_the_verbs():
         "sample_saint_edge",
         "sample_saint_node",
         "sample_saint_walk",
+        "to_dgl",
+        "to_pyg",
         "transform",
         "walk_hop",
     )

@@ -1,0 +1,108 @@
+"""Join the hops of a minibatch into one list of edges, each edge once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from headrace.ops import _native
+from headrace.ops._arrays import ID_DTYPES, Array, as_numpy
+from headrace.ops.errors import GraphError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class JoinedHops:
+    """The edges of all hops, each once, hop after hop.
+
+    Attributes
+    ----------
+    edge_index : torch.Tensor
+        int64[2, num_joined], local sources in row 0, local destinations in row 1.
+    edge_ids : torch.Tensor or None
+        int64[num_joined]; None where the hops have none.
+    num_edges : tuple of int
+        How many edges each hop added.
+    kept : tuple of torch.Tensor
+        Of each hop: int64, the positions of added edges among its first `num_checked`. Those behind were all added.
+    num_checked : tuple of int
+        Of each hop: its first edges, whose destinations an earlier hop has as well.
+    """
+
+    edge_index: torch.Tensor
+    edge_ids: torch.Tensor | None
+    num_edges: tuple[int, ...]
+    kept: tuple[torch.Tensor, ...]
+    num_checked: tuple[int, ...]
+
+    def join(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return rows that the hops' edges have, one tensor per hop, as rows of the joined edges."""
+        rows = []
+        for part, kept, num_checked in zip(parts, self.kept, self.num_checked, strict=True):
+            if num_checked:
+                rows.append(part.index_select(0, kept))
+            rows.append(part[num_checked:])
+        return torch.cat(rows) if len(rows) > 1 else rows[0]
+
+
+def join_hops(
+    indptrs: Sequence[Array],
+    indices: Sequence[Array],
+    edge_ids: Sequence[Array] | None = None,
+) -> JoinedHops:
+    """List the edges of several hops, without those that an earlier hop has; the time is linear in the edges.
+
+    An edge is known by its id. Edges that one hop has twice, sampled with replacement, stay twice.
+
+    Parameters
+    ----------
+    indptrs : sequence of torch.Tensor or numpy.ndarray
+        Of each hop int64[num_dst + 1]. Destination i is the same node in every hop that has it: an edge of two hops is
+        in the same row of both.
+    indices : sequence of torch.Tensor or numpy.ndarray
+        Of each hop its local sources, int32[num_edges] or int64[num_edges].
+    edge_ids : sequence of torch.Tensor or numpy.ndarray, optional
+        Of each hop int64[num_edges]. A single hop needs none.
+
+    Raises
+    ------
+    InputError
+        For several hops without edge ids, other numbers of arrays, other dtypes or devices, or 2**31 edges into one
+        destination.
+    GraphError
+        For an indptr that does not bound rows, or arrays of other lengths.
+    """
+    stage = "join_hops"
+    arrays = [
+        [as_numpy(one, f"{name}[{hop}]", stage=stage, dtypes=dtypes, error=GraphError) for hop, one in enumerate(given)]
+        for name, given, dtypes in (
+            ("indptrs", _listed(indptrs, "indptrs"), ("int64",)),
+            ("indices", _listed(indices, "indices"), ID_DTYPES),
+            ("edge_ids", () if edge_ids is None else _listed(edge_ids, "edge_ids"), ("int64",)),
+        )
+    ]
+    edge_index, ids, kept, num_checked = _native.join_hops(
+        arrays[0], arrays[1], None if edge_ids is None else arrays[2]
+    )
+    num_edges = [
+        len(positions) + len(sources) - checked
+        for positions, sources, checked in zip(kept, arrays[1], num_checked, strict=True)
+    ]
+    return JoinedHops(
+        torch.from_numpy(edge_index).reshape(2, -1),
+        None if ids is None else torch.from_numpy(ids),
+        tuple(num_edges),
+        tuple(torch.from_numpy(positions) for positions in kept),
+        tuple(num_checked),
+    )
+
+
+def _listed(arrays: Sequence[Array], name: str) -> Sequence[Array]:
+    if not isinstance(arrays, (list, tuple)):
+        message = f"join_hops: {name} must be a list with an array for each hop, got {type(arrays).__name__}"
+        raise InputError(message)
+    return arrays

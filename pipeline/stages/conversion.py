@@ -1,0 +1,40 @@
+"""What the stages share that turn a batch into an object of another library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headrace.ops.errors import PlanError
+from headrace.pipeline.stage import MapStage, Stage
+from headrace.pipeline.stages.exchange_ids import ExchangeIds
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Conversion(MapStage):
+    """Base of the stages behind which a batch is no MiniBatch: only prefetches and copies may follow.
+
+    The batches are the same in another form, so a checkpoint can be loaded with or without the stage.
+    """
+
+    changes_batches: ClassVar[bool] = False
+    on_host: ClassVar[bool] = True
+    converts: ClassVar[bool] = True
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "blocks"})
+
+    def check(self, upstream: tuple[Stage, ...]) -> None:
+        if any(isinstance(stage, ExchangeIds) and stage.renumber for stage in upstream):
+            raise PlanError(
+                f"{self.verb}: ranks make the batches together, and their layers exchange rows in the model, which "
+                f"needs the MiniBatch; leave out {self.verb}() and run the model by hr.cooperative, or set "
+                "cooperative=False"
+            )
+
+
+def sampled_hops(upstream: tuple[Stage, ...]) -> list[Stage]:
+    """Return for each hop the stage that makes its block, as far as there is a choice about it."""
+    samplers = [stage for stage in upstream if "blocks" in stage.writes and hasattr(stage, "expand")]
+    return [stage for stage in samplers for _ in range(getattr(stage, "num_hops", 1))]

@@ -1,0 +1,64 @@
+"""Conversion to PyG, ahead of the training loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.ops.errors import PlanError
+from headrace.pipeline.batch import MiniBatch
+from headrace.pipeline.interop import batch_to_pyg, require_pyg
+from headrace.pipeline.stage import Runner, RunSettings, Stage, verb
+from headrace.pipeline.stages.conversion import Conversion, sampled_hops
+
+
+@verb("to_pyg")
+@dataclass(frozen=True, eq=False, repr=False)
+class ToPyg(Conversion):
+    """Turn every batch into a ``torch_geometric.data.Data``, as `MiniBatch.to_pyg` does, which says what it holds.
+
+    It ends what a plan does on the CPU: only ``prefetch`` and ``copy_to`` may follow. As the conversion is made in
+    background threads, the training loop receives the Data as PyG's own loaders would give it::
+
+        loader = (
+            hr.ItemSampler(train_ids, batch_size=1024, shuffle=True)
+            .sample_neighbor(graph, fanouts=[15, 10], expand="new")
+            .fetch_feature(store, node=["x"], labels="y")
+            .to_pyg()
+            .loader()
+        )
+        for data in loader:
+            out = model(data.x, data.edge_index)[: data.batch_size]
+
+    Batches stay the same, so a checkpoint can be loaded with or without this stage.
+
+    Raises
+    ------
+    PlanError
+        When the plan is made into a loader in which ranks make batches together, or where hops overlap and carry no
+        edge ids to know the edges that they share.
+    ModuleNotFoundError
+        Then as well, if torch_geometric is not installed.
+    """
+
+    def check(self, upstream: tuple[Stage, ...]) -> None:
+        super().check(upstream)
+        require_pyg(self.verb)
+        hops = [stage for stage in sampled_hops(upstream) if getattr(stage, "expand", None) == "all"]
+        if len(hops) > 1 and any(getattr(stage, "edge_ids", True) is False for stage in hops):
+            raise PlanError(
+                f"{self.verb}: {len(hops)} hops share edges, which are known by their ids, but carry none; sample with "
+                'edge_ids=True where the sampler has them, or with expand="new"'
+            )
+
+    def runner(self, settings: RunSettings) -> Runner:
+        del settings
+
+        def run(batch: MiniBatch) -> Any:
+            return batch_to_pyg(batch)
+
+        return run
+
+    def counts(self, before: MiniBatch, after: Any) -> dict[str, int]:
+        del before
+        return {"converted_vertices": int(after.num_nodes), "converted_edges": int(after.edge_index.shape[1])}
