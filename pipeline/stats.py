@@ -18,7 +18,8 @@ class Stats(Mapping[str, Mapping[str, float]]):
     ``vertices``, ``edges``, ``rows``, ``bytes``. Stages that communicate count ``rounds`` (every rank sends something
     to every other one), ``collectives`` (calls of the backend: what is sent may be preceded by its sizes),
     ``sent_bytes`` to other ranks, without those sizes, and ``copied_rows`` that they need not ask for as they have
-    copies. Only batches that the training loop received are counted, so the counts do not depend on prefetching.
+    copies. Conversions count ``converted_vertices`` and ``converted_edges``. Only batches that the training loop
+    received are counted, so the counts do not depend on prefetching.
 
     Parameters
     ----------
