@@ -7,8 +7,8 @@
 //
 // and where d_s <= fanout all edges are kept (c_s is infinite). Round 0 takes pi_ts = 1 (unweighted) or P_ts, which is
 // LABOR-0. Each further round sets pi_t <- max_s min(1, c_s pi_t) and solves again; the expected number of distinct
-// sources, sum_t max_s min(1, c_s pi_t), never grows. Of parallel edges (parallel_edges.hpp) each is kept on its own, as
-// the equation has it; that number then counts sources by the first of them.
+// sources, sum_t max_s min(1, c_s pi_t), never grows. Of parallel edges (parallel_edges.hpp) each is kept on its own,
+// as the equation has it; that number then counts sources by the first of them.
 #pragma once
 
 #include <cstddef>

@@ -390,3 +390,23 @@ def test_pickle_and_copy():
     for again in (pickle.loads(pickle.dumps(graph)), copy.deepcopy(graph)):  # noqa: S301 - our own bytes
         assert again == graph
         assert again.edge_types == graph.edge_types
+
+
+def test_whether_there_are_parallel_edges():
+    """Two edges from 1 to 0; edges of two destinations from one source are no parallel ones."""
+    multigraph = hr.Graph.from_coo(torch.tensor([1, 2, 1]), torch.tensor([0, 0, 0]))
+    simple = hr.Graph.from_coo(torch.tensor([1, 2, 1]), torch.tensor([0, 0, 2]))
+    assert multigraph.has_parallel_edges
+    assert not simple.has_parallel_edges
+
+
+@pytest.mark.parametrize("fuse_sampling", [True, False])
+def test_labor_picks_parallel_edges_as_often_as_others(fuse_sampling):
+    """Of edges from a, a and b one third each, at 3,000 destinations, to 5 sigma; a shared variate gave 1/2, 0, 1/2."""
+    dst = torch.arange(3_000).repeat_interleave(3)
+    src = 3_000 + 2 * dst + torch.tensor([0, 0, 1]).repeat(3_000)
+    plan = hr.ItemSampler(3_000, batch_size=3_000, seed=1).sample_layer_neighbor(hr.Graph.from_coo(src, dst), [1])
+    (batch,) = plan.loader(fuse_sampling=fuse_sampling, prefetch=False)
+    edge_ids = batch.blocks[0].edge_ids
+    assert edge_ids is not None
+    assert ((edge_ids % 3).bincount(minlength=3) - 1_000).abs().max() < 5 * 26
