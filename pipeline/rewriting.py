@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.ops.errors import PlanError
+from headrace.pipeline.arguments import unknown_argument
+from headrace.pipeline.errors import PlanError, UsageError
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.passes import PASSES
 from headrace.pipeline.plan import render
 from headrace.pipeline.stage import Stage
 from headrace.pipeline.verify import verify
+
+
+#: What `Stage.loader` takes beside switches.
+_LOADER_PARAMETERS = tuple(name for name in inspect.signature(Stage.loader).parameters if name not in ("self", "passes"))
 
 
 @dataclass(frozen=True)
@@ -72,9 +78,11 @@ def rewrite(plan: Stage, machine: Machine, switches: Mapping[str, bool] | None =
     """
     switches = {} if switches is None else switches
     optional = [one.name for one in PASSES if one.optional]
-    for name in switches:
+    for name, switch in switches.items():
         if name not in optional:
-            raise PlanError(f"there is no pass {name!r} to switch; the passes with a switch are {', '.join(optional)}")
+            raise unknown_argument("loader", name, (*_LOADER_PARAMETERS, *optional))
+        if not isinstance(switch, bool):
+            raise UsageError(f"loader: expected {name} to be True or False, the switch of a pass, got {switch!r}")
     verify(plan)
     records = []
     current = plan
