@@ -13,6 +13,7 @@ from headrace.pipeline.partition import Partition
 from headrace.pipeline.plan import render, stages_of
 from headrace.pipeline.sharded_feature import ShardedFeature
 from headrace.pipeline.stage import MacroStage, RunSettings, SourceStage, Stage
+from headrace.pipeline.stages.checks import check_weights_unchanged
 from headrace.pipeline.stages.compact import Compact
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.exchange_ids import ExchangeIds
@@ -126,6 +127,7 @@ def check_data(plan: Stage) -> None:
     for position, stage in enumerate(stages):
         if position > 0:
             stage.check(stages[:position])
+    check_weights_unchanged(stages)
 
 
 def check_place(plan: Stage, settings: RunSettings) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from headrace.ops.errors import ItemsError
+from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.rng import SHUFFLE, stream_key
 from headrace.ops.shuffle import shuffled_range
 from headrace.pipeline.arrays import whole_number
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from headrace.pipeline.partition import Partition
 
 DEFAULT_BATCH_SIZE = 1024
+
+#: `seeds`, `seed_index`, `item_index` and `n_id` of a batch.
+BYTES_PER_SEED = 4 * 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,6 +120,13 @@ class ItemSource(BatchSource):
                 f"drop_last leaves no batch: {num_items} items are fewer than one batch of {size}; "
                 f"lower batch_size or set drop_last=False"
             )
+        share = -(-min(size, num_items) // settings.world_size)
+        check_fits_memory(
+            BYTES_PER_SEED * share,
+            f"ItemSampler: got batches of {min(size, num_items):,} items",
+            "lower batch_size",
+            ItemsError,
+        )
         self._epoch = 0
         self._next = 0
 

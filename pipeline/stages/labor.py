@@ -9,6 +9,7 @@ from headrace.ops.errors import InputError
 from headrace.ops.rules import MOST_ROUNDS, LaborImportanceRule, LaborRule
 from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.stage import verb
+from headrace.pipeline.stages.checks import check_flags
 from headrace.pipeline.stages.hop_sampler import HopSampler
 
 
@@ -71,6 +72,7 @@ class SampleLayerNeighbor(HopSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_flags(self, "exact", "layer_dependency")
         if self.importance != "*":
             what = f'{self.verb}: importance (or "*", which stops by itself)'
             rounds = whole_number(self.importance, what, 0, InputError, MOST_ROUNDS)
