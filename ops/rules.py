@@ -108,7 +108,9 @@ class LaborImportanceRule:
         """Check fan-out and rounds."""
         _check_count("LaborImportanceRule", "fanout", self.fanout, "in-edges")
         rounds = self.importance
-        if rounds != "*" and (isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= MOST_ROUNDS):
+        if rounds != "*" and (
+            isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= MOST_ROUNDS
+        ):
             message = (
                 f'LaborImportanceRule: importance must be an int of at least 1 and at most {MOST_ROUNDS}, or "*", which '
                 f"stops by itself, got {rounds!r}"

@@ -57,9 +57,7 @@ def check_arguments(
             f"{len(args)}; name the others{': ' if rest else ''}{', '.join(rest)}"
         )
     given = {*named, *by_position[: len(args)]}
-    missing = [
-        name for name in names if name not in given and parameters[name].default is inspect.Parameter.empty
-    ]
+    missing = [name for name in names if name not in given and parameters[name].default is inspect.Parameter.empty]
     if complete and missing:
         came = ", ".join(name for name in names if name in given and name != UPSTREAM)
         raise UsageError(f"{what}: expected {', '.join(missing)}, got {came or 'nothing'}; pass {missing[0]}=...")

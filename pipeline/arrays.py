@@ -77,7 +77,9 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
         try:
             return torch.from_numpy(values)
         except (TypeError, ValueError) as cause:
-            advice = "pass a copy in native byte order with positive strides: array.astype(array.dtype.newbyteorder('='))"
+            advice = (
+                "pass a copy in native byte order with positive strides: array.astype(array.dtype.newbyteorder('='))"
+            )
             if values.dtype.kind not in "biufc":
                 advice = "map what it holds to numbers first"
             raise error(

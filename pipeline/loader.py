@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from traceback import format_exception
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace.ops._arrays import MAX_THREADS
 from headrace.pipeline.arrays import whole_number
@@ -184,7 +184,10 @@ class Loader:
             plan=self._plan_fingerprint(),
         )
         self._end_iteration()
-        self._position.move(int(state["epoch"]), state["source"])
+        source = state["source"]
+        if source is not None:
+            source = {**source, "batch": int(source["batch"])}  # as it was, whatever integers a file has made of it
+        self._position.move(int(state["epoch"]), source)
         self._started = False
 
     def explain(self) -> str:
@@ -225,6 +228,21 @@ class Loader:
         if error is not None:
             self._fail(error)
         self.close()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse copies and pickles, which would share threads and channels, or lose them.
+
+        Raises
+        ------
+        LoaderError
+            Saying what can be copied and pickled in its place.
+        """
+        del protocol
+        raise LoaderError(
+            "expected something that can be copied or pickled, got a loader, which holds threads and an iteration; "
+            "copy or pickle its plan and loader.state_dict(), and make a new loader: plan.loader(), "
+            "loader.load_state_dict(state)"
+        )
 
     def __repr__(self) -> str:
         return f"Loader(\n{self._rewriting.plan!r}\n)"

@@ -196,7 +196,7 @@ class Stage(ABC):
         partition
             The owner of each vertex for ``cooperative=True``; by default `hr.Partition.hash`.
         progress
-            Show a progress bar for each epoch.
+            Show a progress bar for each epoch, where stderr is a terminal or a notebook.
         **passes
             One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on but
             ``cooperative``, by which the ranks make each batch together: no two ranks sample or fetch the same vertex.
