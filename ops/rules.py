@@ -112,8 +112,8 @@ class LaborImportanceRule:
             isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= MOST_ROUNDS
         ):
             message = (
-                f'LaborImportanceRule: importance must be an int of at least 1 and at most {MOST_ROUNDS}, or "*", which '
-                f"stops by itself, got {rounds!r}"
+                f'LaborImportanceRule: importance must be an int of at least 1 and at most {MOST_ROUNDS}, or "*", '
+                f"which stops by itself, got {rounds!r}"
             )
             raise InputError(message)
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from headrace.ops.errors import UsageError
-from headrace.pipeline.foreign_words import ADVICE, SAME
+from headrace.pipeline.foreign_words import ADVICE, MEANING, SAME
 
 _NAMED = inspect.Parameter.KEYWORD_ONLY
 _ANY_NAME = inspect.Parameter.VAR_KEYWORD
@@ -53,7 +53,7 @@ def check_arguments(
     if len(args) > len(by_position) and _ANY_NUMBER not in kinds:
         rest = [f"{name}=" for name in names if name not in by_position and name != UPSTREAM]
         raise UsageError(
-            f"{what}: expected at most {len(by_position)} arguments without a name ({', '.join(by_position)}), got "
+            f"{what}: expected at most {len(by_position)} without a name ({', '.join(by_position)}), got "
             f"{len(args)}; name the others{': ' if rest else ''}{', '.join(rest)}"
         )
     given = {*named, *by_position[: len(args)]}
@@ -70,8 +70,8 @@ def unknown_argument(what: str, name: str, known: Iterable[str]) -> UsageError:
     close = difflib.get_close_matches(name, known, n=1)
     if same is not None:
         advice = f"here it is called {same}="
-        if name in ADVICE and name not in ("data", "num_workers", "buffer_size", "prefetch_factor"):
-            advice += f" ({ADVICE[name]})"
+        if name in MEANING:
+            advice += f" ({MEANING[name]})"
     elif name in ADVICE:
         advice = ADVICE[name]
     elif close:

@@ -105,8 +105,8 @@ class EdgeWeights:
 
     def _changed(self) -> str:
         return (
-            f"Graph: expected edge attribute {self.name!r} to stay as it was when a plan first sampled by it, got other "
-            "values, written in place; make a new graph with the new weights"
+            f"Graph: expected edge attribute {self.name!r} to stay as it was when a plan first sampled by it, got "
+            "other values, written in place; make a new graph with the new weights"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _FIRST_HOP_FIRST = "the hop next to the seeds first: PyG's order, while DGL and GraphBolt begin at the input side"
+_ATTRIBUTE = "the name of an edge attribute, given by edge_attrs= when the graph is made"
 _BACKGROUND = (
     ".prefetch(workers=, depth=) in the plan says how many background threads make batches, .loader(num_threads=) how "
     "many threads one kernel call uses; both are on by themselves"
@@ -57,24 +58,29 @@ SAME: dict[str, tuple[str, ...]] = {
     "prefetch_factor": ("depth",),
 }
 
-#: Foreign word -> what to know or do; said with the name from `SAME` where there is one.
-ADVICE: dict[str, str] = {
-    "data": "make an hr.Graph by hr.Graph.from_pyg or hr.Graph.from_dgl",
+#: Foreign word -> what its parameter here expects, where that is not the same.
+MEANING: dict[str, str] = {
     "fanout": _FIRST_HOP_FIRST,
     "num_neighbors": _FIRST_HOP_FIRST,
     "nodes_per_layer": _FIRST_HOP_FIRST,
     "num_samples_per_layer": _FIRST_HOP_FIRST,
-    "prob": "the name of an edge attribute, given by edge_attrs= when the graph is made",
-    "prob_name": "the name of an edge attribute, given by edge_attrs= when the graph is made",
-    "weight_attr": "the name of an edge attribute, given by edge_attrs= when the graph is made",
-    "edge_weight": "the name of an edge attribute, given by edge_attrs= when the graph is made",
+    "prob": _ATTRIBUTE,
+    "prob_name": _ATTRIBUTE,
+    "probs_name": _ATTRIBUTE,
+    "weight_attr": _ATTRIBUTE,
+    "edge_weight": _ATTRIBUTE,
+    "importance_sampling": 'a number of rounds, or "*" where DGL says -1',
+}
+
+#: Foreign word -> what to do where no parameter means it.
+ADVICE: dict[str, str] = {
+    "data": "make an hr.Graph by hr.Graph.from_pyg or hr.Graph.from_dgl",
     "mask": "make the mask an edge attribute and sample by it, weight=: edges of weight 0 are never drawn",
     "replace": "only sample_neighbor draws with replacement",
-    "importance_sampling": 'a number of rounds, or "*" where DGL says -1',
     "num_steps": "an epoch goes once through the items of the source",
     "batch_dependency": "batches are independent of each other",
     "deduplicate": "nodes are always deduplicated; a sampled hop lists every node once",
-    "subgraph_type": "messages go along the edges that were drawn (PyG's 'directional'); for others, transform the batch",
+    "subgraph_type": "messages go along the edges that were drawn ('directional'); for others, transform the batch",
     "directed": "messages go along the edges that were drawn; for others, transform the batch",
     "edge_dir": "in-edges are sampled; for out-edges make the graph with src and dst exchanged",
     "disjoint": "seeds share their neighbourhoods in this version",

@@ -367,8 +367,8 @@ class Graph:
         """Return an edge attribute that can be sampled by: float32[num_edges] or float64[num_edges], in CSC order.
 
         Its values are looked at once in the life of the graph. Attributes of other dtypes are converted then, and the
-        copy is kept: bool, half-precision and integers of up to 16 bits to float32 (4 bytes per edge), wider integers to
-        float64 (8 bytes; beyond 2**53 to the nearest). Samplers keep tables of the weights, so they must not change:
+        copy is kept: bool, half precision and integers of up to 16 bits to float32 (4 bytes per edge), wider integers
+        to float64 (8 bytes; beyond 2**53 to the nearest). Samplers keep tables of the weights, so they must not change:
         this is refused where torch writes in place, at once, and where something else does, when a loader is made
         and a sample of the values shows it (below 4 MiB every value). Few changed values of many, written through
         NumPy, ``tensor.data`` or a memory map, go unnoticed; so do writes to an array that the graph has copied, but

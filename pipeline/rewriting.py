@@ -15,7 +15,6 @@ from headrace.pipeline.plan import render
 from headrace.pipeline.stage import Stage
 from headrace.pipeline.verify import verify
 
-
 #: What `Stage.loader` takes beside switches.
 _LOADER_PARAMETERS = tuple(
     name for name in inspect.signature(Stage.loader).parameters if name not in ("self", "passes")

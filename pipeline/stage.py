@@ -228,7 +228,8 @@ class Stage(ABC):
 
     def __next__(self) -> NoReturn:
         raise UsageError(
-            f"expected an iterator, got a plan (ends in {self.verb}); call next(iter(plan.loader())) for its first batch"
+            f"expected an iterator, got a plan (ends in {self.verb}); call next(iter(plan.loader())) for its "
+            "first batch"
         )
 
     def __len__(self) -> int:

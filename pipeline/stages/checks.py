@@ -57,8 +57,8 @@ def check_weight(stage: str, graph: Graph, weight: str | None) -> None:
     if weight is not None:
         if not isinstance(weight, str):
             raise InputError(
-                f"{stage}: weight must be the name of an edge attribute; {type(weight).__name__} came; give the numbers "
-                'to the graph, edge_attrs={"weight": ...}, and pass weight="weight"'
+                f"{stage}: weight must be the name of an edge attribute; {type(weight).__name__} came; give the "
+                'numbers to the graph, edge_attrs={"weight": ...}, and pass weight="weight"'
             )
         try:
             graph.edge_weights(weight)

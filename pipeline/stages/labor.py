@@ -34,8 +34,8 @@ class SampleLayerNeighbor(HopSampler):
         LABOR-* are Poisson sampling whatever this says.
     importance
         Rounds by which the vertices of a hop agree on the probabilities of their in-neighbours: 0 (default) is
-        LABOR-0, 1 is LABOR-1, and so on to 1,000; ``"*"`` goes on until a round lowers the expected number of vertices by no
-        more than 0.01 % (LABOR-*).
+        LABOR-0, 1 is LABOR-1, and so on to 1,000; ``"*"`` goes on until a round lowers the expected number of vertices
+        by no more than 0.01 % (LABOR-*).
 
         *Gains*: fewer vertices, so fewer feature rows, at the same variance of a mean over the sampled neighbours
         (published for ogbn-products, three layers of fanout 10: 166 thousand for LABOR-*, 237 thousand for LABOR-0, 513
