@@ -104,7 +104,7 @@ class Stage(ABC):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse arguments that the stage does not have, for constructors and verbs alike."""
         # Copies and pickles are made without any.
-        what = cls.verb if UPSTREAM in kwargs else cls.__name__
+        what = getattr(cls, "verb", cls.__name__) if UPSTREAM in kwargs else cls.__name__
         check_arguments(what, cls.__init__, args, kwargs, complete=bool(args or kwargs))
         return super().__new__(cls)
 

@@ -85,8 +85,8 @@ inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 
   }
   const bool counted = rounds >= 1 && rounds <= Rule::kMostRounds;
   if (kind == Rule::Kind::kLaborImportance && !counted && rounds != Rule::kUntilConverged) {
-    throw InputError("rounds must be 1 to " + std::to_string(Rule::kMostRounds) + ", or -1 for until converged, got " +
-                     std::to_string(rounds));
+    throw InputError("rounds must be at least 1 and at most " + std::to_string(Rule::kMostRounds) +
+                     ", or -1 for until converged, got " + std::to_string(rounds));
   }
   return {kind, fanout, rounds};
 }
