@@ -10,6 +10,7 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_num_threads, as_numpy, graph_arrays
 from headrace.ops.errors import GraphError
+from headrace.ops.memory_limit import check_fits_memory
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def coo_to_csc(src: Array, dst: Array, num_nodes: int, *, num_threads: int | Non
     Raises
     ------
     GraphError
-        For ids out of range, arrays of different lengths, other dtypes or devices.
+        For ids out of range, arrays of different lengths, other dtypes or devices, more nodes than memory can hold.
     """
     stage = "coo_to_csc"
     num_nodes = as_count(num_nodes, "num_nodes", stage=stage, error=GraphError)
@@ -59,6 +60,12 @@ def coo_to_csc(src: Array, dst: Array, num_nodes: int, *, num_threads: int | Non
     if sources.shape != destinations.shape:
         message = f"{stage}: src and dst must have one entry per edge, got {sources.size} and {destinations.size}"
         raise GraphError(message)
+    check_fits_memory(
+        8 * (num_nodes + 1),
+        f"{stage}: got num_nodes = {num_nodes:,}",
+        "is it, or the largest id, a slip?",
+        GraphError,
+    )
     common = np.promote_types(sources.dtype, destinations.dtype)
     sources, destinations = sources.astype(common, copy=False), destinations.astype(common, copy=False)
     indptr, indices, edge_ids = _native.coo_to_csc(

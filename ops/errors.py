@@ -9,6 +9,7 @@
         │   ├── ItemsError               ... of the training items: seeds, pairs, labels, batch size
         │   └── FeatureError             ... of a feature store: missing names, rows out of range
         ├── PlanError (ValueError)       stages that cannot be chained, or a rewrite that broke the plan
+        │   └── UsageError (TypeError)   a plan was iterated, or called with arguments that are not there
         ├── StateError (ValueError)      a loader state that belongs to another plan
         └── LoaderError (RuntimeError)   a running loader was used wrongly, or a background thread failed
             └── PeerError                another rank failed, was lost, or does something else
@@ -28,6 +29,7 @@ __all__ = [
     "PeerError",
     "PlanError",
     "StateError",
+    "UsageError",
 ]
 
 
@@ -53,6 +55,10 @@ class FeatureError(InputError):
 
 class PlanError(HeadraceError, ValueError):
     """Stages do not fit together, or a pass produced a plan that breaks the rules."""
+
+
+class UsageError(PlanError, TypeError):
+    """A plan was taken for a loader, or something was called with arguments that it does not have."""
 
 
 class StateError(HeadraceError, ValueError):

@@ -9,6 +9,9 @@ from headrace.ops.errors import InputError
 
 _MAX_COUNT = 1 << 62
 
+#: Rounds beyond a few hundred change nothing any more, so a larger number is a slip, or stands for "*".
+MOST_ROUNDS = 1000
+
 
 def _check_count(rule: str, name: str, value: int, everything: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not -1 <= value <= _MAX_COUNT:
@@ -109,7 +112,7 @@ class LaborImportanceRule:
     fanout : int
         In-edges per destination whose precision is wanted, or -1 for all of them.
     importance : int or "*"
-        Rounds, at least 1, or "*": until a round lowers the expected number of sources by no more than 0.01 %.
+        Rounds, 1 to 1,000, or "*": until a round lowers the expected number of sources by no more than 0.01 %.
     """
 
     per_destination: ClassVar[bool] = False
@@ -122,8 +125,13 @@ class LaborImportanceRule:
         """Check fan-out and rounds."""
         _check_count("LaborImportanceRule", "fanout", self.fanout, "in-edges")
         rounds = self.importance
-        if rounds != "*" and (isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= _MAX_COUNT):
-            message = f'LaborImportanceRule: importance must be an int of at least 1, or "*", got {rounds!r}'
+        if rounds != "*" and (
+            isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= MOST_ROUNDS
+        ):
+            message = (
+                f'LaborImportanceRule: importance must be an int of at least 1 and at most {MOST_ROUNDS}, or "*", '
+                f"which stops by itself, got {rounds!r}"
+            )
             raise InputError(message)
 
     @property

@@ -20,6 +20,7 @@ from headrace.ops.errors import (
     PeerError,
     PlanError,
     StateError,
+    UsageError,
 )
 from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
 from headrace.pipeline.batch import MiniBatch
@@ -84,6 +85,7 @@ __all__ = [
     "StateError",
     "Stats",
     "TypeOffsets",
+    "UsageError",
     "__version__",
     "cooperative",
     "load_shards",
@@ -119,3 +121,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(import_module(f"headrace.pipeline.{_LATER[name]}"), name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -62,7 +62,13 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
         if array.layout != torch.strided:
             raise error(f"expected {name} to be a dense tensor, got layout {array.layout}; pass {name}.to_dense()")
         return array.detach()
-    values = np.asarray(array)
+    try:
+        values = np.asarray(array)
+    except (TypeError, ValueError) as cause:
+        raise error(
+            f"expected {name} to be numbers in rows of one length, got {type(array).__name__} that is none "
+            f"({cause}); pad ragged rows, or pass a tensor or array"
+        ) from cause
     if values.size == 0 and values.ndim == 1 and not isinstance(array, np.ndarray):
         values = values.astype(np.int64)  # NumPy makes float64 of an empty list.
     with warnings.catch_warnings():
@@ -71,10 +77,13 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
         try:
             return torch.from_numpy(values)
         except (TypeError, ValueError) as cause:
-            raise error(
-                f"expected {name} to be a numeric tensor or array that torch can hold, "
-                f"got {describe(values)}; "
+            advice = (
                 "pass a copy in native byte order with positive strides: array.astype(array.dtype.newbyteorder('='))"
+            )
+            if values.dtype.kind not in "biufc":
+                advice = "map what it holds to numbers first"
+            raise error(
+                f"expected {name} to be a numeric tensor or array that torch can hold, got {describe(values)}; {advice}"
             ) from cause
 
 

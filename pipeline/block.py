@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -64,6 +64,17 @@ class Block:
             raise InputError(f"Block: expected edge_ids of int64[{self.num_edges}], got {describe(self.edge_ids)}")
         if self.weight is not None and self.weight.shape != self.indices.shape:
             raise InputError(f"Block: expected weight of [{self.num_edges}], got {describe(self.weight)}")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            # Layers of DGL ask a graph for much; what they do not find is the first that a user of them sees.
+            raise AttributeError(
+                f"expected an attribute of a headrace Block, got {name!r}; give a layer of DGL block.to_dgl(): "
+                "layer(block.to_dgl(), h), and one of PyG block.to_pyg(h)",
+                name=name,
+                obj=self,
+            )
 
     @property
     def num_edges(self) -> int:

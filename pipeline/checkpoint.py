@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.errors import StateError
@@ -20,8 +21,16 @@ def make_state(
 
     The seed is in the digests of the plan, too. It is named for plans that were given none, which go on with this one.
     """
-    place = {"epoch": epoch, "source": source}
-    return {"format": FORMAT, **place, "batch_size": batch_size, "seed": seed, "plan": dict(plan)}
+    return {
+        "format": FORMAT,
+        "epoch": epoch,
+        "source": source,
+        "batch_size": batch_size,
+        "seed": seed,
+        "plan": dict(plan),
+        # Said a second time, as YAML and JSON may sort the keys of a mapping. Older states do not say it.
+        "stages": list(plan),
+    }
 
 
 def check_state(
@@ -36,11 +45,12 @@ def check_state(
     """
     if not isinstance(state, Mapping) or not {"format", "epoch", "source", "batch_size", "plan"} <= set(state):
         raise StateError("this is not the state of a headrace loader: pass what loader.state_dict() returned")
+    _check_whole("format", state["format"], None)
     if state["format"] != FORMAT:
         raise StateError(f"the state has format {state['format']}; this version reads format {FORMAT}")
     theirs = state["plan"]
-    if not isinstance(theirs, Mapping) or list(theirs) != list(plan):
-        names = ", ".join(map(str, theirs)) if isinstance(theirs, Mapping) else repr(theirs)
+    if not isinstance(theirs, Mapping) or theirs.keys() != plan.keys() or _order(state) != list(plan):
+        names = ", ".join(map(str, _order(state))) if isinstance(theirs, Mapping) else repr(theirs)
         raise StateError(f"the state is of another plan: its stages are {names}; this plan has {', '.join(plan)}")
     for stage, digest in plan.items():
         if theirs[stage] != digest:
@@ -48,6 +58,8 @@ def check_state(
                 f"the state is of another plan: stage {stage} differs (its parameters, or the data it was given). "
                 f"Build the plan as it was, or start anew without load_state_dict"
             )
+    if state["batch_size"] is not None:
+        _check_whole("batch_size", state["batch_size"], None)
     if state["batch_size"] != batch_size:
         raise StateError(
             f"the state counts batches of {state['batch_size']} items over all ranks, this loader makes batches of "
@@ -61,7 +73,17 @@ def check_state(
         _check_whole("batch", source["batch"], num_batches)
 
 
-def _check_whole(name: str, value: object, largest: int | None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0 or (largest is not None and value > largest):
+def _order(state: Mapping[str, Any]) -> list[Any]:
+    """Return the names of the stages of a state's plan, in the order of the plan."""
+    stages = state.get("stages", state["plan"])
+    return list(stages) if isinstance(stages, (Mapping, Sequence)) else [stages]
+
+
+def _check_whole(name: str, value: Any, largest: int | None) -> None:
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except (TypeError, ValueError, RuntimeError):  # tensors of several numbers raise the latter two
+        number = None
+    if number is None or number < 0 or (largest is not None and number > largest):
         limit = "" if largest is None else f" and at most {largest}"
         raise StateError(f"the state's {name} must be an integer of at least 0{limit}; {value!r} came")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 
 from headrace.ops.errors import HeadraceError
 
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from headrace.pipeline import partition_command
 
     parser = argparse.ArgumentParser(prog="headrace", description="Prepare graphs for training with headrace.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('headrace')}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     partition_command.add_to(commands)
     options = parser.parse_args(arguments)

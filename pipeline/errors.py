@@ -10,6 +10,7 @@ from headrace.ops.errors import (
     PeerError,
     PlanError,
     StateError,
+    UsageError,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "PeerError",
     "PlanError",
     "StateError",
+    "UsageError",
 ]

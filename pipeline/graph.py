@@ -15,10 +15,11 @@ from torch import Tensor
 from headrace.ops.csc import check_csc, coo_to_csc, has_parallel_edges
 from headrace.ops.errors import GraphError
 from headrace.ops.gather import gather_rows
-from headrace.ops.sample import BlockSampler, check_weights
+from headrace.ops.sample import BlockSampler
 from headrace.pipeline.arrays import as_ids, as_rows, describe
 from headrace.pipeline.digest import equal, sampled_digest
 from headrace.pipeline.edge_attrs import EdgeAttrs
+from headrace.pipeline.edge_weights import EdgeWeights
 from headrace.pipeline.graph_sources import EdgeList, edges_from_dgl, edges_from_pyg, edges_from_scipy
 from headrace.pipeline.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
@@ -401,27 +402,45 @@ class Graph:
     def edge_weights(self, name: str) -> Tensor:
         """Return an edge attribute that can be sampled by: float32[num_edges] or float64[num_edges], in CSC order.
 
-        Its values are looked at once in the life of the graph.
+        Its values are looked at once in the life of the graph. Attributes of other dtypes are converted then, and the
+        copy is kept: bool, half precision and integers of up to 16 bits to float32 (4 bytes per edge), wider integers
+        to float64 (8 bytes; beyond 2**53 to the nearest). Samplers keep tables of the weights, so they must not change:
+        this is refused where torch writes in place, at once, and where something else does, when a loader is made
+        and a sample of the values shows it (below 4 MiB every value). Few changed values of many, written through
+        NumPy, ``tensor.data`` or a memory map, go unnoticed; so do writes to an array that the graph has copied, but
+        they have no effect.
 
         Raises
         ------
         GraphError
-            If there is no such edge attribute, it is not one number per edge, or it holds values that are negative,
-            infinite or not numbers.
+            If there is no such edge attribute, it is not one number per edge, it holds values that are negative,
+            infinite or not numbers, or it was changed in place.
         """
         if name not in self.edge_attrs_csc:
             raise GraphError(
                 f"Graph: there is no edge attribute {name!r} to sample by; those that exist are "
                 f"{sorted(self.edge_attrs_csc) or 'none'}: pass edge_attrs={{{name!r}: ...}} when building the graph"
             )
-        if name not in self._checked_weights:
-            check_weights(self.indptr, self.edge_attrs_csc[name])
-            self._checked_weights.add(name)
-        return self.edge_attrs_csc[name]
+        if name not in self._weights:
+            self._weights[name] = EdgeWeights.of(self, name)
+        weights = self._weights[name]
+        weights.check_version()
+        return weights.values
+
+    def check_weights_unchanged(self, name: str) -> None:
+        """Refuse an edge attribute that is no longer what `edge_weights` has checked; every new loader does.
+
+        Raises
+        ------
+        GraphError
+            If it was changed, as far as `edge_weights` tells.
+        """
+        self.edge_weights(name)
+        self._weights[name].check_digest()
 
     @cached_property
-    def _checked_weights(self) -> set[str]:
-        return set()
+    def _weights(self) -> dict[str, EdgeWeights]:
+        return {}
 
     @cached_property
     def has_parallel_edges(self) -> bool:

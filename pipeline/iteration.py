@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.errors import LoaderError
 from headrace.pipeline.nodes import Work, close_node, patience, stop_node
+from headrace.pipeline.terminal import shows_bars
 
 
 @dataclass
@@ -76,7 +77,20 @@ class Iteration(Iterator[Any]):
             from tqdm.auto import tqdm
 
             done = 0 if position.source is None else position.source["batch"]
-            self._bar = tqdm(total=position.num_batches, initial=done, desc=f"epoch {position.epoch}", unit="batch")
+            self._bar = tqdm(
+                total=position.num_batches,
+                initial=done,
+                desc=f"epoch {position.epoch}",
+                unit="batch",
+                disable=not shows_bars(),
+            )
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        del protocol
+        raise LoaderError(
+            "expected something that can be copied or pickled, got a running iteration of a loader; copy or pickle the "
+            "plan and loader.state_dict(), and make a new loader of them"
+        )
 
     def __iter__(self) -> Iteration:
         return self

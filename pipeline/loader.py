@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from traceback import format_exception
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from headrace.ops._arrays import MAX_THREADS
 from headrace.pipeline.arrays import whole_number
@@ -211,7 +211,10 @@ class Loader(Generic[Batch]):
             self.close()
             self._take(plan)
             self._node, self._source, self._channels = lower(self._rewriting.final, self._settings)
-        self._position.move(int(state["epoch"]), state["source"])
+        source = state["source"]
+        if source is not None:
+            source = {**source, "batch": int(source["batch"])}  # as it was, whatever integers a file has made of it
+        self._position.move(int(state["epoch"]), source)
         self._started = False
 
     def explain(self) -> str:
@@ -249,6 +252,21 @@ class Loader(Generic[Batch]):
         if error is not None:
             self._fail(error)
         self._close(patience(error))
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse copies and pickles, which would share threads and channels, or lose them.
+
+        Raises
+        ------
+        LoaderError
+            Saying what can be copied and pickled in its place.
+        """
+        del protocol
+        raise LoaderError(
+            "expected something that can be copied or pickled, got a loader, which holds threads and an iteration; "
+            "copy or pickle its plan and loader.state_dict(), and make a new loader: plan.loader(), "
+            "loader.load_state_dict(state)"
+        )
 
     def __repr__(self) -> str:
         return f"Loader(\n{self._rewriting.plan!r}\n)"

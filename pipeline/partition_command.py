@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,9 +110,10 @@ def run(options: argparse.Namespace) -> None:
         store,
         whole=whole,
         overwrite=options.overwrite,
-        progress=sys.stderr.isatty(),
     )
     _say(f"{partition.num_parts} shards in {options.out}, with features {', '.join(store.node) or 'none'}")
+    _say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, behind init_process_group:")
+    _say(f"shards = headrace.load_shards({str(options.out)!r})")
 
 
 def _partition(files: GraphFiles, options: argparse.Namespace, balance: NDArray[Any] | None) -> Partition:

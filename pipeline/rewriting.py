@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.ops.errors import PlanError
+from headrace.pipeline.arguments import unknown_argument
+from headrace.pipeline.errors import PlanError, UsageError
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.passes import PASSES
 from headrace.pipeline.plan import render
 from headrace.pipeline.stage import Stage
 from headrace.pipeline.verify import verify
+
+#: What `Stage.loader` takes beside switches.
+_LOADER_PARAMETERS = tuple(
+    name for name in inspect.signature(Stage.loader).parameters if name not in ("self", "passes")
+)
 
 
 @dataclass(frozen=True)
@@ -38,18 +46,19 @@ class Rewriting:
         return self.records[-1].plan
 
     def explain(self) -> str:
-        """Return the plan before and after, pass by pass."""
+        """Return the plan, what each pass changed in it, and the plan that runs."""
         lines = ["plan", render(self.plan, "  ")]
+        before, idle = self.plan, list[str]()
         for record in self.records:
-            heading = f"pass {record.name} ({record.promise})"
-            if not record.enabled:
-                lines.append(f"{heading}: off")
-            elif not record.fired:
-                lines.append(f"{heading}: nothing to do")
-            else:
-                lines.append(f"{heading}: {'; '.join(_counted(record.fired))}")
-                lines.append(render(record.plan, "  "))
-        lines.append("runs on " + str(self.machine))
+            if not record.fired:
+                idle.append(record.name if record.enabled else f"{record.name} (off)")
+                continue
+            lines += _idle(idle)
+            lines.append(f"pass {record.name} ({record.promise}): {'; '.join(_counted(record.fired))}")
+            lines += _difference(before, record.plan)
+            before, idle = record.plan, []
+        lines += _idle(idle)
+        lines += ["plan that runs", render(self.final, "  "), "on " + str(self.machine)]
         return "\n".join(lines)
 
 
@@ -72,9 +81,11 @@ def rewrite(plan: Stage, machine: Machine, switches: Mapping[str, bool] | None =
     """
     switches = {} if switches is None else switches
     optional = [one.name for one in PASSES if one.optional]
-    for name in switches:
+    for name, switch in switches.items():
         if name not in optional:
-            raise PlanError(f"there is no pass {name!r} to switch; the passes with a switch are {', '.join(optional)}")
+            raise unknown_argument("loader", name, (*_LOADER_PARAMETERS, *optional))
+        if not isinstance(switch, bool):
+            raise UsageError(f"loader: expected {name} to be True or False, the switch of a pass, got {switch!r}")
     verify(plan)
     records = []
     current = plan
@@ -95,3 +106,26 @@ def rewrite(plan: Stage, machine: Machine, switches: Mapping[str, bool] | None =
 
 def _counted(names: tuple[str, ...]) -> list[str]:
     return [name if names.count(name) == 1 else f"{name} x {names.count(name)}" for name in dict.fromkeys(names)]
+
+
+def _idle(names: list[str]) -> list[str]:
+    """Return a line for passes that changed nothing, if there are any."""
+    return [f"nothing to do: {', '.join(names)}"] if names else []
+
+
+def _difference(before: Stage, after: Stage) -> list[str]:
+    """Return the stages that went (-) and came (+), with those right before and behind them."""
+    old, new = (render(plan).splitlines() for plan in (before, after))
+    lines = []
+    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(1)
+    for number, group in enumerate(changes):
+        if number > 0 or group[0][1] > 0:
+            lines.append("    ...")
+        for kind, start, stop, new_start, new_stop in group:
+            if kind == "equal":
+                lines += [f"    {line}" for line in old[start:stop]]
+            else:
+                lines += [f"  - {line}" for line in old[start:stop]]
+                lines += [f"  + {line}" for line in new[new_start:new_stop]]
+        last = group[-1][2]
+    return lines if last == len(old) else [*lines, "    ..."]

@@ -18,15 +18,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 import torch
 
-from headrace.ops.errors import ItemsError, PlanError
+from headrace.ops.errors import ItemsError, PlanError, UsageError
+from headrace.pipeline.arguments import UPSTREAM, check_arguments, unknown_argument
 from headrace.pipeline.arrays import shown, whole_number
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from headrace.pipeline.batch import MiniBatch
     from headrace.pipeline.channel import Comm
     from headrace.pipeline.loader import Loader
@@ -97,6 +100,13 @@ class Stage(ABC):
     """
 
     upstream: Stage | None = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse arguments that the stage does not have, for constructors and verbs alike."""
+        # Copies and pickles are made without any.
+        what = getattr(cls, "verb", cls.__name__) if UPSTREAM in kwargs else cls.__name__
+        check_arguments(what, cls.__init__, args, kwargs, complete=bool(args or kwargs))
+        return super().__new__(cls)
 
     verb: ClassVar[str]
     """The method name by which plans chain this stage."""
@@ -193,7 +203,7 @@ class Stage(ABC):
         partition
             The owner of each vertex for ``cooperative=True``; by default `hr.Partition.hash`.
         progress
-            Show a progress bar for each epoch.
+            Show a progress bar for each epoch, where stderr is a terminal or a notebook.
         **passes
             One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on but
             ``cooperative``, by which the ranks make each batch together: no two ranks sample or fetch the same vertex.
@@ -218,6 +228,25 @@ class Stage(ABC):
             progress=progress,
             passes=passes,
         )
+
+    # A plan describes; what is iterated is the loader. Where these are not defined Python says "not iterable" alone.
+    def __iter__(self) -> NoReturn:
+        raise UsageError(f"expected a loader to iterate over, got a plan (ends in {self.verb}); call .loader() on it")
+
+    def __next__(self) -> NoReturn:
+        raise UsageError(
+            f"expected an iterator, got a plan (ends in {self.verb}); call next(iter(plan.loader())) for its "
+            "first batch"
+        )
+
+    def __len__(self) -> int:
+        raise UsageError(
+            f"expected a loader, got a plan (ends in {self.verb}), whose number of batches depends on how it is run; "
+            "call len(plan.loader())"
+        )
+
+    def __bool__(self) -> bool:
+        return True
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -336,6 +365,8 @@ def verb(name: str) -> Callable[[S], S]:
             raise PlanError(f"cannot register {stage.__name__}: plans already have a method or attribute {name!r}")
 
         def method(self: Stage, *args: Any, **kwargs: Any) -> Stage:
+            if UPSTREAM in kwargs:
+                raise unknown_argument(name, UPSTREAM, [field.name for field in fields(stage)])
             chained: Stage = stage(*args, **kwargs, upstream=self)
             return chained
 

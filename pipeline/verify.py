@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from headrace.pipeline.channel import Comm
 from headrace.pipeline.errors import PlanError
@@ -12,6 +13,7 @@ from headrace.pipeline.partition import Partition
 from headrace.pipeline.plan import render, stages_of
 from headrace.pipeline.sharded_feature import ShardedFeature
 from headrace.pipeline.stage import MacroStage, RunSettings, SourceStage, Stage
+from headrace.pipeline.stages.checks import check_weights_unchanged
 from headrace.pipeline.stages.compact import Compact
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.exchange_ids import ExchangeIds
@@ -42,23 +44,45 @@ def verify(plan: Stage, *, expanded: bool = False) -> None:
         Naming the rule that is broken and the stage that breaks it, with the plan.
     """
     stages = stages_of(plan)
-    written: set[str] = set()
-    for position, stage in enumerate(stages):
-        problem = _problem(stage, stages[:position], written, expanded=expanded)
+    seen = _Seen()
+    for stage in stages:
+        problem = _problem(stage, seen, expanded=expanded)
         if problem is not None:
             raise PlanError(f"{stage.verb} cannot stand here: {problem}. The plan is\n{render(plan, '  ')}")
-        written |= stage.writes
-        if "hop" in stage.reads:
-            written.discard("hop")
-    if "hop" in written:
+        seen.add(stage)
+    if "hop" in seen.written:
         raise PlanError(
             f"{stages[-1].verb} cannot end a plan: its hop is not compacted. The plan is\n{render(plan, '  ')}"
         )
 
 
-def _problem(stage: Stage, before: tuple[Stage, ...], written: set[str], *, expanded: bool) -> str | None:
+@dataclass
+class _Seen:
+    """What the rules ask of the stages before one, kept up stage by stage: plans of many hops are checked often."""
+
+    source: Stage | None = None
+    last: Stage | None = None
+    written: set[str] = field(default_factory=set)
+    hops: int = 0
+    left_host: bool = False
+    converted: Stage | None = None
+
+    def add(self, stage: Stage) -> None:
+        """Go past a stage."""
+        self.source = stage if self.source is None else self.source
+        self.last = stage
+        self.written |= stage.writes
+        if "hop" in stage.reads:
+            self.written.discard("hop")
+        self.hops += stage.num_hops if isinstance(stage, Sampler) else isinstance(stage, HopStage)
+        self.left_host |= isinstance(stage, CopyTo) and stage.leaves_host
+        self.converted = stage if self.converted is None and stage.converts else self.converted
+
+
+def _problem(stage: Stage, before: _Seen, *, expanded: bool) -> str | None:
     """Return what is wrong with a stage at its place, or None."""
-    if (not before) != isinstance(stage, SourceStage):
+    written = before.written
+    if (before.source is None) != isinstance(stage, SourceStage):
         return "a plan begins with a source such as ItemSampler, and has no second one"
     if expanded and isinstance(stage, MacroStage):
         return "macro stages must be expanded before this point"
@@ -66,11 +90,10 @@ def _problem(stage: Stage, before: tuple[Stage, ...], written: set[str], *, expa
         return "a sampled hop must be compacted by the very next stage"
     if stage.reads - written:
         return f"it reads {', '.join(sorted(stage.reads - written))}, which no stage before it writes"
-    hops = _hops_before(before)
-    if isinstance(stage, Sampler) and hops != (stage.first_layer if isinstance(stage, SampleFused) else 0):
+    if isinstance(stage, Sampler) and before.hops != (stage.first_layer if isinstance(stage, SampleFused) else 0):
         return "a plan has one sampler: give that one more hops instead"
     # Features are rows of the nodes, edges and seeds that the batch had when they were read.
-    fetched = written - before[0].writes if before else set()
+    fetched = set() if before.source is None else written - before.source.writes
     for changed, feature, what in (
         ("n_id", "node", "node features"),
         ("blocks", "edge", "edge features"),
@@ -78,18 +101,17 @@ def _problem(stage: Stage, before: tuple[Stage, ...], written: set[str], *, expa
     ):
         if changed in stage.writes and feature in fetched and not _returns_ids(stage):
             return f"it changes {changed}, for which {what} were fetched before: fetch them behind"
-    converted = next((one for one in before if one.converts), None)
-    if converted is not None and not stage.takes_converted:
+    if before.converted is not None and not stage.takes_converted:
         return (
-            f"behind {converted.verb} a batch is an object of another library: put this stage before it; only prefetch "
-            "and copy_to may follow"
+            f"behind {before.converted.verb} a batch is an object of another library: put this stage before it; only "
+            "prefetch and copy_to may follow"
         )
-    if stage.on_host and any(isinstance(one, CopyTo) and one.leaves_host for one in before):
+    if stage.on_host and before.left_host:
         return "it works in CPU memory, but the batch was copied to a device before: copy it behind this stage"
-    if isinstance(stage, HopStage) and stage.layer != hops:
-        return f"hops must be numbered from the seeds outwards; this is hop {hops}"
-    if isinstance(stage, Compact) and isinstance(before[-1], HopStage):
-        hop = before[-1]
+    if isinstance(stage, HopStage) and stage.layer != before.hops:
+        return f"hops must be numbered from the seeds outwards; this is hop {before.hops}"
+    if isinstance(stage, Compact) and isinstance(before.last, HopStage):
+        hop = before.last
         if not (hop.graph is stage.graph and hop.expand == stage.expand and hop.edge_ids == stage.edge_ids):
             return "its graph, expand and edge_ids must be those of the hop before it"
     return None
@@ -112,6 +134,7 @@ def check_data(plan: Stage) -> None:
     for position, stage in enumerate(stages):
         if position > 0:
             stage.check(stages[:position])
+    check_weights_unchanged(stages)
 
 
 def check_place(plan: Stage, settings: RunSettings) -> None:
@@ -215,7 +238,3 @@ def _ranks_that_differ(comm: Comm, text: str) -> list[int]:
     """Return the ranks whose text is another one."""
     digest = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big")
     return [rank for rank, other in enumerate(comm.all_gather(digest)) if other != digest]
-
-
-def _hops_before(stages: tuple[Stage, ...]) -> int:
-    return sum(stage.num_hops if isinstance(stage, Sampler) else isinstance(stage, HopStage) for stage in stages)

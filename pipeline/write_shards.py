@@ -32,6 +32,7 @@ from headrace.pipeline.shard_meta import (
     whole_folder,
 )
 from headrace.pipeline.sharded_feature import ShardedFeature
+from headrace.pipeline.terminal import shows_bars
 
 #: Bytes of rows that are read at a time.
 PIECE_BYTES = 8 << 20
@@ -82,13 +83,15 @@ def write_shards(
     """
     from tqdm.auto import tqdm
 
+    silent = not (progress and shows_bars())
+
     check_can_be_cut(graph, partition, "write_shards")
     features = FeatureStore() if store is None else store
     meta = _describe(graph, partition, features, whole)
     total = _total_bytes(graph, features, meta)
     with (
         new_folder(Path(path), overwrite=overwrite, replaceable=holds_shards) as folder,
-        tqdm(total=total, desc="write shards", unit="B", unit_scale=True, disable=not progress) as bar,
+        tqdm(total=total, desc="write shards", unit="B", unit_scale=True, disable=silent) as bar,
     ):
         writer = _Writer(bar)
         _write_common(writer, folder, partition, features, meta)

@@ -52,6 +52,7 @@ PUBLIC = [
     "StateError",
     "Stats",
     "TypeOffsets",
+    "UsageError",
     "__version__",
     "cooperative",
     "load_shards",
@@ -88,6 +89,13 @@ def test_all_is_sorted_and_is_the_namespace(module):
         if not name.startswith("_") and name not in module.__all__ and isinstance(value, type | type(pytest.skip))
     ]
     assert not unlisted, "public by name, but not in __all__"
+
+
+def test_dir_shows_all_public_names():
+    """Those that are loaded when asked for the first time included: a fresh process has loaded none of them."""
+    program = "import headrace as hr; print([name for name in hr.__all__ if name not in dir(hr)])"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert result.stdout.strip() == "[]"
 
 
 def test_errors_form_one_tree():

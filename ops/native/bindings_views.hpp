@@ -83,8 +83,10 @@ inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 
   if (fanout < Rule::kAll) {
     throw InputError("expected a fanout or size of at least 0, or -1 for all, got " + std::to_string(fanout));
   }
-  if (kind == Rule::Kind::kLaborImportance && rounds < 1 && rounds != Rule::kUntilConverged) {
-    throw InputError("rounds must be at least 1, or -1 for until converged, got " + std::to_string(rounds));
+  const bool counted = rounds >= 1 && rounds <= Rule::kMostRounds;
+  if (kind == Rule::Kind::kLaborImportance && !counted && rounds != Rule::kUntilConverged) {
+    throw InputError("rounds must be at least 1 and at most " + std::to_string(Rule::kMostRounds) +
+                     ", or -1 for until converged, got " + std::to_string(rounds));
   }
   return {kind, fanout, rounds};
 }

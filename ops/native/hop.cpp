@@ -213,6 +213,12 @@ void sample_stretch(const HopGraph<Index>& graph, const std::int64_t* frontier, 
   look_up(graph, place.positions, announced, wants_edges, hop);
 }
 
+[[noreturn]] void refuse_draws(std::uint64_t fanout, std::uint64_t num_rows) {
+  throw InputError("sample_hop: a fanout of " + std::to_string(fanout) + " with replacement, for " +
+                   std::to_string(num_rows) +
+                   " nodes, is more draws than memory can hold; lower the fanout or the number of seeds");
+}
+
 // Draws with replacement may be any number: what memory cannot hold is refused before it is made. Where they are few
 // nothing is counted.
 template <class Index>
@@ -223,8 +229,12 @@ void refuse_too_many_draws(const CscView<Index>& csc, const std::int64_t* fronti
   std::uint64_t num_rows = 0;
   for (std::size_t i = 0; i < num_dst; ++i) num_rows += csc.row(frontier[i]).degree == 0 ? 0 : 1;
   if (num_rows == 0) return;
-  if (fanout > std::numeric_limits<std::size_t>::max() / num_rows) throw std::bad_alloc();
-  const Buffer<Index> neighbors(static_cast<std::size_t>(num_rows * fanout));
+  if (fanout > std::numeric_limits<std::size_t>::max() / num_rows) refuse_draws(fanout, num_rows);
+  try {
+    const Buffer<Index> neighbors(static_cast<std::size_t>(num_rows * fanout));
+  } catch (const std::bad_alloc&) {
+    refuse_draws(fanout, num_rows);
+  }
 }
 
 std::size_t stretches_in(std::size_t num_dst) { return (num_dst + kRowsInStretch - 1) / kRowsInStretch; }

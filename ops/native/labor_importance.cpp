@@ -87,6 +87,11 @@ class Solver {
       if (round == rounds && !want_sizes) return std::move(result_);
       spread(false);
       if (until_converged ? has_converged() : round == rounds) return std::move(result_);
+      if (part_.is_whole() && !until_converged && changes_nothing(round)) {
+        if (add_sizes_)
+          result_.expected_sizes.resize(static_cast<std::size_t>(rounds) + 1, result_.expected_sizes.back());
+        return std::move(result_);
+      }
     }
   }
 
@@ -147,6 +152,17 @@ class Solver {
       const double* const shares = edges_.shares.data() + edges_.begin(row);
       return solve_scale(degree, rest, least, [=](std::size_t i) { return shares[i] * shares[i]; }, inverse_of);
     });
+  }
+
+  // Whether all further rounds would give what this one did, bit for bit: they are functions of pi and c alone, but for
+  // the first one. Parts of a hop do not ask, as all of them have to stop at the same round.
+  bool changes_nothing(std::int64_t round) {
+    const bool same_pi = std::equal(next_.data(), next_.data() + next_.size(), result_.inverse.data());
+    const double* const scales = result_.scales.data();
+    const bool same_scales = round > 1 && same_pi && std::equal(scales, scales + result_.scales.size(), last_.data());
+    last_.resize(result_.scales.size());
+    std::copy(scales, scales + result_.scales.size(), last_.data());
+    return same_scales;
   }
 
   bool has_converged() const {
@@ -218,6 +234,7 @@ class Solver {
   std::size_t num_parts_;
   LaborImportance result_;
   Buffer<double> next_;
+  Buffer<double> last_;     // the scales of the round before
   Buffer<double> largest_;  // [num_parts_ * num_candidates], as no two threads may raise one number
 };
 

@@ -20,6 +20,7 @@ struct Rule {
 
   static constexpr std::int64_t kAll = -1;
   static constexpr std::int64_t kUntilConverged = -1;
+  static constexpr std::int64_t kMostRounds = 1000;  // a call must end, and by then rounds change nothing any more
 
   Kind kind;
   std::int64_t fanout;

@@ -79,27 +79,48 @@ class Pass:
         PlanError
             If the rules go in a circle.
         """
+        stages = list(stages_of(plan))
         fired: list[str] = []
-        most = MOST_REWRITES_PER_STAGE * len(stages_of(plan))
+        most = MOST_REWRITES_PER_STAGE * len(stages)
+        # Where the windows of each rule begin that it has not seen: a rewrite makes new ones only around itself, so
+        # that a pass over a chain of like stages is linear in their number.
+        unseen = [range(len(stages)) for _ in self.rules]
         while True:
-            step = self._step(plan, machine)
+            step = self._step(stages, unseen, machine)
             if step is None:
-                return plan, tuple(fired)
-            plan, rule = step
-            fired.append(rule)
+                return (chain(stages) if fired else plan), tuple(fired)
+            fired.append(step)
             if len(fired) > most:
                 raise PlanError(
-                    f"pass {self.name}: rule {rule!r} is in a circle; the plan is now\n{render(plan, '  ')}"
+                    f"pass {self.name}: rule {step!r} is in a circle; the plan is now\n{render(chain(stages), '  ')}"
                 )
 
-    def _step(self, plan: Stage, machine: Machine) -> tuple[Stage, str] | None:
-        stages = stages_of(plan)
-        for rule in self.rules:
+    def _step(self, stages: list[Stage], unseen: list[range], machine: Machine) -> str | None:
+        """Apply the first rule that applies, at its first place, and return its name; None if there is none."""
+        for number, rule in enumerate(self.rules):
             length = len(rule.pattern) or len(stages)
-            for start in range(len(stages) - length + 1):
-                window = stages[start : start + length]
-                if all(map(isinstance, window, rule.pattern)):  # of a whole plan every stage will do
+            for start in unseen[number]:
+                window = tuple(stages[start : start + length])
+                # Of a whole plan every stage will do.
+                if len(window) == length and all(map(isinstance, window, rule.pattern)):
                     replacement = rule.rewrite(window, machine)
                     if replacement is not None:
-                        return chain((*stages[:start], *replacement, *stages[start + length :])), rule.name
+                        unseen[number] = range(start, len(stages))
+                        stages[start : start + length] = replacement
+                        self._look_again(unseen, start, length, len(replacement))
+                        return rule.name
+                if not rule.pattern:
+                    break
+            unseen[number] = range(0)
         return None
+
+    def _look_again(self, unseen: list[range], start: int, length: int, new_length: int) -> None:
+        """Move what rules have not seen by the stages that came or went, and add all that holds a new stage."""
+        for number, rule in enumerate(self.rules):
+            old = unseen[number]
+            first = 0 if not rule.pattern else max(0, start - len(rule.pattern) + 1)
+            # The stage behind the new ones has another upstream, but windows do not look there.
+            stop = start + new_length
+            if old:
+                first, stop = min(first, old.start), max(stop, old.stop + new_length - length)
+            unseen[number] = range(first, stop)

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 LARGEST_COUNT = (1 << 31) - 1
 MOST_PICKS = 1 << 62
 
+#: Steps that walks from one vertex may take together: a kernel call cannot be interrupted, so it has to end.
+MOST_STEPS = 1 << 20
+
+#: Hops of a plan. Each is a layer of the model.
+MOST_HOPS = 1 << 12
+
 
 def check_graph(stage: str, graph: object) -> None:
     """Refuse a subject that is not a graph, or one whose types would go unheeded."""
@@ -36,6 +42,16 @@ def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, Graph]]:
     return [(verb, subject) for verb, subject in subjects if isinstance(subject, Graph)]
 
 
+def check_weights_unchanged(stages: Iterable[Stage]) -> None:
+    """Refuse weights that stages sample by and that were changed in place, each looked at once."""
+    seen: set[tuple[int, str]] = set()
+    for stage in stages:
+        graph, weight = getattr(stage, "graph", None), getattr(stage, "weight", None)
+        if isinstance(graph, Graph) and weight is not None and (id(graph), weight) not in seen:
+            seen.add((id(graph), weight))
+            graph.check_weights_unchanged(weight)
+
+
 def check_expand(stage: str, expand: str) -> None:
     """Refuse a hop rule that does not exist."""
     if expand not in ("all", "new"):
@@ -45,6 +61,11 @@ def check_expand(stage: str, expand: str) -> None:
 def check_weight(stage: str, graph: Graph, weight: str | None) -> None:
     """Refuse an edge attribute that cannot be sampled by."""
     if weight is not None:
+        if not isinstance(weight, str):
+            raise InputError(
+                f"{stage}: weight must be the name of an edge attribute; {type(weight).__name__} came; give the "
+                'numbers to the graph, edge_attrs={"weight": ...}, and pass weight="weight"'
+            )
         try:
             graph.edge_weights(weight)
         except GraphError as error:
@@ -67,17 +88,35 @@ def counts_by_hop(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ..
     if isinstance(counts, str) or not isinstance(counts, Iterable):
         raise InputError(f"{expected}; {counts!r} came")
     listed = list(counts)
-    if not listed:
-        raise InputError(f"{expected}; none came")
+    if not 0 < len(listed) <= MOST_HOPS:
+        came = f"{len(listed)} came, more than {MOST_HOPS}" if listed else "none came"
+        raise InputError(f"{expected}; {came}")
     what = f"{stage}: a {name} (-1 takes all)"
     return tuple(whole_number(count, what, -1, InputError, MOST_PICKS) for count in listed)
 
 
-def make_positive(stage: Stage, *names: str) -> None:
-    """Turn the named parameters into integers of at least 1, or refuse them."""
+def make_positive(stage: Stage, *names: str, most: int = LARGEST_COUNT) -> None:
+    """Turn the named parameters into integers of at least 1 and at most `most`, or refuse them."""
     for name in names:
-        value = whole_number(getattr(stage, name), f"{stage.verb}: {name}", 1, InputError, LARGEST_COUNT)
+        value = whole_number(getattr(stage, name), f"{stage.verb}: {name}", 1, InputError, most)
         object.__setattr__(stage, name, value)
+
+
+def check_steps(stage: str, num_walks: int, walk_length: int) -> None:
+    """Refuse walks from one vertex that take too many steps together."""
+    if num_walks * walk_length > MOST_STEPS:
+        raise InputError(
+            f"{stage}: num_walks * walk_length must be at most {MOST_STEPS:,}; {num_walks:,} * {walk_length:,} came; "
+            "lower one of them"
+        )
+
+
+def check_flags(stage: Stage, *names: str) -> None:
+    """Refuse a switch that is neither True nor False."""
+    for name in names:
+        value = getattr(stage, name)
+        if not isinstance(value, bool):
+            raise InputError(f"{stage.verb}: {name} must be True or False; {value!r} came")
 
 
 def check_probability(stage: str, name: str, value: object) -> None:

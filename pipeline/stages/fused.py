@@ -60,6 +60,8 @@ class SampleFused(Sampler, MapStage):
         sampler = self.graph.block_sampler(self.weight)
 
         def run(batch: MiniBatch) -> MiniBatch:
+            if self.weight is not None:
+                self.graph.edge_weights(self.weight)  # refuses weights that were changed since
             sampled = sampler.sample(
                 batch.n_id,
                 self.rules,

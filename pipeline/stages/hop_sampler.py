@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from headrace.ops.rules import Rule
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MacroStage, Stage
-from headrace.pipeline.stages.checks import check_expand, check_weight, counts_by_hop
+from headrace.pipeline.stages.checks import check_expand, check_flags, check_weight, counts_by_hop
 from headrace.pipeline.stages.compact import Compact
 from headrace.pipeline.stages.hop import Expand, SampleHop
 from headrace.pipeline.stages.sampler import Sampler
@@ -35,6 +35,7 @@ class HopSampler(Sampler, MacroStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_expand(self.verb, self.expand)
+        check_flags(self, "edge_ids")
         check_weight(self.verb, self.graph, self.weight)
         object.__setattr__(self, "fanouts", counts_by_hop(self.verb, "fanout", self.fanouts))
 

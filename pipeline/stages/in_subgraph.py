@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from headrace.ops.rules import NeighborRule
 from headrace.pipeline.stage import MacroStage, Stage, verb
-from headrace.pipeline.stages.checks import check_expand, make_positive
+from headrace.pipeline.stages.checks import MOST_HOPS, check_expand, check_flags, make_positive
 from headrace.pipeline.stages.hop import Expand
 from headrace.pipeline.stages.hop_sampler import hops
 from headrace.pipeline.stages.sampler import Sampler
@@ -40,7 +40,8 @@ class SampleInSubgraph(Sampler, MacroStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_expand(self.verb, self.expand)
-        make_positive(self, "num_hops")
+        make_positive(self, "num_hops", most=MOST_HOPS)
+        check_flags(self, "edge_ids")
 
     def parts(self) -> tuple[Stage, ...]:
         return hops(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from headrace.ops.errors import ItemsError
+from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.rng import SHUFFLE, stream_key
 from headrace.ops.shuffle import MOST_LISTED, shuffled_range
 from headrace.pipeline.arrays import whole_number
@@ -22,6 +23,9 @@ DEFAULT_BATCH_SIZE = 1024
 
 #: Which order a seed and an epoch name. A checkpoint points into an order: it changes when `headrace.ops.shuffle` does.
 ORDER = "fisher-yates to 2**20, feistel on an even grid"
+
+#: `seeds`, `seed_index`, `item_index` and `n_id` of a batch.
+BYTES_PER_SEED = 4 * 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,6 +131,13 @@ class ItemSource(BatchSource):
                 f"drop_last leaves no batch: {num_items} items are fewer than one batch of {size}; "
                 f"lower batch_size or set drop_last=False"
             )
+        share = -(-min(size, num_items) // settings.world_size)
+        check_fits_memory(
+            BYTES_PER_SEED * share,
+            f"ItemSampler: got batches of {min(size, num_items):,} items",
+            "lower batch_size",
+            ItemsError,
+        )
         self._epoch = 0
         self._next = 0
         self._listed: tuple[int, torch.Tensor] | None = None  # an epoch, and the order of its items

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from headrace.ops.rules import LadiesRule
 from headrace.pipeline.stage import MacroStage, Stage, verb
-from headrace.pipeline.stages.checks import check_weight, counts_by_hop
+from headrace.pipeline.stages.checks import check_flags, check_weight, counts_by_hop
 from headrace.pipeline.stages.hop_sampler import hops
 from headrace.pipeline.stages.sampler import Sampler
 
@@ -67,6 +67,7 @@ class SampleLadies(Sampler, MacroStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_flags(self, "poisson", "layer_dependency", "edge_ids")
         check_weight(self.verb, self.graph, self.weight)
         object.__setattr__(self, "layer_sizes", counts_by_hop(self.verb, "layer_size", self.layer_sizes))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from headrace.ops.rules import NeighborRule
 from headrace.pipeline.stage import verb
+from headrace.pipeline.stages.checks import check_flags
 from headrace.pipeline.stages.hop_sampler import HopSampler
 
 
@@ -47,6 +48,10 @@ class SampleNeighbor(HopSampler):
     """
 
     replace: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flags(self, "replace")
 
     def rule(self, fanout: int) -> NeighborRule:
         return NeighborRule(fanout, replace=self.replace)

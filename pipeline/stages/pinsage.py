@@ -12,7 +12,14 @@ from headrace.ops.walk import WeightSums, pinsage_neighbors, weight_sums
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.stage import MacroStage, Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import check_expand, check_probability, check_weight, make_positive
+from headrace.pipeline.stages.checks import (
+    MOST_HOPS,
+    check_expand,
+    check_probability,
+    check_steps,
+    check_weight,
+    make_positive,
+)
 from headrace.pipeline.stages.compact import Compact
 from headrace.pipeline.stages.hop import Expand, HopStage
 from headrace.pipeline.stages.sampler import Sampler
@@ -39,6 +46,7 @@ class WalkHop(HopStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         make_positive(self, "num_neighbors", "num_walks", "walk_length")
+        check_steps(self.verb, self.num_walks, self.walk_length)
         check_probability(self.verb, "restart", self.restart)
 
     @property
@@ -49,6 +57,8 @@ class WalkHop(HopStage):
         weights = None if self.weight is None else walk_weights(self.graph, self.weight)
 
         def run(batch: MiniBatch) -> MiniBatch:
+            if self.weight is not None:
+                self.graph.edge_weights(self.weight)  # refuses weights that were changed since
             visits = pinsage_neighbors(
                 self.graph.indptr,
                 self.graph.indices,
@@ -93,7 +103,7 @@ class SamplePinsage(Sampler, MacroStage):
     num_walks
         Walks from each vertex.
     walk_length
-        Steps of a walk.
+        Steps of a walk. All walks from a vertex together take at most 1,048,576.
     restart
         Probability, in [0, 1), that a step leads back to the walk's start.
     num_layers
@@ -121,7 +131,9 @@ class SamplePinsage(Sampler, MacroStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        make_positive(self, "num_neighbors", "num_walks", "walk_length", "num_layers")
+        make_positive(self, "num_neighbors", "num_walks", "walk_length")
+        make_positive(self, "num_layers", most=MOST_HOPS)
+        check_steps(self.verb, self.num_walks, self.walk_length)
         check_probability(self.verb, "restart", self.restart)
         check_expand(self.verb, self.expand)
         check_weight(self.verb, self.graph, self.weight)

@@ -9,6 +9,12 @@ from headrace.ops.errors import PlanError
 from headrace.pipeline.arrays import whole_number
 from headrace.pipeline.stage import Stage, verb
 
+#: More than any machine can run; a slip of the keyboard must not start a million threads.
+MOST_WORKERS = 1 << 12
+
+#: A place is made for each batch that may be held.
+MOST_DEPTH = 1 << 20
+
 
 @verb("prefetch")
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,7 +32,7 @@ class Prefetch(Stage):
     Raises
     ------
     PlanError
-        For negative workers or a depth below 1.
+        For workers that are not 0 to 4,096 or a depth that is not 1 to 1,048,576.
     """
 
     changes_batches: ClassVar[bool] = False
@@ -36,6 +42,6 @@ class Prefetch(Stage):
     depth: int = 2
 
     def __post_init__(self) -> None:
-        for name, least in (("workers", 0), ("depth", 1)):
-            value = whole_number(getattr(self, name), f"prefetch: {name}", least, PlanError)
+        for name, least, most in (("workers", 0, MOST_WORKERS), ("depth", 1, MOST_DEPTH)):
+            value = whole_number(getattr(self, name), f"prefetch: {name}", least, PlanError, most)
             object.__setattr__(self, name, value)

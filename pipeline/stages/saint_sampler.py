@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError, PlanError
+from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.saint import (
     EdgeLaw,
     NodeLaw,
@@ -23,7 +24,7 @@ from headrace.ops.saint import (
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.block import Block
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage
-from headrace.pipeline.stages.checks import make_positive
+from headrace.pipeline.stages.checks import check_flags, make_positive
 from headrace.pipeline.stages.compact import count_new
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.sampler import Sampler
@@ -70,6 +71,7 @@ class SaintSampler(Sampler, MapStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_flags(self, "norms", "edge_ids")
         if self.graph.num_edges == 0:
             raise InputError(f"{self.verb}: the graph has no edges, so its subgraphs have none; expected at least one")
 
@@ -172,6 +174,10 @@ class DrawSampler(SaintSampler):
     def __post_init__(self) -> None:
         super().__post_init__()
         make_positive(self, "budget")
+
+    def check(self, upstream: tuple[Stage, ...]) -> None:
+        super().check(upstream)
+        check_fits_memory(8 * self.budget, f"{self.verb}: got budget = {self.budget:,}", "lower it")
 
     @abstractmethod
     def law(self) -> NodeLaw | EdgeLaw:

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from headrace.ops.compact import unique_and_inverse
 from headrace.ops.errors import PlanError
+from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.rng import WALK, stream_key
 from headrace.ops.saint import Subgraph, induced_subgraph
 from headrace.ops.walk import random_walk
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.plan import fingerprint, source_of
 from headrace.pipeline.stage import RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import check_items_fit, make_positive
+from headrace.pipeline.stages.checks import MOST_STEPS, check_items_fit, make_positive
 from headrace.pipeline.stages.item_sampler import ItemSampler, ItemSource
 from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler, warn_of_left_out
 
@@ -45,7 +46,7 @@ class SampleSaintWalk(SaintSampler):
     graph
         The graph to sample from.
     walk_length
-        Steps per walk.
+        Steps per walk, at most 1,048,576.
     num_samples
         Subgraphs to draw for the norms. None (default): 50 * num_nodes / (batch_size * (walk_length + 1)), rounded up,
         so that the walks visit each vertex about 50 times where the source's items are all vertices.
@@ -66,7 +67,7 @@ class SampleSaintWalk(SaintSampler):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        make_positive(self, "walk_length")
+        make_positive(self, "walk_length", most=MOST_STEPS)
         if self.num_samples is not None:
             make_positive(self, "num_samples")
 
@@ -81,6 +82,13 @@ class SampleSaintWalk(SaintSampler):
             raise PlanError(
                 f"{self.verb}: its norms are counted on batches drawn ahead, which {upstream[0].verb} cannot give; "
                 "begin the plan with ItemSampler, or pass norms=False"
+            )
+        if isinstance(upstream[0], ItemSampler):
+            roots = min(upstream[0].batch_size or upstream[0].batch_size_per_rank or 1, len(upstream[0].items))
+            check_fits_memory(
+                8 * roots * (self.walk_length + 1),
+                f"{self.verb}: got walk_length = {self.walk_length:,} for {roots:,} roots",
+                "lower walk_length, or the batch_size of the source",
             )
 
     def drawer(self, settings: RunSettings) -> Callable[[MiniBatch], Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from layer_parts import PartReducer
 
 from headrace.ops import (
     BlockSampler,
@@ -24,6 +26,7 @@ from headrace.ops import (
     reference_layer,
     sample_hop,
 )
+from headrace.ops.rules import MOST_ROUNDS
 
 from layers import DEGREES, edge_probabilities, layer, solve, weights_of
 from strategies import csc_graphs, edge_weights, keys, labor_importance_rules, nodes_of, thread_counts
@@ -114,6 +117,34 @@ def test_rounds_are_worth_it_and_start_at_labor_0(weighted):
         # LABOR-1: pi_t is the largest k / d_s among its destinations.
         first = solve(one, LaborImportanceRule(5, 1))
         assert first.probabilities.tolist() == pytest.approx([wanted[t] for t in first.candidates.tolist()], rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
+def test_rounds_that_would_change_nothing_are_left_out_to_the_bit(weighted):
+    """A reducer of a single part is asked in every round: those that it sees and those left out give the same."""
+    one = layer(weighted=weighted)
+    rule = LaborImportanceRule(5, MOST_ROUNDS)
+    got = solve(one, rule)
+    reducer = PartReducer(0, threading.Barrier(1), [None])
+    every = labor_importance(one.indptr, one.indices, one.frontier, rule, weights=one.weights, reducer=reducer)
+    assert reducer.calls.count("largest") == MOST_ROUNDS + 1
+    assert torch.equal(got.probabilities, every.probabilities)
+    assert torch.equal(got.scales, every.scales)
+    assert got.expected_sizes == every.expected_sizes
+    assert len(got.expected_sizes) == MOST_ROUNDS + 1
+    earlier = solve(one, LaborImportanceRule(5, MOST_ROUNDS - 1))
+    assert torch.equal(got.scales, earlier.scales), "the rounds left out are there in this layer"
+
+
+@pytest.mark.parametrize("rounds", [0, MOST_ROUNDS + 1, 10**9])
+def test_rounds_have_a_limit(rounds):
+    """A call into the kernel cannot be interrupted."""
+    with pytest.raises(InputError, match=rf'at least 1 and at most 1000, or "\*", which stops by itself, got {rounds}'):
+        LaborImportanceRule(5, rounds)
+    one = layer(weighted=False)
+    arguments = (one.indptr.numpy(), one.indices.numpy(), one.frontier.numpy(), 5, rounds, None, 1, None)
+    with pytest.raises(InputError, match=f"at least 1 and at most 1000, or -1 for until converged, got {rounds}"):
+        _native.labor_importance(*arguments)
 
 
 def test_threads_do_not_change_a_bit_of_a_large_layer():

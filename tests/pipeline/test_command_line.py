@@ -55,6 +55,26 @@ def test_every_method(data, tmp_path, capsys, method):
         assert shards[0].partition.report(whole).edges_cut == 1
 
 
+def test_it_ends_with_what_comes_next(data, tmp_path, capsys):
+    """The last line is Python as it stands."""
+    out = tmp_path / "it's out"
+    assert run(data, out, "--parts", 3) == 0
+    *_, before, last = capsys.readouterr().out.splitlines()
+    assert "torchrun" in before
+    assert "3 ranks" in before
+    assert last.startswith("shards = headrace.load_shards(")
+    names = {"headrace": hr}
+    exec(last, names)  # noqa: S102 - what a user types
+    assert names["shards"].part == 0
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"headrace {hr.__version__}\n"
+
+
 def test_balance(data, tmp_path, capsys):
     pytest.importorskip("pymetis")
     assert run(data, tmp_path / "out", "--parts", 2, "--method", "metis", "--balance", "train_mask") == 0

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import headrace as hr
+from headrace.pipeline.plan import chain
+from headrace.pipeline.rewriting import _difference
 
 from plans import graph, items, store
 
@@ -25,29 +29,36 @@ plan
   fetch_feature(F, node=['x'], labels='y')
   copy_to('cpu')
 pass expand_macros (same batches): macro -> its parts
-  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
-  sample_hop(G, NeighborRule(fanout=10, replace=False), layer=0, key_layer=0)
-  compact(G)
-  sample_hop(G, NeighborRule(fanout=5, replace=False), layer=1, key_layer=1)
-  compact(G)
-  fetch_feature(F, node=['x'], labels='y')
-  copy_to('cpu')
-pass cooperative (same union over ranks): off
-pass sample_at_owners (same union over ranks): nothing to do
-pass fetch_at_owners (same batches): nothing to do
-pass fuse_exchange (same batches): nothing to do
+    item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  - sample_neighbor(G, [10, 5])
+  + sample_hop(G, NeighborRule(fanout=10, replace=False), layer=0, key_layer=0)
+  + compact(G)
+  + sample_hop(G, NeighborRule(fanout=5, replace=False), layer=1, key_layer=1)
+  + compact(G)
+    fetch_feature(F, node=['x'], labels='y')
+    ...
+nothing to do: cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange
 pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_fused, sample_hop, compact -> sample_fused
-  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
-  sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
-  fetch_feature(F, node=['x'], labels='y')
-  copy_to('cpu')
+    item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  - sample_hop(G, NeighborRule(fanout=10, replace=False), layer=0, key_layer=0)
+  - compact(G)
+  - sample_hop(G, NeighborRule(fanout=5, replace=False), layer=1, key_layer=1)
+  - compact(G)
+  + sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
+    fetch_feature(F, node=['x'], labels='y')
+    ...
 pass prefetch (same batches): prefetch before the first copy, or at the end
+    ...
+    fetch_feature(F, node=['x'], labels='y')
+  + prefetch
+    copy_to('cpu')
+plan that runs
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
   sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
   fetch_feature(F, node=['x'], labels='y')
   prefetch
   copy_to('cpu')
-runs on Machine(cores=2, gpus=0, rank=0, world_size=1)"""  # noqa: E501 - a line as it is printed
+on Machine(cores=2, gpus=0, rank=0, world_size=1)"""  # noqa: E501 - a line as it is printed
     )
 
 
@@ -59,14 +70,34 @@ plan
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
   sample_layer_neighbor(G, [3], exact=False)
 pass expand_macros (same batches): macro -> its parts
+    item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  - sample_layer_neighbor(G, [3], exact=False)
+  + sample_hop(G, LaborRule(fanout=3, exact=False), layer=0, key_layer=0)
+  + compact(G)
+nothing to do: cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange, fuse_sampling (off), prefetch
+plan that runs
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
   sample_hop(G, LaborRule(fanout=3, exact=False), layer=0, key_layer=0)
   compact(G)
-pass cooperative (same union over ranks): off
-pass sample_at_owners (same union over ranks): nothing to do
-pass fetch_at_owners (same batches): nothing to do
-pass fuse_exchange (same batches): nothing to do
-pass fuse_sampling (same batches): off
-pass prefetch (same batches): nothing to do
-runs on Machine(cores=1, gpus=0, rank=0, world_size=1)"""
+on Machine(cores=1, gpus=0, rank=0, world_size=1)"""
     )
+
+
+def test_changes_far_apart_are_shown_each_for_itself():
+    lines = ["a", "b", "c", "d", "e", "f"]
+    one, other = (_plan(lines), _plan(["a", "B", "c", "d", "e", "f", "g"]))
+    assert _difference(one, other) == ["    a", "  - b", "  + B", "    c", "    ...", "    f", "  + g"]
+
+
+def _plan(names: list[str]) -> hr.Stage:
+    """A plan of which nothing matters but what it prints."""
+    first, *others = (_Named(name) for name in names)
+    return chain([first, *others])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Named(hr.Stage):
+    name: str
+
+    def describe(self) -> str:
+        return self.name

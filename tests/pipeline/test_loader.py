@@ -12,11 +12,13 @@ import threading
 import traceback
 import weakref
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
 
 import headrace as hr
+from headrace.pipeline.terminal import shows_bars
 
 from contracts import digests
 from plans import PLANS, graph, items, store
@@ -337,9 +339,24 @@ def test_profile_is_a_timeline(tmp_path):
     assert all(event["dur"] >= 0 and event["args"]["epoch"] == 0 for event in events)
 
 
-def test_progress_bar_shows_the_epoch(capsys):
+def test_progress_bar_shows_the_epoch(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     list(items().loader(progress=True))
     assert "epoch 0" in capsys.readouterr().err
+
+
+def test_no_progress_bar_without_a_terminal(capsys, monkeypatch):
+    """A log file would be filled with a line for each step of the bar."""
+    list(items().loader(progress=True))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "stderr", None)  # a program without a console
+    assert len(list(items().loader(progress=True))) == 6
+
+
+def test_a_notebook_shows_progress_bars(monkeypatch):
+    assert not shows_bars()
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    assert shows_bars()
 
 
 def test_shares_of_ranks_make_up_the_batch():

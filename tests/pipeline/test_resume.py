@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 
+import numpy as np
 import pytest
 import torch
 
 import headrace as hr
 
 from contracts import continue_in_fresh_process, digests, run_and_save
-from plans import PLANS, graph, items
+from plans import PLANS, double, graph, items, store
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -34,6 +36,78 @@ def test_state_is_a_few_plain_values():
     state = loader.state_dict()
     assert json.loads(json.dumps(state)) == state
     assert len(json.dumps(state)) < 500
+
+
+def backwards(value):
+    """Return the value with the keys of all its mappings in reverse order, as some writers sort them."""
+    if isinstance(value, dict):
+        return {key: backwards(value[key]) for key in sorted(value, reverse=True)}
+    return value
+
+
+def through_torch(state):
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=True)
+
+
+def other_integers(state):
+    """As arrays and tensors, which checkpoint libraries make of numbers."""
+    source = {**state["source"], "batch": np.int64(state["source"]["batch"])}
+    return {**state, "epoch": torch.tensor(state["epoch"]), "source": source, "batch_size": np.int32(17)}
+
+
+@pytest.mark.parametrize(
+    "carry",
+    [
+        lambda state: json.loads(json.dumps(state, sort_keys=True)),
+        backwards,
+        through_torch,
+        other_integers,
+    ],
+)
+def test_a_state_survives_what_carries_it(carry):
+    """The names of these stages come in another order when they are sorted, whichever way."""
+
+    def plan():
+        return items().sample_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"]).transform(double)
+
+    with plan().loader() as loader:
+        iterator = iter(loader)
+        next(iterator)
+        next(iterator)
+        state = loader.state_dict()
+        rest = [batch.digest() for batch in iterator]
+    carried = carry(state)
+    assert list(state["plan"]) not in (sorted(state["plan"]), sorted(state["plan"], reverse=True))
+    with plan().loader() as resumed:
+        resumed.load_state_dict(carried)
+        assert json.dumps(resumed.state_dict(), sort_keys=True) == json.dumps(state, sort_keys=True)
+        assert [batch.digest() for batch in resumed] == rest
+
+
+def test_stages_in_another_order_are_another_plan_however_keys_are_sorted():
+    first = items().sample_neighbor(graph(), [5]).fetch_feature(store(), node=["x"]).transform(double)
+    second = items().sample_neighbor(graph(), [5]).transform(double_later).fetch_feature(store(), node=["x"])
+    state = first.loader().state_dict()
+    assert state["plan"].keys() == second.loader().state_dict()["plan"].keys()
+    for carried in (state, backwards(state), json.loads(json.dumps(state, sort_keys=True))):
+        with pytest.raises(hr.StateError, match=r"its stages are .*feature, transform; this plan has .*transform, f"):
+            second.loader().load_state_dict(carried)
+
+
+def double_later(batch):
+    return batch
+
+
+def test_states_of_earlier_versions_are_read():
+    """They do not name the stages a second time."""
+    state = items().sample_neighbor(graph(), [5]).loader().state_dict()
+    del state["stages"]
+    items().sample_neighbor(graph(), [5]).loader().load_state_dict(state)
+    with pytest.raises(hr.StateError, match="another plan"):
+        items().sample_neighbor(graph(), [5]).loader().load_state_dict(backwards(state))
 
 
 def test_state_behind_the_last_batch_is_the_beginning_of_the_next_epoch():
@@ -94,7 +168,15 @@ def test_nonsense_is_refused():
     [
         ({"epoch": -1}, "epoch"),
         ({"epoch": 1 << 32}, "epoch"),
-        ({"epoch": "1"}, "epoch"),
+        ({"epoch": "1"}, "epoch must be an integer .* '1' came"),
+        ({"epoch": True}, "epoch must be an integer"),
+        ({"epoch": 1.0}, "epoch must be an integer"),
+        ({"epoch": torch.tensor([1, 2])}, "epoch must be an integer"),
+        ({"format": "1"}, "format must be an integer .* '1' came"),
+        ({"batch_size": "17"}, "batch_size must be an integer .* '17' came"),
+        ({"source": {"batch": "1"}}, "batch must be an integer .* '1' came"),
+        ({"stages": None}, "another plan"),
+        ({"stages": "items"}, "another plan"),
         ({"source": {"batch": 99}}, "at most 6"),
         ({"source": {"batch": -1}}, "batch"),
         ({"source": {}}, "source"),

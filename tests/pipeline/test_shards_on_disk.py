@@ -248,7 +248,10 @@ def test_folders_above_are_made(tmp_path):
     hr.load_shards(write(tmp_path / "a" / "b" / "shards", graph(), partition("hash", 2)))
 
 
-def test_progress_counts_every_byte(tmp_path, capsys):
+def test_progress_counts_every_byte(tmp_path, capsys, monkeypatch):
+    hr.write_shards(tmp_path / "silent", graph(), partition("table", 3), store())
+    assert capsys.readouterr().err == ""  # no terminal
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     hr.write_shards(tmp_path / "shards", graph(), partition("table", 3), store())
     shown = capsys.readouterr().err
     written = sum(np.load(path).nbytes for path in (tmp_path / "shards").rglob("*.npy"))

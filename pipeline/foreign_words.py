@@ -1,0 +1,126 @@
+"""Arguments of PyG, DGL and GraphBolt: what they are called here, or what takes their place."""
+
+from __future__ import annotations
+
+_FIRST_HOP_FIRST = "the hop next to the seeds first: PyG's order, while DGL and GraphBolt begin at the input side"
+_ATTRIBUTE = "the name of an edge attribute, given by edge_attrs= when the graph is made"
+_BACKGROUND = (
+    ".prefetch(workers=, depth=) in the plan says how many background threads make batches, .loader(num_threads=) how "
+    "many threads one kernel call uses; both are on by themselves"
+)
+_IN_THREADS = "batches are made by threads of this process, so there is nothing to set; " + _BACKGROUND
+_ITEMS = "give it to hr.ItemSampler, which begins the plan"
+_DEVICE = "put .copy_to(device) into the plan, behind what works in CPU memory"
+_RANKS = "each rank takes its share by itself from torch.distributed, or by .loader(rank=, world_size=)"
+_NO_TIME = "temporal sampling is not there in this version"
+
+#: Foreign word -> the parameters that mean it, the first that a stage has being named.
+SAME: dict[str, tuple[str, ...]] = {
+    "data": ("graph", "items"),
+    "g": ("graph",),
+    "G": ("graph",),
+    "fanout": ("fanouts", "layer_sizes"),
+    "num_neighbors": ("fanouts", "layer_sizes"),
+    "num_samples_per_layer": ("layer_sizes", "fanouts"),
+    "nodes_per_layer": ("layer_sizes", "fanouts"),
+    "num_layers": ("num_hops",),
+    "num_hops": ("num_layers",),
+    "prob": ("weight",),
+    "prob_name": ("weight",),
+    "probs_name": ("weight",),
+    "weight_attr": ("weight",),
+    "edge_weight": ("weight",),
+    "importance_sampling": ("importance",),
+    "num_random_walks": ("num_walks",),
+    "num_traversals": ("walk_length",),
+    "termination_prob": ("restart",),
+    "sample_coverage": ("num_samples",),
+    "feature_store": ("store",),
+    "features": ("store",),
+    "node_feature_keys": ("node",),
+    "edge_feature_keys": ("edge",),
+    "node_feats": ("node",),
+    "edge_feats": ("edge",),
+    "prefetch_node_feats": ("node",),
+    "prefetch_edge_feats": ("edge",),
+    "prefetch_labels": ("labels",),
+    "label": ("labels",),
+    "item_set": ("items",),
+    "input_nodes": ("items",),
+    "node_ids": ("items",),
+    "indices": ("items",),
+    "train_idx": ("items",),
+    "seeds": ("items",),
+    "fn": ("function",),
+    "func": ("function",),
+    "num_workers": ("workers",),
+    "buffer_size": ("depth",),
+    "prefetch_factor": ("depth",),
+}
+
+#: Foreign word -> what its parameter here expects, where that is not the same.
+MEANING: dict[str, str] = {
+    "fanout": _FIRST_HOP_FIRST,
+    "num_neighbors": _FIRST_HOP_FIRST,
+    "nodes_per_layer": _FIRST_HOP_FIRST,
+    "num_samples_per_layer": _FIRST_HOP_FIRST,
+    "prob": _ATTRIBUTE,
+    "prob_name": _ATTRIBUTE,
+    "probs_name": _ATTRIBUTE,
+    "weight_attr": _ATTRIBUTE,
+    "edge_weight": _ATTRIBUTE,
+    "importance_sampling": 'a number of rounds, or "*" where DGL says -1',
+}
+
+#: Foreign word -> what to do where no parameter means it.
+ADVICE: dict[str, str] = {
+    "data": "make an hr.Graph by hr.Graph.from_pyg or hr.Graph.from_dgl",
+    "mask": "make the mask an edge attribute and sample by it, weight=: edges of weight 0 are never drawn",
+    "replace": "only sample_neighbor draws with replacement",
+    "num_steps": "an epoch goes once through the items of the source",
+    "batch_dependency": "batches are independent of each other",
+    "deduplicate": "nodes are always deduplicated; a sampled hop lists every node once",
+    "subgraph_type": "messages go along the edges that were drawn ('directional'); for others, transform the batch",
+    "directed": "messages go along the edges that were drawn; for others, transform the batch",
+    "edge_dir": "in-edges are sampled; for out-edges make the graph with src and dst exchanged",
+    "disjoint": "seeds share their neighbourhoods in this version",
+    "time_attr": _NO_TIME,
+    "input_time": _NO_TIME,
+    "temporal_strategy": _NO_TIME,
+    "edge_label_index": "give hr.ItemSampler the pairs, or (pairs, labels)",
+    "sampler": "a sampler is a stage: chain .sample_neighbor(graph, fanouts), or another one",
+    "graph_sampler": "a sampler is a stage: chain .sample_neighbor(graph, fanouts), or another one",
+    "neighbor_sampler": "a sampler is a stage: chain .sample_neighbor(graph, fanouts), or another one",
+    "transform": "chain .transform(function) where it is to run",
+    "collate_fn": "chain .transform(function) where it is to run",
+    "num_workers": _BACKGROUND,
+    "workers": _BACKGROUND,
+    "depth": _BACKGROUND,
+    "prefetch_factor": _BACKGROUND,
+    "buffer_size": _BACKGROUND,
+    "use_prefetch_thread": _BACKGROUND,
+    "pin_prefetcher": _BACKGROUND,
+    "overlap_fetch": _BACKGROUND,
+    "overlap_graph_fetch": _BACKGROUND,
+    "asynchronous": _BACKGROUND,
+    "persistent_workers": _IN_THREADS,
+    "worker_init_fn": _IN_THREADS,
+    "multiprocessing_context": _IN_THREADS,
+    "filter_per_worker": _IN_THREADS,
+    "num_threads": "it is an argument of .loader()",
+    "device": _DEVICE,
+    "output_device": _DEVICE,
+    "use_uva": "graphs and features are read from CPU memory in this version",
+    "gpu_cache": "graphs and features are read from CPU memory in this version",
+    "pin_memory": "call batch.pin_memory(), by .transform if it is to happen ahead",
+    "use_ddp": _RANKS,
+    "ddp_seed": _RANKS,
+    "cooperative": "it is a switch of the loader, .loader(cooperative=True)",
+    "generator": "there is no generator state; hr.ItemSampler(seed=) keys everything random in the plan",
+    "seed": "hr.ItemSampler(seed=) keys everything random in the plan",
+    "batch_size": _ITEMS,
+    "shuffle": _ITEMS,
+    "drop_last": _ITEMS,
+    "input_nodes": _ITEMS,
+    "items": _ITEMS,
+}
