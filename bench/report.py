@@ -22,6 +22,7 @@ ORDER = (
     "sampling",
     "gather",
     "loader",
+    "contention",
     "build",
     "scaling",
     "labor_table",

@@ -14,6 +14,7 @@
 #include "hop.hpp"
 #include "labor_scan.hpp"
 #include "room.hpp"
+#include "thread_pool.hpp"
 
 namespace headrace {
 namespace {
@@ -70,9 +71,7 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     const nb::gil_scoped_release release;
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
-    Team team(num_threads);
-    team.expect_last();
-    sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, team, collector,
+    sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, num_threads, collector,
                parts.get());
   }
   Hop<Index>& hop = collector.hop();
@@ -175,6 +174,8 @@ void bind_sample(nb::module_& m) {
       .value("AVX512", InstructionSet::kAvx512);
   m.def("has", &has, "instructions"_a);
   m.def("use_instruction_set", &use_instruction_set, "instructions"_a);
+  m.def("share_all_work", &share_all_work, "on"_a);
+  m.def("threads_in_pool", &threads_in_pool);
   m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def(

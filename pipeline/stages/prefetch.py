@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.errors import PlanError
@@ -22,6 +22,9 @@ class Prefetch(Stage):
     depth
         Most batches held at once, being made or waiting, beyond the one that the training loop has. This bounds the
         memory.
+    eager
+        Whether threads start with the epoch. Otherwise they do when the training loop has taken long enough, batch for
+        batch, for batches made ahead to be worth handing over. Ranks that make batches together are always eager.
 
     Raises
     ------
@@ -33,6 +36,7 @@ class Prefetch(Stage):
 
     workers: int = 1
     depth: int = 2
+    eager: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         for name, least in (("workers", 0), ("depth", 1)):
