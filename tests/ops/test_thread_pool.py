@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -32,11 +33,12 @@ def sampler():
 
 def sampled(sampler, num_threads):
     batch = sampler.sample(SEEDS, RULES, KEYS, num_threads=num_threads)
-    return [batch.n_id, *(hop.indices for hop in batch.hops)]
+    return [batch.n_id.numpy(), *(hop.indices.numpy() for hop in batch.hops)]
 
 
 def same(one, other):
-    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+    # Of NumPy, as torch may wait in a forked process for threads of its own.
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def kernel_threads():
@@ -142,6 +144,7 @@ def test_a_forked_process_has_a_pool_of_its_own(sampler):
         for _ in range(10):
             child = os.fork()
             if child == 0:
+                signal.alarm(60)  # which ends a child that waits for a lock
                 # Nothing that Python would clean up: the child is a copy in the middle of the tests.
                 fresh = _native.threads_in_pool() == 0
                 right = same(sampled(sampler, 3), expected)
@@ -153,23 +156,19 @@ def test_a_forked_process_has_a_pool_of_its_own(sampler):
 
 
 EXIT = """
-import threading, torch
+import torch
 from headrace.ops import BlockSampler, NeighborRule, _native
 _native.share_all_work(True)
 sampler = BlockSampler(torch.arange(0, 200_001, 10), torch.arange(200_000) % 20_000)
-begun = threading.Event()
-def call():
-    while True:
-        sampler.sample(torch.arange(20_000), [NeighborRule(10)] * 3, [1, 2, 3], num_threads=4)
-        begun.set()
-threading.Thread(target=call, daemon=True).start()
-begun.wait()
+sampler.sample(torch.arange(20_000), [NeighborRule(10)] * 3, [1, 2, 3], num_threads=4)
+assert _native.threads_in_pool() == 3
 """
 
 
-@pytest.mark.parametrize("caller", ["daemon thread", "main thread"])
-def test_the_process_ends_while_threads_are_there(caller):
-    script = EXIT if caller == "daemon thread" else EXIT.replace("True:\n", "not begun.is_set():\n")
+@pytest.mark.parametrize("end", ["", "raise SystemExit(0)", "import os; os.kill(os.getpid(), 15)"])
+def test_the_process_ends_right_after_a_call(end):
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
+        done = subprocess.run(
+            [sys.executable, "-c", EXIT + end], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert (done.returncode, done.stderr) == (-15 if "kill" in end else 0, "")
