@@ -156,6 +156,14 @@ BARS = (
         at_least=1.6,
     ),
     Bar(
+        "the default loader over the best of {1, all threads} × {prefetch on, off}",
+        "contention",
+        ".*",
+        "default over the best choice",
+        "time over the best",
+        at_most=1.3,
+    ),
+    Bar(
         "cooperative loading beyond its collectives and kernels, %",
         "cooperative: time",
         "products, 2 processes of gloo, 1024 seeds a rank",

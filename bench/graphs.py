@@ -2,8 +2,8 @@
 
 The data sets themselves are not here. Two families of graphs stand in for them:
 
-- `skewed_edges`: Pareto popularity, directed. "small" and "products" are of this family; all timings against peers are
-  taken on "products".
+- `skewed_edges`: Pareto popularity, directed. "small", "coauthor" and "products" are of this family; all timings of
+  kernels against peers are taken on "products".
 - `undirected_edges`: log-normal popularity, both directions of every edge, as the data sets behind the published table
   of LABOR (arXiv 2210.13339) have them. "flickr", "yelp", "reddit" and "products-footprint" are of this family: their
   sizes are published, and the numbers in `Footprint` were chosen so that *neighbour sampling* reaches about as many
@@ -67,6 +67,8 @@ class Shape:
 
 SHAPES = {
     "small": Shape(200_000, 5_000_000),
+    # As small as many a first graph: the sizes of Coauthor Physics, with the skew of the first family.
+    "coauthor": Shape(34_493, 495_924),
     "flickr": Shape(89_250, 900_000, 500, Footprint(0.9, 500, 0.0, 0.5)),
     "yelp": Shape(717_000, 14_000_000, 300, Footprint(1.6, 500, 0.7, 0.75, alike=0.5)),
     # ogbn-products, which has no generator of its own: its sizes, with the skew of the first family.

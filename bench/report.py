@@ -23,6 +23,7 @@ ORDER = (
     "gather",
     "loader",
     "conversion",
+    "contention",
     "build",
     "scaling",
     "labor_table",

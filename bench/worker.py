@@ -24,11 +24,11 @@ class Worker:
         From `call`, if the peer has died; what it printed is on standard error.
     """
 
-    def __init__(self, python: Path, script: Path) -> None:
+    def __init__(self, python: Path, script: Path, *arguments: str) -> None:
         # DGL announces on standard output, where answers go, that it has no backend yet.
         environment = {**os.environ, "DGLBACKEND": "pytorch"}
         self._process = subprocess.Popen(
-            [python, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            [python, script, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
 
     def close(self) -> None:

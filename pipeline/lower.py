@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.channel import Comm
+from headrace.pipeline.deferred_prefetch import DeferredPrefetchNode
 from headrace.pipeline.errors import PlanError
 from headrace.pipeline.nodes import MapNode, SourceNode, Step, Work, step_of
 from headrace.pipeline.plan import source_of, stage_names, stages_of
@@ -40,9 +41,16 @@ def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSour
             steps.append(step_of(name, stage, settings))
         elif isinstance(stage, Prefetch):
             if stage.workers > 0:
-                node = PrefetchNode(node, tuple(steps), workers=stage.workers, depth=stage.depth, lockstep=lockstep)
+                node = _prefetch_node(node, tuple(steps), stage, lockstep=lockstep)
                 steps = []
                 collective = False
         else:
             raise PlanError(f"{stage.verb} cannot run as it is; a pass should have expanded it")
     return MapNode(node, tuple(steps)), source, tuple(channels)
+
+
+def _prefetch_node(node: BaseNode[Work], steps: tuple[Step, ...], stage: Prefetch, *, lockstep: bool) -> PrefetchNode:
+    # Ranks in lockstep begin the same batches: when they begin them must not depend on the time that one rank takes.
+    if stage.eager or lockstep:
+        return PrefetchNode(node, steps, workers=stage.workers, depth=stage.depth, lockstep=lockstep)
+    return DeferredPrefetchNode(node, steps, workers=stage.workers, depth=stage.depth)

@@ -192,7 +192,8 @@ class Stage(ABC):
         machine
             The machine to plan for; by default the one at hand.
         num_threads
-            Threads that one kernel call may use; by default the machine's cores. The minibatches do not depend on it.
+            Threads that one kernel call may use at most; by default the machine's cores. A call takes as many as its
+            work is worth. The minibatches do not depend on it.
         rank, world_size
             Place among the processes that share every batch; by default from torch.distributed when it is initialised,
             otherwise 0 of 1. Where they come from torch.distributed, a source without a seed takes that of rank 0, so

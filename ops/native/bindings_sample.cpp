@@ -14,6 +14,7 @@
 #include "hop.hpp"
 #include "labor_scan.hpp"
 #include "room.hpp"
+#include "thread_pool.hpp"
 
 namespace headrace {
 namespace {
@@ -71,9 +72,7 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     graph.parallel_edges = parallel_edges;
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
-    Team team(num_threads);
-    team.expect_last();
-    sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, team, collector,
+    sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, num_threads, collector,
                parts.get());
   }
   Hop<Index>& hop = collector.hop();
@@ -171,6 +170,8 @@ nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t
 }  // namespace
 
 void bind_sample(nb::module_& m) {
+  m.def("share_all_work", &share_all_work, "on"_a);
+  m.def("threads_in_pool", &threads_in_pool);
   m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def(

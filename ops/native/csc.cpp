@@ -11,6 +11,11 @@
 namespace headrace {
 namespace {
 
+// What one thread takes about for an edge.
+constexpr double kCheckNanoseconds = 1;
+constexpr double kCountNanoseconds = 3;
+constexpr double kPlaceNanoseconds = 10;
+
 template <class Id>
 void check_ids(StridedIds<Id> ids, std::size_t begin, std::size_t end, std::size_t num_nodes, const char* name) {
   const std::size_t i = first_out_of_range(ids, begin, end, num_nodes);
@@ -25,7 +30,8 @@ void check_ids(StridedIds<Id> ids, std::size_t begin, std::size_t end, std::size
 template <class Id>
 bool check_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes,
                  int num_threads) {
-  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
+  num_threads = threads_for(num_threads, kCheckNanoseconds * static_cast<double>(num_edges));
+  const std::size_t num_parts = parts_for(num_threads);
   std::vector<char> part_sorted(num_parts, 1);
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
     const std::size_t begin = part_bound(num_edges, num_parts, part);
@@ -42,7 +48,8 @@ bool check_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, 
 template <class Id>
 void count_rows(StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes, std::int64_t* indptr,
                 int num_threads) {
-  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
+  num_threads = threads_for(num_threads, kCountNanoseconds * static_cast<double>(num_edges));
+  const auto num_parts = static_cast<std::size_t>(num_threads);
   // Each part owns a range of destinations and reads all edges: sequential reads are cheap beside random increments,
   // the counts need neither atomics nor one histogram per thread (which would break the memory bound).
   std::fill(indptr, indptr + num_nodes + 1, 0);
@@ -65,7 +72,8 @@ void count_rows(StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes
 template <class Id, class Index, class EdgeId>
 void place_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes,
                  std::int64_t* indptr, Index* indices, EdgeId* edge_ids, int num_threads) {
-  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
+  num_threads = threads_for(num_threads, kPlaceNanoseconds * static_cast<double>(num_edges));
+  const auto num_parts = static_cast<std::size_t>(num_threads);
   if (edge_ids == nullptr) {
     parallel_for(num_threads, num_parts, [&](std::size_t part) {
       const std::size_t end = part_bound(num_edges, num_parts, part + 1);
@@ -116,7 +124,8 @@ void check_csc(const CscView<Index>& graph, int num_threads) {
                      std::to_string(graph.indptr[graph.num_nodes]) +
                      ": expected from 0 to len(indices) = " + std::to_string(graph.num_edges));
   }
-  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
+  num_threads = threads_for(num_threads, kCheckNanoseconds * static_cast<double>(graph.num_nodes + graph.num_edges));
+  const std::size_t num_parts = parts_for(num_threads);
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
     const std::size_t end = part_bound(graph.num_nodes, num_parts, part + 1);
     for (std::size_t v = part_bound(graph.num_nodes, num_parts, part); v < end; ++v) {

@@ -14,6 +14,7 @@ constexpr unsigned kBucketBits = 11;  // as many write positions as a core's sec
 constexpr std::size_t kFewEdges = std::size_t{1} << 15;
 constexpr std::size_t kLargeShare = 16;  // a bucket of more than 1 / 16 of all edges is placed from the edge list
 constexpr unsigned char kNotLarge = 0xFF;
+constexpr double kNanoseconds = 5;  // what one thread takes about for an edge
 
 unsigned bits_of(std::size_t num_values) {
   unsigned bits = 0;
@@ -85,7 +86,8 @@ class BucketSort {
         num_buckets_(packing_.bucket(num_nodes - 1) + 1) {}
 
   void run(int num_threads) {
-    const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
+    num_threads = threads_for(num_threads, kNanoseconds * static_cast<double>(num_edges_));
+    const auto num_parts = static_cast<std::size_t>(num_threads);
     const auto part_of = [&](std::size_t part) { return part_bound(num_edges_, num_parts, part); };
     std::vector<std::size_t> cursors(num_parts * num_buckets_, 0);  // [part][bucket]
     parallel_for(num_threads, num_parts, [&](std::size_t part) {

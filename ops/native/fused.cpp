@@ -30,21 +30,6 @@ void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, VertexMap& m
                    ": expected unique seeds; pass them through unique_and_inverse");
 }
 
-// Tasks that a team may share, if each vertex brings as many new ones as its rule allows. Layer-wise hops have threads
-// of their own.
-std::size_t most_tasks(std::size_t num_seeds, const std::vector<HopSpec>& hops, std::size_t num_nodes) {
-  std::uint64_t num_dst = num_seeds;
-  std::size_t most = 1;
-  for (const HopSpec& hop : hops) {
-    if (hop.rule.is_layer_wise()) break;
-    most = std::max(most, tasks_in_hop(static_cast<std::size_t>(num_dst)));
-    const std::uint64_t limit = hop.rule.limit();
-    const bool few = num_dst == 0 || limit < num_nodes / num_dst;
-    num_dst = few ? std::min<std::uint64_t>(num_nodes, num_dst * (limit + 1)) : num_nodes;
-  }
-  return most;
-}
-
 constexpr std::size_t kEdgesPerCheck = std::size_t{1} << 20;  // between checks that local ids suffice
 
 // Appends the picks of a hop to a block: sources get local ids, new ones go behind n_id in order of first occurrence.
@@ -151,8 +136,6 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
   check_frontier(seeds, num_seeds, graph_.csc.num_nodes, "BlockSampler.sample: seeds");
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
-  Team team(num_threads);
-  team.start(most_tasks(num_seeds, hops, graph.csc.num_nodes));
   std::unique_ptr<VertexMap> map = maps_.take();
   Sampled<Index> sampled;
   append_seeds(seeds, num_seeds, *map, sampled.n_id);
@@ -164,8 +147,7 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
     const std::size_t num_seen = sampled.n_id.size();
     const std::size_t num_edges = block.indices.size();
     BlockSink<Index> sink(block, graph.csc.num_nodes, want_edge_ids, *map, sampled.n_id);
-    if (&spec == &hops.back()) team.expect_last();
-    sample_hop(graph, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule, spec.key, team, sink);
+    sample_hop(graph, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule, spec.key, num_threads, sink);
     block.num_src = sampled.n_id.size();
     sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
     sampled.num_edges.push_back(static_cast<std::int64_t>(block.indices.size() - num_edges));

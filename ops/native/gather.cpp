@@ -23,7 +23,12 @@ constexpr std::size_t kMostRows = 128;
 constexpr std::size_t kPlacesAhead = 8;
 constexpr std::size_t kMaxPrefetchBytes = 4096;  // beyond a page the hardware prefetcher follows a row by itself
 constexpr std::size_t kStreamedBytes = std::size_t{32} << 20;  // from here on an output goes past the caches
-constexpr std::size_t kIdsPerTask = 4096;                      // enough work that taking a task costs nothing
+// A task of so many rows, or of fewer that are long, takes some 50 microseconds: starting one costs nothing beside it,
+// and the others do not wait long for the last one.
+constexpr std::size_t kMostIdsPerTask = 4096;
+constexpr std::size_t kBytesPerTask = std::size_t{1} << 18;
+constexpr double kRowNanoseconds = 10;     // what one thread takes about for a row,
+constexpr double kBytesPerNanosecond = 5;  // and for what it holds
 
 // Ways to copy a row of `bytes` bytes.
 using CopyRow = void (*)(char* out, const char* row, std::size_t bytes);
@@ -150,7 +155,10 @@ void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, co
   }
   if (out.places != nullptr) check_places(out, num_ids);
   if (source.row_bytes == 0) return;  // nothing to copy, and the arrays may have no memory at all
-  const std::size_t num_tasks = num_threads <= 1 ? 1 : (num_ids + kIdsPerTask - 1) / kIdsPerTask;
+  const double nanoseconds_per_row = kRowNanoseconds + static_cast<double>(source.row_bytes) / kBytesPerNanosecond;
+  num_threads = threads_for(num_threads, nanoseconds_per_row * static_cast<double>(num_ids));
+  const std::size_t ids_per_task = std::clamp<std::size_t>(kBytesPerTask / source.row_bytes, 1, kMostIdsPerTask);
+  const std::size_t num_tasks = num_threads == 1 ? 1 : (num_ids + ids_per_task - 1) / ids_per_task;
   const auto copy = copy_rows_of<Id>(source.row_bytes, out.data, num_ids * source.row_bytes);
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
     const std::size_t first = part_bound(num_ids, num_tasks, task);

@@ -22,8 +22,10 @@
 namespace headrace {
 namespace {
 
-// For fewer rows a helper takes longer to start than it saves.
-constexpr std::size_t kMostSerialRows = 2048;
+// What one thread takes about for a row, for each edge that is read to choose from, and for each edge picked.
+constexpr double kRowNanoseconds = 40;
+constexpr double kReadNanoseconds = 2;
+constexpr double kPickNanoseconds = 8;
 constexpr std::ptrdiff_t kRowsAhead = 4;     // rows that are on their way while one is read
 constexpr std::ptrdiff_t kRowsPrepared = 2;  // rows that are prepared while one is picked from
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges that are on their way while others are looked up
@@ -237,22 +239,34 @@ void refuse_too_many_draws(const CscView<Index>& csc, const std::int64_t* fronti
   }
 }
 
-std::size_t stretches_in(std::size_t num_dst) { return (num_dst + kRowsInStretch - 1) / kRowsInStretch; }
+// About what one thread takes for a hop, were the frontier's degrees those of the whole graph. Rules that read rows do
+// so from end to end, the others draw positions.
+template <class Index>
+double nanoseconds_of(const CscView<Index>& csc, std::size_t num_dst, bool reads_rows, std::uint64_t limit) {
+  const double degree =
+      static_cast<double>(csc.num_edges) / static_cast<double>(std::max<std::size_t>(csc.num_nodes, 1));
+  const double picks = std::min(degree, static_cast<double>(limit));
+  const double row = kRowNanoseconds + (reads_rows ? kReadNanoseconds * degree : 0.0) + kPickNanoseconds * picks;
+  return row * static_cast<double>(num_dst);
+}
 
 template <class Index, class MakePicker>
 void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
-                 const MakePicker& make_picker, std::uint64_t limit, Team& team, HopSink<Index>& sink) {
+                 const MakePicker& make_picker, std::uint64_t limit, int num_threads, HopSink<Index>& sink) {
   sink.expect(num_dst, limit);
   const bool wants_edges = sink.wants_edges();
-  const auto make_place = [&] { return Workplace<decltype(make_picker())>{make_picker(), {}, {}, {}}; };
+  using Picker = decltype(make_picker());
+  constexpr bool kReadsRows = Picker::kAhead != Ahead::kNothing && Picker::kAhead != Ahead::kPicks;
+  num_threads = threads_for(num_threads, nanoseconds_of(graph.csc, num_dst, kReadsRows, limit));
+  const auto make_place = [&] { return Workplace<Picker>{make_picker(), {}, {}, {}}; };
   // Something is appended even of an empty frontier: it says whether there are weights.
-  const std::size_t num_tasks = std::max<std::size_t>(1, stretches_in(num_dst));
+  const std::size_t num_tasks = std::max<std::size_t>(1, (num_dst + kRowsInStretch - 1) / kRowsInStretch);
   const auto sample_task = [&](std::size_t task, auto& place, Hop<Index>& hop) {
     const std::size_t first = part_bound(num_dst, num_tasks, task);
     const std::size_t count = part_bound(num_dst, num_tasks, task + 1) - first;
     sample_stretch(graph, frontier + first, count, limit, wants_edges, place, hop);
   };
-  if (team.num_threads() <= 1 || tasks_in_hop(num_dst) == 1) {
+  if (num_threads == 1) {
     Hop<Index> hop;
     auto place = make_place();
     for (std::size_t task = 0; task < num_tasks; ++task) {
@@ -263,8 +277,8 @@ void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std
   }
   Lent places(make_place);
   std::vector<Hop<Index>> hops(num_tasks);
-  team.run_in_order(
-      num_tasks,
+  parallel_in_order(
+      num_threads, num_tasks,
       [&](std::size_t task) {
         auto place = places.take();
         sample_task(task, *place, hops[task]);
@@ -280,12 +294,12 @@ void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std
 
 template <class Index>
 void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
-                std::uint64_t key, Team& team, HopSink<Index>& sink, LayerReducer* reducer) {
+                std::uint64_t key, int num_threads, HopSink<Index>& sink, LayerReducer* reducer) {
   if (rule.is_layer_wise()) {
-    return sink.append(sample_layer(graph, frontier, num_dst, rule, key, team.num_threads(), reducer));
+    return sink.append(sample_layer(graph, frontier, num_dst, rule, key, num_threads, reducer));
   }
   const auto run = [&](const auto& make_picker) {
-    sample_with(graph, frontier, num_dst, make_picker, rule.limit(), team, sink);
+    sample_with(graph, frontier, num_dst, make_picker, rule.limit(), num_threads, sink);
   };
   const Index* const indices = graph.csc.indices;
   const EdgeWeights weights = graph.weights;
@@ -319,8 +333,6 @@ void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std:
   return run([=] { return WeightedPicker(weights, key, fanout); });
 }
 
-std::size_t tasks_in_hop(std::size_t num_dst) { return num_dst <= kMostSerialRows ? 1 : stretches_in(num_dst); }
-
 void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size_t num_nodes, const char* name) {
   const std::size_t i = first_out_of_range(frontier, 0, num_dst, num_nodes);
   if (i == num_dst) return;
@@ -329,8 +341,8 @@ void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size
 }
 
 template void sample_hop<std::int32_t>(const HopGraph<std::int32_t>&, const std::int64_t*, std::size_t, Rule,
-                                       std::uint64_t, Team&, HopSink<std::int32_t>&, LayerReducer*);
+                                       std::uint64_t, int, HopSink<std::int32_t>&, LayerReducer*);
 template void sample_hop<std::int64_t>(const HopGraph<std::int64_t>&, const std::int64_t*, std::size_t, Rule,
-                                       std::uint64_t, Team&, HopSink<std::int64_t>&, LayerReducer*);
+                                       std::uint64_t, int, HopSink<std::int64_t>&, LayerReducer*);
 
 }  // namespace headrace

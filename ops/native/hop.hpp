@@ -8,7 +8,6 @@
 #include "graph.hpp"
 #include "layer_reducer.hpp"
 #include "rule.hpp"
-#include "team.hpp"
 #include "weights.hpp"
 
 namespace headrace {
@@ -50,13 +49,10 @@ class HopSink {
 
 // The frontier must hold vertices of the graph (check_frontier); it may hold a vertex twice and then repeats its picks.
 // It is read until the last stretch is appended. `key` is the hop's stream key. What comes, taken together, does not
-// depend on the team; where it is cut does. With a `reducer` the frontier is a part of that of a layer-wise rule.
+// depend on num_threads; where it is cut does. With a `reducer` the frontier is a part of that of a layer-wise rule.
 template <class Index>
 void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
-                std::uint64_t key, Team& team, HopSink<Index>& sink, LayerReducer* reducer = nullptr);
-
-// Tasks into which a hop from so many vertices is cut for a team; 1 where more than one thread would not pay.
-std::size_t tasks_in_hop(std::size_t num_dst);
+                std::uint64_t key, int num_threads, HopSink<Index>& sink, LayerReducer* reducer = nullptr);
 
 // Throws ItemsError for the first id outside [0, num_nodes).
 void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size_t num_nodes, const char* name);

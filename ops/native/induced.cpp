@@ -16,6 +16,7 @@ namespace headrace {
 namespace {
 
 constexpr std::size_t kRowsPerTask = 256;  // whole rows are read, and hubs make them unequal
+constexpr double kEdgeNanoseconds = 4;     // what one thread takes about to look one up
 
 template <class Index>
 struct Piece {
@@ -62,7 +63,10 @@ Subgraph<Index> induced_subgraph(const CscView<Index>& graph, const std::int64_t
   Subgraph<Index> subgraph;
   subgraph.indptr.resize(num_vertices + 1);
   std::int64_t* const counts = subgraph.indptr.data() + 1;
-  const std::size_t num_tasks = num_threads <= 1 ? 1 : std::max<std::size_t>(1, num_vertices / kRowsPerTask);
+  const double degree =
+      static_cast<double>(graph.num_edges) / static_cast<double>(std::max<std::size_t>(graph.num_nodes, 1));
+  num_threads = threads_for(num_threads, kEdgeNanoseconds * degree * static_cast<double>(num_vertices));
+  const std::size_t num_tasks = num_threads == 1 ? 1 : std::max<std::size_t>(1, num_vertices / kRowsPerTask);
   std::vector<Piece<Index>> pieces(num_tasks);
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
     keep_edges(graph, places, vertices, part_bound(num_vertices, num_tasks, task),

@@ -66,8 +66,8 @@ class Solver {
       : edges_(edges),
         part_(reducer, edges.candidates),
         fanout_(fanout),
-        num_threads_(num_threads),
-        num_parts_(choose_parts(num_threads, edges.sources.size(), edges.num_candidates())),
+        num_threads_(threads_for(num_threads, kLayerEdgeNanoseconds * static_cast<double>(edges.sources.size()))),
+        num_parts_(choose_parts(num_threads_, edges.sources.size(), edges.num_candidates())),
         largest_(num_parts_ * edges.num_candidates()) {
     result_.scales.resize(edges.num_dst());
     result_.inverse.resize(edges.num_candidates());

@@ -70,6 +70,9 @@ LayerEdges<Index> layer_edges(const HopGraph<Index>& graph, const std::int64_t* 
   edges.offsets.resize(num_dst + 1);
   edges.starts.resize(num_dst);
   const std::size_t num_tasks = (num_dst + kLayerRowsPerTask - 1) / kLayerRowsPerTask;
+  const double degree =
+      static_cast<double>(graph.csc.num_edges) / static_cast<double>(std::max<std::size_t>(graph.csc.num_nodes, 1));
+  num_threads = threads_for(num_threads, kLayerEdgeNanoseconds * degree * static_cast<double>(num_dst));
   const auto for_rows = [&](const auto& body) {
     parallel_for(num_threads, num_tasks, [&](std::size_t task) {
       const std::size_t end = part_bound(num_dst, num_tasks, task + 1);

@@ -10,6 +10,7 @@
 namespace headrace {
 
 constexpr std::size_t kLayerRowsPerTask = 256;
+constexpr double kLayerEdgeNanoseconds = 3;  // what one thread takes about to look at an edge, more or less once
 
 // Edges of weight 0 are left out: no rule ever picks them, and their sources are no candidates.
 template <class Index>

@@ -18,6 +18,7 @@ Hop<Index> keep_edges(const HopGraph<Index>& graph, const LayerEdges<Index>& edg
                       const Inverse& inverse, int num_threads) {
   const std::size_t num_dst = edges.num_dst();
   const std::size_t num_tasks = (num_dst + kLayerRowsPerTask - 1) / kLayerRowsPerTask;
+  num_threads = threads_for(num_threads, kLayerEdgeNanoseconds * static_cast<double>(edges.sources.size()));
   const auto for_rows = [&](const auto& body) {
     parallel_for(num_threads, num_tasks, [&](std::size_t task) {
       const std::size_t end = part_bound(num_dst, num_tasks, task + 1);

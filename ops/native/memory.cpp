@@ -1,5 +1,9 @@
 #include "memory.hpp"
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -115,6 +119,9 @@ class Pool {
     for (Header* const block : all) std::free(block);
   }
 
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
   PoolState state() noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     return {used_, kept_};
@@ -153,6 +160,12 @@ Pool& pool() {
   static Pool* const instance = new Pool;
   return *instance;
 }
+
+#if defined(__unix__) || defined(__APPLE__)
+// A fork waits until no thread is inside: the child would wait forever for one that it has not.
+[[maybe_unused]] const int registered =
+    pthread_atfork([] { pool().lock(); }, [] { pool().unlock(); }, [] { pool().unlock(); });
+#endif
 
 }  // namespace
 

@@ -17,6 +17,9 @@ namespace headrace {
 namespace {
 
 constexpr std::size_t kDrawsPerTask = 2048;
+// What one thread takes about for a draw, and for the weight of an edge.
+constexpr double kDrawNanoseconds = 50;
+constexpr double kPairNanoseconds = 30;
 constexpr std::size_t kGroup = 32;  // draws in step, so that their cache misses overlap
 
 std::size_t tasks_for(std::size_t num_draws) { return (num_draws + kDrawsPerTask - 1) / kDrawsPerTask; }
@@ -110,43 +113,47 @@ void sum_inverse_degrees(const CscView<Index>& graph, int power, bool skip_loops
 void draw_by_weight(const double* sums, std::size_t num_weights, std::uint64_t key, std::int64_t* out,
                     std::size_t num_draws, int num_threads) {
   if (num_draws == 0) return;  // perhaps for there is nothing to draw from
-  parallel_for(num_threads, tasks_for(num_draws), [&](std::size_t task) {
-    const std::size_t end = std::min(num_draws, (task + 1) * kDrawsPerTask);
-    for (std::size_t i = task * kDrawsPerTask; i < end; ++i) {
-      out[i] = static_cast<std::int64_t>(find_weight(sums, num_weights, unit_interval(labor_variate(key, i))));
-    }
-  });
+  parallel_for(threads_for(num_threads, kDrawNanoseconds * static_cast<double>(num_draws)), tasks_for(num_draws),
+               [&](std::size_t task) {
+                 const std::size_t end = std::min(num_draws, (task + 1) * kDrawsPerTask);
+                 for (std::size_t i = task * kDrawsPerTask; i < end; ++i) {
+                   out[i] =
+                       static_cast<std::int64_t>(find_weight(sums, num_weights, unit_interval(labor_variate(key, i))));
+                 }
+               });
 }
 
 template <class Index>
 void draw_edges(const CscView<Index>& graph, const std::int64_t* rows, std::size_t num_rows, std::uint64_t key,
                 std::int64_t* out, std::size_t num_draws, int num_threads) {
-  parallel_for(num_threads, tasks_for(num_draws), [&](std::size_t task) {
-    const std::size_t end = std::min(num_draws, (task + 1) * kDrawsPerTask);
-    std::array<std::uint64_t, kGroup> places;
-    std::array<std::int64_t, kGroup> edges;
-    std::vector<WordStream> streams;
-    for (std::size_t first = task * kDrawsPerTask; first < end; first += kGroup) {
-      const std::size_t count = std::min(kGroup, end - first);
-      streams.clear();
-      for (std::size_t i = 0; i < count; ++i) {
-        streams.emplace_back(key, first + i);
-        places[i] = bounded(streams[i], num_rows);
-        prefetch_read(rows + places[i]);
-      }
-      for (std::size_t i = 0; i < count; ++i) {
-        out[2 * (first + i) + 1] = rows[places[i]];
-        prefetch_read(graph.indptr + rows[places[i]]);
-      }
-      for (std::size_t i = 0; i < count; ++i) {
-        const Row row = graph.row(out[2 * (first + i) + 1]);
-        if (row.degree == 0) throw ItemsError("draw_edges: every destination must have in-edges");
-        edges[i] = row.start + static_cast<std::int64_t>(bounded(streams[i], row.degree));
-        prefetch_read(graph.indices + edges[i]);
-      }
-      for (std::size_t i = 0; i < count; ++i) out[2 * (first + i)] = static_cast<std::int64_t>(graph.indices[edges[i]]);
-    }
-  });
+  parallel_for(threads_for(num_threads, kDrawNanoseconds * static_cast<double>(num_draws)), tasks_for(num_draws),
+               [&](std::size_t task) {
+                 const std::size_t end = std::min(num_draws, (task + 1) * kDrawsPerTask);
+                 std::array<std::uint64_t, kGroup> places;
+                 std::array<std::int64_t, kGroup> edges;
+                 std::vector<WordStream> streams;
+                 for (std::size_t first = task * kDrawsPerTask; first < end; first += kGroup) {
+                   const std::size_t count = std::min(kGroup, end - first);
+                   streams.clear();
+                   for (std::size_t i = 0; i < count; ++i) {
+                     streams.emplace_back(key, first + i);
+                     places[i] = bounded(streams[i], num_rows);
+                     prefetch_read(rows + places[i]);
+                   }
+                   for (std::size_t i = 0; i < count; ++i) {
+                     out[2 * (first + i) + 1] = rows[places[i]];
+                     prefetch_read(graph.indptr + rows[places[i]]);
+                   }
+                   for (std::size_t i = 0; i < count; ++i) {
+                     const Row row = graph.row(out[2 * (first + i) + 1]);
+                     if (row.degree == 0) throw ItemsError("draw_edges: every destination must have in-edges");
+                     edges[i] = row.start + static_cast<std::int64_t>(bounded(streams[i], row.degree));
+                     prefetch_read(graph.indices + edges[i]);
+                   }
+                   for (std::size_t i = 0; i < count; ++i)
+                     out[2 * (first + i)] = static_cast<std::int64_t>(graph.indices[edges[i]]);
+                 }
+               });
 }
 
 template <class Index>
@@ -158,7 +165,8 @@ void saint_weights(const CscView<Index>& subgraph, DrawLaw law, float* weights, 
   }
   const bool by_edge = law.num_rows != 0;
   const Transposed out(by_edge ? subgraph : CscView<Index>{subgraph.indptr, 0, nullptr, 0});
-  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
+  num_threads = threads_for(num_threads, kPairNanoseconds * static_cast<double>(subgraph.num_edges));
+  const auto num_parts = static_cast<std::size_t>(num_threads);
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
     Multiplicity multiplicity(by_edge ? num_vertices : 0);
     const auto chance = [&](std::size_t v) {  // of one edge into v

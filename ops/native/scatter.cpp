@@ -12,9 +12,10 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kRowsAhead = 4;                 // as in gather
-constexpr std::size_t kMaxPrefetchBytes = 1024;       // the hardware follows longer rows by itself
-constexpr std::size_t kMinValuesPerThread = 1 << 15;  // below, a thread costs more than it does
+constexpr std::size_t kRowsAhead = 4;            // as in gather
+constexpr std::size_t kMaxPrefetchBytes = 1024;  // the hardware follows longer rows by itself
+constexpr double kRowNanoseconds = 10;           // what one thread takes about for a row,
+constexpr double kValueNanoseconds = 0.5;        // and for each of its values
 
 }  // namespace
 
@@ -29,8 +30,9 @@ void scatter_add_rows(Value* out, std::size_t num_rows, std::size_t width, const
   }
   if (width == 0) return;
   const std::size_t prefetch_bytes = std::min(width * sizeof(Value), kMaxPrefetchBytes);
-  const std::size_t num_parts =
-      std::min(static_cast<std::size_t>(std::max(num_threads, 1)), 1 + num_ids * width / kMinValuesPerThread);
+  const double nanoseconds_per_row = kRowNanoseconds + kValueNanoseconds * static_cast<double>(width);
+  num_threads = threads_for(num_threads, nanoseconds_per_row * static_cast<double>(num_ids));
+  const auto num_parts = static_cast<std::size_t>(num_threads);
   // Each part reads all ids and takes its own. Owners are spread by a hash, as hubs often are neighbours in number.
   const auto owner = [&](Id id) {
     const std::uint64_t hash = static_cast<std::uint64_t>(id) * 0x9E3779B97F4A7C15U;

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kGroup = 32;  // walks in step, so that the cache misses of one overlap with those of the others
 constexpr std::size_t kWalksPerTask = 1024;
+constexpr double kStepNanoseconds = 20;  // what one thread takes about for a step
 constexpr std::int64_t kEnded = -1;
 constexpr std::int64_t kBack = -1;  // in place of an edge: the step leads to the start
 
@@ -155,7 +156,8 @@ void random_walk(const WalkGraph<Index>& graph, const std::int64_t* starts, cons
   const Stepper<Index> stepper(graph, law.restart);
   const std::size_t width = law.length + 1;
   const std::size_t num_tasks = (num_starts + kWalksPerTask - 1) / kWalksPerTask;
-  parallel_for(num_threads, num_tasks, [&](std::size_t task) {
+  const double nanoseconds = kStepNanoseconds * static_cast<double>(num_starts) * static_cast<double>(law.length);
+  parallel_for(threads_for(num_threads, nanoseconds), num_tasks, [&](std::size_t task) {
     const std::size_t end = std::min(num_starts, (task + 1) * kWalksPerTask);
     std::array<Walker, kGroup> walkers;
     for (std::size_t first = task * kWalksPerTask; first < end; first += kGroup) {
@@ -184,8 +186,10 @@ Visits<Index> pinsage_neighbors(const WalkGraph<Index>& graph, const std::int64_
   result.indptr.resize(num_dst + 1);
   std::int64_t* const degrees = result.indptr.data() + 1;
   const std::size_t num_tasks = (num_dst + kGroup - 1) / kGroup;  // a group of destinations is work enough
+  const double nanoseconds = kStepNanoseconds * static_cast<double>(num_dst) * static_cast<double>(num_walks) *
+                             static_cast<double>(law.length);
   std::vector<Piece<Index>> pieces(num_tasks);
-  parallel_for(num_threads, num_tasks, [&](std::size_t task) {
+  parallel_for(threads_for(num_threads, nanoseconds), num_tasks, [&](std::size_t task) {
     const std::size_t first = task * kGroup;
     const std::size_t count = std::min(kGroup, num_dst - first);
     std::array<Walker, kGroup> walkers;

@@ -10,12 +10,20 @@
 #include "running_sums.hpp"
 
 namespace headrace {
+namespace {
+
+// What one thread takes about for an edge.
+constexpr double kCheckNanoseconds = 2;
+constexpr double kSumNanoseconds = 4;
+
+}  // namespace
 
 void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
                    int num_threads) {
   constexpr double kLargest = std::numeric_limits<double>::max();
   constexpr double kSmallest = 64.0 / kLargest;  // variates have logarithms up to 37: below, quotients overflow
-  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
+  num_threads = threads_for(num_threads, kCheckNanoseconds * static_cast<double>(num_edges));
+  const std::size_t num_parts = parts_for(num_threads);
   const CscView<std::int32_t> rows{indptr, num_nodes, nullptr, num_edges};
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
     const std::size_t end = part_bound(num_nodes, num_parts, part + 1);
@@ -59,7 +67,8 @@ bool sum_parts(EdgeWeights weights, Row row, double* sums) {
 
 bool sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
               double* sums, std::uint16_t* shares, int num_threads) {
-  const auto num_parts = static_cast<std::size_t>(std::max(num_threads, 1));
+  num_threads = threads_for(num_threads, kSumNanoseconds * static_cast<double>(num_edges));
+  const std::size_t num_parts = parts_for(num_threads);
   const CscView<std::int32_t> rows{indptr, num_nodes, nullptr, num_edges};
   std::atomic<bool> all_positive{true};
   parallel_for(num_threads, num_parts, [&](std::size_t part) {

@@ -24,8 +24,10 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
     placed = any(isinstance(stage, Prefetch) for stage in stages)
     if placed or machine.cores < 2 or all(isinstance(stage, SourceStage) for stage in stages[:place]):
         return None
-    # One worker and two batches ahead hide sampling behind training: the kernels use the cores by themselves.
-    return (*stages[:place], Prefetch(workers=1, depth=2), *stages[place:])
+    # One worker and two batches ahead hide sampling behind training: the kernels use the cores by themselves. It starts
+    # where there is something to hide; ranks in lockstep cannot wait for that.
+    eager = any(stage.collective for stage in stages)
+    return (*stages[:place], Prefetch(workers=1, depth=2, eager=eager), *stages[place:])
 
 
 def _insert_two(stages: Window, machine: Machine) -> Window | None:

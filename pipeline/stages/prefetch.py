@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.errors import PlanError
@@ -28,6 +28,9 @@ class Prefetch(Stage):
     depth
         Most batches held at once, being made or waiting, beyond the one that the training loop has. This bounds the
         memory.
+    eager
+        Whether threads start with the epoch. Otherwise they do when the training loop has taken long enough, batch for
+        batch, for batches made ahead to be worth handing over. Ranks that make batches together are always eager.
 
     Raises
     ------
@@ -40,6 +43,7 @@ class Prefetch(Stage):
 
     workers: int = 1
     depth: int = 2
+    eager: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         for name, least, most in (("workers", 0, MOST_WORKERS), ("depth", 1, MOST_DEPTH)):

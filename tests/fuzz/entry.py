@@ -49,6 +49,7 @@ class Entry:
         draw = Draw(source)
         # Each call chooses: what it does must not depend on the calls before it.
         _native.use_instruction_set(draw.one_of(*SETS))
+        _native.share_all_work(draw.chance(0.5))
         arguments = self.arguments(draw)
         for i in range(len(arguments)):
             if i not in self.fixed and draw.chance(0.5 / len(arguments)):
@@ -59,6 +60,7 @@ class Entry:
             return False
         finally:
             _native.use_instruction_set(SETS[-1])
+            _native.share_all_work(False)
         self.check(arguments, answer)
         return True
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.ops import _native, reference
+from headrace.ops._arrays import MAX_THREADS
 
 from fuzz.draw import LARGE_EDGES, LARGE_NODES, MAX_EDGES, Draw
 from fuzz.entry import Entry, check_compact, check_importance, check_rows, values
@@ -343,6 +344,11 @@ def _set_arguments(draw: Draw) -> list[Any]:
     return [draw.one_of(*_native.InstructionSet)]
 
 
+def _check_num_threads(given: list[Any], answer: int) -> None:
+    del given
+    assert 0 <= answer < MAX_THREADS
+
+
 def _small_or_impossible(draw: Draw) -> int:
     """A count of things to be made: tens of them, or more than any address space has room for."""
     return draw.one_of(1 << 63, (1 << 64) - 1) if draw.chance(0.1) else draw.integer(0, 40)
@@ -407,6 +413,8 @@ ENTRIES = {
     "dropout_mask": Entry(_native.dropout_mask, dropout_arguments, check_dropout, frozenset({2}), aligned=True),
     "has": Entry(_native.has, _set_arguments, lambda given, answer: None),
     "use_instruction_set": Entry(_native.use_instruction_set, _set_arguments, lambda given, answer: None),
+    "share_all_work": Entry(_native.share_all_work, lambda draw: [draw.chance(0.5)], lambda given, answer: None),
+    "threads_in_pool": Entry(_native.threads_in_pool, lambda draw: [], _check_num_threads),
     "labor_scan": Entry(_native.labor_scan, _scan_arguments, _check_scan, frozenset({4}), aligned=True),
     "empty": Entry(_native.empty, lambda draw: [_small_or_impossible(draw)], _check_empty, frozenset({0})),
     "use_huge_pages": Entry(_use_huge_pages, _huge_arguments, lambda given, answer: None, frozenset({0})),

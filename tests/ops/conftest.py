@@ -1,4 +1,4 @@
-"""Instruction sets that this machine has, for tests of what is chosen among them."""
+"""Instruction sets that this machine has, for tests of what is chosen among them; threads for the smallest work."""
 
 from __future__ import annotations
 
@@ -15,3 +15,11 @@ def instructions(request):
     assert _native.use_instruction_set(request.param)
     yield request.param
     assert _native.use_instruction_set(SETS[-1])
+
+
+@pytest.fixture(autouse=True)
+def _shared_work():
+    """Let kernels use the threads they are given, which for graphs as small as those of tests would not pay."""
+    _native.share_all_work(True)
+    yield
+    _native.share_all_work(False)

@@ -56,7 +56,7 @@ plan that runs
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
   sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
   fetch_feature(F, node=['x'], labels='y')
-  prefetch
+  prefetch(eager=False)
   copy_to('cpu')
 on Machine(cores=2, gpus=0, rank=0, world_size=1)"""  # noqa: E501 - a line as it is printed
     )

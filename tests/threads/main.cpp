@@ -1,6 +1,7 @@
 // Runs samplers, gather and scatter, for a build with ThreadSanitizer (`make tsan`): every rule, on several threads and
-// in several calls at once, and the team of threads itself. Fails where the outcome differs from that of one thread.
+// in several calls at once, and the pool of threads itself. Fails where the outcome differs from that of one thread.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -14,8 +15,9 @@
 
 #include "fused.hpp"
 #include "gather.hpp"
+#include "parallel.hpp"
 #include "scatter.hpp"
-#include "team.hpp"
+#include "thread_pool.hpp"
 
 namespace {
 
@@ -27,7 +29,7 @@ using headrace::Rule;
 using headrace::Sampled;
 
 constexpr std::size_t kNumNodes = 20000;
-constexpr std::size_t kNumSeeds = 6000;  // more than one thread looks at in a hop
+constexpr std::size_t kNumSeeds = 6000;  // enough for more than one thread in a hop
 constexpr int kNumThreads = 3;
 
 struct Case {
@@ -163,44 +165,103 @@ void move_rows() {
   check(sums[0] == sums[1], "scatter");
 }
 
-// Jobs of one team, some of which fail, and before some of which the helpers have gone to sleep.
-void run_jobs() {
-  constexpr std::size_t kNumJobs = 400;
-  headrace::Team team(kNumThreads);
-  for (std::size_t job = 0; job < kNumJobs; ++job) {
-    if (job % 100 == 50) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    if (job + 1 == kNumJobs) team.expect_last();
-    const std::size_t num_tasks = job + 1 == kNumJobs ? 500 : job % 23;
-    const bool body_fails = job % 2 == 0;  // otherwise finishing does
-    const std::size_t first_failure = job % 7 == 0 ? num_tasks / 2 : num_tasks;
+// Loops that share threads, some of which fail, and before some of which the helpers have gone to sleep.
+void run_loops() {
+  constexpr std::size_t kNumLoops = 400;
+  for (std::size_t loop = 0; loop < kNumLoops; ++loop) {
+    if (loop % 100 == 50) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::size_t num_tasks = loop + 1 == kNumLoops ? 500 : loop % 23;
+    const bool body_fails = loop % 2 == 0;  // otherwise finishing does
+    const std::size_t first_failure = loop % 7 == 0 ? num_tasks / 2 : num_tasks;
     std::vector<std::size_t> made(num_tasks);
     std::vector<std::size_t> finished;
-    std::string failure;
-    try {
-      team.run_in_order(
-          num_tasks,
-          [&](std::size_t task) {
-            if (task >= first_failure && body_fails) throw std::runtime_error(std::to_string(task));
-            made[task] = job + task;
-          },
-          [&](std::size_t task) {
-            if (task >= first_failure) throw std::runtime_error(std::to_string(task));
-            finished.push_back(made[task]);
-          });
-    } catch (const std::runtime_error& error) {
-      failure = error.what();
-    }
-    check(failure == (first_failure < num_tasks ? std::to_string(first_failure) : ""), "first failure of a job");
-    check(finished.size() == first_failure, "tasks finished of a job");
-    for (std::size_t task = 0; task < finished.size(); ++task) check(finished[task] == job + task, "order of a job");
+    const auto make = [&](std::size_t task) {
+      if (task >= first_failure && body_fails) throw std::runtime_error(std::to_string(task));
+      made[task] = loop + task;
+    };
+    const auto finish = [&](std::size_t task) {
+      if (task >= first_failure) throw std::runtime_error(std::to_string(task));
+      finished.push_back(made[task]);
+    };
+    const auto failure_of = [](const auto& run) -> std::string {
+      try {
+        run();
+      } catch (const std::runtime_error& error) {
+        return error.what();
+      }
+      return "";
+    };
+    const std::string expected = first_failure < num_tasks ? std::to_string(first_failure) : "";
+    const std::string in_order = failure_of([&] { headrace::parallel_in_order(kNumThreads, num_tasks, make, finish); });
+    check(in_order == expected, "first failure of a loop in order");
+    check(finished.size() == first_failure, "tasks finished of a loop");
+    for (std::size_t task = 0; task < finished.size(); ++task) check(finished[task] == loop + task, "order of a loop");
+    const std::string in_any_order = failure_of([&] { headrace::parallel_for(kNumThreads, num_tasks, make); });
+    check(in_any_order == (body_fails ? expected : ""), "first failure of a loop");
+    check(
+        !in_any_order.empty() || made ==
+                                     [&] {
+                                       std::vector<std::size_t> all(num_tasks);
+                                       for (std::size_t task = 0; task < num_tasks; ++task) all[task] = loop + task;
+                                       return all;
+                                     }(),
+        "tasks of a loop");
   }
-  headrace::Team idle(kNumThreads);
-  idle.start(2 * kNumThreads);  // and end without a job
+}
+
+// What a helper throws reaches the caller: this thread's own tasks wait until one of another thread has failed.
+void fail_in_a_helper() {
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<bool> failed{false};
+  bool caught = false;
+  try {
+    headrace::parallel_for(2, 1000, [&](std::size_t) {
+      if (std::this_thread::get_id() != caller) {
+        failed = true;
+        throw std::runtime_error("in a helper");
+      }
+      while (!failed) std::this_thread::yield();
+    });
+  } catch (const std::runtime_error& error) {
+    caught = std::string(error.what()) == "in a helper";
+  }
+  check(caught, "failure of a helper");
+}
+
+// Many threads that share loops at once, and more asked for than there are tasks; the pool grows to what one loop asks.
+void share_the_pool() {
+  constexpr int kNumCallers = 6;
+  constexpr std::size_t kNumTasks = 64;
+  std::atomic<int> num_right{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < kNumCallers; ++caller) {
+    callers.emplace_back([&, caller] {
+      for (int loop = 0; loop < 50; ++loop) {
+        std::atomic<std::size_t> sum{0};
+        headrace::parallel_for(caller + 2, kNumTasks, [&](std::size_t task) { sum += task; });
+        num_right += sum == kNumTasks * (kNumTasks - 1) / 2 ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  check(num_right == 50 * kNumCallers, "loops at once");
+  check(headrace::threads_in_pool() <= kNumCallers, "threads of loops at once");
+  headrace::parallel_for(4000, kNumTasks, [](std::size_t) {});
+  check(headrace::threads_in_pool() <= kNumTasks - 1, "threads for more than there are tasks");
+}
+
+// The process ends in the middle of loops of another thread.
+void exit_amid_loops() {
+  std::thread([] {
+    for (;;) headrace::parallel_for(kNumThreads, 8, [](std::size_t) {});
+  }).detach();
+  headrace::parallel_for(kNumThreads, 100, [](std::size_t) {});
 }
 
 }  // namespace
 
 int main() {
+  headrace::share_all_work(true);
   for (const Case& one : kCases) {
     for (const Variant& variant : kVariants) {
       sample_at_once(RandomGraph<std::int32_t>(), one, variant);
@@ -210,6 +271,9 @@ int main() {
   }
   move_rows();
   std::printf("rows\n");
-  run_jobs();
-  std::printf("jobs\n");
+  run_loops();
+  fail_in_a_helper();
+  share_the_pool();
+  std::printf("loops\n");
+  exit_amid_loops();
 }
