@@ -25,7 +25,7 @@ KERNELS := $(filter-out ops/native/bindings%,$(wildcard ops/native/*.cpp))
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help demo test lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
+.PHONY: help demo test mutants lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -41,6 +41,10 @@ demo: .venv/.installed ## train on a generated graph, or on DATA=file.npz; ARGS=
 
 test: .venv/.installed ## run the tests that need no DGL; ARGS="-k name" and more go to pytest
 	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl $(ARGS)
+
+# Copies are built in build/mutants; the second time only what has changed.
+mutants: .venv/.installed ## put faults into copies of the code, one by one: each must make its test fail; ARGS="--only text"
+	PYTHONPATH=tests .venv/bin/python -m mutants --jobs $(JOBS) $(ARGS)
 
 lint: lint-python lint-native lint-types ## check style, format and types (compiler warnings are errors in every build)
 
