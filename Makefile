@@ -71,7 +71,7 @@ SANITIZED = LD_PRELOAD="$$(for library in asan ubsan stdc++; do g++ -print-file-
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1
 
 sanitize: .venv-sanitize/.installed ## run the tests of ops/ and a short fuzz on a build with AddressSanitizer and UBSan
-	$(SANITIZED) .venv-sanitize/bin/python -m pytest -n $(JOBS) -m "not uninstrumented" tests/ops tests/fuzz $(ARGS)
+	$(SANITIZED) .venv-sanitize/bin/python -m pytest -n $(JOBS) -o timeout=900 -m "not uninstrumented" tests/ops tests/fuzz $(ARGS)
 	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds 20
 
 fuzz: .venv-sanitize/.installed ## call the native entry points with hostile arguments for SECONDS_=600, or repeat FILES=...
