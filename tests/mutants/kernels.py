@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+_SAMPLE = "tests/ops/test_sample.py::"
+
 KERNELS = (
     Mutant(
         "ops/native/compact.cpp",
@@ -33,13 +35,13 @@ KERNELS = (
         "ops/native/fused.cpp",
         "if (n_id.size() == num_seeds) return;",
         "if (n_id.size() != 0) return;",
-        "tests/ops/test_sample.py::test_refuses_bad_seeds_and_goes_on",
+        _SAMPLE + "test_refuses_bad_seeds_and_goes_on",
     ),
     Mutant(
         "ops/native/fused.cpp",
         "if (expand == Expand::kNew) first_dst = num_seen;",
         "if (expand == Expand::kNew) first_dst = 0;",
-        "tests/ops/test_sample.py::test_fused_equals_hop_and_compact",
+        _SAMPLE + "test_fused_equals_hop_and_compact[uniform-new-NeighborRule(fanout=10, replace=False)]",
     ),
     Mutant(
         "ops/native/owners.cpp",
@@ -87,13 +89,13 @@ KERNELS = (
         "ops/native/weights.cpp",
         "if (!(weight >= 0.0 && weight <= kLargest))",
         "if (weight < 0.0 || weight > kLargest)",
-        "tests/ops/test_sample.py::test_refuses_bad_weights",
+        _SAMPLE + "test_refuses_bad_weights",
     ),
     Mutant(
         "ops/native/stream_partition.cpp",
-        "if (room <= 0) continue;",
-        "if (room < -1) continue;",
-        "tests/ops/test_partition.py::test_stream_is_balanced",
+        "static_cast<uint128>(count) * static_cast<std::uint64_t>(room);",
+        "static_cast<uint128>(count);",
+        "tests/ops/test_partition.py::test_stream_equals_the_reference",
     ),
     Mutant(
         "ops/native/stream_partition.cpp",

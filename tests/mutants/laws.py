@@ -53,7 +53,7 @@ LAWS = (
         "ops/native/pick_labor_weighted.hpp",
         "scale(positions, picked, total / fanout, weights);",
         "scale(positions, picked, 0.0, weights);",
-        "tests/ops/test_designs.py::test_horvitz_thompson",
+        "tests/ops/test_designs.py::test_hajek",
     ),
     Mutant(
         "ops/native/pick_uniform.hpp",

@@ -12,13 +12,13 @@ RANKS = (
         "pipeline/exchange.py",
         "summed[:num_own] = gradient[:num_own]",
         "",
-        _TRAINING + "test_training_equals_one_process",
+        _TRAINING + "test_training_equals_one_process[Sage-node_plan-2]",
     ),
     Mutant(
         "pipeline/exchange.py",
         "values[self.num_own :], self.receive_counts, self.send_counts",
         "values[self.num_own :], self.send_counts, self.receive_counts",
-        _TRAINING + "test_training_equals_one_process_with_every_sampler",
+        _TRAINING + "test_training_equals_one_process_with_every_sampler[hash-labor_star]",
     ),
     Mutant(
         "pipeline/cooperative_dropout.py",
@@ -42,7 +42,7 @@ RANKS = (
         "pipeline/cooperative_norm.py",
         "return ctx.comm.all_reduce_sum(gradient), None",
         "return gradient, None",
-        _TRAINING + "test_batch_normalisation_equals_one_process",
+        _TRAINING + "test_batch_normalisation_equals_one_process[2]",
     ),
     Mutant(
         "pipeline/sharded_feature.py",
@@ -54,20 +54,20 @@ RANKS = (
         "pipeline/stages/fetch_and_exchange.py",
         "places=order[:num_own]",
         "places=order[-num_own:]",
-        "tests/pipeline/passes/test_fuse_exchange.py::test_the_batches_are_the_same",
+        "tests/pipeline/passes/test_fuse_exchange.py::test_the_batches_are_the_same[3-whole]",
     ),
     Mutant(
         "pipeline/rank_reducer.py",
         'asked, "amin")',
         'asked, "amax", include_self=False)',
-        "tests/pipeline/test_cooperative.py::test_union_is_the_batch_of_one_process",
+        "tests/pipeline/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
         equivalent="the owner may let any one of those who asked count a vertex, as long as it is one",
     ),
     Mutant(
         "pipeline/rank_reducer.py",
         "told = exchange.answer(first[exchange.asked_rows] == asked, self._comm)",
         "told = exchange.answer(torch.ones_like(asked, dtype=torch.bool), self._comm)",
-        "tests/pipeline/test_cooperative.py::test_union_is_the_batch_of_one_process",
+        "tests/pipeline/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
     ),
     Mutant(
         "pipeline/verify.py",
