@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _TRAINING = "tests/pipeline/test_cooperative_training.py::"
+_EXCHANGE = "tests/pipeline/passes/test_fuse_exchange.py::"
 _SHARDS = "tests/pipeline/test_shards.py::"
 
 RANKS = (
@@ -48,13 +49,13 @@ RANKS = (
         "pipeline/sharded_feature.py",
         "(self._cached_rows, in_cached[is_copy], is_copy)",
         "(self._cached_rows, in_cached[is_copy].flip(0), is_copy)",
-        _SHARDS + "test_copies_of_rows_are_not_asked_for",
+        _SHARDS + "test_rows_of_several_copies_come_in_the_order_of_the_request",
     ),
     Mutant(
         "pipeline/stages/fetch_and_exchange.py",
         "places=order[:num_own]",
         "places=order[-num_own:]",
-        "tests/pipeline/passes/test_fuse_exchange.py::test_the_batches_are_the_same[3-whole]",
+        _EXCHANGE + "test_the_batches_are_those_of_whole_features_without_cooperation[2-None]",
     ),
     Mutant(
         "pipeline/rank_reducer.py",
