@@ -25,7 +25,7 @@ KERNELS := $(filter-out ops/native/bindings%,$(wildcard ops/native/*.cpp))
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help demo test test-quick lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
+.PHONY: help demo test test-quick mutants lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -44,6 +44,10 @@ test: .venv/.installed ## run the tests that need no DGL (12 minutes on two core
 
 test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, whole trainings (two minutes)
 	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl -m "not slow" $(ARGS)
+
+# Copies are built in build/mutants; the second time only what has changed.
+mutants: .venv/.installed ## put faults into copies of the code, one by one: each must make its test fail; ARGS="--only text"
+	PYTHONPATH=tests .venv/bin/python -m mutants --jobs $(JOBS) $(ARGS)
 
 lint: lint-python lint-native lint-types ## check style, format and types (compiler warnings are errors in every build)
 
@@ -70,7 +74,7 @@ SANITIZED = LD_PRELOAD="$$(for library in asan ubsan stdc++; do g++ -print-file-
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1
 
 sanitize: .venv-sanitize/.installed ## run the tests of ops/ and a short fuzz on a build with AddressSanitizer and UBSan
-	$(SANITIZED) .venv-sanitize/bin/python -m pytest -n $(JOBS) -m "not uninstrumented" tests/ops tests/fuzz $(ARGS)
+	$(SANITIZED) .venv-sanitize/bin/python -m pytest -n $(JOBS) -o timeout=900 -m "not uninstrumented" tests/ops tests/fuzz $(ARGS)
 	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds 20
 
 fuzz: .venv-sanitize/.installed ## call the native entry points with hostile arguments for SECONDS_=600, or repeat FILES=...

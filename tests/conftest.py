@@ -14,6 +14,14 @@ SHARED_DATA = ROOT.parent / "shared" / "data"
 
 # Machines that run tests are shared, so a slow example says nothing; its seed, printed, does.
 hypothesis.settings.register_profile("headrace", deadline=None, print_blob=True)
+# For `make mutants`, where a test fails on purpose: the smallest example that fails is of no interest.
+hypothesis.settings.register_profile(
+    "mutants",
+    hypothesis.settings.get_profile("headrace"),
+    derandomize=True,
+    database=None,
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+)
 hypothesis.settings.load_profile("headrace")
 
 HAZARD = f"""the repository root is on sys.path: {ROOT}

@@ -7,6 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+# Its processes have limits of their own, of which a test may need several.
+pytestmark = pytest.mark.timeout(900)
+
 SCRIPT = Path(__file__).parents[2] / "examples" / "cooperative.py"
 
 

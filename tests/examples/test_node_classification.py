@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+# Its processes have limits of their own, of which a test may need several.
+pytestmark = pytest.mark.timeout(900)
+
 SCRIPT = Path(__file__).parents[2] / "examples" / "node_classification.py"
 NUM_NODES, NUM_CLASSES = 600, 3
 

@@ -258,6 +258,29 @@ def test_dropout_drops_and_has_seeds():
     assert 0.15 < (first[whole] == 0).double().mean() < 0.45
 
 
+def test_dropouts_of_one_model_have_masks_of_their_own():
+    """Also if they drop the same rows, one behind the other."""
+    batch = next(iter(node_plan("neighbor", torch.float64).loader()))
+
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Dropout(0.5), nn.Dropout(0.5)
+            self.layers = nn.ModuleList([nn.Identity()])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            dropped = torch.stack([self.first(x), self.second(x), self.first(x)])
+            self.layers[0](x)
+            return dropped
+
+    masks = list(hr.cooperative(Twice())(batch, torch.ones(len(batch.n_id), 16)) != 0)
+    elements = masks[0].numel()
+    for number, mask in enumerate(masks):
+        for other in masks[:number]:
+            # Half of the elements agree by chance; five standard deviations are 2.5 * sqrt(elements).
+            assert abs(int((mask == other).sum()) - elements / 2) < 2.5 * elements**0.5
+
+
 def test_running_estimates_are_those_of_one_process():
     torch.manual_seed(4)
     alone, plan = Normalised(Gcn, 2).double(), node_plan("neighbor", torch.float64)

@@ -16,6 +16,9 @@ import headrace as hr
 
 from plans import graph, items, store
 
+# Its processes have limits of their own, of which a test may need several.
+pytestmark = pytest.mark.timeout(900)
+
 SCRIPT = """
 import json, sys, torch
 from plans import PLANS

@@ -182,6 +182,11 @@ def test_labels_of_items_and_of_a_feature_are_refused():
         next(iter(hr.ItemSampler(IDS, seed=0).transform(keep).fetch_feature(store(), labels="y").loader()))
 
 
+def test_seeds_name_orders():
+    orders = {tuple(first(100, batch_size=100, shuffle=True, seed=seed).seeds.tolist()) for seed in (0, 1, 2, 2**40)}
+    assert len(orders) == 4
+
+
 def test_repeated_seeds_share_a_row():
     batch = first([5, 2, 5, 9, 2])
     assert batch.n_id.tolist() == [5, 2, 9]

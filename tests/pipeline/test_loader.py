@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import os
 import subprocess
@@ -58,6 +59,28 @@ def test_epochs_differ_and_set_epoch_seeks():
     loader.set_epoch(0)
     assert [batch.digest() for batch in loader] == first
     assert loader.epoch == 1
+
+
+def test_every_epoch_has_an_order_of_its_own():
+    """The seeds themselves: digests of batches differ by the number of the epoch alone."""
+    loader = items().loader()
+    orders = [tuple(torch.cat([batch.seeds for batch in loader]).tolist()) for _ in range(5)]
+    assert len(set(orders)) == 5
+    assert {tuple(sorted(order)) for order in orders} == {tuple(range(0, 200, 2))}
+    # Not one order that begins elsewhere either: of 100 items, those behind each other differ.
+    behind = [dict(itertools.pairwise(order)) for order in orders]
+    for number, one in enumerate(behind):
+        for other in behind[:number]:
+            assert sum(other.get(item) == one[item] for item in one) < 20
+
+
+@pytest.mark.parametrize("sampler", ["sample_neighbor", "sample_layer_neighbor"])
+def test_every_epoch_and_every_batch_has_picks_of_its_own(sampler):
+    """The same seeds in every batch of every epoch."""
+    plan = getattr(hr.ItemSampler(torch.arange(50).repeat(3), batch_size=50, seed=3), sampler)(graph(), [3, 2])
+    loader = plan.loader()
+    picks = [tuple(batch.e_id.tolist()) for _ in loader.epochs(3) for batch in loader]
+    assert len(picks) == len(set(picks)) == 9
 
 
 def test_an_iteration_after_a_break_is_the_next_epoch():
@@ -327,6 +350,43 @@ def test_stats_count_what_was_handed_out():
     assert stats["fetch_feature"]["bytes"] == nodes * 8 * 4 + 51 * 8
     assert stats["fetch_feature"]["batches"] == 3
     assert "sample_fused" in str(stats)
+
+
+def test_stats_count_the_rows_of_edges():
+    loader = PLANS["full"]().loader()
+    batches = list(loader)
+    nodes = sum(len(batch.n_id) for batch in batches)
+    edges = sum(len(rows) for batch in batches for rows in batch.edge["e"])
+    assert edges == sum(sum(batch.num_sampled_edges) for batch in batches) > 0
+    counted = loader.stats()["fetch_feature"]
+    assert counted["rows"] == nodes + edges
+    assert counted["bytes"] == nodes * 8 * 4 + edges * 3 * 4
+
+
+def test_stats_count_each_hop_once():
+    """A stage counts what it adds to a batch, not what was there."""
+    loader = PLANS["neighbor"]().loader(fuse_sampling=False)
+    batches = list(loader)
+    stats = loader.stats()
+    for hop, name in enumerate(["compact", "compact#2"]):
+        assert stats[name]["edges"] == sum(batch.num_sampled_edges[hop] for batch in batches)
+        assert stats[name]["vertices"] == sum(batch.num_sampled_nodes[hop + 1] for batch in batches)
+
+
+def test_stats_are_those_of_the_moment():
+    loader = PLANS["neighbor"]().loader()
+    batches = iter(loader)
+    next(batches)
+    first = loader.stats()
+    shown = str(first)
+    next(batches)
+    assert first["item_sampler"]["batches"] == 1
+    assert str(first) == shown
+    # Nor does what a user does to them change what the loader counts.
+    second = loader.stats()
+    second.stages["item_sampler"]["batches"] = 99
+    second.stages.clear()
+    assert loader.stats()["item_sampler"]["batches"] == 2
 
 
 def test_profile_is_a_timeline(tmp_path):

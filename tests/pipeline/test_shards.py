@@ -251,6 +251,17 @@ def test_rows_that_are_elsewhere_are_not_read():
     assert (feature.num_rows, feature.shape, feature.row_bytes) == (NUM_NODES, (NUM_NODES, 2), 8)
 
 
+def test_rows_of_several_copies_come_in_the_order_of_the_request():
+    rows = torch.arange(NUM_NODES * 2.0).reshape(NUM_NODES, 2)
+    feature = hr.ShardedFeature.of(rows, partition("range", 2), 0, cached=[190, 150, 120])
+    ids = torch.tensor([3, 190, 99, 120, 150, 0, 190])
+    assert torch.equal(feature.read(ids), rows[ids])
+    out, places = torch.zeros(9, 2), torch.tensor([8, 1, 0, 7, 2, 6, 3])
+    feature.read_into(ids, out, places=places)
+    assert torch.equal(out[places], rows[ids])
+    assert out[[4, 5]].count_nonzero() == 0
+
+
 def test_a_rank_that_owns_nothing():
     owners = partition("table", 3)
     assert owners.sizes[2] == 0

@@ -63,6 +63,29 @@ def test_fingerprints_tell_functions_apart():
     assert len(set(digests)) == len(digests)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda batch: batch.seeds, lambda batch: batch.n_id),
+        (lambda batch: torch.sin(batch.x), lambda batch: torch.cos(batch.x)),
+        (lambda batch: batch.replace(y=None), lambda batch: batch.replace(y=0)),
+        (lambda batch: [batch.y for _ in batch.blocks], lambda batch: [batch.x for _ in batch.blocks]),
+    ],
+)
+def test_fingerprints_tell_functions_apart_by_the_names_and_values_they_use(one, other):
+    """Such functions have the same instructions."""
+    assert digest_of(items().transform(one)) != digest_of(items().transform(other))
+
+
+def test_fingerprints_tell_functions_apart_by_what_they_close_over():
+    def scaled(factor):
+        return lambda batch: batch.replace(y=batch.y * factor)
+
+    digests = [digest_of(items().transform(scaled(factor))) for factor in (2, 3, 2.0)]
+    assert len(set(digests)) == 3
+    assert digests[0] == digest_of(items().transform(scaled(2)))
+
+
 def test_fingerprints_frame_their_values():
     digests = {digest_of(items().sample_neighbor(graph(), fanouts)) for fanouts in ([1, 11], [11, 1], [111], [1, 1, 1])}
     assert len(digests) == 4

@@ -68,6 +68,22 @@ def test_a_node_source_resumes_at_any_batch(workers):
         assert tail == seen[done:]
 
 
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_no_epoch_is_empty_after_resuming_behind_the_last_batch(workers):
+    """The source does not know its length: what is left of an epoch shows when a batch is asked for."""
+    loader = node_plan(workers).loader()
+    for batch in loader:
+        last, state = batch, loader.state_dict()
+    assert (last.epoch, last.index) == (0, 4)
+    expected = [batch.digest() for batch in loader]
+    resumed = node_plan(workers).loader()
+    resumed.load_state_dict(state)
+    batches = list(resumed)
+    assert [(batch.epoch, batch.index) for batch in batches] == [(1, index) for index in range(5)]
+    assert [batch.digest() for batch in batches] == expected
+    assert [batch.epoch for batch in resumed] == [2] * 5
+
+
 def test_torchdata_batcher_is_a_source():
     nodes = pytest.importorskip("torchdata.nodes", reason="torchdata before 0.10 has no nodes")
     source = nodes.Batcher(nodes.IterableWrapper(range(10)), batch_size=4, drop_last=False)

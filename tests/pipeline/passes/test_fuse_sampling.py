@@ -58,6 +58,19 @@ def test_does_not_fuse_across_hops_that_disagree():
     assert final_stages(plan).count(SampleFused) == 2
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_does_not_fuse_across_hops_of_which_one_has_edge_ids(first):
+    """A fused stage gives edge ids to all of its blocks or to none."""
+    rule = NeighborRule(2)
+    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0, edge_ids=first).compact(graph(), edge_ids=first)
+    plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1, edge_ids=not first)
+    plan = plan.compact(graph(), edge_ids=not first)
+    assert final_stages(plan).count(SampleFused) == 2
+    for fused, apart in zip(plan.loader(), plan.loader(fuse_sampling=False), strict=True):
+        assert [block.edge_ids is not None for block in fused.blocks] == [not first, first]
+        assert fused.digest() == apart.digest()
+
+
 def test_fires_on_both_sides_of_a_stage_between():
     rule = NeighborRule(2)
     plan = items().sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph()).transform(unchanged)

@@ -1,0 +1,41 @@
+"""The list of mutants fits the tree. Whether they are killed is for `make mutants`, which takes minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mutants.mutant import Mutant
+from mutants.table import MUTANTS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_it_applies(mutant):
+    assert not mutant.misfit(ROOT)
+
+
+def test_there_are_no_two_alike():
+    assert len({(mutant.file, mutant.this, mutant.that) for mutant in MUTANTS}) == len(MUTANTS)
+    assert all(mutant.this != mutant.that for mutant in MUTANTS)
+
+
+@pytest.mark.parametrize(
+    ("file", "this", "test", "message"),
+    [
+        ("code.py", "a + b", "test_code.py::test_sum", ""),
+        ("code.py", "a + b", "test_code.py::test_sum[1-2]", ""),
+        ("code.py", "a - b", "test_code.py::test_sum", "found it 0 times"),
+        ("code.py", "a", "test_code.py::test_sum", "found it 2 times"),
+        ("cod.py", "a + b", "test_code.py::test_sum", "does not exist"),
+        ("code.py", "a + b", "test_code.py::test_product", "there is no test"),
+        ("code.py", "a + b", "test_cod.py::test_sum", "there is no test"),
+    ],
+)
+def test_what_does_not_apply_says_so(tmp_path, file, this, test, message):
+    (tmp_path / "code.py").write_text("c = a + b\nd = a\n".replace("d = a", "d = c * a" if this == "a" else "d = c"))
+    (tmp_path / "test_code.py").write_text("def test_sum():\n    pass\n")
+    misfit = Mutant(file, this, "0", test).misfit(tmp_path)
+    assert message in misfit if message else not misfit
