@@ -61,6 +61,8 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
 
     def step(work: Work) -> Work:
         start = time.perf_counter()
+        if stage.collective and settings.comm is not None:
+            settings.comm.at((work.batch.epoch, work.batch.index))
         try:
             batch = run(work.batch)
         except StopIteration as error:
