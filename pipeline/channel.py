@@ -43,21 +43,21 @@ def describe(label: Label) -> str:
     return f"exchange {number}" + (f" of batch {batch} of epoch {epoch}" if batch >= 0 else ", outside of batches")
 
 
-def parted(rank: int, label: Label, own_rank: int, own: Label) -> PeerError:
-    """Return the error for ranks that come to different exchanges."""
+def parted(rank: int, label: Label, kind: str, own_rank: int, own: Label) -> PeerError:
+    """Return the error for ranks that come to different exchanges, or to one with different things (`kind`)."""
+    there = describe(label) + (f", with {kind}" if kind else "")
     return PeerError(
-        f"rank {rank} is at {describe(label)}, rank {own_rank} at {describe(own)}: all ranks take the same batches in "
-        "the same order, and call the model and what belongs to a step for each of them (a `continue` or a condition "
-        "holds on all ranks or on none)"
+        f"rank {rank} is at {there}, rank {own_rank} at {describe(own)}: all ranks take the same batches in the same "
+        "order, and call the model and what belongs to a step for each of them (a `continue` or a condition holds on "
+        "all ranks or on none)"
     )
 
 
-def late(absent: list[int], where: str, timeout: float, own_rank: int, setting: str) -> PeerError:
+def late(named: str, where: str, timeout: float, own_rank: int, setting: str) -> PeerError:
     """Return the error for ranks that did not come in time."""
-    named = " and ".join(f"rank {rank}" for rank in absent) or "another rank"
     return PeerError(
-        f"{named} did not come {where} in the {timeout:g} seconds that rank {own_rank} waited ({setting} sets them): "
-        "is it stopped, or somewhere else in the program?"
+        f"{named or 'another rank'} did not come {where} in the {timeout:g} seconds that rank {own_rank} waited "
+        f"({setting} sets them): is it stopped, or somewhere else in the program?"
     )
 
 
@@ -156,7 +156,7 @@ class Comm(ABC):
         rows: list[list[int]] = received.tolist()
         for rank, (_, *label) in enumerate(rows):
             if tuple(label) != self._label:
-                raise self._blame(parted(rank, (label[0], label[1], label[2]), self.rank, self._label))
+                raise self._blame(parted(rank, (label[0], label[1], label[2]), "", self.rank, self._label))
         return [count for count, *_ in rows]
 
     def all_gather(self, value: int) -> list[int]:
@@ -168,16 +168,15 @@ class Comm(ABC):
         self._enter(f"sum of {values.numel()} numbers of {values.dtype}")
         return self._all_reduce_sum(values)
 
-    def _enter(self, kind: str | None = None) -> None:
-        """Go on to the next collective; `kind` where what it sends is not labelled."""
+    def _enter(self, kind: str = "") -> None:
+        """Go on to the next collective; `kind` says what it does, if what it sends does not."""
         self.num_collectives += 1
         epoch, batch, number = self._label
         self._label = epoch, batch, number + 1
-        if kind is not None:
-            self._agree(kind)
+        self._agree(kind)
 
     def _agree(self, kind: str) -> None:  # noqa: B027 - only where rows could be paired wrongly
-        """Make sure that all ranks come to the same collective, where that is not known."""
+        """Make sure that all ranks come to the same collective, if rows might be paired wrongly; "" is for counts."""
 
     def _blame(self, error: PeerError) -> PeerError:
         """Tell all ranks of another one's doing, found out here; return the error."""

@@ -29,8 +29,8 @@ class JobStore(Board):
 
     def __init__(self, store: Any, rank: int, world_size: int) -> None:
         self._store = store
-        self._rank = rank
-        self._world_size = world_size
+        self.rank = rank
+        self.world_size = world_size
         self._posted = itertools.count()
         self._num_read = 0
         self._read_of = [0] * world_size
@@ -44,7 +44,7 @@ class JobStore(Board):
 
     def tell(self, key: str, reason: str, *, blames: bool = False) -> None:
         """Leave a reason under a key, and count under it."""
-        told = {"rank": self._rank, "reason": reason, "blames": blames}
+        told = {"rank": self.rank, "reason": reason, "blames": blames}
         self._store.set(f"headrace/{key}/reason", json.dumps(told))
         self.add(key, 1)
 
@@ -55,7 +55,7 @@ class JobStore(Board):
     def error_told(self, key: str) -> PeerError:
         """Return the error of which a rank has left the reason under a key."""
         told = json.loads(self._store.get(f"headrace/{key}/reason"))
-        if told["rank"] == self._rank and told["blames"]:
+        if told["rank"] == self.rank and told["blames"]:
             return PeerError(told["reason"])
         return failure_of(**told)
 
@@ -64,8 +64,8 @@ class JobStore(Board):
         for key, reached in list(self.reached.items()):
             self.say(key, reached)
         number = next(self._posted)
-        self._store.set(f"headrace/post/{self._rank}/{number}", text)
-        self.add(f"posts/{self._rank}", 1)
+        self._store.set(f"headrace/post/{self.rank}/{number}", text)
+        self.add(f"posts/{self.rank}", 1)
         self.add("posts", 1)
 
     def read(self) -> list[tuple[int, str]]:
@@ -77,7 +77,7 @@ class JobStore(Board):
         self._num_read, self._read_of = num_posted, until
         return [
             (rank, self._store.get(f"headrace/post/{rank}/{number}").decode())
-            for rank in range(self._world_size)
+            for rank in range(self.world_size)
             for number in range(posted[rank], until[rank])
         ]
 
@@ -85,22 +85,26 @@ class JobStore(Board):
         """Let others see a number of this rank, which only grows."""
         grown = number - self._said.get(key, 0)
         self._said[key] = number
-        self.add(f"{key}/{self._rank}", grown)
+        self.add(f"{key}/{self.rank}", grown)
 
     def said(self, key: str) -> list[int]:
         """Return the number of every rank, 0 where it said none."""
-        return [self.add(f"{key}/{rank}", 0) for rank in range(self._world_size)]
+        return [self.add(f"{key}/{rank}", 0) for rank in range(self.world_size)]
 
     def arrive(self, key: str, what: str) -> None:
         """Come to a meeting, with what is to be compared."""
-        self._store.set(f"headrace/{key}/what/{self._rank}", what)
+        self._store.set(f"headrace/{key}/what/{self.rank}", what)
         self.add(f"{key}/of/{what}", 1)
-        self.add(f"{key}/there/{self._rank}", 1)
+        self.add(f"{key}/there/{self.rank}", 1)
         self.add(key, 1)
+
+    def has_arrived(self, key: str, rank: int) -> bool:
+        """Return whether a rank has come to a meeting."""
+        return self.add(f"{key}/there/{rank}", 0) > 0
 
     def all_agree(self, key: str, what: str) -> bool:
         """Return whether all ranks who will come to the meeting brought the same; when all have come."""
-        return self.add(f"{key}/of/{what}", 0) == self._world_size
+        return self.add(f"{key}/of/{what}", 0) == self.world_size
 
     def brought(self, key: str) -> dict[int, str]:
         """Return what each rank that has come to a meeting brought."""

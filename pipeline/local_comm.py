@@ -198,7 +198,8 @@ class LocalComm(Comm):
                     break
                 if time.monotonic() > deadline:
                     absent = sorted(set(range(self.world_size)) - set(meeting.brought))
-                    raise self._blame(late(absent, "to an exchange", shared.timeout, self.rank, "LocalGroup(timeout=)"))
+                    named = " and ".join(f"rank {rank}{self._loops.last_words(rank)}" for rank in absent)
+                    raise self._blame(late(named, "to an exchange", shared.timeout, self.rank, "LocalGroup(timeout=)"))
                 shared.changed.wait(LOOK)
             meeting.left += 1
             if meeting.left == self.world_size:
@@ -209,7 +210,7 @@ class LocalComm(Comm):
         """Raise what keeps another rank from a collective."""
         for rank, (label, kind) in meeting.doing.items():
             if (label, kind) != (self._label, self._kind):
-                raise self._blame(parted(rank, label, self.rank, self._label))
+                raise self._blame(parted(rank, label, kind, self.rank, self._label))
         if len(meeting.brought) == self.world_size:
             return
         failure = self._shared.failures.get(self.generation)
