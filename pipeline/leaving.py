@@ -77,6 +77,7 @@ class Loops:
         self._reading = threading.Lock()
         self._looked = 0.0
         self._asked: dict[int, tuple[int, int]] = {}  # the last loop of each loader, and batches asked for in it
+        self._num_loops: dict[int, int] = {}  # of each loader
         self._left: dict[tuple[int, int], list[_Left]] = {}  # by loop
         self._ended: set[int] = set()
         self._has_left = False  # whether this rank left a loop, and did nothing since of which others would know
@@ -91,7 +92,7 @@ class Loops:
         """
         self.go_on()
         self.look()
-        return Loop(self, loader, self._asked.get(loader, (-1, 0))[0] + 1)
+        return Loop(self, loader, self._num_loops.get(loader, 0))
 
     def go_on(self) -> None:
         """Tell the other ranks that a loop that was left is over for this one."""
@@ -105,7 +106,14 @@ class Loops:
 
     def ask(self, loop: Loop, batches: int) -> None:
         """Note how many batches a loop has asked for."""
+        self._num_loops[loop.loader] = loop.number + 1
         self._asked[loop.loader] = loop.number, batches
+
+    def forget(self) -> None:
+        """Forget the loops that are over, as all ranks begin anew."""
+        running = {loop.loader for loop in list(_RUNNING) if loop.loops is self}
+        for loader in set(self._asked) - running:
+            del self._asked[loader]
 
     def leave(self, loop: Loop, batches: int, word: str) -> None:
         """Tell the other ranks that this one leaves a loop behind so many batches; safe in a destructor."""

@@ -129,6 +129,7 @@ class LocalComm(Comm):
             with self._shared.changed:
                 self._shared.beginning.discard(self.rank)
                 self._shared.generations[self.rank] += met
+        self._loops.forget()
         refusal = self._shared.refusals.get(self.generation - 1)
         if refusal is not None:
             raise failure_of(*refusal)

@@ -181,8 +181,9 @@ class Stage(ABC):
             Place among the processes that share every batch; by default from torch.distributed when it is initialised,
             otherwise 0 of 1.
         comm
-            What carries the exchanges of ``cooperative=True``; by default a process group of torch.distributed. An
-            `hr.LocalGroup` has one for each thread that plays a rank.
+            What carries the exchanges of ``cooperative=True``; by default a process group of torch.distributed, where a
+            rank that does not come is given up after the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has
+            one for each thread that plays a rank.
         partition
             The owner of each vertex for ``cooperative=True``; by default `hr.Partition.hash`.
         progress

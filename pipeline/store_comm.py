@@ -108,6 +108,7 @@ class StoreComm(Comm):
             with self._telling:
                 StoreComm._beginning = False
                 StoreComm._generation += met
+        self._loops.forget()
         self._label, self._course = (-1, -1, -1), Course()
         self._needs_new_group = self._store.is_told(renew)
         if self._store.is_told(_refused(generation)):

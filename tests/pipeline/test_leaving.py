@@ -172,8 +172,9 @@ def test_a_rank_that_ends_its_loop_before_the_model_is_named():
             for batch in loader:
                 exchange(batch)
 
-    errors = all_of(2, work)
-    assert all("rank 1 left epoch 0 behind batch 2" in error for error in errors)
+    for error in all_of(2, work):  # whichever of the two sees it first
+        assert "rank 1" in error
+        assert "batch 2" in error
 
 
 def test_the_first_batch_alone_may_be_used_behind_its_loop():
@@ -181,7 +182,7 @@ def test_the_first_batch_alone_may_be_used_behind_its_loop():
         loader = loader_of(comm)
         batch = next(iter(loader))
         time.sleep(1.0 * comm.rank)
-        return float(exchange(batch).sum())
+        return exchange(batch).sum().item()
 
     assert all(total > 0 for total in run_ranks(2, work))
 
@@ -217,3 +218,26 @@ def test_what_follows_from_the_batch_before_needs_no_agreement():
     assert [course.follows((1, 3), kind) for kind in [*step, step[0]]] == [True, True, True, False]
     assert [course.follows((1, 5), kind) for kind in [*step, step[0]]] == [False, True, True, True]  # one left out
     assert [course.follows((1, 6), kind) for kind in [*step[1:], step[0]]] == [True, False, False]
+
+
+def test_ranks_that_parted_begin_anew_with_a_further_loader():
+    """What was left is forgotten with the loops, but not while one of them still runs."""
+
+    def work(comm: Comm) -> tuple[str, int]:
+        told = ""
+        try:
+            with loader_of(comm) as loader:
+                for batch in loader:
+                    if comm.rank == 1 and batch.index == 1:
+                        break
+                list(loader)
+        except hr.PeerError as error:
+            told = str(error)
+        for _ in range(2):
+            with loader_of(comm) as loader:
+                num_batches = len(list(loader))
+        return told, num_batches
+
+    for told, num_batches in run_ranks(2, work):
+        assert "rank 1 left epoch 0 behind batch 1" in told
+        assert num_batches == 15
