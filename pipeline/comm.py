@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import json
-import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
@@ -20,41 +21,35 @@ from torch import Tensor
 
 from headrace.ops.errors import PeerError, PlanError
 from headrace.pipeline.arrays import whole_number
-from headrace.pipeline.channel import LOOK, Comm, failure_of, nothing
+from headrace.pipeline.channel import LOOK, Comm, nothing
+from headrace.pipeline.job_store import JobStore
+from headrace.pipeline.leaving import Loops, end_all
 from headrace.pipeline.shutdown import closes_channels
-
-#: Seconds after which a rank that does not come to a collective is given up. A step of training lies in between.
-TIMEOUT = 600.0
-
-#: Seconds between two looks at a collective on a GPU, or at the job's store.
-POLL = 1e-3
-
-#: Seconds in which the reason for a lost connection may still arrive.
-GRACE = 2.0
+from headrace.pipeline.store_comm import POLL, StoreComm
 
 
-class DistributedComm(Comm):
+class DistributedComm(StoreComm):
     """A channel of torch.distributed (gloo or NCCL), with a process group of its own.
 
-    Waiting ranks look at the job's store, where a rank that fails leaves its reason.
+    Waiting ranks look at the job's store, where a rank that fails leaves its reason, and one that leaves its training
+    loop the place. They wait as long as the process group of the job would: the ``timeout`` that the user gave to
+    ``torch.distributed.init_process_group``.
+
+    Parameters
+    ----------
+    agrees
+        Whether ranks agree at the store on collectives that do not follow from those of the batch before: for the
+        channel of models, whose exchanges are called by what the user writes.
     """
 
-    _generation = 0  # of failures, the same on every rank; see begin
-    _beginning = False  # whether this process has said, in begin, all that it has to say of its generation
-    _telling = threading.Lock()  # held while one of the two is read and acted upon
-
-    def __init__(self) -> None:
-        super().__init__(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    def __init__(self, *, agrees: bool = False) -> None:
+        job = torch.distributed.group.WORLD
+        self._device = _device_of_job()
+        super().__init__(*_store_and_loops(), timeout=_timeout_of(job, self._device), agrees=agrees)
         # Not kept alive: its threads would outlive ``destroy_process_group``, and one that frees a tensor while Python
         # ends brings the process down.
-        self._job = weakref.ref(torch.distributed.group.WORLD)
+        self._job = weakref.ref(job)
         self._group: Any = None
-        self._unfinished = False  # whether this rank has left a collective of the group before its end
-        self._needs_new_group = False  # what begin found, until there is one
-        # The store by which the ranks met; no public function returns it.
-        self._store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001
-        on_gpu = torch.distributed.get_backend() == "nccl"
-        self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
         self.open()
 
     def channel(self) -> Comm:
@@ -65,7 +60,9 @@ class DistributedComm(Comm):
         """Make a process group, for which all ranks meet."""
         if self._group is not None:
             return
-        self._group, self._unfinished, self._needs_new_group = torch.distributed.new_group(), False, False
+        self._group = torch.distributed.new_group(timeout=timedelta(seconds=self._timeout))
+        # The name of a group is the same on all ranks.
+        self._begin_with(torch.distributed.distributed_c10d._world.pg_names[self._group])  # noqa: SLF001
         _OPEN.add(self)
         # Ranks come back from there with connections of their own, while others still make theirs. A first exchange
         # ends when all have them, so that a rank may close its own at any time from here on.
@@ -81,15 +78,16 @@ class DistributedComm(Comm):
         behind it. A rank that is still in the collective finds what it needs.
 
         After a failure this rank may have left a collective in which others never came. To give back that group would
-        be to wait for it, so it stays until Python ends. A rank that had left none gives back its own; others who wait
+        be to wait for it, so it is never given back. A rank that had left none gives back its own; others who wait
         for it there lose the connection, and find the reason in the job's store.
         """
         group, self._group = self._group, None
+        self._end_with()
         _OPEN.discard(self)
         if group is None:
             return
         if self._unfinished:
-            _LEFT.append(group)
+            _leave_for_good(group)
             return
         # With its last reference the group goes, and waits for its threads. torch 2.2 waits under Python's lock, which
         # a thread may need to free a tensor, but not if the part of the group that has the threads is released last.
@@ -99,67 +97,6 @@ class DistributedComm(Comm):
             torch.distributed.destroy_process_group(group)
         del group
         del backend
-
-    def fail(self, reason: str) -> None:
-        """Leave the reason in the job's store."""
-        try:
-            with self._telling:
-                # On the way to the next generation, those who are there already must hear of it as well.
-                for generation in range(self._generation, self._generation + (2 if self._beginning else 1)):
-                    if not self._is_told(_failed(generation)):
-                        self._tell(_failed(generation), reason)
-        except RuntimeError:
-            pass  # the rank that keeps the store is gone: the others find out the same way
-
-    def begin(self) -> None:
-        """Meet at the store; go on with a new group where the last one may hold half a collective.
-
-        All ranks must take a new group, or none. So each says before it arrives whether it needs one, and when all have
-        arrived they all read the same. Only the thread that trains uses this channel, and that thread is here: what it
-        left unfinished, and what made others leave, was said before. A thread of a loader that fails from now on needs
-        no new group here, but its failure must not be forgotten with the others: `fail` carries it on.
-        """
-        began, generation = time.monotonic(), self._generation
-        arrived, renew = _arrived(generation), _renew(generation)
-        with self._telling:
-            self._ask_for_a_new_group(renew)
-            DistributedComm._beginning = True
-        met = False
-        try:
-            self._store.add(arrived, 1)
-            while self._store.add(arrived, 0) < self.world_size:
-                self._give_up_after(began)
-                time.sleep(POLL)
-            met = True
-        finally:
-            with self._telling:
-                DistributedComm._beginning = False
-                DistributedComm._generation += met
-        self._needs_new_group = self._is_told(renew)
-        if self._is_told(_refused(generation)):
-            raise self._error_told(_refused(generation))
-        if self._needs_new_group:
-            self.close()
-            self.open()
-
-    def refuse(self, reason: str) -> None:
-        """Arrive at the store with a refusal."""
-        generation = self._generation
-        try:
-            with self._telling:
-                self._needs_new_group = self._ask_for_a_new_group(_renew(generation))
-                self._tell(_refused(generation), reason)
-                self._store.add(_arrived(generation), 1)
-                DistributedComm._generation += 1
-        except RuntimeError:
-            pass  # the rank that keeps the store is gone: the others find out the same way
-
-    def _ask_for_a_new_group(self, renew: str) -> bool:
-        """Say so if this rank needs one, also from the last time, when a rank refused. Returns whether it does."""
-        needs = self._unfinished or self._needs_new_group or self._is_told(_failed(self._generation))
-        if needs:
-            self._store.add(renew, 1)
-        return needs
 
     def _all_to_all(
         self,
@@ -187,35 +124,22 @@ class DistributedComm(Comm):
         return summed.to(values.device)
 
     def _run(self, collective: Any, *tensors: Tensor, meanwhile: Callable[[], None] = nothing, **options: Any) -> None:
-        """Call a collective and wait for it, or for the failure of another rank."""
-        began, group = time.monotonic(), self._group
-        if group is None:  # which torch would take for the group of all that the job does
-            raise PeerError(f"rank {self.rank} has closed this channel, or ended the job that it belonged to")
-        self._unfinished = True
-        with self._connection():
+        """Call a collective and wait for it, or for what keeps another rank from it."""
+        began, group = time.monotonic(), self._opened()
+        self._note_collective()
+        with self._connection(began):
             work = collective(*tensors, group=group, async_op=True, **options)
         del group
         meanwhile()
-        with self._connection():
+        with self._connection(began):
             while not self._is_done(work):
-                self._look_for_failure()
-                self._give_up_after(began)
+                self._look(began)
             self._unfinished = False
 
-    @contextmanager
-    def _connection(self) -> Iterator[None]:
-        """Say why the connection broke, if it does."""
-        try:
-            yield
-        except PeerError:
-            raise
-        except RuntimeError as error:
-            # The rank that broke it may have left word, or is about to.
-            broke = time.monotonic()
-            while time.monotonic() - broke < GRACE:
-                self._look_for_failure()
-                time.sleep(LOOK)
-            raise PeerError(f"rank {self.rank} lost the connection to another rank: {error}") from error
+    def _opened(self) -> Any:
+        if self._group is None:  # which torch would take for the group of all that the job does
+            raise PeerError(f"rank {self.rank} has closed this channel, or ended the job that it belonged to")
+        return self._group
 
     def _is_done(self, work: Any) -> bool:
         """Wait a moment for a collective; raise what it raised."""
@@ -236,59 +160,55 @@ class DistributedComm(Comm):
             work.wait()  # either it has completed meanwhile, or this raises its error
         return True
 
-    def _give_up_after(self, began: float) -> None:
-        if time.monotonic() - began > TIMEOUT:
-            raise PeerError(
-                f"rank {self.rank} waited {TIMEOUT:.0f} seconds in a collective to which not all other ranks came: do "
-                "all ranks run the same plan, and leave their loops at the same batch?"
-            )
 
-    def _look_for_failure(self) -> None:
-        key = _failed(self._generation)
-        try:
-            failed = self._is_told(key)
-        except RuntimeError as error:
-            raise PeerError("the rank that keeps the job's store is gone") from error
-        if failed:
-            raise self._error_told(key)
-
-    def _tell(self, key: str, reason: str) -> None:
-        """Leave a reason under a key, and count under it."""
-        self._store.set(f"{key}/reason", json.dumps({"rank": self.rank, "reason": reason}))
-        self._store.add(key, 1)
-
-    def _is_told(self, key: str) -> bool:
-        """Return whether any rank has counted under a key; torch 2.2 has no `Store.check`."""
-        told: int = self._store.add(key, 0)
-        return told > 0
-
-    def _error_told(self, key: str) -> PeerError:
-        """Return the error of which a rank has left the reason under a key."""
-        return failure_of(**json.loads(self._store.get(f"{key}/reason")))
+def _device_of_job() -> torch.device:
+    """Return the device whose tensors the job's collectives take."""
+    on_gpu = torch.distributed.get_backend() == "nccl"
+    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
 
 
-# Keys of the job's store, under which ranks count in each generation.
-def _arrived(generation: int) -> str:
-    return f"headrace/begin/{generation}"
+def _timeout_of(group: Any, device: torch.device) -> float:
+    """Return the seconds that collectives of a process group may take; no public function tells."""
+    options = getattr(group._get_backend(device), "options", None)  # noqa: SLF001
+    timeout: timedelta = getattr(options, "_timeout", torch.distributed.distributed_c10d.default_pg_timeout)
+    return timeout.total_seconds()
 
 
-def _renew(generation: int) -> str:
-    return f"headrace/renew/{generation}"
+def _leave_for_good(group: Any) -> None:
+    """Keep a group in which a collective was left until the process is gone, behind the end of Python.
+
+    Its threads wait in the network for ranks that do not come, and the destructor of a group joins its threads. gloo
+    has nothing that ends them, so the destructor must never be called. What is left goes with the process.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
-def _refused(generation: int) -> str:
-    return f"headrace/refused/{generation}"
+_of_job: tuple[weakref.ref[Any], JobStore, Loops] | None = None
 
 
-def _failed(generation: int) -> str:
-    return f"headrace/failed/{generation}"
+def _store_and_loops() -> tuple[JobStore, Loops]:
+    """Return what all channels of this process have in common, in each job."""
+    global _of_job  # noqa: PLW0603 - one per job
+    job = torch.distributed.group.WORLD
+    if _of_job is None or _of_job[0]() is not job:
+        if _of_job is None:
+            atexit.register(_say_that_this_rank_ends)  # so late that it comes before what was registered at import
+        rank = torch.distributed.get_rank()
+        # The store by which the ranks met; no public function returns it.
+        store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001
+        board = JobStore(store, rank, torch.distributed.get_world_size())
+        _of_job = (weakref.ref(job), board, Loops(rank, board))
+    return _of_job[1:]
+
+
+def _say_that_this_rank_ends() -> None:
+    """Tell the other ranks before anybody waits for threads, which wait for the other ranks."""
+    if _of_job is not None:
+        end_all(_of_job[2])
 
 
 #: Channels that hold a process group.
 _OPEN: weakref.WeakSet[DistributedComm] = weakref.WeakSet()
-
-#: Groups that were left in the midst of a collective.
-_LEFT: list[Any] = []
 
 
 @closes_channels
@@ -325,7 +245,7 @@ def world_comm() -> Comm:
     if _models is None or _models[0]() is not job:
         if _models is not None:
             _models[1].close()
-        _models = (weakref.ref(job), DistributedComm())
+        _models = (weakref.ref(job), DistributedComm(agrees=True))
     return _models[1]
 
 
@@ -385,7 +305,8 @@ def seed_of_first_rank(seed: int) -> int:
     key = f"headrace/seed/{_num_seeds}"
     _num_seeds += 1
     store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001 - no public function returns it
-    until = time.monotonic() + TIMEOUT
+    timeout = _timeout_of(torch.distributed.group.WORLD, _device_of_job())
+    until = time.monotonic() + timeout
     try:
         if torch.distributed.get_rank() == 0:
             store.set(f"{key}/value", str(seed))
@@ -397,7 +318,7 @@ def seed_of_first_rank(seed: int) -> int:
         raise PeerError("the rank that keeps the job's store is gone") from error
     if told is None:
         raise PeerError(
-            f"waited {TIMEOUT:.0f} seconds for the seed of rank 0, which has made fewer loaders without one; make the "
+            f"waited {timeout:.0f} seconds for the seed of rank 0, which has made fewer loaders without one; make the "
             "same loaders on all ranks, or name the seed: hr.ItemSampler(..., seed=0)"
         )
     return int(told)

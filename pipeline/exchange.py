@@ -46,6 +46,8 @@ class Exchange:
         The channel on which a model exchanges rows.
     places: int64[num_wanted], optional
         Where the vertices that `wanted` was made of are in it, if the batch still has their order.
+    batch: (epoch, batch), optional
+        The batch that it belongs to, of which ranks make sure when they exchange rows.
     """
 
     owned: Tensor
@@ -56,6 +58,7 @@ class Exchange:
     receive_counts: tuple[int, ...]
     comm: Comm
     places: Tensor | None = None
+    batch: tuple[int, int] | None = None
 
     def deliver(self, rows: Tensor, comm: Comm | None = None) -> Tensor:
         """Send rows from owners to those who want them.
@@ -97,11 +100,13 @@ class Exchange:
 
     def collect(self, values: Tensor, comm: Comm) -> Tensor:
         """Send what is known of wanted vertices to their owners: [num_wanted, ...] to one for each of `asked_rows`."""
+        comm.at(self.batch)
         came = comm.all_to_all(values[self.num_own :], self.receive_counts, self.send_counts)
         return torch.cat([values[: self.num_own], came])
 
     def answer(self, values: Tensor, comm: Comm) -> Tensor:
         """Send something back to each who asked: one for each of `asked_rows` to [num_wanted, ...]."""
+        comm.at(self.batch)
         came = comm.all_to_all(values[self.num_own :], self.send_counts, self.receive_counts)
         return torch.cat([values[: self.num_own], came])
 
@@ -171,6 +176,7 @@ def exchange_ids(
         receive_counts=tuple(receive_counts),
         comm=rows_comm,
         places=grouped.places,
+        batch=comm.place,
     )
 
 
@@ -184,6 +190,7 @@ class _Deliver(torch.autograd.Function):
         out = empty_rows(shape, rows.dtype) if rows.device.type == "cpu" else rows.new_empty(shape)
         out[:num_own] = rows[:num_own]
         sent = take(rows, exchange.send_rows)
+        comm.at(exchange.batch)
         comm.all_to_all(sent, exchange.send_counts, exchange.receive_counts, out=out[num_own:])
         return out
 
@@ -193,6 +200,7 @@ class _Deliver(torch.autograd.Function):
         (gradient,) = gradients
         exchange, comm = ctx.exchange, ctx.comm
         num_own = exchange.num_own
+        comm.at(exchange.batch)
         returned = comm.all_to_all(gradient[num_own:], exchange.receive_counts, exchange.send_counts)
         summed = gradient.new_zeros((len(exchange.owned), *gradient.shape[1:]))
         summed[:num_own] = gradient[:num_own]

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.errors import LoaderError
+from headrace.pipeline.leaving import Loop
 from headrace.pipeline.nodes import Work, close_node, patience, stop_node
 from headrace.pipeline.terminal import shows_bars
 
@@ -51,6 +52,8 @@ class Iteration(Iterator[Any]):
         Called with every piece of work handed out and the seconds that the training loop waited for it.
     failed
         Called with an error that ends the iteration.
+    loop
+        What other ranks are told of this iteration, if they make the batches with it.
     progress
         Whether to show a progress bar.
     """
@@ -62,12 +65,14 @@ class Iteration(Iterator[Any]):
         received: Callable[[Work, float], None],
         failed: Callable[[BaseException], None],
         *,
+        loop: Loop | None,
         progress: bool,
     ) -> None:
         self._node = node
         self._position = position
         self._received = received
         self._failed = failed
+        self._loop = loop
         self._resumed = position.source is not None
         self._superseded = False
         self._finished = False
@@ -105,8 +110,14 @@ class Iteration(Iterator[Any]):
             raise StopIteration
         start = time.perf_counter()
         try:
+            if self._loop is not None:
+                self._loop.ask()
             work = self._next_work()
+            if self._loop is not None:
+                self._loop.receive(work.epoch, work.index)
         except BaseException as error:
+            if self._loop is not None:
+                self._loop.finish(came_to_its_end=isinstance(error, StopIteration))
             if not isinstance(error, StopIteration):
                 self._failed(error)
             self._finish(patience(error))
@@ -121,6 +132,7 @@ class Iteration(Iterator[Any]):
         """End this iteration from outside and wait for its threads, or for some seconds."""
         if not self._finished:
             self._superseded = True
+            self._leave()
             self._finish(timeout)
 
     def _next_work(self) -> Work:
@@ -137,6 +149,15 @@ class Iteration(Iterator[Any]):
         self._node.reset({"epoch": self._position.epoch, "source": None})
         return next(self._node)
 
+    def _leave(self) -> None:
+        """Tell the other ranks before anybody waits for threads, which wait for the other ranks."""
+        if self._loop is None:
+            return
+        if self._position.source is None:  # nothing is left of the epoch
+            self._loop.finish(came_to_its_end=True)
+        else:
+            self._loop.leave()
+
     def _finish(self, timeout: float | None) -> None:
         self._finished = True
         if self._bar is not None:
@@ -147,6 +168,7 @@ class Iteration(Iterator[Any]):
         # An iteration abandoned by break: its threads end, but this may be one of them, so nobody waits here.
         if not getattr(self, "_finished", True):
             self._finished = True
+            self._leave()
             stop_node(self._node)
             if self._bar is not None:
                 self._bar.close()

@@ -19,6 +19,7 @@ from headrace.pipeline.checkpoint import LAST_EPOCH, check_state, make_state
 from headrace.pipeline.comm import place_of_process, world_comm
 from headrace.pipeline.errors import LoaderError, PeerError
 from headrace.pipeline.iteration import Iteration, Position
+from headrace.pipeline.leaving import Loop
 from headrace.pipeline.lower import lower
 from headrace.pipeline.machine import Machine
 from headrace.pipeline.nodes import Work, close_node, patience
@@ -83,6 +84,7 @@ class Loader(Generic[Batch]):
             machine = replace(machine, partition=partition)
         self._fingerprint: dict[str, str] | None = None
         self._passes = passes
+        self._number = 0  # among the loaders that communicate, the same on all ranks
         # The channel comes first, so that a rank that cannot go on can say so to the others, who would wait for it.
         self._comm: Comm | None = None
         if _communicates(plan, passes or {}, world_size):
@@ -103,6 +105,7 @@ class Loader(Generic[Batch]):
             raise
         if self._comm is not None:
             self._comm.begin()
+            self._number = self._comm.generation
             agreed = with_seed_of_channel(plan, self._comm)
             if agreed is not plan:
                 self._take(agreed)
@@ -140,7 +143,9 @@ class Loader(Generic[Batch]):
         if self._left_midway():
             self._position.move(self._position.epoch + 1)
         self._started = False
-        iteration = Iteration(self._node, self._position, self._received, self._fail, progress=self._progress)
+        iteration = Iteration(
+            self._node, self._position, self._received, self._fail, loop=self._begin_loop(), progress=self._progress
+        )
         self._active = weakref.ref(iteration)
         return iteration
 
@@ -287,6 +292,11 @@ class Loader(Generic[Batch]):
         """Tell the other ranks, who would wait for this one, and this one's own threads, who would wait for them."""
         if self._comm is not None and not isinstance(error, PeerError):
             self._comm.fail("".join(format_exception(error)))
+
+    def _begin_loop(self) -> Loop | None:
+        """Return what other ranks are told of the next iteration, if they make batches with this one."""
+        loops = None if self._comm is None else self._comm.loops
+        return None if loops is None else loops.begin(self._number)
 
     def _plan_fingerprint(self) -> dict[str, str]:
         if self._fingerprint is None:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import PeerError
-from headrace.pipeline.channel import LOOK, Comm, failure_of
+from headrace.pipeline.channel import LOOK, Comm, Label, failure_of, late, parted
+from headrace.pipeline.leaving import Board, Loops
 
 
 class LocalGroup:
@@ -32,7 +33,10 @@ class LocalGroup:
 
     def __init__(self, world_size: int, timeout: float = 60.0) -> None:
         self._shared = _Shared(world_size, timeout)
-        self.comms = tuple(LocalComm(rank, world_size, self._shared, ()) for rank in range(world_size))
+        self.comms = tuple(
+            LocalComm(rank, world_size, self._shared, (), Loops(rank, _Wall(rank, self._shared.posts)))
+            for rank in range(world_size)
+        )
 
 
 @dataclass
@@ -40,6 +44,7 @@ class _Meeting:
     """One collective: what the ranks that came have brought, and how many have not left."""
 
     brought: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)
+    doing: dict[int, tuple[Label, str]] = field(default_factory=dict)
     left: int = 0
 
 
@@ -50,48 +55,82 @@ class _Shared:
         self.timeout = timeout
         self.changed = threading.Condition()
         self.meetings: dict[tuple[int, ...], _Meeting] = {}
-        self.failures: dict[int, tuple[int, str]] = {}  # the first of each generation
+        self.failures: dict[int, tuple[int, str, bool]] = {}  # the first of each generation
         self.refusals: dict[int, tuple[int, str]] = {}  # likewise
         self.generations = [0] * world_size
         self.beginning: set[int] = set()  # ranks on their way to their next generation
+        self.posts: list[tuple[int, str]] = []
+
+
+class _Wall(Board):
+    """A board in memory."""
+
+    def __init__(self, rank: int, posts: list[tuple[int, str]]) -> None:
+        self._rank = rank
+        self._posts = posts
+        self._num_read = 0
+
+    def post(self, text: str) -> None:
+        self._posts.append((self._rank, text))
+
+    def read(self) -> list[tuple[int, str]]:
+        posted = self._posts[self._num_read :]
+        self._num_read += len(posted)
+        return posted
 
 
 class LocalComm(Comm):
     """One rank's end of a channel within a process."""
 
-    def __init__(self, rank: int, world_size: int, shared: _Shared, name: tuple[int, ...]) -> None:
+    def __init__(self, rank: int, world_size: int, shared: _Shared, name: tuple[int, ...], loops: Loops) -> None:
         super().__init__(rank, world_size)
         self._shared = shared
         self._name = name
+        self._loops = loops
         self._num_channels = 0
         self._last = (0, 0)
+        self._kind = ""
+
+    @property
+    def loops(self) -> Loops:
+        """The training loops of this rank."""
+        return self._loops
+
+    @property
+    def generation(self) -> int:
+        """How often the ranks have met in `begin`."""
+        return self._shared.generations[self.rank]
 
     def channel(self) -> Comm:
         """Return a further channel between the same ranks."""
         self._num_channels += 1
-        return LocalComm(self.rank, self.world_size, self._shared, (*self._name, self._num_channels))
+        return LocalComm(self.rank, self.world_size, self._shared, (*self._name, self._num_channels), self._loops)
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, *, blames: bool = False) -> None:
         """Tell the other ranks why this one cannot go on."""
+        failure = (self.rank, reason, blames)
         with self._shared.changed:
-            self._shared.failures.setdefault(self._generation, (self.rank, reason))
+            self._shared.failures.setdefault(self.generation, failure)
             if self.rank in self._shared.beginning:  # those who are there already must hear of it as well
-                self._shared.failures.setdefault(self._generation + 1, (self.rank, reason))
+                self._shared.failures.setdefault(self.generation + 1, failure)
             self._shared.changed.notify_all()
 
     def begin(self) -> None:
         """Go on to the next generation of failures."""
+        self._label = (-1, -1, -1)
+        self._loops.go_on()
         with self._shared.changed:
             self._shared.beginning.add(self.rank)
         met = False
         try:
-            self._meet((), (-1, self._generation), look=False)
+            self._meet((), (-1, self.generation), look=False)
             met = True
         finally:
             with self._shared.changed:
                 self._shared.beginning.discard(self.rank)
                 self._shared.generations[self.rank] += met
-        refusal = self._shared.refusals.get(self._generation - 1)
+        self._loops.forget()
+        refusal = self._shared.refusals.get(self.generation - 1)
         if refusal is not None:
             raise failure_of(*refusal)
 
@@ -99,8 +138,8 @@ class LocalComm(Comm):
         """Arrive where the others meet, with a refusal."""
         shared = self._shared
         with shared.changed:
-            shared.refusals.setdefault(self._generation, (self.rank, reason))
-            place = (-1, self._generation)
+            shared.refusals.setdefault(self.generation, (self.rank, reason))
+            place = (-1, self.generation)
             meeting = shared.meetings.setdefault(place, _Meeting())
             meeting.brought[self.rank] = ()
             meeting.left += 1
@@ -133,14 +172,13 @@ class LocalComm(Comm):
             total += part
         return total
 
-    @property
-    def _generation(self) -> int:
-        return self._shared.generations[self.rank]
+    def _agree(self, kind: str) -> None:
+        self._kind = kind  # compared where the ranks meet
 
     def _next_place(self) -> tuple[int, ...]:
         """Return where the ranks meet next on this channel; in a new generation they begin to count anew."""
         generation, number = self._last
-        self._last = (generation, number + 1) if generation == self._generation else (self._generation, 0)
+        self._last = (generation, number + 1) if generation == self.generation else (self.generation, 0)
         return (*self._name, -1, *self._last)
 
     def _meet(
@@ -152,19 +190,38 @@ class LocalComm(Comm):
         with shared.changed:
             meeting = shared.meetings.setdefault(place, _Meeting())
             meeting.brought[self.rank] = brought
+            meeting.doing[self.rank] = self._label, self._kind
             shared.changed.notify_all()
-            while len(meeting.brought) < self.world_size:
-                failure = shared.failures.get(self._generation)
-                if failure is not None and look:
-                    raise failure_of(*failure)
+            while True:
+                if look:
+                    self._look(meeting, shared.timeout - (deadline - time.monotonic()))
+                if len(meeting.brought) == self.world_size:
+                    break
                 if time.monotonic() > deadline:
                     absent = sorted(set(range(self.world_size)) - set(meeting.brought))
-                    raise PeerError(
-                        f"rank {self.rank} waited {shared.timeout:.0f} seconds in a collective to which ranks {absent} "
-                        "did not come: do all ranks run the same plan, and leave their loops at the same batch?"
-                    )
+                    named = " and ".join(f"rank {rank}{self._loops.last_words(rank)}" for rank in absent)
+                    raise self._blame(late(named, "to an exchange", shared.timeout, self.rank, "LocalGroup(timeout=)"))
                 shared.changed.wait(LOOK)
             meeting.left += 1
             if meeting.left == self.world_size:
                 del shared.meetings[place]
             return [meeting.brought[rank] for rank in range(self.world_size)]
+
+    def _look(self, meeting: _Meeting, waited: float) -> None:
+        """Raise what keeps another rank from a collective."""
+        for rank, (label, kind) in meeting.doing.items():
+            if (label, kind) != (self._label, self._kind):
+                raise self._blame(parted(rank, label, kind, self.rank, self._label))
+        if len(meeting.brought) == self.world_size:
+            return
+        failure = self._shared.failures.get(self.generation)
+        if failure is not None:
+            self._loops.break_off()
+            rank, reason, blames = failure
+            raise PeerError(reason) if blames and rank == self.rank else failure_of(rank, reason, blames=blames)
+        try:
+            self._loops.look()
+            if not self._name:  # the channel of the model
+                self._loops.look_for(meeting.brought.__contains__, waited)
+        except PeerError as error:
+            raise self._blame(error) from None

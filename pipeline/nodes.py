@@ -74,6 +74,8 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
 
     def step(work: Work) -> Work:
         start = time.perf_counter()
+        if stage.collective and settings.comm is not None:
+            settings.comm.at((work.epoch, work.index))
         try:
             batch = run(work.batch)
         except StopIteration as error:

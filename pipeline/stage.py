@@ -199,8 +199,9 @@ class Stage(ABC):
             otherwise 0 of 1. Where they come from torch.distributed, a source without a seed takes that of rank 0, so
             all ranks then make such loaders in the same order.
         comm
-            What carries the exchanges of ``cooperative=True``; by default a process group of torch.distributed. An
-            `hr.LocalGroup` has one for each thread that plays a rank.
+            What carries the exchanges of ``cooperative=True``; by default a process group of torch.distributed, where a
+            rank that does not come is given up after the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has
+            one for each thread that plays a rank.
         partition
             The owner of each vertex for ``cooperative=True``; by default `hr.Partition.hash`.
         progress

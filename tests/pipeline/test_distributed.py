@@ -171,7 +171,7 @@ def test_closing_after_failures_waits_for_nobody(tmp_path):
     texts = run_processes(GROUPS, 2, tmp_path / "meeting", "failing", failing=True)
     for text, whole in zip(texts, cooperative_digests(), strict=True):
         result = json.loads(text)
-        assert result["seen"] == [whole] * 3
+        assert result["seen"] == [whole] * 3, result["errors"]
         assert len(result["errors"]) == 2
         assert all("rank one is out of order" in error for error in result["errors"])
         assert result["seconds"] < 30.0

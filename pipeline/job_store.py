@@ -1,0 +1,112 @@
+"""The store by which the ranks of a job met: where they leave word while a collective waits.
+
+Whoever waits in a collective that another rank does not come to can be reached here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+from headrace.ops.errors import PeerError
+from headrace.pipeline.channel import failure_of
+from headrace.pipeline.leaving import Board
+
+
+class JobStore(Board):
+    """What ranks say through a store of torch.distributed, which has keys, values and counters.
+
+    A value is always set before it is counted, and read behind its count: nothing here waits for another rank.
+
+    Parameters
+    ----------
+    store
+        The store.
+    rank, world_size
+        This rank, and how many there are.
+    """
+
+    def __init__(self, store: Any, rank: int, world_size: int) -> None:
+        self._store = store
+        self.rank = rank
+        self.world_size = world_size
+        self._posted = itertools.count()
+        self._num_read = 0
+        self._read_of = [0] * world_size
+        self._said: dict[str, int] = {}
+        self.reached: dict[str, int] = {}  # collectives called on each channel, which `post` tells
+
+    def add(self, key: str, value: int) -> int:
+        """Add to a counter, which begins at 0, and return it."""
+        sum_: int = self._store.add(f"headrace/{key}", value)
+        return sum_
+
+    def tell(self, key: str, reason: str, *, blames: bool = False) -> None:
+        """Leave a reason under a key, and count under it."""
+        told = {"rank": self.rank, "reason": reason, "blames": blames}
+        self._store.set(f"headrace/{key}/reason", json.dumps(told))
+        self.add(key, 1)
+
+    def is_told(self, key: str) -> bool:
+        """Return whether any rank has counted under a key; torch 2.2 has no `Store.check`."""
+        return self.add(key, 0) > 0
+
+    def error_told(self, key: str) -> PeerError:
+        """Return the error of which a rank has left the reason under a key."""
+        told = json.loads(self._store.get(f"headrace/{key}/reason"))
+        if told["rank"] == self.rank and told["blames"]:
+            return PeerError(told["reason"])
+        return failure_of(**told)
+
+    def post(self, text: str) -> None:
+        """Leave word, behind how far this rank has come on its channels; safe in a destructor."""
+        for key, reached in list(self.reached.items()):
+            self.say(key, reached)
+        number = next(self._posted)
+        self._store.set(f"headrace/post/{self.rank}/{number}", text)
+        self.add(f"posts/{self.rank}", 1)
+        self.add("posts", 1)
+
+    def read(self) -> list[tuple[int, str]]:
+        """Return what was posted since the last call."""
+        num_posted = self.add("posts", 0)
+        if num_posted == self._num_read:
+            return []
+        posted, until = self._read_of, self.said("posts")
+        self._num_read, self._read_of = num_posted, until
+        return [
+            (rank, self._store.get(f"headrace/post/{rank}/{number}").decode())
+            for rank in range(self.world_size)
+            for number in range(posted[rank], until[rank])
+        ]
+
+    def say(self, key: str, number: int) -> None:
+        """Let others see a number of this rank, which only grows."""
+        grown = number - self._said.get(key, 0)
+        self._said[key] = number
+        self.add(f"{key}/{self.rank}", grown)
+
+    def said(self, key: str) -> list[int]:
+        """Return the number of every rank, 0 where it said none."""
+        return [self.add(f"{key}/{rank}", 0) for rank in range(self.world_size)]
+
+    def arrive(self, key: str, what: str) -> None:
+        """Come to a meeting, with what is to be compared."""
+        self._store.set(f"headrace/{key}/what/{self.rank}", what)
+        self.add(f"{key}/of/{what}", 1)
+        self.add(f"{key}/there/{self.rank}", 1)
+        self.add(key, 1)
+
+    def has_arrived(self, key: str, rank: int) -> bool:
+        """Return whether a rank has come to a meeting."""
+        return self.add(f"{key}/there/{rank}", 0) > 0
+
+    def all_agree(self, key: str, what: str) -> bool:
+        """Return whether all ranks who will come to the meeting brought the same; when all have come."""
+        return self.add(f"{key}/of/{what}", 0) == self.world_size
+
+    def brought(self, key: str) -> dict[int, str]:
+        """Return what each rank that has come to a meeting brought."""
+        there = [rank for rank, came in enumerate(self.said(f"{key}/there")) if came]
+        return {rank: self._store.get(f"headrace/{key}/what/{rank}").decode() for rank in there}
