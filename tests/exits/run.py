@@ -11,7 +11,7 @@ from exits import scenarios
 from exits.scenarios import SCENARIOS
 
 #: Seconds after which a program hangs. It needs three for its imports, and many beside other processes.
-TIMEOUT = 120.0
+TIMEOUT = 300.0
 
 #: What is printed where Python ended badly, though the status may be right.
 COMPLAINTS = ("terminate called", "Fatal Python error", "Exception ignored", "exception not rethrown")
