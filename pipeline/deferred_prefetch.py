@@ -10,9 +10,12 @@ from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.nodes import Step, Work
 from headrace.pipeline.prefetch_node import PrefetchNode
 
-# To hand a batch over from thread to thread takes a third of a millisecond, and more where the cores are busy: so much
-# must there be to gain, in each of so many batches in succession, that one hiccup decides nothing.
+# To hand a batch over from thread to thread takes a third of a millisecond, and more where the cores are busy: more than
+# that there must be to gain.
 LEAST_GAIN = 0.5e-3
+# Beside the making of such a batch that is nothing, and where other processes take the cores two threads get more.
+LONG_BATCH = 5e-3
+# In succession: one hiccup decides nothing.
 BATCHES_TO_DECIDE = 3
 
 
@@ -20,7 +23,8 @@ class DeferredPrefetchNode(PrefetchNode):
     """Makes batches in the thread that asks for them until it pays to make them ahead, and then as `PrefetchNode`.
 
     Ahead, a batch is made while the training loop works on the one before: that hides the shorter of the two times. A
-    loop that does little, or batches that are made in no time, leave nothing to hide. Each epoch decides anew.
+    loop that does little with small batches, or batches that are made in no time, leave nothing to hide. Each epoch
+    decides anew.
     """
 
     def __init__(self, upstream: BaseNode[Work], steps: tuple[Step, ...], *, workers: int, depth: int) -> None:
@@ -36,8 +40,9 @@ class DeferredPrefetchNode(PrefetchNode):
             raise StopIteration
         asked = time.perf_counter()
         if self._answered is not None:
-            self._gains.append(min(asked - self._answered, self._making))
-        if self._ahead or (len(self._gains) == BATCHES_TO_DECIDE and min(self._gains) > LEAST_GAIN):
+            gain = min(asked - self._answered, self._making)
+            self._pays.append(gain > LEAST_GAIN or self._making > LONG_BATCH)
+        if self._ahead or (len(self._pays) == BATCHES_TO_DECIDE and all(self._pays)):
             self._ahead = True
             return super().next()
         self._over = True  # unless a batch comes of it
@@ -55,4 +60,4 @@ class DeferredPrefetchNode(PrefetchNode):
         self._over = False
         self._answered: float | None = None
         self._making = 0.0
-        self._gains: deque[float] = deque(maxlen=BATCHES_TO_DECIDE)
+        self._pays: deque[bool] = deque(maxlen=BATCHES_TO_DECIDE)
