@@ -12,8 +12,10 @@ import argparse
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 from graphs import SHAPES, cached_csc, cached_weights
 from worker import Worker, serve
@@ -29,7 +31,7 @@ def serve_build() -> None:
 
     from headrace import ops
 
-    state = {}
+    state: dict[str, Any] = {}
 
     def load(folder: str, weights: str, batch_size: int) -> None:
         indptr, indices = (torch.from_numpy(np.load(Path(folder) / f"{name}.npy")) for name in ("indptr", "indices"))
@@ -39,7 +41,7 @@ def serve_build() -> None:
         state["x"] = torch.ones(len(indptr) - 1, WIDTH)
 
     def turn(case: str, number: int, batches: int, threads: int, fanouts: list[int]) -> float:
-        rule = ops.LaborRule if case == "labor" else ops.NeighborRule
+        rule: Callable[[int], ops.Rule] = ops.LaborRule if case == "labor" else ops.NeighborRule
         sampler = state["weighted" if case == "weighted" else "plain"]
         seconds = 0.0
         for batch in range(number * batches, (number + 1) * batches):

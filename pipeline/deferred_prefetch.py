@@ -10,9 +10,12 @@ from headrace.pipeline.base_node import BaseNode
 from headrace.pipeline.nodes import Step, Work
 from headrace.pipeline.prefetch_node import PrefetchNode
 
-# To hand a batch over from thread to thread takes a third of a millisecond, and more where the cores are busy: so much
-# must there be to gain, in each of so many batches in succession, that one hiccup decides nothing.
+# To hand a batch over from thread to thread takes a third of a millisecond, and more where the cores are busy: there
+# must be more than that to gain.
 LEAST_GAIN = 0.5e-3
+# Beside the making of such a batch that is nothing, and where other processes take the cores two threads get more.
+LONG_BATCH = 5e-3
+# In succession: one hiccup decides nothing.
 BATCHES_TO_DECIDE = 3
 
 
@@ -20,25 +23,29 @@ class DeferredPrefetchNode(PrefetchNode):
     """Makes batches in the thread that asks for them until it pays to make them ahead, and then as `PrefetchNode`.
 
     Ahead, a batch is made while the training loop works on the one before: that hides the shorter of the two times. A
-    loop that does little, or batches that are made in no time, leave nothing to hide. Each epoch decides anew.
+    loop that does little with small batches, or batches that are made in no time, leave nothing to hide. Once it pays,
+    later epochs begin ahead.
     """
 
     def __init__(self, upstream: BaseNode[Work], steps: tuple[Step, ...], *, workers: int, depth: int) -> None:
         super().__init__(upstream, steps, workers=workers, depth=depth)
-        self._forget()
+        self._pays: deque[bool] = deque(maxlen=BATCHES_TO_DECIDE)
+        self._making = 0.0
+        self._begin()
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         super().reset(initial_state)
-        self._forget()
+        self._begin()
 
     def next(self) -> Work:
         if self._over:
             raise StopIteration
         asked = time.perf_counter()
         if self._answered is not None:
-            self._gains.append(min(asked - self._answered, self._making))
-        if self._ahead or (len(self._gains) == BATCHES_TO_DECIDE and min(self._gains) > LEAST_GAIN):
-            self._ahead = True
+            gain = min(asked - self._answered, self._making)
+            self._pays.append(gain > LEAST_GAIN or self._making > LONG_BATCH)
+        if len(self._pays) == BATCHES_TO_DECIDE and all(self._pays):
+            self._answered = None
             return super().next()
         self._over = True  # unless a batch comes of it
         work = next(self._upstream)
@@ -50,9 +57,6 @@ class DeferredPrefetchNode(PrefetchNode):
         self._making = self._answered - asked
         return work
 
-    def _forget(self) -> None:
-        self._ahead = False
+    def _begin(self) -> None:
         self._over = False
         self._answered: float | None = None
-        self._making = 0.0
-        self._gains: deque[float] = deque(maxlen=BATCHES_TO_DECIDE)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.pipeline import deferred_prefetch
-from headrace.pipeline.deferred_prefetch import BATCHES_TO_DECIDE, LEAST_GAIN
+from headrace.pipeline.deferred_prefetch import BATCHES_TO_DECIDE, LEAST_GAIN, LONG_BATCH
 from headrace.pipeline.machine import Machine
 
 from plans import PLANS, items
@@ -52,9 +52,10 @@ def threads_by_batch(clock, loader, working):
     return started
 
 
-def test_a_thread_starts_where_there_is_something_to_hide(clock):
-    with loader(LONG) as slow_batches:
-        started = threads_by_batch(clock, slow_batches, LONG)
+@pytest.mark.parametrize(("making", "working"), [(LONG, LONG), (2 * LONG_BATCH, 0.0)])
+def test_a_thread_starts_where_there_is_something_to_hide_or_little_to_lose(clock, making, working):
+    with loader(making) as slow_batches:
+        started = threads_by_batch(clock, slow_batches, working)
     assert len(started) > 2 * BATCHES_TO_DECIDE
     assert started == [number >= BATCHES_TO_DECIDE for number in range(len(started))]
 
@@ -73,10 +74,10 @@ def test_a_hiccup_decides_nothing(clock):
             assert not background_threads()
 
 
-def test_each_epoch_decides_anew(clock):
+def test_later_epochs_begin_ahead(clock):
     with loader(LONG) as batches:
-        for working in (LONG, 0.0, LONG):
-            assert any(threads_by_batch(clock, batches, working)) == (working == LONG)
+        for working, first in ((0.0, False), (LONG, False), (LONG, True)):
+            assert threads_by_batch(clock, batches, working)[0] == first
 
 
 @pytest.mark.parametrize("leave_at", range(1, 6))
