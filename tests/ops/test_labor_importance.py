@@ -143,7 +143,9 @@ def test_rounds_have_a_limit(rounds):
         LaborImportanceRule(5, rounds)
     one = layer(weighted=False)
     arguments = (one.indptr.numpy(), one.indices.numpy(), one.frontier.numpy(), 5, rounds, None, 1, None)
-    with pytest.raises(InputError, match=f"rounds must be at least 1 and at most 1000, or -1 for until converged, got {rounds}"):
+    with pytest.raises(
+        InputError, match=f"rounds must be at least 1 and at most 1000, or -1 for until converged, got {rounds}"
+    ):
         _native.labor_importance(*arguments)
 
 
