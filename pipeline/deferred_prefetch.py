@@ -30,12 +30,14 @@ class DeferredPrefetchNode(PrefetchNode):
     def __init__(self, upstream: BaseNode[Work], steps: tuple[Step, ...], *, workers: int, depth: int) -> None:
         super().__init__(upstream, steps, workers=workers, depth=depth)
         self._pays: deque[bool] = deque(maxlen=BATCHES_TO_DECIDE)
+        self._over = False
+        self._answered: float | None = None
         self._making = 0.0
-        self._begin()
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         super().reset(initial_state)
-        self._begin()
+        self._over = False
+        self._answered = None
 
     def next(self) -> Work:
         if self._over:
@@ -56,7 +58,3 @@ class DeferredPrefetchNode(PrefetchNode):
         self._answered = time.perf_counter()
         self._making = self._answered - asked
         return work
-
-    def _begin(self) -> None:
-        self._over = False
-        self._answered: float | None = None

@@ -195,7 +195,7 @@ def test_bad_fanouts(verb, fanouts):
 
 @pytest.mark.parametrize("importance", [-1, 1.0, True, "**", None])
 def test_bad_importance(importance):
-    with pytest.raises(hr.InputError, match=r'importance \(or "\*"\) must be an int'):
+    with pytest.raises(hr.InputError, match=r'importance \(or "\*", which stops by itself\) must be an int'):
         items().sample_layer_neighbor(graph(), [2], importance=importance)
 
 
