@@ -59,7 +59,7 @@ LAWS = (
         "ops/native/pick_uniform.hpp",
         "bounded(stream, last + 1)",
         "bounded(stream, last)",
-        "tests/ops/test_sample.py::test_hop_equals_reference",
+        "tests/ops/test_sample.py::test_large_fanouts_use_another_duplicate_check",
     ),
     # Layer-wise rules.
     Mutant(

@@ -57,14 +57,17 @@ def test_an_upper_half_is_told_from_another_in_one_row():
 
 
 def test_the_table_compares_whole_ids():
-    """Of more than 2**32 vertices, ids may be equal in the half that a slot holds."""
-    compactor = _native.Compactor(2**33)
-    ids = np.arange(50)
-    neighbors = np.concatenate([ids, ids + 2**32, ids[::-1], ids + 2**32])
-    found, local = compactor.compact(ids[:5], neighbors)
-    expected = reference.compact(ids[:5], neighbors)
-    assert found.tolist() == expected[0].tolist()
-    assert local.tolist() == expected[1].tolist()
+    """Ids that are equal in the half that a slot holds, and that the table's hash puts into the same slot as well."""
+    inverse = pow(0x7F4A7C15, -1, 1 << 32)  # of the multiplier's lower half
+    high = [factor * inverse % 2**32 for factor in range(1, 400)]
+    low = np.arange(20)
+    neighbors = np.concatenate([low, *(low + (upper << 32) for upper in high if upper < 2**29), low])
+    assert len(neighbors) >= 60
+    compactor = _native.Compactor(2**61)
+    expected = reference.compact(low[:5], neighbors)
+    for found, local in (compactor.compact(low[:5], neighbors), _native.compact(low[:5], neighbors)):
+        assert found.tolist() == expected[0].tolist()
+        assert local.tolist() == expected[1].tolist()
 
 
 def test_a_threshold_is_compared_by_all_64_bits():
