@@ -21,6 +21,15 @@ from headrace.pipeline.channel import LOOK
 PATIENCE = 10.0
 
 
+#: Seconds in which the error may still arrive for which a rank left its loop.
+REASON = 1.0
+
+
+def no_failure() -> PeerError | None:
+    """Return nothing: no rank failed."""
+    return None
+
+
 class Board(ABC):
     """Where ranks leave word for all, without waiting for any."""
 
@@ -80,6 +89,7 @@ class Loops:
         self._num_loops: dict[int, int] = {}  # of each loader
         self._left: dict[tuple[int, int], list[_Left]] = {}  # by loop
         self._ended: set[int] = set()
+        self.failure: Callable[[], PeerError | None] = no_failure  # what a rank said of an error, if one did
         self._has_left = False  # whether this rank left a loop, and did nothing since of which others would know
 
     def begin(self, loader: int) -> Loop:
@@ -140,7 +150,7 @@ class Loops:
         self._looked = now
         for left, asked in self._in_loops_of_this_rank():
             if asked > left.batches:
-                raise PeerError(
+                raise self._reason() or PeerError(
                     f"rank {left.rank} {left.word}; rank {self._rank} went on: all ranks leave their loops at the "
                     "same batch"
                 )
@@ -208,6 +218,16 @@ class Loops:
                         left.word += told.get("why", "")
         if "ended" in told:
             self._ended.add(rank)
+
+    def _reason(self) -> PeerError | None:
+        """Return the error for which a rank left, if it says so: a loop is left before ``with`` hears of its error."""
+        began = time.monotonic()
+        while time.monotonic() - began < REASON:
+            failure = self.failure()
+            if failure is not None:
+                return failure
+            time.sleep(REASON / 20)
+        return None
 
     def _post(self, what: dict[str, Any]) -> None:
         with suppress(RuntimeError):  # where the board is gone, the others find out

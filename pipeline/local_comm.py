@@ -90,6 +90,7 @@ class LocalComm(Comm):
         self._num_channels = 0
         self._last = (0, 0)
         self._kind = ""
+        loops.failure = self._failure
 
     @property
     def loops(self) -> Loops:
@@ -214,14 +215,21 @@ class LocalComm(Comm):
                 raise self._blame(parted(rank, label, kind, self.rank, self._label))
         if len(meeting.brought) == self.world_size:
             return
-        failure = self._shared.failures.get(self.generation)
+        failure = self._failure()
         if failure is not None:
             self._loops.break_off()
-            rank, reason, blames = failure
-            raise PeerError(reason) if blames and rank == self.rank else failure_of(rank, reason, blames=blames)
+            raise failure
         try:
             self._loops.look()
             if not self._name:  # the channel of the model
                 self._loops.look_for(meeting.brought.__contains__, waited)
         except PeerError as error:
             raise self._blame(error) from None
+
+    def _failure(self) -> PeerError | None:
+        """Return the error of a rank that failed since all began, if one did."""
+        failure = self._shared.failures.get(self.generation)
+        if failure is None:
+            return None
+        rank, reason, blames = failure
+        return PeerError(reason) if blames and rank == self.rank else failure_of(rank, reason, blames=blames)

@@ -57,6 +57,7 @@ class StoreComm(Comm):
         self._number = 0  # of the last collective of the group
         self._num_meetings = 0
         self._course = Course()
+        loops.failure = partial(_failure, store)
 
     @property
     def loops(self) -> Loops:
@@ -291,6 +292,12 @@ class StoreComm(Comm):
         silent = [rank for rank in absent if rank in self._silent(before)] or absent
         named = " and ".join(f"rank {rank}{self._loops.last_words(rank)}" for rank in silent)
         return self._blame(late(named, where, self._timeout, self.rank, "init_process_group(timeout=)"))
+
+
+def _failure(store: JobStore) -> PeerError | None:
+    """Return the error of a rank that failed since all began, if one did."""
+    key = _failed(StoreComm._generation)  # noqa: SLF001 - the state of the process, not of a channel
+    return store.error_told(key) if store.is_told(key) else None
 
 
 # Keys of the job's store, under which ranks count in each generation.
