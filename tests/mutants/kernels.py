@@ -8,6 +8,30 @@ _SAMPLE = "tests/ops/test_sample.py::"
 
 KERNELS = (
     Mutant(
+        "ops/native/fisher_yates.cpp",
+        "static_cast<std::uint32_t>(i + 1))",
+        "static_cast<std::uint32_t>(i))",
+        "tests/ops/test_shuffle.py::test_long_lists_equal_reference",
+    ),
+    Mutant(
+        "ops/native/join_hops.cpp",
+        "if (static_cast<std::size_t>(places_[i]) >= num_known)",
+        "if (static_cast<std::size_t>(places_[i]) > num_known)",
+        "tests/ops/test_join_hops.py::test_many_rows",
+    ),
+    Mutant(
+        "ops/native/csc.cpp",
+        "std::max<std::size_t>(begin, 1)",
+        "begin + 1",
+        "tests/ops/test_csc.py::test_order_is_looked_for_where_parts_meet_too",
+    ),
+    Mutant(
+        "ops/native/vertex_map.hpp",
+        "next = first_ + std::uint64_t{count}; next",
+        "next = first_ + std::uint64_t{count} - 1; next",
+        "tests/ops/test_traps.py::test_the_last_vertex_of_a_call_is_forgotten_too",
+    ),
+    Mutant(
         "ops/native/compact.cpp",
         "VertexTable table(true);",
         "VertexTable table(false);",

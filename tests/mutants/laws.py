@@ -11,6 +11,12 @@ _WIDE = "tests/ops/test_wide_ids.py::"
 _PARTS = "tests/ops/test_layer_reducer.py::"
 
 LAWS = (
+    Mutant(
+        "ops/native/parallel_edges.hpp",
+        "has_repeats_ ? occurrences_.number(i) : 0)",
+        "0)",
+        "tests/ops/test_parallel_edges.py::test_one_of_three_edges_from_two_sources",
+    ),
     # Variates: all of an id and of a variate counts.
     Mutant(
         "ops/native/labor_variates.cpp",

@@ -10,13 +10,13 @@ _RESUME = "tests/pipeline/test_resume.py::"
 ORDER = (
     Mutant(
         "pipeline/stages/item_sampler.py",
-        "stream_key(sampler.seed, epoch, 0, 0, SHUFFLE)",
-        "stream_key(sampler.seed, 0, 0, 0, SHUFFLE)",
+        "stream_key(self._sampler.seed, epoch, 0, 0, SHUFFLE)",
+        "stream_key(self._sampler.seed, 0, 0, 0, SHUFFLE)",
         _LOADER + "test_every_epoch_has_an_order_of_its_own",
     ),
     Mutant(
         "pipeline/stages/item_sampler.py",
-        "stream_key(sampler.seed, epoch,",
+        "stream_key(self._sampler.seed, epoch,",
         "stream_key(0, epoch,",
         "tests/pipeline/test_items.py::test_seeds_name_orders",
     ),
@@ -82,8 +82,8 @@ ORDER = (
     ),
     Mutant(
         "pipeline/prefetch_node.py",
-        "self._places.put(None)\n            return result",
-        "self._places.put(None)\n            self._places.put(None)\n            return result",
+        "self._places.give_back()\n            return result",
+        "self._places.give_back()\n            self._places.give_back()\n            return result",
         _LOADER + "test_prefetch_holds_no_more_than_its_depth",
     ),
     Mutant(

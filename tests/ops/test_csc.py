@@ -38,6 +38,17 @@ def test_sorted_input_needs_no_edge_ids(edges):
     assert coo_to_csc(edges.src[order], edges.dst[order], edges.num_nodes).edge_ids is None
 
 
+@pytest.mark.parametrize("num_threads", [1, 2, 3])
+def test_order_is_looked_for_where_parts_meet_too(num_threads):
+    """Destinations that fall once, at every place in turn: one of these is where two threads' parts meet."""
+    num_edges = 40
+    for place in range(1, num_edges):
+        dst = torch.arange(num_edges).roll(place)
+        csc = coo_to_csc(torch.zeros(num_edges, dtype=torch.int64), dst, num_edges, num_threads=num_threads)
+        assert csc.edge_ids is not None
+        assert torch.equal(csc.edge_ids.long(), dst.argsort())
+
+
 def test_equals_scipy():
     random = np.random.default_rng(0)
     src, dst = random.integers(0, 500, (2, 20_000))
@@ -113,7 +124,7 @@ def test_peak_memory_is_within_a_fifth_of_the_output(num_threads):
 def test_more_nodes_than_memory_can_hold_is_an_error_not_a_crash(num_nodes):
     """2**64 - 1 nodes have 2**64 entries of indptr, which is 0 in 64 bits."""
     empty = torch.empty(0, dtype=torch.int64)
-    with pytest.raises(MemoryError):
+    with pytest.raises(GraphError, match=r"got num_nodes = .*, which takes at least"):
         coo_to_csc(empty, empty, num_nodes)
 
 

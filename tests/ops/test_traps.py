@@ -203,6 +203,17 @@ def test_a_call_leaves_nothing_behind():
                 sampler.sample(torch.tensor([4, 5, 4]), RULES[:1], [9])
 
 
+def test_the_last_vertex_of_a_call_is_forgotten_too():
+    """Its running number is the last that the call has used."""
+    indptr, indices, _ = graph()
+    sampler = BlockSampler(indptr, indices)
+    for start in range(0, 400, 40):
+        last = sampler.sample(torch.arange(start, start + 40), RULES[:1], [9]).n_id[-1]
+        seeds = torch.stack([(last + 1) % NUM_NODES, last])
+        expected = BlockSampler(indptr, indices).sample(seeds, RULES[:1], [9]).n_id
+        assert torch.equal(sampler.sample(seeds, RULES[:1], [9]).n_id, expected)
+
+
 def test_counts_are_64_bits_wide():
     """A result of 2**31 edges would take 32 GB; its counts are of a width that holds them whatever the ids'."""
     sample = sampled(NeighborRule(2), [1, 2], [3], dtype=np.int32)
