@@ -14,10 +14,12 @@ def require(module: str, *, extra: str, stage: str) -> Any:
     ModuleNotFoundError
         Naming the extra of headrace that brings the library.
     """
+    library = module.split(".", maxsplit=1)[0]
     try:
+        importlib.import_module(library)
         return importlib.import_module(module)
     except ModuleNotFoundError as cause:
-        if cause.name != module.split(".", maxsplit=1)[0]:
+        if cause.name != library:
             raise
         message = f"{stage} needs {module}, which is not installed; install it with: pip install 'headrace[{extra}]'"
         raise ModuleNotFoundError(message, name=module) from cause

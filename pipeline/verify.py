@@ -84,6 +84,11 @@ def _problem(stage: Stage, before: _Seen, *, expanded: bool) -> str | None:
     written = before.written
     if (before.source is None) != isinstance(stage, SourceStage):
         return "a plan begins with a source such as ItemSampler, and has no second one"
+    if before.converted is not None and not stage.takes_converted:
+        return (
+            f"behind {before.converted.verb} a batch is an object of another library: put this stage before it; only "
+            "prefetch and copy_to may follow"
+        )
     if expanded and isinstance(stage, MacroStage):
         return "macro stages must be expanded before this point"
     if "hop" in written and "hop" not in stage.reads:
@@ -101,11 +106,6 @@ def _problem(stage: Stage, before: _Seen, *, expanded: bool) -> str | None:
     ):
         if changed in stage.writes and feature in fetched and not _returns_ids(stage):
             return f"it changes {changed}, for which {what} were fetched before: fetch them behind"
-    if before.converted is not None and not stage.takes_converted:
-        return (
-            f"behind {before.converted.verb} a batch is an object of another library: put this stage before it; only "
-            "prefetch and copy_to may follow"
-        )
     if stage.on_host and before.left_host:
         return "it works in CPU memory, but the batch was copied to a device before: copy it behind this stage"
     if isinstance(stage, HopStage) and stage.layer != before.hops:

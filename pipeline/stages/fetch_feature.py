@@ -97,7 +97,8 @@ class FetchFeature(MapStage):
         for graph in graphs:
             self.store.check(node=self.node, edge=self.edge, num_nodes=graph.num_nodes, num_edges=graph.num_edges)
         source = upstream[0]
-        if labels and isinstance(source, ItemSampler) and source.items.labels is not None:
+        fetched = any(isinstance(stage, FetchFeature) and stage.labels is not None for stage in upstream)
+        if labels and (fetched or (isinstance(source, ItemSampler) and source.items.labels is not None)):
             raise PlanError(self._labels_problem())
         if any("seeds" in stage.writes for stage in upstream[1:]):  # any vertex of the graph may be a seed then
             for graph in graphs:

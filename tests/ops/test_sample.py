@@ -235,13 +235,13 @@ def test_a_later_hop_may_outgrow_its_room_too(num_threads):
 
 TOO_MANY = """
 import resource, torch
-from headrace.ops import BlockSampler, NeighborRule
+from headrace.ops import BlockSampler, InputError, NeighborRule
 
 resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
 sampler = BlockSampler(torch.arange(20_001), torch.zeros(20_000, dtype=torch.int32))
 try:
     sampler.sample(torch.arange(20_000), [NeighborRule(2**20, replace=True)], [1])
-except MemoryError:
+except InputError:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -548,7 +548,7 @@ def test_refuses_weights_whose_sum_overflows(values):
 @pytest.mark.parametrize("num_dst", [1, 2, 4, 5], ids=lambda n: f"{n} times 2**62")
 def test_more_picks_than_memory_can_hold_is_an_error_not_a_crash(num_dst):
     """Four times 2**62 is 0 in 64 bits: the running sum of the picks must not wrap around."""
-    with pytest.raises(MemoryError):
+    with pytest.raises(InputError, match="more draws than memory can hold"):
         sample_hop(INDPTR, INDICES, torch.zeros(num_dst, dtype=torch.int64), NeighborRule(2**62, replace=True), 0)
 
 

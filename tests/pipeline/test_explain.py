@@ -50,7 +50,7 @@ pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_f
 pass prefetch (same batches): prefetch before the first copy, or at the end
     ...
     fetch_feature(F, node=['x'], labels='y')
-  + prefetch
+  + prefetch(eager=False)
     copy_to('cpu')
 plan that runs
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)

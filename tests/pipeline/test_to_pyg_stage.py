@@ -58,7 +58,7 @@ def test_any_number_of_workers(workers):
 
 
 def test_the_conversion_is_made_in_the_background(tmp_path):
-    loader = plan().to_pyg().loader(machine=hr.Machine(cores=2))
+    loader = plan().to_pyg().prefetch().loader()
     num_batches = len(list(loader))
     loader.profile(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
