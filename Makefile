@@ -90,10 +90,10 @@ build/tsan/run: tests/threads/main.cpp $(NATIVE)
 	$(CXX) -fsanitize=thread -o $@ build/tsan/*.o -pthread
 
 wheel-test: .venv-wheel/.installed ## run the tests of ops/ on the wheel that dgl-test takes, under the newest torch
-	.venv-wheel/bin/python -m pytest -n $(JOBS) tests/ops $(ARGS)
+	.venv-wheel/bin/python -m pytest -n $(JOBS) -m "not slow" tests/ops $(ARGS)
 
 dgl-test: .venv-dgl/.installed ## run the tests of ops/ and of DGL interoperation on the same wheel under torch 2.2.1
-	.venv-dgl/bin/pytest tests/ops tests/dgl $(ARGS)
+	.venv-dgl/bin/pytest -m "not slow" tests/ops tests/dgl $(ARGS)
 
 bench: .venv/.installed ## run bench/$(BENCH).py; ARGS="--shape products --json result.json" and more
 	env -u PYTHONSAFEPATH .venv/bin/python bench/$(BENCH).py $(ARGS)

@@ -15,6 +15,8 @@ from ranks import cooperative_batches
 
 import headrace as hr
 
+pytestmark = pytest.mark.slow
+
 NUM_NODES = 3_000
 
 

@@ -10,7 +10,7 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 from leaving import faults, run_job
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 # Its processes have limits of their own, of which a test may need several.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "cooperative.py"
 

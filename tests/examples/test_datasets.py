@@ -13,6 +13,8 @@ import torch
 
 import headrace as hr
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 # Its processes have limits of their own, of which a test may need several.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "node_classification.py"
 NUM_NODES, NUM_CLASSES = 600, 3

@@ -15,6 +15,8 @@ import torch
 
 from headrace.ops import LaborRule, NeighborRule, sample_hop
 
+pytestmark = pytest.mark.slow
+
 DRAWS_PER_CALL, CALLS = 20_000, 10
 DRAWS = DRAWS_PER_CALL * CALLS
 

@@ -31,6 +31,8 @@ from layers import (
     weights_of,
 )
 
+pytestmark = pytest.mark.slow
+
 DRAWS = 4_000
 ROUNDS = [1, 2, "*"]
 

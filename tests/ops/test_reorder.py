@@ -14,6 +14,8 @@ from headrace.ops.errors import GraphError
 
 from strategies import csc_graphs, thread_counts
 
+pytestmark = pytest.mark.slow
+
 
 @given(st.data(), thread_counts, st.sampled_from([torch.int32, torch.int64]), st.integers(1, 50))
 def test_reordering(data, num_threads, dtype, piece_edges):

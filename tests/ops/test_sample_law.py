@@ -11,6 +11,8 @@ from scipy import integrate, stats
 
 from headrace.ops import LaborRule, NeighborRule, reference, sample_hop, stream_key
 
+pytestmark = pytest.mark.slow
+
 DRAWS = 20_000
 
 

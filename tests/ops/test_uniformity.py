@@ -19,6 +19,8 @@ from scipy import stats
 
 from headrace.ops import NeighborRule, sample_hop
 
+pytestmark = pytest.mark.slow
+
 ALPHA = 1e-4
 DEGREES = [3, 5, 37, 1_000, 40_000, 1_000_000]
 FANOUTS = {3: 2, 5: 3, 37: 10, 1_000: 100, 40_000: 1_000, 1_000_000: 1_000}  # a scan of the picks, or a hash table

@@ -22,6 +22,8 @@ from headrace.pipeline.rank_reducer import RankReducer
 
 from plans import PLANS, graph, items, store
 
+pytestmark = pytest.mark.slow
+
 WORLD_SIZES = [1, 2, 3, 4, 8]
 SAMPLERS = {
     "neighbor": lambda plan: plan.sample_neighbor(graph(), [4, 3, 2]),

@@ -16,6 +16,8 @@ from headrace.pipeline.rank_reducer import RankReducer
 
 from plans import graph, items, store
 
+pytestmark = pytest.mark.slow
+
 SOON = 30.0
 
 SCRIPT = """

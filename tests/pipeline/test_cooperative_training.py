@@ -16,6 +16,8 @@ from headrace.pipeline.channel import Comm
 
 from plans import NUM_NODES, graph, items
 
+pytestmark = pytest.mark.slow
+
 
 class Gcn(nn.Module):
     """A layer of graph convolution with edge weights, called with one h."""

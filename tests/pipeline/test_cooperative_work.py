@@ -17,6 +17,8 @@ from ranks import run_ranks
 
 import headrace as hr
 
+pytestmark = pytest.mark.slow
+
 NUM_NODES, MEAN_DEGREE, EXPONENT = 89_250, 10.09, 0.6
 PER_RANK, REPETITIONS = 1024, 6
 RATIOS = {("labor", 2): 1.79, ("labor", 4): 3.38, ("neighbor", 2): 1.83, ("neighbor", 4): 3.52}

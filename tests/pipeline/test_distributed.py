@@ -17,7 +17,7 @@ import headrace as hr
 from plans import graph, items, store
 
 # Its processes have limits of their own, of which a test may need several.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SCRIPT = """
 import json, sys, torch

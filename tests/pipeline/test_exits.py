@@ -9,6 +9,8 @@ import pytest
 from exits.run import run
 from exits.scenarios import SCENARIOS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sends signals and forks")
 @pytest.mark.parametrize("name", SCENARIOS)

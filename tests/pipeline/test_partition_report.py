@@ -16,6 +16,8 @@ from headrace.ops.reference_saint import edges_of
 
 from strategies import edge_lists
 
+pytestmark = pytest.mark.slow
+
 
 def small() -> tuple[hr.Graph, hr.Partition]:
     """Six nodes in two parts and six edges, two of which are cut, both into part 1."""

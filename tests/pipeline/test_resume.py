@@ -14,6 +14,8 @@ import headrace as hr
 from contracts import continue_in_fresh_process, digests, run_and_save
 from plans import PLANS, double, graph, items, store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", PLANS)
 def test_continues_in_a_fresh_process(name):

@@ -15,6 +15,8 @@ from headrace.pipeline.stages.saint_sampler import LOSS_WEIGHT
 from contracts import digests
 from plans import graph, items, store
 
+pytestmark = pytest.mark.slow
+
 NUM_NODES = 60
 
 SAMPLERS = {

@@ -14,6 +14,8 @@ import headrace as hr
 from contracts import NUM_EPOCHS, digests, with_workers
 from plans import PLANS
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def expected(name: str) -> tuple[str, ...]:
