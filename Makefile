@@ -15,6 +15,7 @@ ARGS ?=
 JOBS ?= 2
 SECONDS_ ?= 600
 SEED ?= 0
+RUNS ?= 200
 FILES ?=
 
 # In the project's own builds a warning is an error; in users' builds a new compiler must not stop them.
@@ -25,7 +26,7 @@ KERNELS := $(filter-out ops/native/bindings%,$(wildcard ops/native/*.cpp))
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help demo test test-quick mutants lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
+.PHONY: help demo test test-quick mutants exits leaving lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -48,6 +49,12 @@ test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, 
 # Copies are built in build/mutants; the second time only what has changed.
 mutants: .venv/.installed ## put faults into copies of the code, one by one: each must make its test fail; ARGS="--only text"
 	PYTHONPATH=tests .venv/bin/python -m mutants --jobs $(JOBS) $(ARGS)
+
+exits: .venv/.installed ## leave iterations midway in RUNS=200 processes: each must end with the status it should have
+	PYTHONPATH=tests .venv/bin/python -m exits --runs $(RUNS) --jobs $(JOBS) $(ARGS)
+
+leaving: .venv/.installed ## let one of two and of four ranks part from the others in every way: these must name it and end
+	.venv/bin/python tests/dist/leaving.py --ranks 2 4 $(ARGS)
 
 lint: lint-python lint-native lint-types ## check style, format and types (compiler warnings are errors in every build)
 
