@@ -22,16 +22,8 @@ from headrace.pipeline.features import ArraySource, FeatureStore
 from headrace.pipeline.graph_shard import GraphShard, edge_id_dtype, whole_indptr
 from headrace.pipeline.part_meta import PartMeta, check_array
 from headrace.pipeline.partition import Partition, TablePartition
-from headrace.pipeline.shard_meta import (
-    META,
-    OWNERS,
-    FeatureMeta,
-    ShardMeta,
-    dtype_of,
-    file_of,
-    part_folder,
-    whole_folder,
-)
+from headrace.pipeline.rows_meta import FeatureMeta, dtype_of
+from headrace.pipeline.shard_meta import META, OWNERS, ShardMeta, file_of, part_folder, whole_folder
 from headrace.pipeline.sharded_feature import ShardedFeature, vertices_to_copy
 from headrace.pipeline.type_offsets import TypeOffsets
 

@@ -25,70 +25,17 @@ from typing import Any
 from urllib.parse import quote
 
 import torch
-from torch import Tensor
-from torch import dtype as torch_dtype
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.array_file import stored_dtype
 from headrace.pipeline.arrays import whole_number
-from headrace.pipeline.features import FeatureSource
 from headrace.pipeline.partition import MOST_PARTS
 from headrace.pipeline.regular_file import parse_json, read_limited
+from headrace.pipeline.rows_meta import MOST, FeatureMeta, RowsMeta, count_of, dtype_of, list_of, name_of, text_of
 
 FORMAT = "headrace shards"
 VERSION = 1
 META, OWNERS = "meta.json", "owners.npy"
 KINDS = ("range", "hash", "table")
-
-#: Vertices, edges and rows that an int64 can count.
-MOST = (1 << 63) - 1
-
-
-@dataclass(frozen=True)
-class RowsMeta:
-    """The dtype, by its name in torch, and shape of one row of an array."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-    @staticmethod
-    def of(rows: Tensor | FeatureSource) -> RowsMeta:
-        """Describe the rows of an array."""
-        return RowsMeta(_name(rows.dtype), tuple(map(int, rows.shape[1:])))
-
-    @staticmethod
-    def read(fields: dict[str, Any]) -> RowsMeta:
-        """Take what JSON gave."""
-        dtype_of(fields["dtype"])
-        return RowsMeta(fields["dtype"], tuple(_count(size, "a size of a row") for size in _list(fields["shape"])))
-
-    @property
-    def torch_dtype(self) -> torch_dtype:
-        """The dtype."""
-        return dtype_of(self.dtype)
-
-
-@dataclass(frozen=True)
-class FeatureMeta:
-    """A feature: its rows, how many of them there are, their fingerprint, and whether every rank reads all of them."""
-
-    rows: RowsMeta
-    num_rows: int
-    whole: bool
-    digest: str
-
-    @staticmethod
-    def of(source: FeatureSource, *, whole: bool) -> FeatureMeta:
-        """Describe a feature."""
-        return FeatureMeta(RowsMeta.of(source), int(source.num_rows), whole, source.content_digest())
-
-    @staticmethod
-    def read(fields: dict[str, Any]) -> FeatureMeta:
-        """Take what JSON gave."""
-        rows, num_rows = RowsMeta.read(fields["rows"]), _count(fields["num_rows"], "num_rows")
-        if not isinstance(fields["whole"], bool):
-            raise InputError(f"whole must be true or false; {fields['whole']!r} came")
-        return FeatureMeta(rows, num_rows, fields["whole"], _text(fields["digest"], "digest"))
 
 
 @dataclass(frozen=True)
@@ -238,31 +185,6 @@ def file_of(kind: str, name: str) -> str:
     return f"{kind}.{quote(name, safe='')}.npy"
 
 
-def dtype_of(name: str) -> torch_dtype:
-    """Return the dtype that torch calls by a name.
-
-    Raises
-    ------
-    ValueError
-        If this torch has none.
-    """
-    dtype = getattr(torch, name, None) if isinstance(name, str) else None
-    if not isinstance(dtype, torch_dtype):
-        raise ValueError(f"torch {torch.__version__} has no dtype {name!r}")  # noqa: TRY004 - of a file, not of a caller
-    try:
-        # No tensor of quantized numbers is made without a warning.
-        kept = not name.startswith(("qint", "quint")) and stored_dtype(dtype) is not None
-    except (KeyError, RuntimeError, TypeError):
-        kept = False
-    if not kept:
-        raise ValueError(f"arrays of {name} are not kept in files")
-    return dtype
-
-
-def _name(dtype: torch_dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
 def write_json(path: Path, fields: dict[str, Any]) -> None:
     """Write a new file of JSON."""
     with path.open("x", encoding="utf-8") as file:
@@ -286,37 +208,23 @@ def _parsed(fields: dict[str, Any]) -> ShardMeta:
             file_of(kind, name)  # a name that makes no file is refused here
     return ShardMeta(
         whole_number(fields["num_nodes"], "num_nodes", 1, InputError, MOST - 1),
-        _count(fields["num_edges"], "num_edges"),
+        count_of(fields["num_edges"], "num_edges"),
         whole_number(fields["num_parts"], "num_parts", 1, InputError, MOST_PARTS),
-        _text(fields["partition"], "partition"),
-        None if sizes is None else tuple(_count(size, "a size of a part") for size in _list(sizes)),
-        _text(fields["digest"], "digest"),
-        _name(indices),
+        text_of(fields["partition"], "partition"),
+        None if sizes is None else tuple(count_of(size, "a size of a part") for size in list_of(sizes)),
+        text_of(fields["digest"], "digest"),
+        name_of(indices),
         {name: RowsMeta.read(rows) for name, rows in fields["edge_attrs"].items()},
         None
         if types is None
-        else tuple((_text(name, "a node type"), _count(count, "a count of a type")) for name, count in _list(types)),
+        else tuple(
+            (text_of(name, "a node type"), count_of(count, "a count of a type")) for name, count in list_of(types)
+        ),
         {name: FeatureMeta.read(feature) for name, feature in fields["node"].items()},
         {name: FeatureMeta.read(feature) for name, feature in fields["edge"].items()},
-        None if shared is None else {name: _text(digest, "a fingerprint") for name, digest in shared.items()},
-        None if parts is None else tuple(_text(digest, "a fingerprint") for digest in _list(parts)),
+        None if shared is None else {name: text_of(digest, "a fingerprint") for name, digest in shared.items()},
+        None if parts is None else tuple(text_of(digest, "a fingerprint") for digest in list_of(parts)),
     )
-
-
-def _count(value: Any, name: str) -> int:
-    return whole_number(value, name, 0, InputError, MOST)
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{name} must be a string; {value!r} came")
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError(f"expected a list, got {value!r}")
-    return value
 
 
 def _fields(folder: Path) -> dict[str, Any]:

@@ -25,16 +25,8 @@ from headrace.pipeline.graph_shard import check_can_be_cut, edge_id_dtype
 from headrace.pipeline.new_folder import new_folder
 from headrace.pipeline.part_meta import PartMeta, digest_of_array
 from headrace.pipeline.partition import HashPartition, Partition, RangePartition
-from headrace.pipeline.shard_meta import (
-    OWNERS,
-    FeatureMeta,
-    RowsMeta,
-    ShardMeta,
-    file_of,
-    holds_shards,
-    part_folder,
-    whole_folder,
-)
+from headrace.pipeline.rows_meta import FeatureMeta, RowsMeta
+from headrace.pipeline.shard_meta import OWNERS, ShardMeta, file_of, holds_shards, part_folder, whole_folder
 from headrace.pipeline.sharded_feature import ShardedFeature
 from headrace.pipeline.terminal import shows_bars
 
