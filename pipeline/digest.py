@@ -67,6 +67,8 @@ def _num_bytes(array: Tensor | np.ndarray) -> int:
 def _bytes_of(array: Tensor | np.ndarray) -> memoryview:
     if isinstance(array, Tensor):
         # Through uint8, because numpy knows neither bfloat16 nor the 8-bit floats.
+        if array.numel() == 0:
+            return memoryview(b"")  # no view of bytes: an empty array of NumPy may have a stride of 0
         flat = array.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
         array = flat.view(torch.uint8).numpy()
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

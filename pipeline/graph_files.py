@@ -14,6 +14,7 @@ any other array of num_nodes rows           a feature of nodes: labels, masks, .
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,15 +24,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops.errors import FeatureError, GraphError, InputError
+from headrace.pipeline.array_file import DAMAGED, open_array
 from headrace.pipeline.arrays import describe
 from headrace.pipeline.features import FeatureSource, FeatureStore
 from headrace.pipeline.graph import Graph
+from headrace.pipeline.regular_file import open_regular
 from headrace.pipeline.sparse_rows import SparseRows
 
 Arrays = Mapping[str, NDArray[Any]]
 
 CSC, PAIRS, EDGE_INDEX = ("indptr", "indices"), ("src", "dst"), ("edge_index",)
 SPARSE = ("x_indptr", "x_indices", "x_data", "x_shape")
+
+#: What np.load raises for archives that are none.
+_DAMAGED = (*DAMAGED, AttributeError, KeyError, RuntimeError, OSError, zipfile.BadZipFile, zlib.error)
 NOT_FEATURES = {*CSC, *PAIRS, *EDGE_INDEX, *SPARSE, "num_nodes", "meta"}
 
 
@@ -51,7 +57,8 @@ def read_graph_files(path: Path, features: Sequence[str] | None = None) -> Graph
     ----------
     path
         Of an ``.npz`` file or of a folder of ``.npy`` files. What a folder holds stays on disk: ``indptr`` and int32
-        ``indices`` larger than memory are fine, while lists of edges have to be sorted in memory.
+        ``indices`` larger than memory are fine, while lists of edges have to be sorted in memory. Files must not be
+        shortened while they are read: sizes are checked when they are opened (`open_array`), not afterwards.
     features
         Names of the features to take; by default every array of num_nodes rows.
 
@@ -65,7 +72,11 @@ def read_graph_files(path: Path, features: Sequence[str] | None = None) -> Graph
         If a feature that was asked for is missing or has not one row per node.
     """
     arrays = _arrays(path)
-    graph = _graph(arrays, path)
+    try:
+        graph = _graph(arrays, path)
+    except GraphError as cause:
+        named = str(cause).startswith(f"{path}: ")
+        raise cause if named else GraphError(f"{path}: {cause}") from cause
     candidates: dict[str, NDArray[Any] | FeatureSource] = {
         name: array for name, array in arrays.items() if name not in NOT_FEATURES and array.dtype.kind in "biufc"
     }
@@ -89,12 +100,19 @@ def read_graph_files(path: Path, features: Sequence[str] | None = None) -> Graph
 def _arrays(path: Path) -> Arrays:
     try:
         if path.is_dir():
-            return {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in sorted(path.glob("*.npy"))}
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {file.stem: open_array(file, memory_map=True) for file in sorted(path.glob("*.npy"))}
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files if name != "meta"}
+    except InputError as cause:
+        raise InputError(f"{path}: expected an .npz file or a folder of .npy files of numbers; {cause}") from cause
     except FileNotFoundError as cause:
         raise InputError(f"{path}: there is no such file; name an .npz file or a folder of .npy files") from cause
-    except (ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as cause:
+    except MemoryError as cause:
+        raise InputError(
+            f"{path}: expected arrays that fit in memory, got a larger one; extract the archive, and name the folder "
+            "of .npy files"
+        ) from cause
+    except _DAMAGED as cause:
         raise InputError(f"{path}: expected an .npz file or a folder of .npy files of numbers ({cause})") from cause
 
 
@@ -127,7 +145,10 @@ def _sparse(arrays: Arrays, path: Path) -> SparseRows:
             f"{path}: expected x_shape to be {indptr.size - 1} rows, as x_indptr says, and a number of columns, got "
             f"{shape.tolist()}"
         )
-    return SparseRows(indptr, indices, data, int(shape[1]))
+    try:
+        return SparseRows(indptr, indices, data, int(shape[1]))
+    except FeatureError as cause:
+        raise FeatureError(f"{path}: {cause}") from cause
 
 
 def _num_nodes(arrays: Arrays, path: Path) -> int | None:

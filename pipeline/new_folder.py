@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.draft_folder import draft_of, free_name, hold, name_of_held, remove_abandoned
 
 
 @contextmanager
 def new_folder(path: Path, *, overwrite: bool, replaceable: Callable[[Path], bool]) -> Iterator[Path]:
     """Yield an empty folder that is at `path` once the block has ended without an error, and gone if it has not.
+
+    Drafts of the same folder that killed runs left are removed first, with a warning; see
+    `headrace.pipeline.draft_folder` for which those are.
 
     Parameters
     ----------
@@ -27,20 +30,29 @@ def new_folder(path: Path, *, overwrite: bool, replaceable: Callable[[Path], boo
     Raises
     ------
     InputError
-        As of `check_is_free`.
+        As of `check_is_free`, for links that lead back to themselves, and if another run replaces the folder now.
     OSError
         If the folder cannot be made or moved.
     """
-    path = path.resolve()
+    path = _resolved(path)
+    remove_abandoned(path)
     check_is_free(path, overwrite=overwrite, replaceable=replaceable)
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    draft.mkdir()
-    try:
+    with draft_of(path) as draft:
         yield draft
-        if overwrite and path.exists():
-            check_is_free(path, overwrite=True, replaceable=replaceable)  # it may have come while we were writing
-            replaced = draft.with_name(f"{draft.name}.replaced")
+        if not (overwrite and path.exists()):
+            draft.rename(path)
+            return
+        check_is_free(path, overwrite=True, replaceable=replaceable)  # it may have come while we were writing
+        try:
+            held = hold(path)  # or a run that clears up would take it for abandoned once it is out of the way
+        except BlockingIOError as cause:
+            raise InputError(
+                f"expected nobody else to write {path}, but another run is replacing it now; start this one again"
+            ) from cause
+        try:
+            aside = name_of_held(free_name(path), held)
+            replaced = aside.with_name(f"{aside.name}.replaced")
             path.rename(replaced)
             try:
                 draft.rename(path)
@@ -48,11 +60,8 @@ def new_folder(path: Path, *, overwrite: bool, replaceable: Callable[[Path], boo
                 replaced.rename(path)
                 raise
             shutil.rmtree(replaced, ignore_errors=True)
-        else:
-            draft.rename(path)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+        finally:
+            held.let_go()
 
 
 def check_is_free(path: Path, *, overwrite: bool, replaceable: Callable[[Path], bool]) -> None:
@@ -74,3 +83,16 @@ def check_is_free(path: Path, *, overwrite: bool, replaceable: Callable[[Path], 
         raise InputError(
             f"expected shards at {path} to overwrite, but it holds something else; name another folder, or remove it"
         )
+
+
+def _resolved(path: Path) -> Path:
+    """Return the place that a path leads to."""
+    try:
+        resolved = path.resolve()
+        resolved.exists()
+        looped = resolved.is_symlink()
+    except (OSError, RuntimeError) as cause:  # a RuntimeError before Python 3.13
+        raise InputError(f"expected a folder to make, but {path} leads nowhere ({cause}); name another one") from cause
+    if looped:
+        raise InputError(f"expected a folder to make, but {path} is a link that leads back to itself; name another one")
+    return resolved

@@ -3,6 +3,7 @@
 ::
 
     meta.json                       format, sizes, kind of partition, fingerprints, names, dtypes and shapes of rows
+    part-P/part.json                which part it is, and fingerprints of its files; see headrace.pipeline.part_meta
     owners.npy                      int32[num_nodes], the owner of each vertex, of partitions that are tables
     whole/node.NAME.npy             [num_rows, ...], features that every rank reads whole
     whole/edge.NAME.npy             [num_rows, ...], in the order of edge ids
@@ -15,6 +16,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -23,60 +25,17 @@ from typing import Any
 from urllib.parse import quote
 
 import torch
-from torch import Tensor
-from torch import dtype as torch_dtype
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.features import FeatureSource
+from headrace.pipeline.arrays import whole_number
+from headrace.pipeline.partition import MOST_PARTS
+from headrace.pipeline.regular_file import parse_json, read_limited
+from headrace.pipeline.rows_meta import MOST, FeatureMeta, RowsMeta, count_of, dtype_of, list_of, name_of, text_of
 
 FORMAT = "headrace shards"
 VERSION = 1
 META, OWNERS = "meta.json", "owners.npy"
-
-
-@dataclass(frozen=True)
-class RowsMeta:
-    """The dtype, by its name in torch, and shape of one row of an array."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-    @staticmethod
-    def of(rows: Tensor | FeatureSource) -> RowsMeta:
-        """Describe the rows of an array."""
-        return RowsMeta(_name(rows.dtype), tuple(map(int, rows.shape[1:])))
-
-    @staticmethod
-    def read(fields: dict[str, Any]) -> RowsMeta:
-        """Take what JSON gave."""
-        dtype_of(fields["dtype"])
-        return RowsMeta(fields["dtype"], tuple(map(int, fields["shape"])))
-
-    @property
-    def torch_dtype(self) -> torch_dtype:
-        """The dtype."""
-        return dtype_of(self.dtype)
-
-
-@dataclass(frozen=True)
-class FeatureMeta:
-    """A feature: its rows, how many of them there are, their fingerprint, and whether every rank reads all of them."""
-
-    rows: RowsMeta
-    num_rows: int
-    whole: bool
-    digest: str
-
-    @staticmethod
-    def of(source: FeatureSource, *, whole: bool) -> FeatureMeta:
-        """Describe a feature."""
-        return FeatureMeta(RowsMeta.of(source), int(source.num_rows), whole, source.content_digest())
-
-    @staticmethod
-    def read(fields: dict[str, Any]) -> FeatureMeta:
-        """Take what JSON gave."""
-        rows = RowsMeta.read(fields["rows"])
-        return FeatureMeta(rows, int(fields["num_rows"]), bool(fields["whole"]), str(fields["digest"]))
+KINDS = ("range", "hash", "table")
 
 
 @dataclass(frozen=True)
@@ -101,6 +60,10 @@ class ShardMeta:
         Names and counts of node types, in order.
     node, edge
         Features by name; of edges all are whole.
+    shared
+        Fingerprints of the files that every rank reads, by path; None in shards of before there were any.
+    parts
+        Fingerprints of each ``part.json``; None in shards of before there were any.
     """
 
     num_nodes: int
@@ -114,18 +77,20 @@ class ShardMeta:
     node_types: tuple[tuple[str, int], ...] | None
     node: dict[str, FeatureMeta]
     edge: dict[str, FeatureMeta]
+    shared: dict[str, str] | None = None
+    parts: tuple[str, ...] | None = None
 
     def write(self, folder: Path) -> None:
-        """Write ``meta.json``."""
-        text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
-        with (folder / META).open("x", encoding="utf-8") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        """Write ``meta.json``, with a checksum of itself."""
+        fields = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        write_json(folder / META, {**fields, "checksum": _checksum(fields)})
 
     @staticmethod
     def read(folder: Path) -> ShardMeta:
         """Read ``meta.json``.
+
+        Fields are checked one by one, then against their checksum. Those that earlier releases of the same version did
+        not write yet (`shared`, `parts`, the checksum) may be missing: what they bind is not checked then.
 
         Raises
         ------
@@ -133,29 +98,67 @@ class ShardMeta:
             If there is none, it is of another format or version, or it is damaged.
         """
         fields = _fields(folder)
-        if fields.get("version") != VERSION:
+        if type(fields.get("version")) is not int or fields["version"] != VERSION:
             raise InputError(
                 f"load_shards: {folder} holds shards of version {fields.get('version')!r}, this headrace reads version "
                 f"{VERSION}; write them again with write_shards"
             )
         try:
-            return ShardMeta(
-                int(fields["num_nodes"]),
-                int(fields["num_edges"]),
-                int(fields["num_parts"]),
-                str(fields["partition"]),
-                None if fields["sizes"] is None else tuple(map(int, fields["sizes"])),
-                str(fields["digest"]),
-                _name(dtype_of(fields["indices"])),
-                {name: RowsMeta.read(rows) for name, rows in fields["edge_attrs"].items()},
-                None if fields["node_types"] is None else tuple((str(k), int(n)) for k, n in fields["node_types"]),
-                {name: FeatureMeta.read(feature) for name, feature in fields["node"].items()},
-                {name: FeatureMeta.read(feature) for name, feature in fields["edge"].items()},
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as cause:
+            meta = _parsed(fields)
+            checksum = fields.pop("checksum", None)
+            as_written = checksum is None or checksum == _checksum(fields)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as cause:
+            reason = str(cause) if isinstance(cause, InputError) else repr(cause)
             raise InputError(
-                f"load_shards: {folder / META} is damaged ({cause!r}); copy the shards once more"
+                f"load_shards: {folder / META} is damaged: {reason[:300]}; copy the shards once more"
             ) from cause
+        meta.check(folder)
+        if not as_written:
+            raise InputError(
+                f"load_shards: expected {folder / META} as write_shards wrote it, but its fields do not match its "
+                "checksum; copy the shards once more"
+            )
+        return meta
+
+    def check(self, folder: Path) -> None:
+        """Refuse fields that contradict each other.
+
+        Raises
+        ------
+        InputError
+            Which names the folder.
+        """
+        place = f"load_shards: {folder / META}"
+        again = "copy the shards once more"
+        if self.partition not in KINDS:
+            raise InputError(f"{place} has a partition of kind {self.partition!r}; expected range, hash or table")
+        if (self.sizes is None) == (self.partition == "range"):
+            raise InputError(f"{place}: expected sizes of parts for ranges, and for them alone; {again}")
+        if self.sizes is not None and (sum(self.sizes), len(self.sizes)) != (self.num_nodes, self.num_parts):
+            raise InputError(
+                f"{place}: it tells of {self.num_nodes} vertices in {self.num_parts} parts, but sizes of "
+                f"{sum(self.sizes)} in {len(self.sizes)}; {again}"
+            )
+        if self.parts is not None and len(self.parts) != self.num_parts:
+            raise InputError(
+                f"{place}: expected fingerprints of {self.num_parts} parts, got {len(self.parts)}; {again}"
+            )
+        counts = dict(self.node_types or ())
+        if self.node_types is not None and (len(counts), sum(counts.values())) != (
+            len(self.node_types),
+            self.num_nodes,
+        ):
+            raise InputError(
+                f"{place}: expected node types that cover {self.num_nodes} vertices, got {counts}; {again}"
+            )
+        for name, feature in self.node.items():
+            if not feature.whole and feature.num_rows != self.num_nodes:
+                raise InputError(
+                    f"{place}: expected a row of node feature {name!r} for each of {self.num_nodes} vertices, got "
+                    f"{feature.num_rows}; {again}"
+                )
+        if not all(feature.whole for feature in self.edge.values()):
+            raise InputError(f"{place}: expected edge features to be whole; {again}")
 
 
 def holds_shards(folder: Path) -> bool:
@@ -182,34 +185,63 @@ def file_of(kind: str, name: str) -> str:
     return f"{kind}.{quote(name, safe='')}.npy"
 
 
-def dtype_of(name: str) -> torch_dtype:
-    """Return the dtype that torch calls by a name.
-
-    Raises
-    ------
-    ValueError
-        If this torch has none.
-    """
-    dtype = getattr(torch, name, None)
-    if not isinstance(dtype, torch_dtype):
-        raise ValueError(f"torch {torch.__version__} has no dtype {name!r}")  # noqa: TRY004 - of a file, not of a caller
-    return dtype
+def write_json(path: Path, fields: dict[str, Any]) -> None:
+    """Write a new file of JSON."""
+    with path.open("x", encoding="utf-8") as file:
+        file.write(json.dumps(fields, indent=1) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
-def _name(dtype: torch_dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def _checksum(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _parsed(fields: dict[str, Any]) -> ShardMeta:
+    """Take what JSON gave."""
+    sizes, types, shared, parts = (fields.get(name) for name in ("sizes", "node_types", "shared", "parts"))
+    indices = dtype_of(fields["indices"])
+    if indices not in (torch.int32, torch.int64):
+        raise InputError(f"indices must be int32 or int64; {fields['indices']!r} came")
+    for kind, names in (("edge_attribute", fields["edge_attrs"]), ("node", fields["node"]), ("edge", fields["edge"])):
+        for name in names:
+            file_of(kind, name)  # a name that makes no file is refused here
+    return ShardMeta(
+        whole_number(fields["num_nodes"], "num_nodes", 1, InputError, MOST - 1),
+        count_of(fields["num_edges"], "num_edges"),
+        whole_number(fields["num_parts"], "num_parts", 1, InputError, MOST_PARTS),
+        text_of(fields["partition"], "partition"),
+        None if sizes is None else tuple(count_of(size, "a size of a part") for size in list_of(sizes)),
+        text_of(fields["digest"], "digest"),
+        name_of(indices),
+        {name: RowsMeta.read(rows) for name, rows in fields["edge_attrs"].items()},
+        None
+        if types is None
+        else tuple(
+            (text_of(name, "a node type"), count_of(count, "a count of a type")) for name, count in list_of(types)
+        ),
+        {name: FeatureMeta.read(feature) for name, feature in fields["node"].items()},
+        {name: FeatureMeta.read(feature) for name, feature in fields["edge"].items()},
+        None if shared is None else {name: text_of(digest, "a fingerprint") for name, digest in shared.items()},
+        None if parts is None else tuple(text_of(digest, "a fingerprint") for digest in list_of(parts)),
+    )
 
 
 def _fields(folder: Path) -> dict[str, Any]:
     """Read ``meta.json`` as far as its format."""
     try:
-        fields = json.loads((folder / META).read_text(encoding="utf-8"))
+        fields = parse_json(read_limited(folder / META))
+    except InputError:
+        raise
     except OSError as cause:
         raise InputError(
             f"load_shards: expected a folder that write_shards made, but {folder} has no {META} ({cause.strerror})"
         ) from cause
     except ValueError as cause:
         raise InputError(f"load_shards: {folder / META} is no JSON ({cause}); copy the shards once more") from cause
-    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-        raise InputError(f"load_shards: {folder / META} is of something else than {FORMAT}; name a folder of shards")
+    if fields.get("format") != FORMAT:
+        raise InputError(
+            f"load_shards: expected {FORMAT}, but {folder / META} is of something else than {FORMAT}; name a folder of "
+            "shards"
+        )
     return fields

@@ -8,9 +8,10 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
+from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.rows import edge_positions, row_starts
 from headrace.ops.scatter import scatter_add_rows
-from headrace.pipeline.arrays import as_cpu_tensor, as_ids
+from headrace.pipeline.arrays import as_cpu_tensor, as_ids, whole_number
 from headrace.pipeline.digest import sampled_digest
 
 
@@ -31,14 +32,17 @@ class SparseRows:
     Raises
     ------
     FeatureError
-        If the arrays contradict each other.
+        If the arrays contradict each other, or a dense row does not fit in memory.
     """
 
     def __init__(self, indptr: ArrayLike, indices: ArrayLike, data: ArrayLike, num_columns: int) -> None:
         self._indptr = as_ids(indptr, "indptr", FeatureError).to(torch.int64)
         self._columns = as_ids(indices, "indices", FeatureError)
         self._values = as_cpu_tensor(data, "data", FeatureError)
-        self._num_columns = num_columns
+        self._num_columns = whole_number(num_columns, "SparseRows: num_columns", 0, FeatureError)
+        check_fits_memory(
+            self.row_bytes, f"SparseRows: a dense row of {num_columns} columns", "name fewer columns", FeatureError
+        )
         ends = (int(self._indptr[0]), int(self._indptr[-1])) if len(self._indptr) else None
         if ends != (0, len(self._columns)) or bool((self._indptr.diff() < 0).any()):
             raise FeatureError(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
+import shutil
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +18,22 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError
 from headrace.ops.gather import gather_rows
 from headrace.ops.rows import edge_positions, row_starts
-from headrace.pipeline.array_file import write_array
+from headrace.pipeline.array_file import read_array, write_array
 from headrace.pipeline.features import FeatureSource, FeatureStore
 from headrace.pipeline.graph import Graph
 from headrace.pipeline.graph_shard import check_can_be_cut, edge_id_dtype
 from headrace.pipeline.new_folder import new_folder
+from headrace.pipeline.part_meta import PartMeta, digest_of_array
 from headrace.pipeline.partition import HashPartition, Partition, RangePartition
-from headrace.pipeline.shard_meta import (
-    OWNERS,
-    FeatureMeta,
-    RowsMeta,
-    ShardMeta,
-    file_of,
-    holds_shards,
-    part_folder,
-    whole_folder,
-)
+from headrace.pipeline.rows_meta import FeatureMeta, RowsMeta
+from headrace.pipeline.shard_meta import OWNERS, ShardMeta, file_of, holds_shards, part_folder, whole_folder
 from headrace.pipeline.sharded_feature import ShardedFeature
 from headrace.pipeline.terminal import shows_bars
 
 #: Bytes of rows that are read at a time.
 PIECE_BYTES = 8 << 20
+
+_DISK_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 def write_shards(
@@ -52,6 +50,10 @@ def write_shards(
 
     Arrays are plain ``.npy`` files; `headrace.pipeline.shard_meta` lists them. One process writes all parts, one after
     the other and each in pieces, so memory maps larger than memory can be cut. The folder appears when it is complete.
+
+    Fingerprints of all files are written with them, for `load_shards` to tell parts and writes apart; of arrays above
+    4 MiB they sample some thousand rows. A run that is killed leaves a hidden draft beside `path`; the next one over
+    the same path removes it, with a warning, unless another process may still be writing it.
 
     Parameters
     ----------
@@ -79,7 +81,12 @@ def write_shards(
     InputError
         If `path` exists and may not be replaced.
     OSError
-        If the disk is full, or not ours to write to.
+        If the disk is full, or not ours to write to. Of a full disk it names `path` and the bytes needed.
+
+    Warns
+    -----
+    UserWarning
+        If there are drafts of runs that were killed.
     """
     from tqdm.auto import tqdm
 
@@ -89,15 +96,22 @@ def write_shards(
     features = FeatureStore() if store is None else store
     meta = _describe(graph, partition, features, whole)
     total = _total_bytes(graph, features, meta)
-    with (
-        new_folder(Path(path), overwrite=overwrite, replaceable=holds_shards) as folder,
-        tqdm(total=total, desc="write shards", unit="B", unit_scale=True, disable=silent) as bar,
-    ):
-        writer = _Writer(bar)
-        _write_common(writer, folder, partition, features, meta)
-        for part in range(partition.num_parts):
-            _write_part(writer, part_folder(folder, part), graph, partition.owned(part), features, meta)
-        meta.write(folder)
+    try:
+        with (
+            new_folder(Path(path), overwrite=overwrite, replaceable=holds_shards) as folder,
+            tqdm(total=total, desc="write shards", unit="B", unit_scale=True, disable=silent) as bar,
+        ):
+            writer = _Writer(bar)
+            shared = _write_common(writer, folder, partition, features, meta)
+            parts = [
+                _write_part(writer, folder, graph, partition, part, features, meta)
+                for part in range(partition.num_parts)
+            ]
+            replace(meta, shared=shared, parts=tuple(parts)).write(folder)
+    except OSError as cause:
+        if cause.errno in _DISK_FULL:
+            raise _disk_full(Path(path), total, cause) from cause
+        raise
 
 
 class _Writer:
@@ -106,9 +120,10 @@ class _Writer:
     def __init__(self, bar: Any) -> None:
         self._bar = bar
 
-    def write(self, path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: Iterator[Tensor]) -> None:
-        """Write one file."""
+    def write(self, path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: Iterator[Tensor]) -> str:
+        """Write one file, and return its fingerprint."""
         write_array(path, dtype, shape, self._counted(pieces))
+        return digest_of_array(path.name, read_array(path, dtype, shape, memory_map=True))
 
     def _counted(self, pieces: Iterator[Tensor]) -> Iterator[Tensor]:
         for piece in pieces:
@@ -158,53 +173,79 @@ def _total_bytes(graph: Graph, store: FeatureStore, meta: ShardMeta) -> int:
     return starts + owners + of_edge * graph.num_edges + sum(source.row_bytes * source.num_rows for source in sources)
 
 
-def _write_common(writer: _Writer, folder: Path, partition: Partition, store: FeatureStore, meta: ShardMeta) -> None:
-    """Write what all ranks read: the table of owners, and features that are not cut."""
-    num_nodes = partition.num_nodes
+def _write_common(
+    writer: _Writer, folder: Path, partition: Partition, store: FeatureStore, meta: ShardMeta
+) -> dict[str, str]:
+    """Write what all ranks read: the table of owners, and features that are not cut; return their fingerprints."""
+    num_nodes, digests = partition.num_nodes, {}
     if meta.partition == "table":
         owners = (partition.owner(ids) for ids in _ids(num_nodes, 8))
-        writer.write(folder / OWNERS, torch.int32, (num_nodes,), owners)
-    folder = whole_folder(folder)
-    folder.mkdir()
+        digests[OWNERS] = writer.write(folder / OWNERS, torch.int32, (num_nodes,), owners)
+    whole = whole_folder(folder)
+    whole.mkdir()
     for kind, sources, features in (("node", store.node, meta.node), ("edge", store.edge, meta.edge)):
         for name, source in sources.items():
             if features[name].whole:
-                _write_rows(writer, folder / file_of(kind, name), source, _ids(source.num_rows, source.row_bytes))
+                path, ids = whole / file_of(kind, name), _ids(source.num_rows, source.row_bytes)
+                digests[f"{whole.name}/{path.name}"] = _write_rows(writer, path, source, ids)
+    return digests
 
 
 def _write_part(
-    writer: _Writer, folder: Path, graph: Graph, owned: Tensor, store: FeatureStore, meta: ShardMeta
-) -> None:
+    writer: _Writer,
+    folder: Path,
+    graph: Graph,
+    partition: Partition,
+    part: int,
+    store: FeatureStore,
+    meta: ShardMeta,
+) -> str:
+    """Write one part, and return the fingerprint of what it says of itself."""
+    folder, owned = part_folder(folder, part), partition.owned(part)
     folder.mkdir()
     starts = row_starts(graph.indptr, owned)
     num_edges = int(starts[-1])
-    writer.write(folder / "indptr.npy", torch.int64, (len(starts),), iter([starts]))
+    digests = {}
+
+    def write(name: str, dtype: torch_dtype, row: tuple[int, ...], pieces: Iterator[Tensor]) -> None:
+        digests[name] = writer.write(folder / name, dtype, (num_edges, *row), pieces)
 
     def positions() -> Iterator[Tensor]:
         # Found once for each file: that is cheaper than a second shard's worth of memory.
         return (piece for _, piece in edge_positions(graph.indptr, owned, starts))
 
-    indices = (gather_rows(graph.indices, piece) for piece in positions())
-    writer.write(folder / "indices.npy", graph.indices.dtype, (num_edges,), indices)
+    digests["indptr.npy"] = writer.write(folder / "indptr.npy", torch.int64, (len(starts),), iter([starts]))
+    write("indices.npy", graph.indices.dtype, (), (gather_rows(graph.indices, piece) for piece in positions()))
     dtype = edge_id_dtype(graph.num_edges)
-    ids = (graph.original_edge_ids(piece).to(dtype) for piece in positions())
-    writer.write(folder / "edge_ids.npy", dtype, (num_edges,), ids)
+    write("edge_ids.npy", dtype, (), (graph.original_edge_ids(piece).to(dtype) for piece in positions()))
     for name, rows in graph.edge_attrs_csc.items():
         attributes = (gather_rows(rows, piece) for piece in positions())
-        shape = (num_edges, *rows.shape[1:])
-        writer.write(folder / file_of("edge_attribute", name), rows.dtype, shape, attributes)
+        write(file_of("edge_attribute", name), rows.dtype, tuple(rows.shape[1:]), attributes)
     for name, source in store.node.items():
         if not meta.node[name].whole:
             step = _rows_at_a_time(source.row_bytes)
-            pieces = (owned[low : low + step] for low in range(0, len(owned), step))
-            _write_rows(writer, folder / file_of("node", name), source, pieces, len(owned))
+            ids = (owned[low : low + step] for low in range(0, len(owned), step))
+            file = file_of("node", name)
+            digests[file] = _write_rows(writer, folder / file, source, ids, len(owned))
+    return PartMeta(part, digests).write(folder)
 
 
 def _write_rows(
     writer: _Writer, path: Path, source: FeatureSource, ids: Iterator[Tensor], num_rows: int | None = None
-) -> None:
+) -> str:
     shape = (source.num_rows if num_rows is None else num_rows, *source.shape[1:])
-    writer.write(path, source.dtype, shape, (source.read(piece) for piece in ids))
+    return writer.write(path, source.dtype, shape, (source.read(piece) for piece in ids))
+
+
+def _disk_full(path: Path, num_bytes: int, cause: OSError) -> OSError:
+    above = next(one for one in path.absolute().parents if one.exists())
+    free = shutil.disk_usage(above).free  # the draft is gone by now
+    return OSError(
+        cause.errno,
+        f"write_shards: expected room for {num_bytes:,} bytes, but the disk is full ({cause.strerror}; {free:,} bytes "
+        "are free without them); make room, or name a folder on another disk",
+        str(path),
+    )
 
 
 def _ids(num_rows: int, row_bytes: int) -> Iterator[Tensor]:

@@ -64,3 +64,14 @@ def test_batches_are_told_apart_by_dtype_alone():
     one = hr.MiniBatch(seeds=seeds, y=labels)
     assert one.digest() != one.replace(y=labels.view(torch.int32)).digest()
     assert one.digest() == one.replace(y=labels.clone()).digest()
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64, np.bool_])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_empty_arrays_of_numpy(dtype, shape):
+    """NumPy may give them strides of 0, of which torch makes no view of bytes."""
+    array = np.empty(shape, dtype)
+    expected = sampled_digest([("x", torch.empty(shape, dtype=torch.from_numpy(array).dtype))])
+    assert sampled_digest([("x", torch.from_numpy(array))]) == expected
+    assert sampled_digest([("x", array)]) == expected
+    assert exact_digest([("x", torch.from_numpy(array))])

@@ -339,13 +339,6 @@ def test_damaged_files_are_refused(folder, file, memory_map):
     refused("there is no such file")
 
 
-def test_arrays_that_contradict_each_other_are_refused(folder):
-    path = folder / "part-1" / "indices.npy"
-    np.save(path, np.full_like(np.load(path), NUM_NODES))
-    with pytest.raises(hr.GraphError, match="200"):
-        hr.load_shards(folder, 1)
-
-
 @pytest.mark.parametrize(
     ("cached", "message"),
     [
