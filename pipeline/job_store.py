@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
+from dataclasses import astuple
 from typing import Any
 
 from headrace.ops.errors import PeerError
 from headrace.pipeline.channel import failure_of
 from headrace.pipeline.leaving import Board
+from headrace.pipeline.progress import Asked, Progress
 
 
 class JobStore(Board):
@@ -34,7 +37,9 @@ class JobStore(Board):
         self._posted = itertools.count()
         self._num_read = 0
         self._read_of = [0] * world_size
+        self._saying = threading.RLock()  # threads of loaders say what the model has reached; so does a destructor
         self._said: dict[str, int] = {}
+        self._asked = Asked()  # as said last
         self.reached: dict[str, int] = {}  # collectives called on each channel, which `post` tells
 
     def add(self, key: str, value: int) -> int:
@@ -61,8 +66,7 @@ class JobStore(Board):
 
     def post(self, text: str) -> None:
         """Leave word, behind how far this rank has come on its channels; safe in a destructor."""
-        for key, reached in list(self.reached.items()):
-            self.say(key, reached)
+        self._say_what_was_reached()
         number = next(self._posted)
         self._store.set(f"headrace/post/{self.rank}/{number}", text)
         self.add(f"posts/{self.rank}", 1)
@@ -83,13 +87,30 @@ class JobStore(Board):
 
     def say(self, key: str, number: int) -> None:
         """Let others see a number of this rank, which only grows."""
-        grown = number - self._said.get(key, 0)
-        self._said[key] = number
-        self.add(f"{key}/{self.rank}", grown)
+        with self._saying:
+            grown = number - self._said.get(key, 0)
+            if grown > 0:
+                self._said[key] = number
+                self.add(f"{key}/{self.rank}", grown)
 
     def said(self, key: str) -> list[int]:
         """Return the number of every rank, 0 where it said none."""
         return [self.add(f"{key}/{rank}", 0) for rank in range(self.world_size)]
+
+    def say_what_was_asked(self, progress: Progress) -> None:
+        """Let others see how far this rank's loops have come, behind how far its models had come by then."""
+        asked = progress.asked
+        if asked == self._asked or not asked.number:
+            return
+        self._say_what_was_reached()
+        key = f"asked/{asked.generation}"
+        self._store.set(f"headrace/{key}/what/{self.rank}", json.dumps(astuple(asked)))
+        self.add(f"{key}/there/{self.rank}", 1)
+        self._asked = asked
+
+    def asked(self, generation: int) -> dict[int, Asked]:
+        """Return what the ranks have said that they asked for."""
+        return {rank: Asked(*json.loads(text)) for rank, text in self.brought(f"asked/{generation}").items()}
 
     def arrive(self, key: str, what: str) -> None:
         """Come to a meeting, with what is to be compared."""
@@ -110,3 +131,7 @@ class JobStore(Board):
         """Return what each rank that has come to a meeting brought."""
         there = [rank for rank, came in enumerate(self.said(f"{key}/there")) if came]
         return {rank: self._store.get(f"headrace/{key}/what/{rank}").decode() for rank in there}
+
+    def _say_what_was_reached(self) -> None:
+        for key, reached in list(self.reached.items()):
+            self.say(key, reached)

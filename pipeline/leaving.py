@@ -16,6 +16,7 @@ from typing import Any
 
 from headrace.ops.errors import PeerError
 from headrace.pipeline.channel import LOOK
+from headrace.pipeline.progress import Progress
 
 #: Seconds that a rank has to call the model for the last batch of a loop that it left.
 PATIENCE = 10.0
@@ -89,6 +90,7 @@ class Loops:
         self._num_loops: dict[int, int] = {}  # of each loader
         self._left: dict[tuple[int, int], list[_Left]] = {}  # by loop
         self._ended: set[int] = set()
+        self.progress = Progress()
         self.failure: Callable[[], PeerError | None] = no_failure  # what a rank said of an error, if one did
         self._has_left = False  # whether this rank left a loop, and did nothing since of which others would know
 
@@ -119,8 +121,9 @@ class Loops:
         self._num_loops[loop.loader] = loop.number + 1
         self._asked[loop.loader] = loop.number, batches
 
-    def forget(self) -> None:
+    def forget(self, generation: int) -> None:
         """Forget the loops that are over, as all ranks begin anew."""
+        self.progress.begin(generation)
         running = {loop.loader for loop in list(_RUNNING) if loop.loops is self}
         for loader in set(self._asked) - running:
             del self._asked[loader]
@@ -242,12 +245,14 @@ class Loop:
         self.loader = loader
         self.number = number
         self._received = 0
-        self._at = ""
+        self._epoch, self._batch = 0, 0  # received last
         _RUNNING.add(self)
 
     def ask(self) -> None:
         """Note that the loop goes on to the next batch."""
         self.loops.ask(self, self._received + 1)
+        to = f"batch {self._batch + 1} of epoch {self._epoch}" if self._received else "a further loop"
+        self.loops.progress.ask(f"went on to {to}")
 
     def receive(self, epoch: int, batch: int) -> None:
         """Note that the batch came.
@@ -258,7 +263,7 @@ class Loop:
             If another rank left before it.
         """
         self._received += 1
-        self._at = f"left epoch {epoch} behind batch {batch}"
+        self._epoch, self._batch = epoch, batch
         self.loops.look(every=LOOK)
 
     def finish(self, *, came_to_its_end: bool) -> None:
@@ -266,13 +271,14 @@ class Loop:
         _RUNNING.discard(self)
         if came_to_its_end:
             self.loops.ask(self, self._received)
+            self.loops.progress.end(f"came to the end of epoch {self._epoch}")
 
     def leave(self) -> None:
         """Tell the other ranks that this one goes no further, if it has come anywhere; safe in a destructor."""
         running = self in _RUNNING
         _RUNNING.discard(self)
         if running and self._received:
-            self.loops.leave(self, self._received, self._at)
+            self.loops.leave(self, self._received, f"left epoch {self._epoch} behind batch {self._batch}")
 
 
 #: Loops that were neither left nor finished.

@@ -13,6 +13,7 @@ from torch import Tensor
 from headrace.ops.errors import PeerError
 from headrace.pipeline.channel import LOOK, Comm, Label, failure_of, late, parted
 from headrace.pipeline.leaving import Board, Loops
+from headrace.pipeline.progress import Progress
 
 
 class LocalGroup:
@@ -60,6 +61,7 @@ class _Shared:
         self.generations = [0] * world_size
         self.beginning: set[int] = set()  # ranks on their way to their next generation
         self.posts: list[tuple[int, str]] = []
+        self.progress: dict[int, Progress] = {}  # of each rank
 
 
 class _Wall(Board):
@@ -91,6 +93,7 @@ class LocalComm(Comm):
         self._last = (0, 0)
         self._kind = ""
         loops.failure = self._failure
+        shared.progress[rank] = loops.progress
 
     @property
     def loops(self) -> Loops:
@@ -130,7 +133,7 @@ class LocalComm(Comm):
             with self._shared.changed:
                 self._shared.beginning.discard(self.rank)
                 self._shared.generations[self.rank] += met
-        self._loops.forget()
+        self._loops.forget(self.generation)
         refusal = self._shared.refusals.get(self.generation - 1)
         if refusal is not None:
             raise failure_of(*refusal)
@@ -222,7 +225,10 @@ class LocalComm(Comm):
         try:
             self._loops.look()
             if not self._name:  # the channel of the model
-                self._loops.look_for(meeting.brought.__contains__, waited)
+                came = meeting.brought.__contains__
+                self._loops.look_for(came, waited)
+                asked = {rank: progress.asked for rank, progress in self._shared.progress.items()}
+                self._loops.progress.look_for(asked, came, self.rank, self._label)
         except PeerError as error:
             raise self._blame(error) from None
 

@@ -109,7 +109,7 @@ class StoreComm(Comm):
             with self._telling:
                 StoreComm._beginning = False
                 StoreComm._generation += met
-        self._loops.forget()
+        self._loops.forget(self._generation)
         self._label, self._course = (-1, -1, -1), Course()
         self._needs_new_group = self._store.is_told(renew)
         if self._store.is_told(_refused(generation)):
@@ -196,12 +196,14 @@ class StoreComm(Comm):
         try:
             self._store.add(f"beat/{self.rank}", 1)
             self._store.say(self._key, self._number)
+            self._store.say_what_was_asked(self._loops.progress)
             key = _failed(self._generation)
             if self._store.is_told(key):
                 self._loops.break_off()
                 raise self._store.error_told(key)
             self._look_at_loops(came, time.monotonic() - began)
             self._look_for_a_meeting()
+            self._look_for_those_ahead(came)
         except PeerError:
             raise
         except RuntimeError as error:
@@ -218,6 +220,16 @@ class StoreComm(Comm):
             self._loops.look()
             if self._agrees:
                 self._loops.look_for(came, waited)
+        except PeerError as error:
+            raise self._blame(error) from None
+
+    def _look_for_those_ahead(self, came: Callable[[int], bool]) -> None:
+        """Find out ranks that went on to a further batch, and wait in a loader for this one to ask for it as well."""
+        if not self._agrees:
+            return
+        try:
+            progress = self._loops.progress
+            progress.look_for(self._store.asked(self._generation), came, self.rank, self._label)
         except PeerError as error:
             raise self._blame(error) from None
 

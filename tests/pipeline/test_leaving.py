@@ -137,11 +137,14 @@ def exchange(batch: hr.MiniBatch) -> torch.Tensor:
     return batch.exchange(1, rows)
 
 
+@pytest.mark.parametrize("prefetch", [True, False])
 @pytest.mark.parametrize("skips", ["the model", "the backward pass", "the sum"])
-def test_a_rank_that_continues_is_named(skips):
+def test_a_rank_that_continues_is_named(skips, prefetch):
+    """Without prefetch it waits in the loader, where the others do not come."""
+
     def work(comm: Comm) -> None:
         model = torch.nn.Linear(2, 2)
-        with loader_of(comm) as loader:
+        with loader_of(comm, prefetch=prefetch) as loader:
             for batch in loader:
                 left_out = skips if comm.rank == 1 and batch.index == 2 else ""
                 if left_out == "the model":
@@ -154,10 +157,46 @@ def test_a_rank_that_continues_is_named(skips):
                     hr.sum_gradients(model, comm)
 
     for error in all_of(2, work):
-        assert "of batch 3 of epoch 0" in error
+        assert "batch 3 of epoch 0" in error
         assert "of batch 2 of epoch 0" in error
         assert "rank 0" in error
         assert "rank 1" in error
+
+
+def test_a_rank_that_skips_the_rest_of_the_epoch_is_named():
+    """It leaves no loop, and comes to no exchange of the model."""
+
+    def work(comm: Comm) -> None:
+        with loader_of(comm, prefetch=False) as loader:
+            for epoch in range(2):
+                for batch in loader:
+                    if comm.rank == 1 and epoch == 0 and batch.index == 14:
+                        continue
+                    exchange(batch)
+
+    for error in all_of(2, work):
+        assert "rank 1 went on to a further loop, rank 0 waits for it" in error
+        assert "of batch 14 of epoch 0" in error
+
+
+def test_a_thread_of_the_user_may_ask_ahead_of_the_model():
+    """On each rank as far as it likes: rank 1 has asked for all while rank 0 waits for it in the model."""
+
+    def work(comm: Comm) -> float:
+        batches: list[hr.MiniBatch] = []
+        with loader_of(comm, prefetch=False) as loader:
+            thread = threading.Thread(target=lambda: batches.extend(loader))
+            thread.start()
+            if comm.rank == 1:
+                thread.join()
+                time.sleep(1.0)
+            while not batches:
+                time.sleep(0.01)
+            total = exchange(batches[0]).sum().item()
+            thread.join()
+            return total
+
+    assert all(total > 0 for total in run_ranks(2, work))
 
 
 def test_a_rank_that_ends_its_loop_before_the_model_is_named():
@@ -174,7 +213,7 @@ def test_a_rank_that_ends_its_loop_before_the_model_is_named():
 
     for error in all_of(2, work):  # whichever of the two sees it first
         assert "rank 1" in error
-        assert "batch 2" in error
+        assert "batch 2" in error or "rank 1 at exchange 0 of batch 0 of epoch 1" in error
 
 
 def test_the_first_batch_alone_may_be_used_behind_its_loop():
