@@ -159,7 +159,8 @@ def converted_bytes(converted: Any) -> int:
     """Return the bytes of the tensors of a PyG Data, or of the features and ids of DGL's blocks."""
     if isinstance(converted, list):
         frames = [frame for block in converted for frame in (block.srcdata, block.dstdata, block.edata)]
-        tensors = [tensor for frame in frames for tensor in frame.values()]
+        # Their values() are columns of DGL's own, which are no tensors.
+        tensors = [frame[name] for frame in frames for name in frame.keys()]  # noqa: SIM118 - not a dictionary
     else:
         tensors = [tensor for tensor in converted.to_dict().values() if isinstance(tensor, Tensor)]
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
