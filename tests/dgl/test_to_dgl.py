@@ -165,7 +165,7 @@ def test_the_stage_gives_what_the_method_gives(workers):
 
 
 def test_the_stage_runs_in_the_background_and_counts(tmp_path):
-    loader = stage_plan().to_dgl().copy_to("cpu").loader(machine=hr.Machine(cores=2))
+    loader = stage_plan().to_dgl().prefetch().copy_to("cpu").loader(machine=hr.Machine(cores=2))
     batches = list(loader)
     stats = loader.stats()
     assert stats["to_dgl"]["converted_vertices"] == sum(blocks[0].num_src_nodes() for blocks in batches)
