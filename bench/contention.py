@@ -103,9 +103,9 @@ def our_systems(size: Size, folder: Path, cores: int) -> list[System]:
     """Return the default, and the grid that it is compared with."""
     graph = hr.Graph.from_csc(*(np.load(folder / f"{name}.npy") for name in ("indptr", "indices")))
     store = hr.FeatureStore(node={"x": table(graph.num_nodes, WIDTH)})
-    plan = hr.ItemSampler(size.items, batch_size=size.batch_size, shuffle=True, seed=0)
+    items = hr.ItemSampler(size.items, batch_size=size.batch_size, shuffle=True, seed=0)
     # GraphBolt's loader is not asked for edge ids either.
-    plan = plan.sample_neighbor(graph, list(size.fanouts), edge_ids=False).fetch_feature(store, node=["x"])
+    plan = items.sample_neighbor(graph, list(size.fanouts), edge_ids=False).fetch_feature(store, node=["x"])
     loaders = {(DEFAULT, cores): plan.loader()}
     for threads in sorted({1, cores}):
         # The one that the loader inserts starts its thread only where that pays: this one always does.

@@ -124,4 +124,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    # What is public, and what Python itself looks for.
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -34,7 +34,7 @@ def make_state(
 
 
 def check_state(
-    state: Mapping[str, Any], *, num_batches: int | None, batch_size: int | None, plan: dict[str, str]
+    state: Mapping[str, Any], *, num_batches: int | None, batch_size: int | None, seed: int, plan: dict[str, str]
 ) -> None:
     """Refuse a state that another plan made, or that no loader made.
 
@@ -43,6 +43,8 @@ def check_state(
     StateError
         Naming the first stage that differs, or the value that cannot be.
     """
+    if isinstance(state, (str, bytes)):
+        raise StateError("expected what loader.state_dict() returned, got text; read it first, as with json.loads")
     if not isinstance(state, Mapping) or not {"format", "epoch", "source", "batch_size", "plan"} <= set(state):
         raise StateError("this is not the state of a headrace loader: pass what loader.state_dict() returned")
     _check_whole("format", state["format"], None)
@@ -52,12 +54,6 @@ def check_state(
     if not isinstance(theirs, Mapping) or theirs.keys() != plan.keys() or _order(state) != list(plan):
         names = ", ".join(map(str, _order(state))) if isinstance(theirs, Mapping) else repr(theirs)
         raise StateError(f"the state is of another plan: its stages are {names}; this plan has {', '.join(plan)}")
-    for stage, digest in plan.items():
-        if theirs[stage] != digest:
-            raise StateError(
-                f"the state is of another plan: stage {stage} differs (its parameters, or the data it was given). "
-                f"Build the plan as it was, or start anew without load_state_dict"
-            )
     if state["batch_size"] is not None:
         _check_whole("batch_size", state["batch_size"], None)
     if state["batch_size"] != batch_size:
@@ -65,6 +61,13 @@ def check_state(
             f"the state counts batches of {state['batch_size']} items over all ranks, this loader makes batches of "
             f"{batch_size}; set batch_size (not batch_size_per_rank) to resume with another number of ranks"
         )
+    for stage, digest in plan.items():
+        if theirs[stage] != digest:
+            seeds = "" if state.get("seed", seed) == seed else f", whose seed was {state['seed']!r} and now is {seed}"
+            raise StateError(
+                f"the state is of another plan: stage {stage} differs (its parameters{seeds}, or the data it was "
+                f"given). Build the plan as it was, or start anew without load_state_dict"
+            )
     _check_whole("epoch", state["epoch"], LAST_EPOCH)
     source = state["source"]
     if source is not None:

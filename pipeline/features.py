@@ -150,6 +150,11 @@ class FeatureSources(Mapping[str, FeatureSource]):
     """Named feature sources of one domain, "node" or "edge"; asking for a missing name lists those that exist."""
 
     def __init__(self, domain: str, arrays: Mapping[str, ArrayLike | Tensor | FeatureSource]) -> None:
+        if not isinstance(arrays, Mapping):
+            raise FeatureError(
+                f"FeatureStore: expected {domain} features by name, such as {domain}={{'x': x}}, got "
+                f"{type(arrays).__name__}; name each feature"
+            )
         self._domain = domain
         self._sources: dict[str, FeatureSource] = {
             name: array if isinstance(array, FeatureSource) else ArraySource(array, f"{domain} feature {name!r}")
@@ -157,6 +162,11 @@ class FeatureSources(Mapping[str, FeatureSource]):
         }
 
     def __getitem__(self, name: str) -> FeatureSource:
+        if not isinstance(name, str):
+            raise FeatureError(
+                f"FeatureStore: expected the name of a {self._domain} feature, got {type(name).__name__}; "
+                f"those that exist are {sorted(self._sources) or 'none'}"
+            )
         if name not in self._sources:
             raise FeatureError(
                 f"FeatureStore: there is no {self._domain} feature {name!r}; "
@@ -186,7 +196,7 @@ class FeatureStore:
         Arrays of at least num_nodes rows, row v for node v: tensors, NumPy arrays or memory maps, of any dtype and any
         number of dimensions, or other `FeatureSource` objects. Labels are a node feature like any other.
     edge
-        Arrays of at least num_edges rows in *input* edge order (what ``graph.edge_ids`` and ``batch.e_id`` speak of).
+        Arrays of num_edges rows in *input* edge order (what ``graph.edge_ids`` and ``batch.e_id`` speak of).
 
     Raises
     ------
@@ -199,8 +209,8 @@ class FeatureStore:
         node: Mapping[str, ArrayLike | Tensor | FeatureSource] | None = None,
         edge: Mapping[str, ArrayLike | Tensor | FeatureSource] | None = None,
     ) -> None:
-        self.node = FeatureSources("node", node or {})
-        self.edge = FeatureSources("edge", edge or {})
+        self.node = FeatureSources("node", {} if node is None else node)
+        self.edge = FeatureSources("edge", {} if edge is None else edge)
 
     def check(
         self,
@@ -216,7 +226,8 @@ class FeatureStore:
         Raises
         ------
         FeatureError
-            If a name is missing, or a feature has fewer rows than the graph has nodes or edges.
+            If a name is missing, or a feature has fewer rows than the graph has nodes, or not as many as it has edges:
+            rows of edges that the graph does not have would shift all others.
         """
         for sources, names, num_ids, what in (
             (self.node, node, num_nodes, "nodes"),
@@ -224,7 +235,7 @@ class FeatureStore:
         ):
             for name in names:
                 num_rows = sources[name].num_rows
-                if num_ids is not None and num_rows < num_ids:
+                if num_ids is not None and (num_rows < num_ids or (sources is self.edge and num_rows > num_ids)):
                     raise FeatureError(
                         f"{stage}: expected {what[:-1]} feature {name!r} to have a row for each of the graph's "
                         f"{num_ids} {what}, got {num_rows} rows; pass the whole feature, or the graph it belongs to"

@@ -209,6 +209,7 @@ class Loader(Generic[Batch]):
             state,
             num_batches=self._source.num_batches,
             batch_size=self._batch_size(),
+            seed=source_of(plan).seed,
             plan=fingerprint(plan) if is_other else self._plan_fingerprint(),
         )
         self._end_iteration()

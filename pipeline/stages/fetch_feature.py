@@ -52,6 +52,10 @@ class FetchFeature(MapStage):
             )
         object.__setattr__(self, "node", _names("node", self.node))
         object.__setattr__(self, "edge", _names("edge", self.edge))
+        if self.labels is not None and not isinstance(self.labels, str):
+            raise FeatureError(
+                f"fetch_feature: labels must be the name of one node feature; {type(self.labels).__name__} came"
+            )
         if not self.node and not self.edge and self.labels is None:
             raise FeatureError("fetch_feature: name at least one feature, for example node=['x'] or labels='y'")
         for name in (*self.node, *(() if self.labels is None else (self.labels,))):
@@ -154,5 +158,5 @@ def _names(kind: str, names: Sequence[str] | str) -> tuple[str, ...]:
     if isinstance(names, str):
         return (names,)
     if not all(isinstance(name, str) for name in names):
-        raise FeatureError(f"fetch_feature: {kind} must be a list of feature names; {names!r} came")
+        raise FeatureError(f"fetch_feature: {kind} must be a list of feature names; {type(names).__name__} came")
     return tuple(names)

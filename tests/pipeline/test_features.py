@@ -5,9 +5,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch_geometric.data import Data
 
 import headrace as hr
 from headrace.pipeline.features import ArraySource
+
+from plans import graph, store
 
 
 @given(
@@ -160,3 +163,30 @@ def test_a_source_that_says_nothing_is_shown_without_its_address():
             return "mine"
 
     assert repr(hr.FeatureStore(node={"a": Mine()})) == "FeatureStore(node={'a': Mine}, edge={})"
+
+
+@pytest.mark.parametrize("given", [torch.ones(3, 2), [torch.ones(3, 2)], "x", Data(x=torch.ones(3, 2))])
+@pytest.mark.parametrize("domain", ["node", "edge"])
+def test_features_without_names_are_refused(given, domain):
+    with pytest.raises(hr.FeatureError, match=f"expected {domain} features by name, such as {domain}={{'x': x}}, got"):
+        hr.FeatureStore(**{domain: given})
+
+
+@pytest.mark.parametrize("num_rows", [1_499, 1_501])
+def test_edge_features_have_as_many_rows_as_the_graph_has_edges(num_rows):
+    """Rows of self-loops put before them, for example, would shift all others."""
+    edges = hr.FeatureStore(edge={"e": torch.zeros(num_rows, 2)})
+    plan = hr.ItemSampler(100).sample_neighbor(graph(), [2]).fetch_feature(edges, edge=["e"])
+    with pytest.raises(hr.FeatureError, match=f"a row for each of the graph's 1500 edges, got {num_rows} rows"):
+        plan.loader()
+
+
+@pytest.mark.parametrize("wrong", [["y"], torch.ones(1_000)])
+def test_labels_and_names_are_text(wrong):
+    with pytest.raises(hr.FeatureError, match="labels must be the name of one node feature") as error:
+        hr.ItemSampler(100).fetch_feature(store(), labels=wrong)
+    assert len(str(error.value)) < 200
+    if not isinstance(wrong, list):
+        with pytest.raises(hr.FeatureError, match="node must be a list of feature names") as error:
+            hr.ItemSampler(100).fetch_feature(store(), node=wrong)
+        assert len(str(error.value)) < 200

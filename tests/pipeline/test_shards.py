@@ -188,7 +188,7 @@ def test_rounds(num_layers, fanout):
     ("sampler", "cooperative"), [*product(SAMPLERS, [False]), *product(sorted(SAMPLERS.keys() - {"new"}), [True])]
 )
 def test_bytes_that_are_counted_are_those_that_channels_carry(sampler, kind, cooperative, monkeypatch):
-    """But for sizes, 8 bytes to each other rank before what they are the sizes of."""
+    """But for sizes, 32 bytes to each other rank before what they are the sizes of: one, and the place of the rank."""
     owners, carried, sizes = partition(kind, 3), [0] * 3, [0] * 3
     carry, tell_sizes = LocalComm._all_to_all, LocalComm.all_to_all_counts
 
@@ -198,7 +198,7 @@ def test_bytes_that_are_counted_are_those_that_channels_carry(sampler, kind, coo
         carry(self, sent, received, send_counts, receive_counts, meanwhile)
 
     def counted_sizes(self, counts, **options):
-        sizes[self.rank] += 8 * (self.world_size - 1)
+        sizes[self.rank] += 32 * (self.world_size - 1)
         return tell_sizes(self, counts, **options)
 
     monkeypatch.setattr(LocalComm, "_all_to_all", counted)
