@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "id_range.hpp"
-#include "parallel_edges.hpp"
 #include "room.hpp"
 #include "running_sums.hpp"
 
@@ -126,7 +125,8 @@ FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t fi
 template <class Index>
 std::size_t FusedSampler<Index>::scratch_bytes() {
   const std::lock_guard<std::mutex> lock(tables_mutex_);
-  return sums_.size() * sizeof(double) + shares_.size() * sizeof(std::uint16_t) + maps_.num_bytes();
+  const std::size_t of_parallel_edges = parallel_edges_.has_value() ? parallel_edges_->num_bytes() : 0;
+  return sums_.size() * sizeof(double) + shares_.size() * sizeof(std::uint16_t) + of_parallel_edges + maps_.num_bytes();
 }
 
 template <class Index>
@@ -169,8 +169,9 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
   HopGraph<Index> graph = graph_;
   const std::lock_guard<std::mutex> lock(tables_mutex_);
   if (wants_variates) {
-    if (!parallel_edges_.has_value()) parallel_edges_ = has_parallel_edges(csc, num_threads);
-    graph.parallel_edges = *parallel_edges_;
+    if (!parallel_edges_.has_value()) parallel_edges_ = find_parallel_edges(csc, num_threads);
+    graph.parallel_edges = parallel_edges_->any();
+    graph.known_parallel_edges = &*parallel_edges_;
   }
   if (!wants_sums) return graph;
   const std::size_t num_sums = sums_in_graph(csc.num_edges, graph.weights.lead);

@@ -10,6 +10,7 @@
 
 #include "buffer.hpp"
 #include "hop.hpp"
+#include "parallel_edges.hpp"
 #include "rule.hpp"
 #include "vertex_map_pool.hpp"
 
@@ -46,7 +47,7 @@ struct Sampled {
 // Samples from one graph, which it borrows. May be called from several threads at once: each call takes a vertex map
 // from a pool, and the pool grows to the number of calls that ever ran together. The first call that draws by weight
 // makes the running sums and shares of all rows, two and a half bytes per edge, and keeps them; the first one of LABOR
-// finds out whether there are parallel edges.
+// finds the parallel edges, and keeps them: 16 bytes each, and a bit for each vertex.
 template <class Index>
 class FusedSampler {
  public:
@@ -56,7 +57,7 @@ class FusedSampler {
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
                         Expand expand, bool want_edge_ids, int num_threads);
 
-  // Bytes of running sums and shares, and of the vertex maps that no call uses now.
+  // Bytes of running sums and shares, of parallel edges, and of the vertex maps that no call uses now.
   std::size_t scratch_bytes();
 
  private:
@@ -68,7 +69,7 @@ class FusedSampler {
   Buffer<double> sums_;
   Buffer<std::uint16_t> shares_;
   bool all_positive_ = false;
-  std::optional<bool> parallel_edges_;
+  std::optional<ParallelEdges> parallel_edges_;
 };
 
 }  // namespace headrace

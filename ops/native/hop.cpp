@@ -304,7 +304,7 @@ void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std:
   const Index* const indices = graph.csc.indices;
   const EdgeWeights weights = graph.weights;
   const std::uint64_t fanout = rule.limit();
-  const bool may_repeat = graph.parallel_edges;
+  const auto repeats = [&] { return RowRepeats<Index>(indices, graph.parallel_edges, graph.known_parallel_edges); };
   if (rule.kind == Rule::Kind::kNeighborReplacement && !rule.takes_all()) {
     refuse_too_many_draws(graph.csc, frontier, num_dst, fanout);
   }
@@ -316,16 +316,16 @@ void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std:
       case Rule::Kind::kNeighborReplacement:
         return run([=] { return UniformReplacementPicker(key, fanout); });
       case Rule::Kind::kLaborExact:
-        return run([=] { return LaborExactPicker<Index>(indices, key, fanout, may_repeat); });
+        return run([=] { return LaborExactPicker<Index>(indices, key, fanout, repeats()); });
       case Rule::Kind::kLaborPoisson:
-        return run([=] { return LaborPoissonPicker<Index>(indices, key, fanout, may_repeat); });
+        return run([=] { return LaborPoissonPicker<Index>(indices, key, fanout, repeats()); });
       default:
         break;  // layer-wise rules do not come here
     }
   }
   if (rule.kind == Rule::Kind::kLaborExact || rule.kind == Rule::Kind::kLaborPoisson) {
     const bool exact = rule.kind == Rule::Kind::kLaborExact;
-    return run([=] { return LaborWeightedPicker<Index>(indices, weights, key, fanout, exact, may_repeat); });
+    return run([=] { return LaborWeightedPicker<Index>(indices, weights, key, fanout, exact, repeats()); });
   }
   if (rule.kind == Rule::Kind::kNeighborReplacement && !rule.takes_all()) {
     return run([=] { return WeightedReplacementPicker(weights, key, fanout); });

@@ -12,14 +12,17 @@
 
 namespace headrace {
 
+class ParallelEdges;
+
 // What hops read of a graph. `edge_ids` and `weights` may be absent. Without `parallel_edges` no row holds a source
-// twice (parallel_edges.hpp), so LABOR need not look.
+// twice (parallel_edges.hpp), so LABOR need not look; where they are known it need not look through rows.
 template <class Index>
 struct HopGraph {
   CscView<Index> csc;
   EdgeIds edge_ids;
   EdgeWeights weights;
   bool parallel_edges = true;
+  const ParallelEdges* known_parallel_edges = nullptr;
 };
 
 // The picks of a frontier, or of a stretch of it.

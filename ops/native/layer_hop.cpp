@@ -20,16 +20,18 @@ Buffer<double> edge_quotients(const HopGraph<Index>& graph, const std::int64_t* 
   const std::size_t num_tasks = (num_dst + kLayerRowsPerTask - 1) / kLayerRowsPerTask;
   Buffer<double> quotients(edges.sources.size());
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
-    EdgeVariates<Index> variates(graph.csc.indices, key, true);
+    RowRepeats<Index> finder(graph.csc.indices, true, graph.known_parallel_edges);
     const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
     for (std::size_t i = part_bound(num_dst, num_tasks, task); i < end; ++i) {
       // Edges of weight 0 are no edges of the layer, but count among the parallel ones.
       const Row row = graph.csc.row(frontier[i]);
-      const bool repeats = variates.begin(row);
+      const Repeats repeats = finder.of(frontier[i], row);
       for (std::size_t e = edges.begin(i); e < edges.begin(i + 1); ++e) {
         const std::size_t t = edges.source(e);
-        const auto offset = static_cast<std::size_t>(edges.position(i, e) - row.start);
-        quotients[e] = repeats ? unit_interval(variates[offset]) * inverse[t] : by_source[t];
+        const std::int64_t position = edges.position(i, e);
+        const std::uint32_t number = repeats.number(position);
+        quotients[e] = number == 0 ? by_source[t]
+                                   : unit_interval(edge_variate(key, graph.csc.indices, position, number)) * inverse[t];
       }
     }
   });

@@ -29,15 +29,15 @@ class LaborWeightedPicker {
   static constexpr bool kReturnsWeights = true;
 
   LaborWeightedPicker(const Index* indices, EdgeWeights weights, std::uint64_t key, std::uint64_t fanout, bool exact,
-                      bool may_repeat)
-      : weights_(weights), fanout_(fanout), exact_(exact), edge_variates_(indices, key, may_repeat) {}
+                      RowRepeats<Index> repeats)
+      : indices_(indices), key_(key), weights_(weights), fanout_(fanout), exact_(exact), repeats_(std::move(repeats)) {}
 
   const void* beginning(Row row) const { return weights_.address(row.start); }
 
   // The edges of positive weight are listed in `positions` first.
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
 
-  std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions, float* weights) {
+  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* weights) {
     const std::size_t count = take_positive(row, weights_, positions);
     if (count <= fanout_) {
       scale(positions, count, 0.0, weights);
@@ -46,10 +46,8 @@ class LaborWeightedPicker {
     if (fanout_ == 0) return 0;
     double total = 0.0;
     for (std::size_t i = 0; i < count; ++i) total += weights_[positions[i]];
-    const auto degree = static_cast<std::size_t>(row.degree);
-    variates_.resize(degree);
-    edge_variates_.begin(row);
-    edge_variates_.write(variates_.data());
+    variates_.resize(static_cast<std::size_t>(row.degree));
+    edge_variates(key_, indices_, row, repeats_.of(vertex, row), variates_.data());
     const auto variate = [&](std::int64_t position) {
       return unit_interval(variates_[static_cast<std::size_t>(position - row.start)]);
     };
@@ -80,10 +78,12 @@ class LaborWeightedPicker {
     }
   }
 
+  const Index* indices_;
+  std::uint64_t key_;
   EdgeWeights weights_;
   std::uint64_t fanout_;
   bool exact_;
-  EdgeVariates<Index> edge_variates_;
+  RowRepeats<Index> repeats_;
   Buffer<std::uint64_t> variates_;
   SmallestSelector selector_;
 };
