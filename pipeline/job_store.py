@@ -37,6 +37,9 @@ class JobStore(Board):
         self._store = store
         self.rank = rank
         self.world_size = world_size
+        with self._reached():
+            # A store may outlive a job, with its counters, while those here begin anew.
+            self._prefix = f"headrace/{store.add(f'headrace/job/{rank}', 1)}"
         self._posted = itertools.count()
         self._num_read = 0
         self._read_of = [0] * world_size
@@ -48,7 +51,7 @@ class JobStore(Board):
     def add(self, key: str, value: int) -> int:
         """Add to a counter, which begins at 0, and return it."""
         with self._reached():
-            sum_: int = self._store.add(f"headrace/{key}", value)
+            sum_: int = self._store.add(f"{self._prefix}/{key}", value)
         return sum_
 
     def tell(self, key: str, reason: str, *, blames: bool = False) -> None:
@@ -138,11 +141,11 @@ class JobStore(Board):
 
     def _set(self, key: str, text: str) -> None:
         with self._reached():
-            self._store.set(f"headrace/{key}", text)
+            self._store.set(f"{self._prefix}/{key}", text)
 
     def _get(self, key: str) -> str:
         with self._reached():
-            value: bytes = self._store.get(f"headrace/{key}")
+            value: bytes = self._store.get(f"{self._prefix}/{key}")
         return value.decode()
 
     @contextmanager

@@ -74,3 +74,23 @@ def test_leaving_a_loop_raises_nothing_where_the_store_is_gone():
     store.is_gone = True
     loop.leave()
     loops.end("")
+
+
+def test_a_further_job_on_the_same_store_begins_anew():
+    """As where a program ends a job and begins another one under torchrun, which keeps the store."""
+    store = Store()
+    for job in range(3):
+        first, second = ranks_of(store)
+        assert first.read() == []
+        assert not first.is_told("failed/0")
+        assert first.said("beat") == [0, 0]
+        assert first.brought("meeting") == {}
+        second.post(f"job {job}")
+        assert first.read() == [(1, f"job {job}")]
+        second.tell("failed/0", f"job {job}")
+        assert f"job {job}" in str(first.error_told("failed/0"))
+        second.say("beat", 3)
+        assert first.said("beat") == [0, 3]
+        second.arrive("meeting", "here")
+        assert first.brought("meeting") == {1: "here"}
+        assert not first.all_agree("meeting", "here")
