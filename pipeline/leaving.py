@@ -244,12 +244,14 @@ class Loop:
         self.loops = loops
         self.loader = loader
         self.number = number
+        self._has_asked = False
         self._received = 0
         self._epoch, self._batch = 0, 0  # received last
         _RUNNING.add(self)
 
     def ask(self) -> None:
         """Note that the loop goes on to the next batch."""
+        self._has_asked = True
         self.loops.ask(self, self._received + 1)
         to = f"batch {self._batch + 1} of epoch {self._epoch}" if self._received else "a further loop"
         self.loops.progress.ask(f"went on to {to}")
@@ -267,9 +269,12 @@ class Loop:
         self.loops.look(every=LOOK)
 
     def finish(self, *, came_to_its_end: bool) -> None:
-        """Note that no further batch is asked for, as there was none or as an error ended the loop."""
+        """Note that no further batch is asked for, as there was none or as an error ended the loop.
+
+        One that never asked for any was none: only this rank knows of it.
+        """
         _RUNNING.discard(self)
-        if came_to_its_end:
+        if came_to_its_end and self._has_asked:
             self.loops.ask(self, self._received)
             self.loops.progress.end(f"came to the end of epoch {self._epoch}")
 

@@ -50,7 +50,7 @@ def test_a_loop_says_that_the_store_is_gone(call):
         "ended": loops.ended,
         "look_for": lambda: loops.look_for(lambda rank: rank == 1, 0.0),
     }
-    loops._looked = 0.0  # noqa: SLF001 - long ago
+    loops._looked = 0.0
     with pytest.raises(hr.PeerError, match="rank 1 cannot reach the job's store any more"):
         calls[call]()
 

@@ -104,6 +104,27 @@ def test_ranks_that_leave_together_go_on(prefetch):
     assert run_ranks(3, work) == [expected] * 3
 
 
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_an_iteration_that_asked_for_nothing_is_no_loop(prefetch):
+    """One rank may make it alone, as to look at its length."""
+
+    def work(comm: Comm) -> list[int]:
+        seen = []
+        with loader_of(comm, prefetch=prefetch) as loader:
+            if comm.rank == 1:
+                iteration = iter(loader)
+                del iteration
+            for last in (3, 5):
+                for batch in loader:
+                    seen.append(batch.epoch * 100 + batch.index)
+                    if batch.index == last:
+                        break
+                time.sleep(0.3 * (1 - comm.rank))  # rank 1 goes on first
+        return seen
+
+    assert run_ranks(2, work) == [[*range(4), *range(100, 106)]] * 2
+
+
 def test_leaving_at_different_batches_is_found_by_the_next_epoch():
     """Where every rank leaves before it asks for a batch that another one lacks."""
 
