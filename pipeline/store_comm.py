@@ -200,18 +200,18 @@ class StoreComm(Comm):
         if self._store.is_told(key):
             self._loops.break_off()
             raise self._store.error_told(key)
-        self._look_at_loops(came, time.monotonic() - began)
+        self._look_at_loops(came)
         self._look_for_a_meeting()
         self._look_for_those_ahead(came)
         if in_time and time.monotonic() - began > self._timeout:
             raise self._too_late(came)
         self._look_for_the_end()
 
-    def _look_at_loops(self, came: Callable[[int], bool], waited: float) -> None:
+    def _look_at_loops(self, came: Callable[[int], bool]) -> None:
         try:
             self._loops.look()
             if self._agrees:
-                self._loops.look_for(came, waited)
+                self._loops.look_for(came)
         except PeerError as error:
             raise self._blame(error) from None
 

@@ -48,7 +48,7 @@ def test_a_loop_says_that_the_store_is_gone(call):
         "receive": lambda: loop.receive(0, 0),
         "begin": lambda: loops.begin(0),
         "ended": loops.ended,
-        "look_for": lambda: loops.look_for(lambda rank: rank == 1, 0.0),
+        "look_for": lambda: loops.look_for(lambda rank: rank == 1),
     }
     loops._looked = 0.0
     with pytest.raises(hr.PeerError, match="rank 1 cannot reach the job's store any more"):
