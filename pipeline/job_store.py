@@ -8,6 +8,8 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import astuple
 from typing import Any
 
@@ -20,7 +22,8 @@ from headrace.pipeline.progress import Asked, Progress
 class JobStore(Board):
     """What ranks say through a store of torch.distributed, which has keys, values and counters.
 
-    A value is always set before it is counted, and read behind its count: nothing here waits for another rank.
+    A value is always set before it is counted, and read behind its count: nothing here waits for another rank. Whatever
+    needs the store raises `PeerError` where it cannot be reached.
 
     Parameters
     ----------
@@ -34,6 +37,9 @@ class JobStore(Board):
         self._store = store
         self.rank = rank
         self.world_size = world_size
+        with self._reached():
+            # A store may outlive a job, with its counters, while those here begin anew.
+            self._prefix = f"headrace/{store.add(f'headrace/job/{rank}', 1)}"
         self._posted = itertools.count()
         self._num_read = 0
         self._read_of = [0] * world_size
@@ -44,13 +50,14 @@ class JobStore(Board):
 
     def add(self, key: str, value: int) -> int:
         """Add to a counter, which begins at 0, and return it."""
-        sum_: int = self._store.add(f"headrace/{key}", value)
+        with self._reached():
+            sum_: int = self._store.add(f"{self._prefix}/{key}", value)
         return sum_
 
     def tell(self, key: str, reason: str, *, blames: bool = False) -> None:
         """Leave a reason under a key, and count under it."""
         told = {"rank": self.rank, "reason": reason, "blames": blames}
-        self._store.set(f"headrace/{key}/reason", json.dumps(told))
+        self._set(f"{key}/reason", json.dumps(told))
         self.add(key, 1)
 
     def is_told(self, key: str) -> bool:
@@ -59,7 +66,7 @@ class JobStore(Board):
 
     def error_told(self, key: str) -> PeerError:
         """Return the error of which a rank has left the reason under a key."""
-        told = json.loads(self._store.get(f"headrace/{key}/reason"))
+        told = json.loads(self._get(f"{key}/reason"))
         if told["rank"] == self.rank and told["blames"]:
             return PeerError(told["reason"])
         return failure_of(**told)
@@ -68,7 +75,7 @@ class JobStore(Board):
         """Leave word, behind how far this rank has come on its channels; safe in a destructor."""
         self._say_what_was_reached()
         number = next(self._posted)
-        self._store.set(f"headrace/post/{self.rank}/{number}", text)
+        self._set(f"post/{self.rank}/{number}", text)
         self.add(f"posts/{self.rank}", 1)
         self.add("posts", 1)
 
@@ -80,7 +87,7 @@ class JobStore(Board):
         posted, until = self._read_of, self.said("posts")
         self._num_read, self._read_of = num_posted, until
         return [
-            (rank, self._store.get(f"headrace/post/{rank}/{number}").decode())
+            (rank, self._get(f"post/{rank}/{number}"))
             for rank in range(self.world_size)
             for number in range(posted[rank], until[rank])
         ]
@@ -104,7 +111,7 @@ class JobStore(Board):
             return
         self._say_what_was_reached()
         key = f"asked/{asked.generation}"
-        self._store.set(f"headrace/{key}/what/{self.rank}", json.dumps(astuple(asked)))
+        self._set(f"{key}/what/{self.rank}", json.dumps(astuple(asked)))
         self.add(f"{key}/there/{self.rank}", 1)
         self._asked = asked
 
@@ -114,7 +121,7 @@ class JobStore(Board):
 
     def arrive(self, key: str, what: str) -> None:
         """Come to a meeting, with what is to be compared."""
-        self._store.set(f"headrace/{key}/what/{self.rank}", what)
+        self._set(f"{key}/what/{self.rank}", what)
         self.add(f"{key}/of/{what}", 1)
         self.add(f"{key}/there/{self.rank}", 1)
         self.add(key, 1)
@@ -130,7 +137,27 @@ class JobStore(Board):
     def brought(self, key: str) -> dict[int, str]:
         """Return what each rank that has come to a meeting brought."""
         there = [rank for rank, came in enumerate(self.said(f"{key}/there")) if came]
-        return {rank: self._store.get(f"headrace/{key}/what/{rank}").decode() for rank in there}
+        return {rank: self._get(f"{key}/what/{rank}") for rank in there}
+
+    def _set(self, key: str, text: str) -> None:
+        with self._reached():
+            self._store.set(f"{self._prefix}/{key}", text)
+
+    def _get(self, key: str) -> str:
+        with self._reached():
+            value: bytes = self._store.get(f"{self._prefix}/{key}")
+        return value.decode()
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Say what it means if the store cannot be reached: torch raises errors of the network, of its own kinds."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise PeerError(
+                f"rank {self.rank} cannot reach the job's store any more: rank 0, or the program that started the "
+                "ranks, is gone"
+            ) from error
 
     def _say_what_was_reached(self) -> None:
         for key, reached in list(self.reached.items()):

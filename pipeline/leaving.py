@@ -18,10 +18,6 @@ from headrace.ops.errors import PeerError
 from headrace.pipeline.channel import LOOK
 from headrace.pipeline.progress import Progress
 
-#: Seconds that a rank has to call the model for the last batch of a loop that it left.
-PATIENCE = 10.0
-
-
 #: Seconds in which the error may still arrive for which a rank left its loop.
 REASON = 1.0
 
@@ -158,18 +154,16 @@ class Loops:
                     "same batch"
                 )
 
-    def look_for(self, came: Callable[[int], bool], waited: float) -> None:
+    def look_for(self, came: Callable[[int], bool]) -> None:
         """See whether the model waits for a rank that left behind the same batch, and will not call its own.
 
         That is certain when the rank has ended, or gone on to another loop. Before that it may call the model behind
-        the loop, as one does with the first batch alone; so it has some time to.
+        the loop, after whatever else it does there; so it has all the time that ranks have for an exchange.
 
         Parameters
         ----------
         came
             Tells whether a rank has come to what this one waits in.
-        waited
-            Seconds that this one has waited.
 
         Raises
         ------
@@ -177,8 +171,7 @@ class Loops:
             If so. It names the rank.
         """
         for left, asked in self._in_loops_of_this_rank():
-            late = waited > PATIENCE and left.batches > 1
-            if asked == left.batches and (left.final or late) and not came(left.rank):
+            if asked == left.batches and left.final and not came(left.rank):
                 raise PeerError(
                     f"rank {left.rank} {left.word}; rank {self._rank} waits for it in the model: all ranks call the "
                     "model for the same batches"
@@ -244,12 +237,14 @@ class Loop:
         self.loops = loops
         self.loader = loader
         self.number = number
+        self._has_asked = False
         self._received = 0
         self._epoch, self._batch = 0, 0  # received last
         _RUNNING.add(self)
 
     def ask(self) -> None:
         """Note that the loop goes on to the next batch."""
+        self._has_asked = True
         self.loops.ask(self, self._received + 1)
         to = f"batch {self._batch + 1} of epoch {self._epoch}" if self._received else "a further loop"
         self.loops.progress.ask(f"went on to {to}")
@@ -267,9 +262,12 @@ class Loop:
         self.loops.look(every=LOOK)
 
     def finish(self, *, came_to_its_end: bool) -> None:
-        """Note that no further batch is asked for, as there was none or as an error ended the loop."""
+        """Note that no further batch is asked for, as there was none or as an error ended the loop.
+
+        One that never asked for any was none: only this rank knows of it.
+        """
         _RUNNING.discard(self)
-        if came_to_its_end:
+        if came_to_its_end and self._has_asked:
             self.loops.ask(self, self._received)
             self.loops.progress.end(f"came to the end of epoch {self._epoch}")
 

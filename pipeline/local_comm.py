@@ -198,7 +198,7 @@ class LocalComm(Comm):
             shared.changed.notify_all()
             while True:
                 if look:
-                    self._look(meeting, shared.timeout - (deadline - time.monotonic()))
+                    self._look(meeting)
                 if len(meeting.brought) == self.world_size:
                     break
                 if time.monotonic() > deadline:
@@ -211,7 +211,7 @@ class LocalComm(Comm):
                 del shared.meetings[place]
             return [meeting.brought[rank] for rank in range(self.world_size)]
 
-    def _look(self, meeting: _Meeting, waited: float) -> None:
+    def _look(self, meeting: _Meeting) -> None:
         """Raise what keeps another rank from a collective."""
         for rank, (label, kind) in meeting.doing.items():
             if (label, kind) != (self._label, self._kind):
@@ -226,7 +226,7 @@ class LocalComm(Comm):
             self._loops.look()
             if not self._name:  # the channel of the model
                 came = meeting.brought.__contains__
-                self._loops.look_for(came, waited)
+                self._loops.look_for(came)
                 asked = {rank: progress.asked for rank, progress in self._shared.progress.items()}
                 self._loops.progress.look_for(asked, came, self.rank, self._label)
         except PeerError as error:

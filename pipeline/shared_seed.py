@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Mapping
 
 from headrace.pipeline.channel import Comm
@@ -32,14 +33,19 @@ def with_seed_of_channel(plan: Stage, comm: Comm) -> Stage:
 
 
 def with_seed_of_state(plan: Stage, state: object) -> Stage:
-    """Return the plan with the seed of a loader's state, or as it is where its source, or the state, has none."""
+    """Return the plan with the seed of a loader's state, or as it is where its source was given one.
+
+    States of older versions hold none. A plan to which none was given had seed 0 then.
+    """
     source = stages_of(plan)[0]
-    seed = state.get("seed") if isinstance(state, Mapping) else None
-    if not isinstance(source, SourceStage) or source.seed_given:
+    if not isinstance(source, SourceStage) or source.seed_given or not isinstance(state, Mapping):
         return plan
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= LARGEST_SEED:
-        return plan  # whose fingerprint will not fit
-    return _with_seed(plan, seed)
+    told = state.get("seed", 0)
+    try:
+        seed = -1 if isinstance(told, bool) else operator.index(told)
+    except TypeError:
+        return plan  # whose fingerprint will not fit, as below
+    return _with_seed(plan, seed) if 0 <= seed <= LARGEST_SEED else plan
 
 
 def _with_seed(plan: Stage, seed: int) -> Stage:

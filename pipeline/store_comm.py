@@ -193,33 +193,25 @@ class StoreComm(Comm):
         `came` tells whether a rank has come there, by default to the collective that was begun last.
         """
         came = self._came if came is None else came
-        try:
-            self._store.add(f"beat/{self.rank}", 1)
-            self._store.say(self._key, self._number)
-            self._store.say_what_was_asked(self._loops.progress)
-            key = _failed(self._generation)
-            if self._store.is_told(key):
-                self._loops.break_off()
-                raise self._store.error_told(key)
-            self._look_at_loops(came, time.monotonic() - began)
-            self._look_for_a_meeting()
-            self._look_for_those_ahead(came)
-        except PeerError:
-            raise
-        except RuntimeError as error:
-            raise PeerError(
-                f"rank {self.rank} cannot reach the job's store any more: rank 0, or the program that started the "
-                "ranks, is gone"
-            ) from error
+        self._store.add(f"beat/{self.rank}", 1)
+        self._store.say(self._key, self._number)
+        self._store.say_what_was_asked(self._loops.progress)
+        key = _failed(self._generation)
+        if self._store.is_told(key):
+            self._loops.break_off()
+            raise self._store.error_told(key)
+        self._look_at_loops(came)
+        self._look_for_a_meeting()
+        self._look_for_those_ahead(came)
         if in_time and time.monotonic() - began > self._timeout:
             raise self._too_late(came)
         self._look_for_the_end()
 
-    def _look_at_loops(self, came: Callable[[int], bool], waited: float) -> None:
+    def _look_at_loops(self, came: Callable[[int], bool]) -> None:
         try:
             self._loops.look()
             if self._agrees:
-                self._loops.look_for(came, waited)
+                self._loops.look_for(came)
         except PeerError as error:
             raise self._blame(error) from None
 

@@ -138,8 +138,7 @@ def main() -> int:
     for world_size in options.ranks:
         for scenario in options.scenarios:
             for closing in options.closing:
-                timeout = max(options.timeout, 25.0) if scenario == "break_and_stay" else options.timeout
-                outcome = run_job(world_size, scenario, closing, timeout=timeout)
+                outcome = run_job(world_size, scenario, closing, timeout=options.timeout)
                 found = faults(outcome, scenario)
                 missed += bool(found)
                 gone = " ".join("-" if one is None else f"{one:.1f}" for one in outcome.gone.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -102,6 +103,27 @@ def test_ranks_that_leave_together_go_on(prefetch):
 
     expected = [*range(4), 100, *range(200, 215), *range(300, 315)]
     assert run_ranks(3, work) == [expected] * 3
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_an_iteration_that_asked_for_nothing_is_no_loop(prefetch):
+    """One rank may make it alone, as to look at its length."""
+
+    def work(comm: Comm) -> list[int]:
+        seen = []
+        with loader_of(comm, prefetch=prefetch) as loader:
+            if comm.rank == 1:
+                iteration = iter(loader)
+                del iteration
+            for last in (3, 5):
+                for batch in loader:
+                    seen.append(batch.epoch * 100 + batch.index)
+                    if batch.index == last:
+                        break
+                time.sleep(0.3 * (1 - comm.rank))  # rank 1 goes on first
+        return seen
+
+    assert run_ranks(2, work) == [[*range(4), *range(100, 106)]] * 2
 
 
 def test_leaving_at_different_batches_is_found_by_the_next_epoch():
@@ -224,6 +246,51 @@ def test_the_first_batch_alone_may_be_used_behind_its_loop():
         return exchange(batch).sum().item()
 
     assert all(total > 0 for total in run_ranks(2, work))
+
+
+def test_ranks_may_use_the_last_batch_behind_their_loop_as_late_as_they_come_to_it(monkeypatch):
+    """As where one of them saves a checkpoint first. What is waited for is the timeout, by no clock of its own."""
+    clock, ahead = time.monotonic, [0.0]
+
+    def work(comm: Comm) -> float:
+        loader = loader_of(comm)
+        for batch in loader:
+            if batch.index == 3:
+                break
+        if comm.rank == 0:
+            time.sleep(0.5)  # rank 1 waits in the model
+            ahead[0] = 50.0
+            time.sleep(0.5)
+        return exchange(batch).sum().item()
+
+    monkeypatch.setattr("headrace.pipeline.local_comm.time", SimpleNamespace(monotonic=lambda: clock() + ahead[0]))
+    assert all(total > 0 for total in run_ranks(2, work))
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_rank_that_leaves_without_the_last_batch_is_named(goes_on):
+    """At once if it goes on to another loop, else when the time is over."""
+    over = threading.Event()
+
+    def work(comm: Comm) -> None:
+        loader = loader_of(comm)
+        for batch in loader:
+            if batch.index == 3:
+                break
+        if comm.rank == 1:
+            if goes_on:
+                iter(loader)
+            assert over.wait(SOON)
+            return
+        try:
+            exchange(batch)
+        finally:
+            over.set()
+
+    first, _ = all_of(2, work, timeout=60.0 if goes_on else 1.0)
+    assert "rank 1" in first
+    assert "left epoch 0 behind batch 3" in first
+    assert ("did not come to an exchange in the 1 seconds" in first) is not goes_on
 
 
 def test_a_rank_that_does_not_come_is_named_when_the_time_is_over():

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 from ranks import run_processes, run_ranks
@@ -101,14 +102,43 @@ def test_a_checkpoint_brings_its_seed():
 
 
 @pytest.mark.parametrize("seed", ["3", True, -1, 2**64, None, 3.0])
-def test_a_state_without_a_seed_does_not_change_the_plan(seed):
+def test_a_state_with_what_is_no_seed_does_not_change_the_plan(seed):
     loader, before = plan_under(4).loader(), plan(4).loader()
     with pytest.raises(hr.StateError, match="another plan: stage item_sampler differs"):
         loader.load_state_dict({**plan(3).loader().state_dict(), "seed": seed})
     assert digests(loader, 1) == digests(before, 1)
-    old = plan(4).loader().state_dict()
+
+
+@pytest.mark.parametrize("integer", [np.uint64, np.int64, np.int32, torch.tensor])
+def test_the_seed_of_a_state_is_any_integer(integer):
+    """A format of files may make another kind of it."""
+    loader = plan_under(4).loader()
+    loader.load_state_dict({**plan(3).loader().state_dict(), "seed": integer(3)})
+    assert loader.state_dict()["seed"] == 3
+    assert type(loader.state_dict()["seed"]) is int
+    assert digests(loader, 1) == digests(plan(3).loader(), 1)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_state_without_a_seed_is_that_of_an_older_version(shuffle):
+    """There, a plan that was given no seed had 0."""
+
+    def items(seed: int | None) -> hr.Stage:
+        return hr.ItemSampler(60, batch_size=16, shuffle=shuffle, seed=seed).sample_neighbor(graph(), [3, 2])
+
+    first = items(0).loader()
+    whole = digests(first, 1)
+    first.set_epoch(0)
+    next(iter(first))
+    old = first.state_dict()
     del old["seed"]
-    loader.load_state_dict(old)
+    torch.manual_seed(4)
+    for loader in (items(None).loader(), items(0).loader()):
+        loader.load_state_dict(old)
+        assert [batch.digest() for batch in loader] == whole[1:]
+        assert loader.state_dict()["seed"] == 0
+    with pytest.raises(hr.StateError, match="another plan: stage item_sampler differs"):
+        items(4).loader().load_state_dict(old)
 
 
 def test_a_state_of_another_plan_leaves_the_loader_as_it_is():
