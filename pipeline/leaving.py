@@ -120,7 +120,7 @@ class Loops:
     def forget(self, generation: int) -> None:
         """Forget the loops that are over, as all ranks begin anew."""
         self.progress.begin(generation)
-        running = {loop.loader for loop in list(_RUNNING) if loop.loops is self}
+        running = {loop.loader for loop in _running() if loop.loops is self}
         for loader in set(self._asked) - running:
             del self._asked[loader]
 
@@ -131,9 +131,9 @@ class Loops:
 
     def break_off(self) -> None:
         """Say nothing of the loops that run: another rank is why they end, and all are told which."""
-        for loop in list(_RUNNING):
+        for loop in _running():
             if loop.loops is self:
-                _RUNNING.discard(loop)
+                loop.is_running = False
 
     def look(self, *, every: float = 0.0) -> None:
         """See whether a rank has left a loop in which this one went on, if that was not done in so many seconds.
@@ -231,16 +231,23 @@ class Loops:
 
 
 class Loop:
-    """How far this rank has come in one loop; made by :meth:`Loops.begin`."""
+    """How far this rank has come in one loop; made by :meth:`Loops.begin`.
+
+    Attributes
+    ----------
+    is_running
+        Whether it was neither left nor finished.
+    """
 
     def __init__(self, loops: Loops, loader: int, number: int) -> None:
         self.loops = loops
         self.loader = loader
         self.number = number
+        self.is_running = True
         self._has_asked = False
         self._received = 0
         self._epoch, self._batch = 0, 0  # received last
-        _RUNNING.add(self)
+        _LOOPS[id(self)] = self
 
     def ask(self) -> None:
         """Note that the loop goes on to the next batch."""
@@ -266,26 +273,35 @@ class Loop:
 
         One that never asked for any was none: only this rank knows of it.
         """
-        _RUNNING.discard(self)
+        self.is_running = False
         if came_to_its_end and self._has_asked:
             self.loops.ask(self, self._received)
             self.loops.progress.end(f"came to the end of epoch {self._epoch}")
 
     def leave(self) -> None:
         """Tell the other ranks that this one goes no further, if it has come anywhere; safe in a destructor."""
-        running = self in _RUNNING
-        _RUNNING.discard(self)
+        running, self.is_running = self.is_running, False
         if running and self._received:
             self.loops.leave(self, self._received, f"left epoch {self._epoch} behind batch {self._batch}")
 
 
-#: Loops that were neither left nor finished.
-_RUNNING: weakref.WeakSet[Loop] = weakref.WeakSet()
+#: All loops that are there, by id.
+_LOOPS: weakref.WeakValueDictionary[int, Loop] = weakref.WeakValueDictionary()
+
+
+def _running() -> list[Loop]:
+    """Return the loops that were neither left nor finished.
+
+    Other threads begin loops meanwhile, and destructors end them, in this thread as well, where a lock would not keep
+    them out. So what is gone through is a copy, which is made in one step.
+    """
+    loops = [reference() for reference in _LOOPS.valuerefs()]
+    return [loop for loop in loops if loop is not None and loop.is_running]
 
 
 def end_all(loops: Loops) -> None:
     """Tell the other ranks that Python ends, before anybody waits for threads, which wait for the other ranks."""
-    for loop in list(_RUNNING):
+    for loop in _running():
         loop.leave()
     error = getattr(sys, "last_value", None)  # what ends the program, if an error does
     loops.end("" if error is None else f" and ended with {''.join(format_exception_only(error)).strip()}")
