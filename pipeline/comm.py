@@ -21,7 +21,7 @@ from torch import Tensor
 
 from headrace.ops.errors import PeerError, PlanError
 from headrace.pipeline.arrays import whole_number
-from headrace.pipeline.channel import LOOK, Comm, nothing
+from headrace.pipeline.channel import Comm, nothing
 from headrace.pipeline.job_store import JobStore
 from headrace.pipeline.leaving import Loops, end_all
 from headrace.pipeline.shutdown import closes_channels
@@ -145,7 +145,7 @@ class DistributedComm(StoreComm):
         """Wait a moment for a collective; raise what it raised."""
         if self._device.type != "cpu":
             # There a wait that runs out of time ends the whole communicator.
-            until = time.monotonic() + LOOK
+            until = time.monotonic() + self._store.look_every
             while not work.is_completed():
                 if time.monotonic() > until:
                     return False
@@ -153,7 +153,7 @@ class DistributedComm(StoreComm):
             work.wait()
             return True
         try:
-            work.wait(timedelta(seconds=LOOK))
+            work.wait(timedelta(seconds=self._store.look_every))
         except RuntimeError:
             if not work.is_completed():
                 return False

@@ -28,7 +28,15 @@ def no_failure() -> PeerError | None:
 
 
 class Board(ABC):
-    """Where ranks leave word for all, without waiting for any."""
+    """Where ranks leave word for all, without waiting for any.
+
+    Attributes
+    ----------
+    look_every
+        Seconds between two looks of a rank.
+    """
+
+    look_every = LOOK
 
     @abstractmethod
     def post(self, text: str) -> None:
@@ -80,6 +88,7 @@ class Loops:
     def __init__(self, rank: int, board: Board) -> None:
         self._rank = rank
         self._board = board
+        self.look_every = board.look_every
         self._reading = threading.Lock()
         self._looked = 0.0
         self._asked: dict[int, tuple[int, int]] = {}  # the last loop of each loader, and batches asked for in it
@@ -266,7 +275,7 @@ class Loop:
         """
         self._received += 1
         self._epoch, self._batch = epoch, batch
-        self.loops.look(every=LOOK)
+        self.loops.look(every=self.loops.look_every)
 
     def finish(self, *, came_to_its_end: bool) -> None:
         """Note that no further batch is asked for, as there was none or as an error ended the loop.
