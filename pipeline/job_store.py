@@ -38,6 +38,7 @@ class JobStore(Board):
 
     def __init__(self, store: Any, rank: int, world_size: int) -> None:
         self._store = store
+        self._is_cut_off = False
         self.rank = rank
         self.world_size = world_size
         # One process answers all ranks: many of them look less often, so that it has no more to answer.
@@ -53,6 +54,11 @@ class JobStore(Board):
         self._asked = Asked()  # as said last
         self._others_asked: tuple[str, int, dict[int, Asked]] = "", 0, {}  # as read last, behind so many changes
         self.reached: dict[str, int] = {}  # collectives called on each channel, which `post` tells
+
+    def cut_off(self) -> None:
+        """Reach nothing any more: in a forked process, which has the connection of its parent, but is no rank."""
+        self._is_cut_off = True
+        self._saying = threading.RLock()  # perhaps held by a thread that was not taken along
 
     def add(self, key: str, value: int) -> int:
         """Add to a counter, which begins at 0, and return it."""
@@ -168,6 +174,8 @@ class JobStore(Board):
     @contextmanager
     def _reached(self) -> Iterator[None]:
         """Say what it means if the store cannot be reached: torch raises errors of the network, of its own kinds."""
+        if self._is_cut_off:
+            raise PeerError(f"rank {self.rank} is the process from which this one was forked: no other is a rank")
         try:
             yield
         except RuntimeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -306,6 +307,16 @@ def _running() -> list[Loop]:
     """
     loops = [reference() for reference in _LOOPS.valuerefs()]
     return [loop for loop in loops if loop is not None and loop.is_running]
+
+
+def _leave_to_the_parent() -> None:
+    """Say nothing of any loop in a forked process: it is the parent who runs them."""
+    for loop in _running():
+        loop.is_running = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
 def end_all(loops: Loops) -> None:
