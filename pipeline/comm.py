@@ -8,6 +8,8 @@ from __future__ import annotations
 import atexit
 import ctypes
 import json
+import os
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -21,7 +23,7 @@ from torch import Tensor
 
 from headrace.ops.errors import PeerError, PlanError
 from headrace.pipeline.arrays import whole_number
-from headrace.pipeline.channel import LOOK, Comm, nothing
+from headrace.pipeline.channel import Comm, nothing
 from headrace.pipeline.job_store import JobStore
 from headrace.pipeline.leaving import Loops, end_all
 from headrace.pipeline.shutdown import closes_channels
@@ -98,6 +100,11 @@ class DistributedComm(StoreComm):
         del group
         del backend
 
+    def leave_to_the_parent(self) -> None:
+        """Let go of the process group without giving it back, in a forked process."""
+        group, self._group = self._group, None
+        _leave_for_good(group)
+
     def _all_to_all(
         self,
         sent: Tensor,
@@ -145,7 +152,7 @@ class DistributedComm(StoreComm):
         """Wait a moment for a collective; raise what it raised."""
         if self._device.type != "cpu":
             # There a wait that runs out of time ends the whole communicator.
-            until = time.monotonic() + LOOK
+            until = time.monotonic() + self._store.look_every
             while not work.is_completed():
                 if time.monotonic() > until:
                     return False
@@ -153,7 +160,7 @@ class DistributedComm(StoreComm):
             work.wait()
             return True
         try:
-            work.wait(timedelta(seconds=LOOK))
+            work.wait(timedelta(seconds=self._store.look_every))
         except RuntimeError:
             if not work.is_completed():
                 return False
@@ -174,13 +181,13 @@ def _timeout_of(group: Any, device: torch.device) -> float:
     return timeout.total_seconds()
 
 
-def _leave_for_good(group: Any) -> None:
+def _leave_for_good(kept: Any) -> None:
     """Keep a group in which a collective was left until the process is gone, behind the end of Python.
 
     Its threads wait in the network for ranks that do not come, and the destructor of a group joins its threads. gloo
     has nothing that ends them, so the destructor must never be called. What is left goes with the process.
     """
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 _of_job: tuple[weakref.ref[Any], JobStore, Loops] | None = None
@@ -220,6 +227,30 @@ def _close_all() -> None:
 
 
 _models: tuple[weakref.ref[Any], DistributedComm] | None = None
+
+
+def _leave_to_the_parent() -> None:
+    """Be no rank in a forked process, which must neither speak for its parent nor join threads that it has not.
+
+    No destructor may run of what the parent uses, also not of the job's own group, for which torch would wait there
+    in vain when the process ends.
+    """
+    global _of_job, _models  # noqa: PLW0603
+    StoreComm._telling = threading.Lock()  # noqa: SLF001 - perhaps held by a thread that was not taken along
+    if _of_job is not None:
+        job, store, _ = _of_job
+        store.cut_off()
+        _leave_for_good(job())
+    for channel in list(_OPEN):
+        channel.leave_to_the_parent()
+    for kept in (_of_job, _models):
+        _leave_for_good(kept)
+    _of_job = _models = None
+    _OPEN.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
 def is_distributed() -> bool:

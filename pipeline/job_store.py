@@ -14,9 +14,12 @@ from dataclasses import astuple
 from typing import Any
 
 from headrace.ops.errors import PeerError
-from headrace.pipeline.channel import failure_of
+from headrace.pipeline.channel import LOOK, failure_of
 from headrace.pipeline.leaving import Board
 from headrace.pipeline.progress import Asked, Progress
+
+#: Ranks that may look at the store as often as they like.
+RANKS_AT_ONCE = 8
 
 
 class JobStore(Board):
@@ -35,8 +38,11 @@ class JobStore(Board):
 
     def __init__(self, store: Any, rank: int, world_size: int) -> None:
         self._store = store
+        self._is_cut_off = False
         self.rank = rank
         self.world_size = world_size
+        # One process answers all ranks: many of them look less often, so that it has no more to answer.
+        self.look_every = LOOK * max(1.0, world_size / RANKS_AT_ONCE)
         with self._reached():
             # A store may outlive a job, with its counters, while those here begin anew.
             self._prefix = f"headrace/{store.add(f'headrace/job/{rank}', 1)}"
@@ -46,7 +52,13 @@ class JobStore(Board):
         self._saying = threading.RLock()  # threads of loaders say what the model has reached; so does a destructor
         self._said: dict[str, int] = {}
         self._asked = Asked()  # as said last
+        self._others_asked: tuple[str, int, dict[int, Asked]] = "", 0, {}  # as read last, behind so many changes
         self.reached: dict[str, int] = {}  # collectives called on each channel, which `post` tells
+
+    def cut_off(self) -> None:
+        """Reach nothing any more: in a forked process, which has the connection of its parent, but is no rank."""
+        self._is_cut_off = True
+        self._saying = threading.RLock()  # perhaps held by a thread that was not taken along
 
     def add(self, key: str, value: int) -> int:
         """Add to a counter, which begins at 0, and return it."""
@@ -102,7 +114,11 @@ class JobStore(Board):
 
     def said(self, key: str) -> list[int]:
         """Return the number of every rank, 0 where it said none."""
-        return [self.add(f"{key}/{rank}", 0) for rank in range(self.world_size)]
+        return [self.said_by(rank, key) for rank in range(self.world_size)]
+
+    def said_by(self, rank: int, key: str) -> int:
+        """Return the number of a rank, 0 if it said none."""
+        return self.add(f"{key}/{rank}", 0)
 
     def say_what_was_asked(self, progress: Progress) -> None:
         """Let others see how far this rank's loops have come, behind how far its models had come by then."""
@@ -113,11 +129,18 @@ class JobStore(Board):
         key = f"asked/{asked.generation}"
         self._set(f"{key}/what/{self.rank}", json.dumps(astuple(asked)))
         self.add(f"{key}/there/{self.rank}", 1)
+        self.add(key, 1)
         self._asked = asked
 
     def asked(self, generation: int) -> dict[int, Asked]:
-        """Return what the ranks have said that they asked for."""
-        return {rank: Asked(*json.loads(text)) for rank, text in self.brought(f"asked/{generation}").items()}
+        """Return what the ranks have said that they asked for; while none says more, by one request."""
+        key = f"asked/{generation}"
+        num_changes = self.add(key, 0)
+        known, known_changes, others = self._others_asked
+        if (key, num_changes) != (known, known_changes):
+            others = {rank: Asked(*json.loads(text)) for rank, text in self.brought(key).items()} if num_changes else {}
+            self._others_asked = key, num_changes, others
+        return others
 
     def arrive(self, key: str, what: str) -> None:
         """Come to a meeting, with what is to be compared."""
@@ -128,7 +151,7 @@ class JobStore(Board):
 
     def has_arrived(self, key: str, rank: int) -> bool:
         """Return whether a rank has come to a meeting."""
-        return self.add(f"{key}/there/{rank}", 0) > 0
+        return self.said_by(rank, f"{key}/there") > 0
 
     def all_agree(self, key: str, what: str) -> bool:
         """Return whether all ranks who will come to the meeting brought the same; when all have come."""
@@ -151,6 +174,8 @@ class JobStore(Board):
     @contextmanager
     def _reached(self) -> Iterator[None]:
         """Say what it means if the store cannot be reached: torch raises errors of the network, of its own kinds."""
+        if self._is_cut_off:
+            raise PeerError(f"rank {self.rank} is the process from which this one was forked: no other is a rank")
         try:
             yield
         except RuntimeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -28,7 +29,15 @@ def no_failure() -> PeerError | None:
 
 
 class Board(ABC):
-    """Where ranks leave word for all, without waiting for any."""
+    """Where ranks leave word for all, without waiting for any.
+
+    Attributes
+    ----------
+    look_every
+        Seconds between two looks of a rank.
+    """
+
+    look_every = LOOK
 
     @abstractmethod
     def post(self, text: str) -> None:
@@ -80,6 +89,7 @@ class Loops:
     def __init__(self, rank: int, board: Board) -> None:
         self._rank = rank
         self._board = board
+        self.look_every = board.look_every
         self._reading = threading.Lock()
         self._looked = 0.0
         self._asked: dict[int, tuple[int, int]] = {}  # the last loop of each loader, and batches asked for in it
@@ -120,7 +130,7 @@ class Loops:
     def forget(self, generation: int) -> None:
         """Forget the loops that are over, as all ranks begin anew."""
         self.progress.begin(generation)
-        running = {loop.loader for loop in list(_RUNNING) if loop.loops is self}
+        running = {loop.loader for loop in _running() if loop.loops is self}
         for loader in set(self._asked) - running:
             del self._asked[loader]
 
@@ -131,9 +141,9 @@ class Loops:
 
     def break_off(self) -> None:
         """Say nothing of the loops that run: another rank is why they end, and all are told which."""
-        for loop in list(_RUNNING):
+        for loop in _running():
             if loop.loops is self:
-                _RUNNING.discard(loop)
+                loop.is_running = False
 
     def look(self, *, every: float = 0.0) -> None:
         """See whether a rank has left a loop in which this one went on, if that was not done in so many seconds.
@@ -231,16 +241,23 @@ class Loops:
 
 
 class Loop:
-    """How far this rank has come in one loop; made by :meth:`Loops.begin`."""
+    """How far this rank has come in one loop; made by :meth:`Loops.begin`.
+
+    Attributes
+    ----------
+    is_running
+        Whether it was neither left nor finished.
+    """
 
     def __init__(self, loops: Loops, loader: int, number: int) -> None:
         self.loops = loops
         self.loader = loader
         self.number = number
+        self.is_running = True
         self._has_asked = False
         self._received = 0
         self._epoch, self._batch = 0, 0  # received last
-        _RUNNING.add(self)
+        _LOOPS[id(self)] = self
 
     def ask(self) -> None:
         """Note that the loop goes on to the next batch."""
@@ -259,33 +276,52 @@ class Loop:
         """
         self._received += 1
         self._epoch, self._batch = epoch, batch
-        self.loops.look(every=LOOK)
+        self.loops.look(every=self.loops.look_every)
 
     def finish(self, *, came_to_its_end: bool) -> None:
         """Note that no further batch is asked for, as there was none or as an error ended the loop.
 
         One that never asked for any was none: only this rank knows of it.
         """
-        _RUNNING.discard(self)
+        self.is_running = False
         if came_to_its_end and self._has_asked:
             self.loops.ask(self, self._received)
             self.loops.progress.end(f"came to the end of epoch {self._epoch}")
 
     def leave(self) -> None:
         """Tell the other ranks that this one goes no further, if it has come anywhere; safe in a destructor."""
-        running = self in _RUNNING
-        _RUNNING.discard(self)
+        running, self.is_running = self.is_running, False
         if running and self._received:
             self.loops.leave(self, self._received, f"left epoch {self._epoch} behind batch {self._batch}")
 
 
-#: Loops that were neither left nor finished.
-_RUNNING: weakref.WeakSet[Loop] = weakref.WeakSet()
+#: All loops that are there, by id.
+_LOOPS: weakref.WeakValueDictionary[int, Loop] = weakref.WeakValueDictionary()
+
+
+def _running() -> list[Loop]:
+    """Return the loops that were neither left nor finished.
+
+    Other threads begin loops meanwhile, and destructors end them, in this thread as well, where a lock would not keep
+    them out. So what is gone through is a copy, which is made in one step.
+    """
+    loops = [reference() for reference in _LOOPS.valuerefs()]
+    return [loop for loop in loops if loop is not None and loop.is_running]
+
+
+def _leave_to_the_parent() -> None:
+    """Say nothing of any loop in a forked process: it is the parent who runs them."""
+    for loop in _running():
+        loop.is_running = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
 def end_all(loops: Loops) -> None:
     """Tell the other ranks that Python ends, before anybody waits for threads, which wait for the other ranks."""
-    for loop in list(_RUNNING):
+    for loop in _running():
         loop.leave()
     error = getattr(sys, "last_value", None)  # what ends the program, if an error does
     loops.end("" if error is None else f" and ended with {''.join(format_exception_only(error)).strip()}")

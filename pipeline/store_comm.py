@@ -51,6 +51,7 @@ class StoreComm(Comm):
         self._loops = loops
         self._timeout = timeout
         self._agrees = agrees
+        self._grace = max(GRACE, 3 * store.look_every)  # in which all who are there have looked
         self._unfinished = False  # whether this rank has left a collective of the group before its end
         self._needs_new_group = False  # what begin found, until there is one
         self._key = ""
@@ -100,7 +101,7 @@ class StoreComm(Comm):
             self._store.add(arrived, 1)
             looked = began
             while self._store.add(arrived, 0) < self.world_size:
-                if time.monotonic() - looked > LOOK:
+                if time.monotonic() - looked > self._store.look_every:
                     looked = time.monotonic()
                     self._look_for_the_absent(arrived, looked - began)
                 time.sleep(POLL)
@@ -140,11 +141,13 @@ class StoreComm(Comm):
 
     def _look_for_the_absent(self, arrived: str, waited: float) -> None:
         """Give up a meeting to which a rank cannot come any more, or has not come in time."""
+        ended, is_late = self._loops.ended(), waited > self._timeout
+        if not (ended or is_late):
+            return
         absent = {rank for rank, came in enumerate(self._store.said(arrived)) if not came}
-        ended = sorted(absent & self._loops.ended())
-        if ended:
-            raise PeerError(f"rank {ended[0]} ended, where the others begin with a loader")
-        if absent and waited > self._timeout:
+        if absent & ended:
+            raise PeerError(f"rank {min(absent & ended)} ended, where the others begin with a loader")
+        if absent and is_late:
             raise self._late(sorted(absent), "to where all ranks begin with a loader")
 
     @abstractmethod
@@ -179,9 +182,9 @@ class StoreComm(Comm):
         except RuntimeError as error:
             # The rank that broke it may have left word, or is about to. Those that did not are in here as well.
             broke, before = time.monotonic(), self._beats()
-            while time.monotonic() - broke < GRACE:
+            while time.monotonic() - broke < self._grace:
                 self._look(began, in_time=False)
-                time.sleep(LOOK)
+                time.sleep(self._store.look_every)
             if broke - began > self._timeout - LOOK:  # it was torch that gave up first
                 raise self._too_late(self._came) from error
             named = " or ".join(f"rank {rank}{self._loops.last_words(rank)}" for rank in self._silent(before))
@@ -227,7 +230,7 @@ class StoreComm(Comm):
 
     def _came(self, rank: int) -> bool:
         """Return whether a rank was seen to come to what this one waits in: if it waits there, it is."""
-        return self._store.said(self._key)[rank] >= self._number
+        return self._store.said_by(rank, self._key) >= self._number
 
     def _look_for_the_end(self) -> None:
         """Leave a collective of a thread when Python has ended for some seconds: it would keep the process."""
@@ -251,7 +254,7 @@ class StoreComm(Comm):
         self._store.arrive(key, what)
         self._num_meetings += 1
         while self._store.add(key, 0) < self.world_size:
-            if time.monotonic() - looked > LOOK:
+            if time.monotonic() - looked > self._store.look_every:
                 looked = time.monotonic()
                 self._look(began, partial(self._store.has_arrived, key))
             time.sleep(POLL)
@@ -292,7 +295,7 @@ class StoreComm(Comm):
     def _late(self, absent: list[int], where: str) -> PeerError:
         """Return the error for ranks that did not come in time; who waits elsewhere meanwhile is not at fault."""
         before = self._beats()
-        time.sleep(GRACE)
+        time.sleep(self._grace)
         silent = [rank for rank in absent if rank in self._silent(before)] or absent
         named = " and ".join(f"rank {rank}{self._loops.last_words(rank)}" for rank in silent)
         return self._blame(late(named, where, self._timeout, self.rank, "init_process_group(timeout=)"))

@@ -11,6 +11,7 @@ import torch.distributed
 import headrace as hr
 from headrace.pipeline.job_store import JobStore
 from headrace.pipeline.leaving import Loops
+from headrace.pipeline.progress import Progress
 
 if not torch.distributed.is_available():
     pytest.skip("needs the stores of torch.distributed", allow_module_level=True)
@@ -94,3 +95,38 @@ def test_a_further_job_on_the_same_store_begins_anew():
         second.arrive("meeting", "here")
         assert first.brought("meeting") == {1: "here"}
         assert not first.all_agree("meeting", "here")
+
+
+@pytest.mark.parametrize("world_size", [2, 64])
+def test_a_waiting_rank_asks_the_store_no_more_the_more_ranks_there_are(world_size):
+    store = Store()
+    ranks = ranks_of(store, world_size)
+    progresses = [Progress() for _ in ranks]
+
+    def seen_by_first(expected: dict[int, int]) -> int:
+        """Look; return the requests."""
+        before = store.num_requests
+        assert {rank: asked.number for rank, asked in ranks[0].asked(0).items()} == expected
+        return store.num_requests - before
+
+    assert seen_by_first({}) == 1
+    for board, progress in zip(ranks, progresses, strict=True):
+        progress.ask("went on to a batch")
+        board.say_what_was_asked(progress)
+    told = dict.fromkeys(range(world_size), 1)
+    assert seen_by_first(told) > world_size
+    assert [seen_by_first(told) for _ in range(3)] == [1, 1, 1]
+    progresses[1].ask("went on to a further batch")
+    ranks[1].say_what_was_asked(progresses[1])
+    seen_by_first({**told, 1: 2})
+    assert seen_by_first({**told, 1: 2}) == 1
+    ranks[1].say("collectives", 3)
+    before = store.num_requests
+    assert ranks[0].said_by(1, "collectives") == 3
+    assert store.num_requests == before + 1
+    assert ranks[0].asked(1) == {}  # all began anew
+
+
+def test_many_ranks_look_less_often():
+    assert [JobStore(Store(), 0, world_size).look_every for world_size in (1, 8, 16, 80)] == [0.2, 0.2, 0.4, 2.0]
+    assert Loops(0, JobStore(Store(), 0, 80)).look_every == 2.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -67,7 +69,7 @@ def test_a_rank_that_breaks_is_named(world_size, closed, prefetch):
     assert all("rank 1 left epoch 0 behind batch 3" in error for error in errors)
 
 
-@pytest.mark.parametrize("leave", ["iter", "set_epoch", "close", "del"])
+@pytest.mark.parametrize("leave", ["iter", "set_epoch", "close", "del", "collect"])
 def test_every_way_to_leave_is_told(leave):
     def work(comm: Comm) -> None:
         loader = loader_of(comm)
@@ -78,9 +80,15 @@ def test_every_way_to_leave_is_told(leave):
                     loader = iter(loader)
                 elif leave == "del":
                     del iteration, loader
+                elif leave == "collect":
+                    cycle = [iteration]
+                    cycle.append(cycle)
+                    del iteration, loader, cycle
                 else:
                     getattr(loader, leave)(*[5] * (leave == "set_epoch"))
                 break
+        if leave == "collect":
+            gc.collect()
 
     first, _ = all_of(2, work)
     assert "rank 1 left epoch 0 behind batch 2" in first
@@ -124,6 +132,38 @@ def test_an_iteration_that_asked_for_nothing_is_no_loop(prefetch):
         return seen
 
     assert run_ranks(2, work) == [[*range(4), *range(100, 106)]] * 2
+
+
+def test_loops_begin_and_end_while_another_thread_goes_through_them():
+    """As where a thread finds a rank gone while others begin to iterate."""
+    (comm,) = hr.LocalGroup(1).comms
+    loops, over, errors = comm.loops, threading.Event(), []
+    kept = [loops.begin(number) for number in range(300)]
+
+    def go_through() -> None:
+        try:
+            while not over.is_set():
+                loops.forget(0)
+        except RuntimeError as error:
+            errors.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=go_through)
+    try:
+        thread.start()
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until and not errors:
+            loops.begin(0).finish(came_to_its_end=False)
+            kept.append(loops.begin(0))
+            del kept[0]
+    finally:
+        over.set()
+        thread.join()
+        sys.setswitchinterval(before)
+    assert errors == []
+    loops.break_off()
+    assert not any(loop.is_running for loop in kept)
 
 
 def test_leaving_at_different_batches_is_found_by_the_next_epoch():
