@@ -150,7 +150,9 @@ def seed_batch(
 
 def _are_two_arrays(items: Any) -> bool:
     """Whether items are a list of two arrays, ids and labels: what a ``DataLoader`` makes of (id, label)."""
-    return isinstance(items, list) and len(items) == 2 and all(_is_array(one) and one.ndim > 0 for one in items)
+    if not isinstance(items, list) or len(items) != 2 or not all(_is_array(one) and one.ndim > 0 for one in items):
+        return False
+    return not all(one.shape == (2,) for one in items)  # which may be two pairs as well
 
 
 def _is_array(items: Any) -> bool:
