@@ -43,7 +43,7 @@ demo: .venv/.headrace ## train on a generated graph, or on DATA=file.npz; ARGS="
 test: .venv/.installed ## run the tests that need no DGL (12 minutes on two cores); ARGS="-k name" and more go to pytest
 	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl $(ARGS)
 
-test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, whole trainings (two minutes)
+test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, whole trainings (three minutes)
 	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl -m "not slow" $(ARGS)
 
 # Copies are built in build/mutants; the second time only what has changed.
