@@ -219,6 +219,7 @@ class FeatureStore:
         edge: Sequence[str] = (),
         num_nodes: int | None = None,
         num_edges: int | None = None,
+        all_edges: bool = True,
         stage: str = "fetch_feature",
     ) -> None:
         """Check that the named features exist and reach to the end of the graph, before any batch is made.
@@ -227,7 +228,8 @@ class FeatureStore:
         ------
         FeatureError
             If a name is missing, or a feature has fewer rows than the graph has nodes, or not as many as it has edges:
-            rows of edges that the graph does not have would shift all others.
+            rows of edges that the graph does not have would shift all others. Without `all_edges`, as for a shard, the
+            graph may have more edges than that.
         """
         for sources, names, num_ids, what in (
             (self.node, node, num_nodes, "nodes"),
@@ -235,7 +237,8 @@ class FeatureStore:
         ):
             for name in names:
                 num_rows = sources[name].num_rows
-                if num_ids is not None and (num_rows < num_ids or (sources is self.edge and num_rows > num_ids)):
+                too_many = sources is self.edge and all_edges and num_ids is not None and num_rows > num_ids
+                if too_many or (num_ids is not None and num_rows < num_ids):
                     raise FeatureError(
                         f"{stage}: expected {what[:-1]} feature {name!r} to have a row for each of the graph's "
                         f"{num_ids} {what}, got {num_rows} rows; pass the whole feature, or the graph it belongs to"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from headrace.ops.errors import FeatureError, PlanError
 from headrace.pipeline.batch import MiniBatch
 from headrace.pipeline.features import FeatureStore
+from headrace.pipeline.graph_shard import GraphShard
 from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
 from headrace.pipeline.stages.checks import graphs_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
@@ -99,7 +100,13 @@ class FetchFeature(MapStage):
         labels = () if self.labels is None else (self.labels,)
         graphs = [graph for _, graph in graphs_of(upstream)]
         for graph in graphs:
-            self.store.check(node=self.node, edge=self.edge, num_nodes=graph.num_nodes, num_edges=graph.num_edges)
+            self.store.check(
+                node=self.node,
+                edge=self.edge,
+                num_nodes=graph.num_nodes,
+                num_edges=graph.num_edges,
+                all_edges=not isinstance(graph, GraphShard),  # a shard counts its own edges alone
+            )
         source = upstream[0]
         fetched = any(isinstance(stage, FetchFeature) and stage.labels is not None for stage in upstream)
         if labels and (fetched or (isinstance(source, ItemSampler) and source.items.labels is not None)):

@@ -98,8 +98,8 @@ DATA = (
     ),
     Mutant(
         "pipeline/features.py",
-        "if num_ids is not None and (num_rows < num_ids or",
-        "if num_ids is not None and (num_rows < num_ids - 1 or",
+        "(num_ids is not None and num_rows < num_ids)",
+        "(num_ids is not None and num_rows < num_ids - 1)",
         "tests/pipeline/test_features.py::test_features_shorter_than_the_graph_are_refused_before_work_starts",
     ),
     # Folders.
