@@ -5,6 +5,7 @@
 
 #include "stream.hpp"
 #include "stream_variates.hpp"
+#include "vector_philox.hpp"
 #include "vector_words.hpp"
 
 #if defined(__x86_64__)
@@ -62,15 +63,12 @@ void permute_portable(const StreamKeys& keys, const Grid& grid, Coordinates& at)
 
 #if defined(__x86_64__)
 
-// Philox4x32-10 of the counters (other, 0, round, 0), as in stream_variates.cpp: upper halves of lanes hold leftovers,
-// which the 32 x 32 bit multiplication does not read. Sums and sizes are below 2^33, so a difference is negative, or
+// Philox4x32-10 of the counters (other, 0, round, 0). Sums and sizes are below 2^33, so a difference is negative, or
 // minimal as an unsigned number, exactly where the sum is not too large.
 
 HEADRACE_AVX2 HEADRACE_INLINE void round_avx2(const StreamKeys& keys, std::uint32_t round, const std::uint64_t* other,
                                               std::uint64_t size, std::uint64_t* changed) {
   constexpr int kVectors = kLanes / 4;
-  const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
-  const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57LL);
   __m256i c0[kVectors], c1[kVectors], c2[kVectors], c3[kVectors];
   for (int v = 0; v < kVectors; ++v) {
     c0[v] = _mm256_load_si256(reinterpret_cast<const __m256i*>(other) + v);
@@ -80,14 +78,7 @@ HEADRACE_AVX2 HEADRACE_INLINE void round_avx2(const StreamKeys& keys, std::uint3
   for (int r = 0; r < kStreamRounds; ++r) {
     const __m256i key0 = _mm256_set1_epi64x(keys.low[r]);
     const __m256i key1 = _mm256_set1_epi64x(keys.high[r]);
-    for (int v = 0; v < kVectors; ++v) {
-      const __m256i product0 = _mm256_mul_epu32(c0[v], multiplier0);
-      const __m256i product1 = _mm256_mul_epu32(c2[v], multiplier1);
-      c0[v] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), c1[v]), key0);
-      c2[v] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), c3[v]), key1);
-      c1[v] = product1;
-      c3[v] = product0;
-    }
+    for (int v = 0; v < kVectors; ++v) philox_round(c0[v], c1[v], c2[v], c3[v], key0, key1);
   }
   const __m256i sizes = _mm256_set1_epi64x(static_cast<long long>(size));
   for (int v = 0; v < kVectors; ++v) {

@@ -6,6 +6,7 @@
 #include "picker.hpp"
 #include "prefetch.hpp"
 #include "stream.hpp"
+#include "vector_philox.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -74,8 +75,6 @@ HEADRACE_AVX2 HEADRACE_INLINE __m256i load4(const std::int64_t* ids) {
 }
 
 HEADRACE_AVX2 HEADRACE_INLINE __m256i high_words_avx2(__m256i front, __m256i back, std::uint64_t key) {
-  const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
-  const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57LL);
   __m256i c0[2] = {front, back};
   __m256i c1[2] = {_mm256_srli_epi64(front, 32), _mm256_srli_epi64(back, 32)};
   __m256i c2[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -84,12 +83,7 @@ HEADRACE_AVX2 HEADRACE_INLINE __m256i high_words_avx2(__m256i front, __m256i bac
   std::uint32_t key1 = high_word(key);
   for (int round = 0; round < kVariateRounds; ++round, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
     for (int v = 0; v < 2; ++v) {
-      const __m256i product0 = _mm256_mul_epu32(c0[v], multiplier0);
-      const __m256i product1 = _mm256_mul_epu32(c2[v], multiplier1);
-      c0[v] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), c1[v]), _mm256_set1_epi64x(key0));
-      c2[v] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), c3[v]), _mm256_set1_epi64x(key1));
-      c1[v] = product1;
-      c3[v] = product0;
+      philox_round(c0[v], c1[v], c2[v], c3[v], _mm256_set1_epi64x(key0), _mm256_set1_epi64x(key1));
     }
   }
   const __m256 pairs =

@@ -2,6 +2,7 @@
 
 #include "instruction_set.hpp"
 #include "stream.hpp"
+#include "vector_philox.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -31,8 +32,6 @@ template <class Index>
 HEADRACE_AVX2 void four_by_four(std::uint64_t key, const Index* vertices, std::size_t count, std::uint64_t* out) {
   constexpr int kVectors = 2;
   constexpr std::size_t kStep = 4 * kVectors;
-  const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
-  const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57LL);
   const __m256i low_half = _mm256_set1_epi64x(0xFFFFFFFFLL);
   std::size_t i = 0;
   for (; i + kStep <= count; i += kStep) {
@@ -47,14 +46,7 @@ HEADRACE_AVX2 void four_by_four(std::uint64_t key, const Index* vertices, std::s
     for (int round = 0; round < kVariateRounds; ++round, k0 += 0x9E3779B9U, k1 += 0xBB67AE85U) {
       const __m256i key0 = _mm256_set1_epi64x(static_cast<long long>(k0));
       const __m256i key1 = _mm256_set1_epi64x(static_cast<long long>(k1));
-      for (int v = 0; v < kVectors; ++v) {
-        const __m256i product0 = _mm256_mul_epu32(c0[v], multiplier0);
-        const __m256i product1 = _mm256_mul_epu32(c2[v], multiplier1);
-        c0[v] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), c1[v]), key0);
-        c2[v] = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), c3[v]), key1);
-        c1[v] = product1;
-        c3[v] = product0;
-      }
+      for (int v = 0; v < kVectors; ++v) philox_round(c0[v], c1[v], c2[v], c3[v], key0, key1);
     }
     for (int v = 0; v < kVectors; ++v) {
       const __m256i variates = _mm256_or_si256(_mm256_slli_epi64(c0[v], 32), _mm256_and_si256(c1[v], low_half));

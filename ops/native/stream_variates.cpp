@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "vector_philox.hpp"
 #include "vector_words.hpp"
 
 #if defined(__x86_64__)
@@ -56,21 +57,13 @@ void variates_portable(const StreamKeys& keys, std::uint64_t id, std::uint32_t f
 // loads round keys apart, 1 % of a uniform batch.
 HEADRACE_AVX2 HEADRACE_INLINE void words16_avx2(const StreamKeys& keys, std::uint64_t id, __m256i blocks,
                                                 __m256i numbers, std::uint32_t* out) {
-  const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
-  const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57LL);
   __m256i c0 = _mm256_set1_epi64x(low_word(id));
   __m256i c1 = _mm256_set1_epi64x(high_word(id));
   __m256i c2 = blocks;
   __m256i c3 = numbers;
   for (int round = 0; round < kStreamRounds; ++round) {
-    const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);
-    const __m256i product1 = _mm256_mul_epu32(c2, multiplier1);
-    c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product1, 32), c1),
-                          _mm256_set1_epi32(static_cast<int>(keys.low[round])));
-    c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(product0, 32), c3),
-                          _mm256_set1_epi32(static_cast<int>(keys.high[round])));
-    c1 = product1;
-    c3 = product0;
+    philox_round(c0, c1, c2, c3, _mm256_set1_epi32(static_cast<int>(keys.low[round])),
+                 _mm256_set1_epi32(static_cast<int>(keys.high[round])));
   }
   const __m256i front = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xAA);
   const __m256i back = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xAA);
