@@ -21,8 +21,8 @@ FILES ?=
 # In the project's own builds a warning is an error; in users' builds a new compiler must not stop them.
 STRICT := --config-settings cmake.define.HEADRACE_WERROR=ON
 
-NATIVE := CMakeLists.txt $(wildcard ops/native/*)
-KERNELS := $(filter-out ops/native/bindings%,$(wildcard ops/native/*.cpp))
+NATIVE := CMakeLists.txt $(wildcard ops/native/*/*)
+KERNELS := $(filter-out ops/native/bindings/%,$(wildcard ops/native/*/*.cpp))
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 

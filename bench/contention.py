@@ -38,7 +38,7 @@ from work import table
 from worker import Worker
 
 import headrace as hr
-from headrace.pipeline.machine import Machine
+from headrace.pipeline.plan.machine import Machine
 
 BENCH = "contention"
 DEFAULT, PREFETCH, NO_PREFETCH = "headrace, default", "headrace, prefetch", "headrace, no prefetch"

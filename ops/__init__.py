@@ -2,8 +2,8 @@
 
 Everything here takes and returns CPU tensors (NumPy arrays and memory maps are accepted wherever an input is only
 read), knows nothing of stages or plans, and is a *function*: the result depends on the arguments alone. Random choices
-are no exception. A draw is addressed by a 64-bit stream key and a global vertex id (see `headrace.ops.rng`), so that
-the same bits come out for any number of threads, in any order of calls, in any process.
+are no exception. A draw is addressed by a 64-bit stream key and a global vertex id (see `headrace.ops.random.rng`), so
+that the same bits come out for any number of threads, in any order of calls, in any process.
 
 ====================  ==============================================================================================
 Build a graph         `coo_to_csc` sorts an edge list by destination
@@ -42,21 +42,23 @@ bits.
 
 from __future__ import annotations
 
-from headrace.ops.compact import Compacted, Compactor, compact, unique_and_inverse
-from headrace.ops.csc import Csc, check_csc, coo_to_csc, has_parallel_edges
-from headrace.ops.dropout import dropout_mask
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
-from headrace.ops.gather import gather_rows
-from headrace.ops.huge_pages import use_huge_pages
-from headrace.ops.join_hops import JoinedHops, join_hops
-from headrace.ops.labor import LaborImportance, labor_importance
-from headrace.ops.ladies import LadiesDraw, draw_ladies
-from headrace.ops.layer_reducer import LayerReducer
-from headrace.ops.partition import Grouped, group_by_owner, hash_owners, positions_in_parts
-from headrace.ops.reorder import reorder_csc
-from headrace.ops.rng import stream_key
-from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
-from headrace.ops.saint import (
+from headrace.ops.features.gather import gather_rows
+from headrace.ops.features.huge_pages import use_huge_pages
+from headrace.ops.features.scatter import gather_rows_with_grad, scatter_add_rows
+from headrace.ops.graphs.csc import Csc, check_csc, coo_to_csc, has_parallel_edges
+from headrace.ops.graphs.reorder import reorder_csc
+from headrace.ops.partition.owners import Grouped, group_by_owner, hash_owners, positions_in_parts
+from headrace.ops.random.dropout import dropout_mask
+from headrace.ops.random.rng import stream_key
+from headrace.ops.random.shuffle import shuffled_range
+from headrace.ops.sampling.compact import Compacted, Compactor, compact, unique_and_inverse
+from headrace.ops.sampling.join_hops import JoinedHops, join_hops
+from headrace.ops.sampling.labor import LaborImportance, labor_importance
+from headrace.ops.sampling.ladies import LadiesDraw, draw_ladies
+from headrace.ops.sampling.layer_reducer import LayerReducer
+from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
+from headrace.ops.sampling.saint import (
     EdgeLaw,
     NodeLaw,
     Subgraph,
@@ -68,10 +70,8 @@ from headrace.ops.saint import (
     node_law,
     subgraph_weights,
 )
-from headrace.ops.sample import BlockSampler, Hop, Sampled, SampledHop, check_weights, sample_hop
-from headrace.ops.scatter import gather_rows_with_grad, scatter_add_rows
-from headrace.ops.shuffle import shuffled_range
-from headrace.ops.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
+from headrace.ops.sampling.sample import BlockSampler, Hop, Sampled, SampledHop, check_weights, sample_hop
+from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
 __all__ = [
     "BlockSampler",

@@ -2,7 +2,7 @@
 
 import sys
 
-from headrace.pipeline.command_line import main
+from headrace.pipeline.cli.command_line import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -22,29 +22,29 @@ from headrace.ops.errors import (
     StateError,
     UsageError,
 )
-from headrace.ops.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
-from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.block import Block
-from headrace.pipeline.features import FeatureSource, FeatureStore
-from headrace.pipeline.graph import Graph
-from headrace.pipeline.machine import Machine
-from headrace.pipeline.stage import MacroStage, MapStage, RunSettings, SourceStage, Stage, verb, verbs
+from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.stage import MacroStage, MapStage, RunSettings, SourceStage, Stage, verb, verbs
+from headrace.pipeline.run.stats import Stats
 from headrace.pipeline.stages import ItemSampler, NodeSource
 from headrace.pipeline.stages.hop_sampler import HopSampler
-from headrace.pipeline.stats import Stats
-from headrace.pipeline.type_offsets import TypeOffsets
+from headrace.pipeline.storage.features import FeatureSource, FeatureStore
 
 if _TYPE_CHECKING:
-    from headrace.pipeline.comm import sum_hook
-    from headrace.pipeline.cooperative import cooperative, sum_gradients
-    from headrace.pipeline.edge_partition import EdgePartition
-    from headrace.pipeline.load_shards import Shards, load_shards
-    from headrace.pipeline.loader import Loader
-    from headrace.pipeline.local_comm import LocalGroup
-    from headrace.pipeline.partition import Partition
-    from headrace.pipeline.partition_report import PartitionReport
-    from headrace.pipeline.sharded_feature import ShardedFeature
-    from headrace.pipeline.write_shards import write_shards
+    from headrace.pipeline.distributed.comm import sum_hook
+    from headrace.pipeline.distributed.local_comm import LocalGroup
+    from headrace.pipeline.models.cooperative import cooperative, sum_gradients
+    from headrace.pipeline.partition.edge_partition import EdgePartition
+    from headrace.pipeline.partition.partition import Partition
+    from headrace.pipeline.partition.report import PartitionReport
+    from headrace.pipeline.run.loader import Loader
+    from headrace.pipeline.storage.load_shards import Shards, load_shards
+    from headrace.pipeline.storage.sharded_feature import ShardedFeature
+    from headrace.pipeline.storage.write_shards import write_shards
 
 __version__ = _version("headrace")
 
@@ -100,18 +100,18 @@ __all__ = [
 # Loaded when asked for the first time, so that importing headrace stays cheap: what runs plans, and what several ranks
 # need.
 _LATER = {
-    "EdgePartition": "edge_partition",
-    "Loader": "loader",
-    "LocalGroup": "local_comm",
-    "Partition": "partition",
-    "PartitionReport": "partition_report",
-    "ShardedFeature": "sharded_feature",
-    "Shards": "load_shards",
-    "cooperative": "cooperative",
-    "load_shards": "load_shards",
-    "sum_gradients": "cooperative",
-    "sum_hook": "comm",
-    "write_shards": "write_shards",
+    "EdgePartition": "partition.edge_partition",
+    "Loader": "run.loader",
+    "LocalGroup": "distributed.local_comm",
+    "Partition": "partition.partition",
+    "PartitionReport": "partition.report",
+    "ShardedFeature": "storage.sharded_feature",
+    "Shards": "storage.load_shards",
+    "cooperative": "models.cooperative",
+    "load_shards": "storage.load_shards",
+    "sum_gradients": "models.cooperative",
+    "sum_hook": "distributed.comm",
+    "write_shards": "storage.write_shards",
 }
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 
 import headrace as hr
-from headrace.pipeline.channel import Comm
+from headrace.pipeline.distributed.channel import Comm
 
 from plans import NUM_NODES, graph
 

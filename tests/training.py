@@ -10,7 +10,7 @@ from ranks import run_ranks
 from torch import nn
 
 import headrace as hr
-from headrace.pipeline.channel import Comm
+from headrace.pipeline.distributed.channel import Comm
 
 from plans import NUM_NODES
 

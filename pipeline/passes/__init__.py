@@ -12,8 +12,8 @@ from headrace.pipeline.passes.fetch_at_owners import FETCH_AT_OWNERS
 from headrace.pipeline.passes.fuse_exchange import FUSE_EXCHANGE
 from headrace.pipeline.passes.fuse_sampling import FUSE_SAMPLING
 from headrace.pipeline.passes.prefetch import PREFETCH
-from headrace.pipeline.passes.rewrite import Pass, Promise, Rule
 from headrace.pipeline.passes.sample_at_owners import SAMPLE_AT_OWNERS
+from headrace.pipeline.plan.rewrite import Pass, Promise, Rule
 
 PASSES: tuple[Pass, ...] = (
     EXPAND_MACROS,  # first: every other pass is written against hops and compactions, not against samplers

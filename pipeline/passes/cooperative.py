@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from headrace.pipeline.errors import PlanError
-from headrace.pipeline.machine import Machine
-from headrace.pipeline.partition import Partition
-from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.lowered.exchange_ids import ExchangeIds
+from headrace.pipeline.lowered.exchange_rows import ExchangeRows
+from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
+from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes.shards import graph_partition, in_order
-from headrace.pipeline.stage import Stage
+from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.checks import graphs_of
-from headrace.pipeline.stages.exchange_ids import ExchangeIds
-from headrace.pipeline.stages.exchange_rows import ExchangeRows
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.stages.hop import SampleHop
 from headrace.pipeline.stages.prefetch import Prefetch
-from headrace.pipeline.stages.sample_hop_together import SampleHopTogether
 
 
 def _insert(stages: Window, machine: Machine) -> Window | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.pipeline.machine import Machine
-from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
-from headrace.pipeline.stage import MacroStage
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.stage import MacroStage
 
 
 def _parts(window: Window, machine: Machine) -> Window | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.machine import Machine
-from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.lowered.exchange_ids import ExchangeIds
+from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.passes.shards import in_order, sharded_features
-from headrace.pipeline.sharded_feature import ShardedFeature
-from headrace.pipeline.stage import Stage
-from headrace.pipeline.stages.exchange_ids import ExchangeIds
-from headrace.pipeline.stages.exchange_rows import ExchangeRows
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 
 def _route(stages: Window, machine: Machine) -> Window | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.features import PlacingSource
-from headrace.pipeline.machine import Machine
-from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
-from headrace.pipeline.stage import Stage
-from headrace.pipeline.stages.exchange_rows import ExchangeRows
-from headrace.pipeline.stages.fetch_and_exchange import FetchAndExchange
+from headrace.pipeline.lowered.exchange_rows import ExchangeRows
+from headrace.pipeline.lowered.fetch_and_exchange import FetchAndExchange
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.prefetch import Prefetch
+from headrace.pipeline.storage.features import PlacingSource
 
 
 def _fuse(stages: Window, machine: Machine) -> Window | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.machine import Machine
-from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
-from headrace.pipeline.stages.compact import Compact
-from headrace.pipeline.stages.fused import SampleFused
-from headrace.pipeline.stages.hop import SampleHop
+from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered.fused import SampleFused
+from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
 
 
 def _fuse_hop(window: Window, machine: Machine) -> Window | None:

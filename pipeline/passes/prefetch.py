@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from headrace.pipeline.machine import Machine
-from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
-from headrace.pipeline.stage import SourceStage
+from headrace.pipeline.lowered.exchange_ids import ExchangeIds
+from headrace.pipeline.lowered.exchange_rows import ExchangeRows
+from headrace.pipeline.lowered.fetch_and_exchange import FetchAndExchange
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.stage import SourceStage
 from headrace.pipeline.stages.copy_to import CopyTo
-from headrace.pipeline.stages.exchange_ids import ExchangeIds
-from headrace.pipeline.stages.exchange_rows import ExchangeRows
-from headrace.pipeline.stages.fetch_and_exchange import FetchAndExchange
 from headrace.pipeline.stages.prefetch import Prefetch
 
 # A thread that samples and one that exchanges rows, beside the training loop and the network's own.

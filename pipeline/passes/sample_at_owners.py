@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from headrace.pipeline.errors import PlanError
-from headrace.pipeline.machine import Machine
-from headrace.pipeline.passes.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered.exchange_ids import ExchangeIds
+from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
 from headrace.pipeline.passes.shards import graph_partition, in_order
-from headrace.pipeline.stage import Stage
-from headrace.pipeline.stages.compact import Compact
-from headrace.pipeline.stages.exchange_ids import ExchangeIds
-from headrace.pipeline.stages.hop import SampleHop
+from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.item_sampler import ItemSampler
-from headrace.pipeline.stages.sample_at_owners import SampleAtOwners
 
 
 def _route(stages: Window, machine: Machine) -> Window | None:

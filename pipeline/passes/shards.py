@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.graph_shard import GraphShard
-from headrace.pipeline.partition import Partition
-from headrace.pipeline.passes.rewrite import Window
-from headrace.pipeline.sharded_feature import ShardedFeature
+from headrace.pipeline.distributed.graph_shard import GraphShard
+from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.plan.rewrite import Window
 from headrace.pipeline.stages.checks import graphs_of
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.prefetch import Prefetch
+from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 
 def graph_partition(stages: Window) -> Partition | None:

@@ -1,10 +1,10 @@
 """The stages, one a file. Importing this package registers their verbs on plans."""
 
-from headrace.pipeline.stages.compact import Compact
+from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered.fused import SampleFused
+from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.stages.fused import SampleFused
-from headrace.pipeline.stages.hop import SampleHop
 from headrace.pipeline.stages.in_subgraph import SampleInSubgraph
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.labor import SampleLayerNeighbor

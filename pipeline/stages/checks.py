@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from headrace.ops.errors import GraphError, InputError, PlanError
-from headrace.pipeline.arrays import whole_number
-from headrace.pipeline.graph import Graph
-from headrace.pipeline.stage import Stage
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 if TYPE_CHECKING:
-    from headrace.pipeline.partition import Partition
+    from headrace.pipeline.partition.partition import Partition
 
 LARGEST_COUNT = (1 << 31) - 1
 MOST_PICKS = 1 << 62

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.ops.errors import PlanError
-from headrace.pipeline.stage import MapStage, Stage
-from headrace.pipeline.stages.exchange_ids import ExchangeIds
+from headrace.pipeline.lowered.exchange_ids import ExchangeIds
+from headrace.pipeline.plan.stage import MapStage, Stage
 
 
 @dataclass(frozen=True, eq=False, repr=False)

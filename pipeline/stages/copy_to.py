@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import torch
 
 from headrace.ops.errors import PlanError
-from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.interop import converted_bytes
-from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.interop.conversions import converted_bytes
+from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, verb
 
 
 @verb("copy_to")

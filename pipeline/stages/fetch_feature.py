@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from headrace.ops.errors import FeatureError, PlanError
-from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.features import FeatureStore
-from headrace.pipeline.graph_shard import GraphShard
-from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage, verb
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.distributed.graph_shard import GraphShard
+from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, Stage, verb
 from headrace.pipeline.stages.checks import graphs_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.storage.features import FeatureStore
 
 
 @verb("fetch_feature")

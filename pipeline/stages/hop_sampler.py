@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headrace.ops.rules import Rule
-from headrace.pipeline.graph import Graph
-from headrace.pipeline.stage import MacroStage, Stage
+from headrace.ops.sampling.rules import Rule
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered.hop import Expand, SampleHop
+from headrace.pipeline.plan.stage import MacroStage, Stage
 from headrace.pipeline.stages.checks import check_expand, check_flags, check_weight, counts_by_hop
-from headrace.pipeline.stages.compact import Compact
-from headrace.pipeline.stages.hop import Expand, SampleHop
 from headrace.pipeline.stages.sampler import Sampler
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headrace.ops.rules import NeighborRule
-from headrace.pipeline.stage import MacroStage, Stage, verb
+from headrace.ops.sampling.rules import NeighborRule
+from headrace.pipeline.lowered.hop import Expand
+from headrace.pipeline.plan.stage import MacroStage, Stage, verb
 from headrace.pipeline.stages.checks import MOST_HOPS, check_expand, check_flags, make_positive
-from headrace.pipeline.stages.hop import Expand
 from headrace.pipeline.stages.hop_sampler import hops
 from headrace.pipeline.stages.sampler import Sampler
 

@@ -9,19 +9,20 @@ import torch
 
 from headrace.ops.errors import ItemsError
 from headrace.ops.memory_limit import check_fits_memory
-from headrace.ops.rng import SHUFFLE, stream_key
-from headrace.ops.shuffle import MOST_LISTED, shuffled_range
-from headrace.pipeline.arrays import whole_number
-from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.items import ItemSet, seed_batch
-from headrace.pipeline.stage import BatchSource, RunSettings, SourceStage
+from headrace.ops.random.rng import SHUFFLE, stream_key
+from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.items import ItemSet, seed_batch
+from headrace.pipeline.plan.stage import BatchSource, RunSettings, SourceStage
 
 if TYPE_CHECKING:
-    from headrace.pipeline.partition import Partition
+    from headrace.pipeline.partition.partition import Partition
 
 DEFAULT_BATCH_SIZE = 1024
 
-#: Which order a seed and an epoch name. A checkpoint points into an order: it changes when `headrace.ops.shuffle` does.
+#: Which order a seed and an epoch name. A checkpoint points into an order: it changes when that of
+#: `headrace.ops.random.shuffle` does.
 ORDER = "fisher-yates to 2**20, feistel on an even grid"
 
 #: `seeds`, `seed_index`, `item_index` and `n_id` of a batch.
@@ -35,7 +36,7 @@ class ItemSampler(SourceStage):
     Batch *i* of epoch *e* is found from *i* and *e* alone, so any batch can be reached at once. Up to 2**20 items every
     shuffled order is equally likely; the loader keeps that of the current epoch, 8 bytes for each item, made in 2 to 3
     milliseconds at most. The order of more items is a keyed permutation that is evaluated, not stored: billions of
-    items cost no memory. All ranks and workers draw the same order (see `headrace.ops.shuffle`).
+    items cost no memory. All ranks and workers draw the same order (see `headrace.ops.random.shuffle`).
 
     Parameters
     ----------

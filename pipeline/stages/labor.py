@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headrace.ops.errors import InputError
-from headrace.ops.rules import MOST_ROUNDS, LaborImportanceRule, LaborRule
-from headrace.pipeline.arrays import whole_number
-from headrace.pipeline.stage import verb
+from headrace.ops.sampling.rules import MOST_ROUNDS, LaborImportanceRule, LaborRule
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.plan.stage import verb
 from headrace.pipeline.stages.checks import check_flags
 from headrace.pipeline.stages.hop_sampler import HopSampler
 

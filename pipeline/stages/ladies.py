@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headrace.ops.rules import LadiesRule
-from headrace.pipeline.stage import MacroStage, Stage, verb
+from headrace.ops.sampling.rules import LadiesRule
+from headrace.pipeline.plan.stage import MacroStage, Stage, verb
 from headrace.pipeline.stages.checks import check_flags, check_weight, counts_by_hop
 from headrace.pipeline.stages.hop_sampler import hops
 from headrace.pipeline.stages.sampler import Sampler

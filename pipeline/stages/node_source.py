@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import torch
 
 from headrace.ops.errors import ItemsError
-from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.items import ItemSet, seed_batch
-from headrace.pipeline.stage import BatchSource, RunSettings, SourceStage
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.items import ItemSet, seed_batch
+from headrace.pipeline.plan.stage import BatchSource, RunSettings, SourceStage
 
 
 @dataclass(frozen=True, eq=False, repr=False)

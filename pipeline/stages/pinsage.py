@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 import torch
 
-from headrace.ops.rng import WALK, stream_key
-from headrace.ops.sample import Hop
-from headrace.ops.walk import WeightSums, pinsage_neighbors, weight_sums
-from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.graph import Graph
-from headrace.pipeline.stage import MacroStage, Runner, RunSettings, Stage, verb
+from headrace.ops.random.rng import WALK, stream_key
+from headrace.ops.sampling.sample import Hop
+from headrace.ops.sampling.walk import WeightSums, pinsage_neighbors, weight_sums
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered.hop import Expand, HopStage
+from headrace.pipeline.plan.stage import MacroStage, Runner, RunSettings, Stage, verb
 from headrace.pipeline.stages.checks import (
     MOST_HOPS,
     check_expand,
@@ -20,8 +22,6 @@ from headrace.pipeline.stages.checks import (
     check_weight,
     make_positive,
 )
-from headrace.pipeline.stages.compact import Compact
-from headrace.pipeline.stages.hop import Expand, HopStage
 from headrace.pipeline.stages.sampler import Sampler
 
 
@@ -33,7 +33,7 @@ class WalkHop(HopStage):
     Parameters
     ----------
     graph, layer, weight, expand
-        As for :class:`~headrace.pipeline.stages.hop.HopStage`; the layer keys the randomness, too.
+        As for :class:`~headrace.pipeline.lowered.hop.HopStage`; the layer keys the randomness, too.
     num_neighbors, num_walks, walk_length, restart
         As for :class:`SamplePinsage`.
     """

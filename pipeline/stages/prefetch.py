@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.errors import PlanError
-from headrace.pipeline.arrays import whole_number
-from headrace.pipeline.stage import Stage, verb
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.plan.stage import Stage, verb
 
 #: More than any machine can run; a slip of the keyboard must not start a million threads.
 MOST_WORKERS = 1 << 12

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from headrace.ops.compact import unique_and_inverse
-from headrace.ops.rng import DRAW, stream_key
-from headrace.ops.saint import EdgeLaw, draw_edges, edge_law
-from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.stage import RunSettings, verb
+from headrace.ops.random.rng import DRAW, stream_key
+from headrace.ops.sampling.compact import unique_and_inverse
+from headrace.ops.sampling.saint import EdgeLaw, draw_edges, edge_law
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.plan.stage import RunSettings, verb
 from headrace.pipeline.stages.saint_sampler import DrawSampler
 
 

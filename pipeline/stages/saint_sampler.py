@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError, PlanError
 from headrace.ops.memory_limit import check_fits_memory
-from headrace.ops.saint import (
+from headrace.ops.sampling.saint import (
     EdgeLaw,
     NodeLaw,
     Subgraph,
@@ -21,11 +21,11 @@ from headrace.ops.saint import (
     induced_subgraph,
     subgraph_weights,
 )
-from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.block import Block
-from headrace.pipeline.stage import MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.block import Block
+from headrace.pipeline.lowered.compact import count_new
+from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, Stage
 from headrace.pipeline.stages.checks import check_flags, make_positive
-from headrace.pipeline.stages.compact import count_new
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.sampler import Sampler
 

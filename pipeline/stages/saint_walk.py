@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from headrace.ops.compact import unique_and_inverse
 from headrace.ops.errors import PlanError
 from headrace.ops.memory_limit import check_fits_memory
-from headrace.ops.rng import WALK, stream_key
-from headrace.ops.saint import Subgraph, induced_subgraph
-from headrace.ops.walk import random_walk
-from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.plan import fingerprint, source_of
-from headrace.pipeline.stage import RunSettings, Stage, verb
+from headrace.ops.random.rng import WALK, stream_key
+from headrace.ops.sampling.compact import unique_and_inverse
+from headrace.ops.sampling.saint import Subgraph, induced_subgraph
+from headrace.ops.sampling.walk import random_walk
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.plan.plan import fingerprint, source_of
+from headrace.pipeline.plan.stage import RunSettings, Stage, verb
 from headrace.pipeline.stages.checks import MOST_STEPS, check_items_fit, make_positive
 from headrace.pipeline.stages.item_sampler import ItemSampler, ItemSource
 from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler, warn_of_left_out

@@ -6,8 +6,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace.pipeline.graph import Graph
-from headrace.pipeline.stage import Stage
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.checks import check_graph, check_items_fit
 
 

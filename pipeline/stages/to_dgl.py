@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.ops.errors import InputError, PlanError
-from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.interop import batch_to_dgl, require_dgl
-from headrace.pipeline.stage import Runner, RunSettings, Stage, verb
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.interop.conversions import batch_to_dgl, require_dgl
+from headrace.pipeline.plan.stage import Runner, RunSettings, Stage, verb
 from headrace.pipeline.stages.conversion import Conversion, sampled_hops
 from headrace.pipeline.stages.item_sampler import ItemSampler
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.ops.errors import PlanError
-from headrace.pipeline.batch import MiniBatch
-from headrace.pipeline.stage import MapStage, Runner, RunSettings, verb
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, verb
 
 
 @verb("transform")

@@ -14,7 +14,7 @@ from torch import nn
 from training import NUM_CLASSES, WIDTH, assert_equal_training, store
 
 import headrace as hr
-from headrace.pipeline.channel import Comm
+from headrace.pipeline.distributed.channel import Comm
 
 from plans import graph, items
 

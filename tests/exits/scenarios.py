@@ -21,7 +21,7 @@ AT_THE_VERY_END = []
 atexit.register(lambda: [function() for function in AT_THE_VERY_END])
 
 import headrace as hr  # noqa: E402
-from headrace.pipeline import shutdown  # noqa: E402
+from headrace.pipeline.run import shutdown  # noqa: E402
 
 #: Name -> (what the program does, the status that it must end with).
 SCENARIOS = {}

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from headrace import ops
-from headrace.ops import _native, reference_join_hops
+from headrace.ops import _native
+from headrace.ops.reference import join_hops as reference_join_hops
 
 from fuzz.draw import Draw
 from fuzz.entry import Entry, values

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.ops import _native, reference, reference_saint
+from headrace.ops import _native, reference
+from headrace.ops.reference import saint as reference_saint
 
 from fuzz.draw import MAX_EDGES, Draw, Graph
 from fuzz.entry import REFUSALS, Entry, are_good, check_rows, values

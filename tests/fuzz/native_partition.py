@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.ops import _native, reference_partition
+from headrace.ops import _native
+from headrace.ops.reference import partition as reference_partition
 
 from fuzz.draw import Draw
 from fuzz.entry import Entry, values

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from headrace import ops
-from headrace.ops import reference, reference_reorder
+from headrace.ops import reference
+from headrace.ops.reference import reorder as reference_reorder
 
 from fuzz.draw import MAX_EDGES, Draw
 from fuzz.entry import Entry, check_compact, check_rows, values

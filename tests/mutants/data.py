@@ -4,47 +4,47 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_DIGEST = "tests/pipeline/test_digest.py::"
+_DIGEST = "tests/pipeline/data/test_digest.py::"
 _FUSE = "tests/pipeline/passes/test_fuse_sampling.py::"
-_FOLDER = "tests/pipeline/test_new_folder.py::"
+_FOLDER = "tests/pipeline/storage/test_new_folder.py::"
 
 DATA = (
     # Digests.
     Mutant(
-        "pipeline/digest.py",
+        "pipeline/data/digest.py",
         "_add_header(state, name, str(tensor.dtype), tuple(tensor.shape))",
         '_add_header(state, name, "", tuple(tensor.shape))',
         _DIGEST + "test_names_dtypes_and_shapes_count_where_bytes_are_equal",
     ),
     Mutant(
-        "pipeline/digest.py",
+        "pipeline/data/digest.py",
         'str(array.dtype).removeprefix("torch."), tuple(array.shape)',
         '"", tuple(array.shape)',
         _DIGEST + "test_names_dtypes_and_shapes_count_where_bytes_are_equal",
     ),
     Mutant(
-        "pipeline/digest.py",
+        "pipeline/data/digest.py",
         "{dtype}\\0{shape}\\0",
         "{dtype}\\0",
         _DIGEST + "test_names_dtypes_and_shapes_count_where_bytes_are_equal",
     ),
     Mutant(
-        "pipeline/graph.py",
+        "pipeline/data/graph.py",
         'arrays.append(("edge_ids", self.edge_permutation))',
         "pass",
         _DIGEST + "test_graphs_are_told_apart_by_their_edge_ids",
     ),
     Mutant(
-        "pipeline/plan.py",
+        "pipeline/plan/plan.py",
         "_absorb(digest, code.co_names)",
         "pass",
-        "tests/pipeline/test_stages.py::test_fingerprints_tell_functions_apart_by_the_names_and_values_they_use",
+        "tests/pipeline/plan/test_stages.py::test_fingerprints_tell_functions_apart_by_the_names_and_values_they_use",
     ),
     Mutant(
-        "pipeline/plan.py",
+        "pipeline/plan/plan.py",
         "value.__defaults__, value.__kwdefaults__, cells",
         "value.__defaults__, value.__kwdefaults__",
-        "tests/pipeline/test_stages.py::test_fingerprints_tell_functions_apart_by_what_they_close_over",
+        "tests/pipeline/plan/test_stages.py::test_fingerprints_tell_functions_apart_by_what_they_close_over",
     ),
     # Passes and the machine.
     Mutant(
@@ -66,10 +66,10 @@ DATA = (
         _FUSE + "test_keeps_what_keys_the_randomness",
     ),
     Mutant(
-        "pipeline/machine.py",
+        "pipeline/plan/machine.py",
         "cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1",
         "cores = os.cpu_count() or 1",
-        "tests/pipeline/test_machine.py::test_cores_are_those_of_the_affinity_mask",
+        "tests/pipeline/plan/test_machine.py::test_cores_are_those_of_the_affinity_mask",
     ),
     Mutant(
         "pipeline/passes/prefetch.py",
@@ -82,53 +82,53 @@ DATA = (
         "pipeline/stages/fetch_feature.py",
         "self.store.node[self.labels].read(batch.seeds,",
         "self.store.node[self.labels].read(batch.n_id[: len(batch.seeds)],",
-        "tests/pipeline/test_interop.py::test_repeated_seeds_have_one_row_each",
+        "tests/pipeline/interop/test_interop.py::test_repeated_seeds_have_one_row_each",
     ),
     Mutant(
-        "pipeline/stages/compact.py",
+        "pipeline/lowered/compact.py",
         "hop.indptr[1:] + block.indptr[-1]",
         "hop.indptr[1:]",
         _FUSE + "test_same_result[neighbor_new]",
     ),
     Mutant(
-        "pipeline/stages/compact.py",
+        "pipeline/lowered/compact.py",
         "sum(after.num_sampled_edges[hops:])",
         "sum(after.num_sampled_edges)",
-        "tests/pipeline/test_loader.py::test_stats_count_each_hop_once",
+        "tests/pipeline/run/test_loader.py::test_stats_count_each_hop_once",
     ),
     Mutant(
-        "pipeline/features.py",
+        "pipeline/storage/features.py",
         "(num_ids is not None and num_rows < num_ids)",
         "(num_ids is not None and num_rows < num_ids - 1)",
-        "tests/pipeline/test_features.py::test_features_shorter_than_the_graph_are_refused_before_work_starts",
+        "tests/pipeline/storage/test_features.py::test_features_shorter_than_the_graph_are_refused_before_work_starts",
     ),
     # Folders.
     Mutant(
-        "pipeline/new_folder.py",
+        "pipeline/storage/new_folder.py",
         "replaced.rename(path)",
         "pass",
         _FOLDER + "test_what_was_there_returns_if_the_new_folder_cannot_be_moved",
     ),
     Mutant(
-        "pipeline/new_folder.py",
+        "pipeline/storage/new_folder.py",
         "check_is_free(path, overwrite=True, replaceable=replaceable)",
         "pass",
         _FOLDER + "test_what_came_while_the_new_folder_was_written_is_not_replaced",
     ),
     Mutant(
-        "pipeline/array_file.py",
+        "pipeline/storage/array_file.py",
         "os.fsync(file.fileno())",
         "pass",
         _FOLDER + "test_files_are_on_the_disk_before_the_folder_appears",
     ),
     Mutant(
-        "pipeline/array_file.py",
+        "pipeline/storage/array_file.py",
         "file.flush()",
         "pass",
         _FOLDER + "test_files_are_on_the_disk_before_the_folder_appears",
     ),
     Mutant(
-        "pipeline/shard_meta.py",
+        "pipeline/storage/shard_meta.py",
         "os.fsync(file.fileno())",
         "pass",
         _FOLDER + "test_files_are_on_the_disk_before_the_folder_appears",

@@ -7,126 +7,126 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_WIDE = "tests/ops/test_wide_ids.py::"
-_PARTS = "tests/ops/test_layer_reducer.py::"
+_WIDE = "tests/ops/core/test_wide_ids.py::"
+_PARTS = "tests/ops/sampling/test_layer_reducer.py::"
 
 LAWS = (
     Mutant(
-        "ops/native/pick_labor.hpp",
+        "ops/native/sampling/pick_labor.hpp",
         "high_word(edge_variate(key_, indices_, repeat.position, repeat.number))",
         "high_word(edge_variate(key_, indices_, repeat.position, 0))",
-        "tests/ops/test_parallel_edges.py::test_one_of_three_edges_from_two_sources",
+        "tests/ops/sampling/test_parallel_edges.py::test_one_of_three_edges_from_two_sources",
     ),
     # Variates: all of an id and of a variate counts.
     Mutant(
-        "ops/native/labor_variates.cpp",
+        "ops/native/sampling/labor_variates.cpp",
         "c1[v] = _mm256_srli_epi64(c0[v], 32);",
         "c1[v] = _mm256_setzero_si256();",
         _WIDE + "test_hops_equal_the_reference",
     ),
     Mutant(
-        "ops/native/labor_scan.cpp",
+        "ops/native/sampling/labor_scan.cpp",
         "__m256i c1[2] = {_mm256_srli_epi64(front, 32), _mm256_srli_epi64(back, 32)};",
         "__m256i c1[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};",
         _WIDE + "test_hops_equal_the_reference",
     ),
     Mutant(
-        "ops/native/labor_scan.cpp",
+        "ops/native/sampling/labor_scan.cpp",
         "num_kept += high[i] <= largest ? 1 : 0;",
         "num_kept += high[i] < largest ? 1 : 0;",
-        "tests/ops/test_labor_scan.py::test_long_rows_select_instead_of_counting",
+        "tests/ops/sampling/test_labor_scan.py::test_long_rows_select_instead_of_counting",
     ),
     Mutant(
-        "ops/native/pick_labor.hpp",
+        "ops/native/sampling/pick_labor.hpp",
         "|| scan_.variate(row, i) <= largest ? 1 : 0;",
         "|| scan_.high(i) == largest_high ? 1 : 0;",
         _WIDE + "test_a_threshold_is_compared_by_all_64_bits",
     ),
     Mutant(
-        "ops/native/pick_labor.hpp",
+        "ops/native/sampling/pick_labor.hpp",
         "if (scan_.keep(wanted) != wanted) return",
         "if (scan_.keep(wanted) == 0) return",
         _WIDE + "test_equal_high_words_are_told_apart_by_the_low_ones",
     ),
     # Picks.
     Mutant(
-        "ops/native/pick_labor_weighted.hpp",
+        "ops/native/weighted/pick_labor_weighted.hpp",
         "ordered_bits(variate(positions[i]) / weights_[positions[i]])",
         "ordered_bits(variate(positions[i]))",
-        "tests/ops/test_sample_law.py::test_weighted_labor_exact_picks_the_smallest_quotients",
+        "tests/ops/sampling/test_sample_law.py::test_weighted_labor_exact_picks_the_smallest_quotients",
     ),
     Mutant(
-        "ops/native/pick_labor_weighted.hpp",
+        "ops/native/weighted/pick_labor_weighted.hpp",
         "scale(positions, picked, total / fanout, weights);",
         "scale(positions, picked, 0.0, weights);",
-        "tests/ops/test_designs.py::test_hajek",
+        "tests/ops/sampling/test_designs.py::test_hajek",
     ),
     Mutant(
-        "ops/native/pick_uniform.hpp",
+        "ops/native/sampling/pick_uniform.hpp",
         "bounded(stream, last + 1)",
         "bounded(stream, last)",
-        "tests/ops/test_sample.py::test_large_fanouts_use_another_duplicate_check",
+        "tests/ops/sampling/test_sample.py::test_large_fanouts_use_another_duplicate_check",
     ),
     # Layer-wise rules.
     Mutant(
-        "ops/native/labor_importance.cpp",
+        "ops/native/layerwise/labor_importance.cpp",
         "degree * (degree - fanout) / fanout;",
         "degree * degree / fanout;",
-        "tests/ops/test_labor_importance.py::test_scales_solve_the_variance_equation",
+        "tests/ops/sampling/test_labor_importance.py::test_scales_solve_the_variance_equation",
     ),
     Mutant(
-        "ops/native/labor_importance.cpp",
+        "ops/native/layerwise/labor_importance.cpp",
         "if (!part_.is_whole()) part_.reducer().largest(largest);",
         "",
         _PARTS + "test_parts_solve_what_the_whole_solves",
     ),
     Mutant(
-        "ops/native/labor_importance.cpp",
+        "ops/native/layerwise/labor_importance.cpp",
         "part_.counts(t) ? 1.0 / next[t] : 0.0",
         "1.0 / next[t]",
         _PARTS + "test_parts_solve_what_the_whole_solves",
     ),
     Mutant(
-        "ops/native/ladies.cpp",
+        "ops/native/layerwise/ladies.cpp",
         "all.count += part.counts(t) ? 1 : 0;",
         "all.count += 1;",
         _PARTS + "test_parts_draw_what_the_whole_draws",
     ),
     Mutant(
-        "ops/native/ladies.cpp",
+        "ops/native/layerwise/ladies.cpp",
         "draw.inverse[t] = 1.0 / probability;",
         "draw.inverse[t] = 1.0;",
-        "tests/ops/test_ladies.py::test_draw_equals_reference",
+        "tests/ops/sampling/test_ladies.py::test_draw_equals_reference",
     ),
     # SAINT, walks, dropout.
     Mutant(
-        "ops/native/saint.cpp",
+        "ops/native/walks/saint.cpp",
         "power == 2 ? inverse * inverse : inverse;",
         "power == 2 ? inverse : inverse;",
-        "tests/ops/test_saint.py::test_laws_equal_exact_fractions",
+        "tests/ops/sampling/test_saint.py::test_laws_equal_exact_fractions",
     ),
     Mutant(
-        "ops/native/saint.cpp",
+        "ops/native/walks/saint.cpp",
         "(pair.second + pair.both) / pair.both;",
         "(pair.first + pair.both) / pair.both;",
-        "tests/ops/test_saint.py::test_weights_equal_exact_fractions",
+        "tests/ops/sampling/test_saint.py::test_weights_equal_exact_fractions",
     ),
     Mutant(
-        "ops/native/walk.cpp",
+        "ops/native/walks/walk.cpp",
         "one.first < other.first;",
         "one.vertex < other.vertex;",
-        "tests/ops/test_walk.py::test_ties_go_to_the_first_visited",
+        "tests/ops/sampling/test_walk.py::test_ties_go_to_the_first_visited",
     ),
     Mutant(
-        "ops/native/walk.cpp",
+        "ops/native/walks/walk.cpp",
         "ids == nullptr ? first + i :",
         "ids == nullptr ? i :",
-        "tests/ops/test_walk.py::test_law_of_one_and_of_two_steps",
+        "tests/ops/sampling/test_walk.py::test_law_of_one_and_of_two_steps",
     ),
     Mutant(
-        "ops/native/dropout.cpp",
+        "ops/native/random/dropout.cpp",
         "static_cast<std::uint64_t>(ids[i]), 0, width",
         "static_cast<std::uint64_t>(i), 0, width",
-        "tests/ops/test_dropout.py::test_equals_the_reference",
+        "tests/ops/random/test_dropout.py::test_equals_the_reference",
     ),
 )

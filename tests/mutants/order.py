@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_LOADER = "tests/pipeline/test_loader.py::"
-_RESUME = "tests/pipeline/test_resume.py::"
+_LOADER = "tests/pipeline/run/test_loader.py::"
+_RESUME = "tests/pipeline/run/test_resume.py::"
 
 ORDER = (
     Mutant(
@@ -18,7 +18,7 @@ ORDER = (
         "pipeline/stages/item_sampler.py",
         "stream_key(self._sampler.seed, epoch,",
         "stream_key(0, epoch,",
-        "tests/pipeline/test_items.py::test_seeds_name_orders",
+        "tests/pipeline/data/test_items.py::test_seeds_name_orders",
     ),
     Mutant(
         "pipeline/stages/item_sampler.py",
@@ -27,43 +27,43 @@ ORDER = (
         _LOADER + "test_shares_of_ranks_make_up_the_batch",
     ),
     Mutant(
-        "pipeline/stages/fused.py",
+        "pipeline/lowered/fused.py",
         "stream_key(settings.seed, batch.epoch, batch.index, layer, NEIGHBOR)",
         "stream_key(settings.seed, 0, batch.index, layer, NEIGHBOR)",
         _LOADER + "test_every_epoch_and_every_batch_has_picks_of_its_own",
     ),
     Mutant(
-        "pipeline/stages/fused.py",
+        "pipeline/lowered/fused.py",
         "batch.epoch, batch.index, layer, NEIGHBOR",
         "batch.epoch, 0, layer, NEIGHBOR",
         _LOADER + "test_every_epoch_and_every_batch_has_picks_of_its_own",
     ),
     Mutant(
-        "pipeline/stages/hop.py",
+        "pipeline/lowered/hop.py",
         "batch.index, self.key_layer, NEIGHBOR",
         "batch.index, self.layer, NEIGHBOR",
         "tests/pipeline/passes/test_fuse_sampling.py::test_same_result[labor_dependent]",
     ),
     Mutant(
-        "pipeline/iteration.py",
+        "pipeline/run/iteration.py",
         'if source is not None and source["batch"] == self.num_batches:',
         "if False:",
         _RESUME + "test_state_behind_the_last_batch_is_the_beginning_of_the_next_epoch",
     ),
     Mutant(
-        "pipeline/iteration.py",
+        "pipeline/run/iteration.py",
         "if not resumed:",
         "if True:",
-        "tests/pipeline/test_torchdata.py::test_no_epoch_is_empty_after_resuming_behind_the_last_batch",
+        "tests/pipeline/run/test_torchdata.py::test_no_epoch_is_empty_after_resuming_behind_the_last_batch",
     ),
     Mutant(
-        "pipeline/checkpoint.py",
+        "pipeline/run/checkpoint.py",
         "if theirs[stage] != digest:",
         "if False:",
         _RESUME + "test_a_state_of_another_plan_is_refused_and_changes_nothing",
     ),
     Mutant(
-        "pipeline/checkpoint.py",
+        "pipeline/run/checkpoint.py",
         'if state["batch_size"] != batch_size:',
         "if False:",
         _RESUME + "test_batch_size_per_rank_refuses_another_number_of_ranks",
@@ -72,28 +72,28 @@ ORDER = (
         "pipeline/stages/node_source.py",
         'self._item = 0 if state is None else int(state["item"])',
         "self._item = 0",
-        "tests/pipeline/test_torchdata.py::test_a_node_source_resumes_at_any_batch",
+        "tests/pipeline/run/test_torchdata.py::test_a_node_source_resumes_at_any_batch",
     ),
     Mutant(
-        "pipeline/loader.py",
+        "pipeline/run/loader.py",
         "self._position.move(self._position.epoch + 1)",
         "self._position.move(self._position.epoch)",
         _LOADER + "test_an_iteration_after_a_break_is_the_next_epoch",
     ),
     Mutant(
-        "pipeline/prefetch_node.py",
+        "pipeline/run/prefetch_node.py",
         "self._places.give_back()\n            return result",
         "self._places.give_back()\n            self._places.give_back()\n            return result",
         _LOADER + "test_prefetch_holds_no_more_than_its_depth",
     ),
     Mutant(
-        "pipeline/nodes.py",
+        "pipeline/run/nodes.py",
         "except StopIteration as error:",
         "except GeneratorExit as error:",
         _LOADER + "test_a_stop_iteration_of_the_user_does_not_end_the_epoch",
     ),
     Mutant(
-        "pipeline/stats.py",
+        "pipeline/run/stats.py",
         "name: dict(totals) for name, totals in self.stages.items()",
         "name: totals for name, totals in self.stages.items()",
         _LOADER + "test_stats_are_those_of_the_moment",

@@ -4,74 +4,74 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_TRAINING = "tests/pipeline/test_cooperative_training.py::"
+_TRAINING = "tests/pipeline/models/test_cooperative_training.py::"
 _EXCHANGE = "tests/pipeline/passes/test_fuse_exchange.py::"
-_SHARDS = "tests/pipeline/test_shards.py::"
+_SHARDS = "tests/pipeline/storage/test_shards.py::"
 
 RANKS = (
     Mutant(
-        "pipeline/exchange.py",
+        "pipeline/distributed/exchange.py",
         "summed[:num_own] = gradient[:num_own]",
         "",
         _TRAINING + "test_training_equals_one_process[Sage-node_plan-2]",
     ),
     Mutant(
-        "pipeline/exchange.py",
+        "pipeline/distributed/exchange.py",
         "values[self.num_own :], self.receive_counts, self.send_counts",
         "values[self.num_own :], self.send_counts, self.receive_counts",
         _TRAINING + "test_training_equals_one_process_with_every_sampler[hash-labor_star]",
     ),
     Mutant(
-        "pipeline/cooperative_dropout.py",
+        "pipeline/models/cooperative_dropout.py",
         "running.num_dropouts += 1",
         "",
         _TRAINING + "test_dropouts_of_one_model_have_masks_of_their_own",
     ),
     Mutant(
-        "pipeline/cooperative_dropout.py",
+        "pipeline/models/cooperative_dropout.py",
         "stream_key(self.seed, batch.epoch,",
         "stream_key(0, batch.epoch,",
         _TRAINING + "test_dropout_drops_and_has_seeds",
     ),
     Mutant(
-        "pipeline/cooperative_norm.py",
+        "pipeline/models/cooperative_norm.py",
         "unbiased = variance * count / (count - 1).clamp(min=1.0)",
         "unbiased = variance",
         _TRAINING + "test_running_estimates_are_those_of_one_process",
     ),
     Mutant(
-        "pipeline/cooperative_norm.py",
+        "pipeline/models/cooperative_norm.py",
         "return ctx.comm.all_reduce_sum(gradient), None",
         "return gradient, None",
         _TRAINING + "test_batch_normalisation_equals_one_process[2]",
     ),
     Mutant(
-        "pipeline/sharded_feature.py",
+        "pipeline/storage/sharded_feature.py",
         "(self._cached_rows, in_cached[is_copy], is_copy)",
         "(self._cached_rows, in_cached[is_copy].flip(0), is_copy)",
         _SHARDS + "test_rows_of_several_copies_come_in_the_order_of_the_request",
     ),
     Mutant(
-        "pipeline/stages/fetch_and_exchange.py",
+        "pipeline/lowered/fetch_and_exchange.py",
         "places=order[:num_own]",
         "places=order[-num_own:]",
         _EXCHANGE + "test_the_batches_are_those_of_whole_features_without_cooperation[2-None]",
     ),
     Mutant(
-        "pipeline/rank_reducer.py",
+        "pipeline/distributed/rank_reducer.py",
         'asked, "amin")',
         'asked, "amax", include_self=False)',
-        "tests/pipeline/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
+        "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
         equivalent="the owner may let any one of those who asked count a vertex, as long as it is one",
     ),
     Mutant(
-        "pipeline/rank_reducer.py",
+        "pipeline/distributed/rank_reducer.py",
         "told = exchange.answer(first[exchange.asked_rows] == asked, self._comm)",
         "told = exchange.answer(torch.ones_like(asked, dtype=torch.bool), self._comm)",
-        "tests/pipeline/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
+        "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
     ),
     Mutant(
-        "pipeline/verify.py",
+        "pipeline/plan/verify.py",
         "if part not in (None, rank):",
         "if False:",
         _SHARDS + "test_shards_of_others_are_refused",

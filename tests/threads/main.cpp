@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "fused.hpp"
-#include "gather.hpp"
-#include "parallel.hpp"
-#include "scatter.hpp"
-#include "thread_pool.hpp"
+#include "core/parallel.hpp"
+#include "core/thread_pool.hpp"
+#include "features/gather.hpp"
+#include "features/scatter.hpp"
+#include "sampling/fused.hpp"
 
 namespace {
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.ops.rules import LaborRule, NeighborRule
-from headrace.pipeline.machine import Machine
-from headrace.pipeline.plan import stages_of
-from headrace.pipeline.rewriting import rewrite
+from headrace.ops.sampling.rules import LaborRule, NeighborRule
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.plan import stages_of
+from headrace.pipeline.plan.rewriting import rewrite
 from headrace.pipeline.stages import Compact, SampleFused, SampleHop
 
 from plans import PLANS, graph, items, unchanged

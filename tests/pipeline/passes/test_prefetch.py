@@ -6,9 +6,9 @@ import torch
 from ranks import cooperative_batches, partition
 
 import headrace as hr
-from headrace.pipeline.machine import Machine
-from headrace.pipeline.plan import stages_of
-from headrace.pipeline.rewriting import rewrite
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.plan import stages_of
+from headrace.pipeline.plan.rewriting import rewrite
 
 from plans import NUM_NODES, PLANS, graph, items, store
 

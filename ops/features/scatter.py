@@ -1,0 +1,129 @@
+"""Add rows to those that ids name, the backward direction of gather; and a gather that gradients pass through."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import torch
+from torch.autograd.graph import increment_version
+
+from headrace.ops import _native
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
+from headrace.ops.errors import FeatureError
+from headrace.ops.features.gather import gather_rows
+
+_ADDED_IN_PLACE = {torch.float32: _native.scatter_add_float32, torch.float64: _native.scatter_add_float64}
+_ADDED_IN_FLOAT32 = (torch.float16, torch.bfloat16)
+
+
+def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_threads: int = 1) -> torch.Tensor:
+    """Add ``rows[i]`` to ``out[ids[i]]`` for every i, in place.
+
+    The rows that one id receives are added in the order of `rows`, whatever the number of threads, so the result is the
+    same to the last bit. No gradient flows through the addition.
+
+    Parameters
+    ----------
+    out : torch.Tensor
+        [num_rows, ...] contiguous, of float32, float64, float16 or bfloat16. The half types are summed in float32, with
+        a float32 copy of `out`, and rounded once.
+    ids : torch.Tensor or numpy.ndarray
+        int32[n] or int64[n], with duplicates as they come.
+    rows : torch.Tensor
+        [n, ...] of the dtype of `out`.
+    num_threads : int
+        The result does not depend on it.
+
+    Returns
+    -------
+    torch.Tensor
+        `out`.
+
+    Raises
+    ------
+    FeatureError
+        If an id has no row, or `out`, `ids` or `rows` have other devices, dtypes or shapes. Nothing is written then.
+    """
+    stage = "scatter_add_rows"
+    for name, tensor in (("out", out), ("rows", rows)):
+        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
+            what = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+            message = f"{stage}: {name} must be a dense CPU tensor, got {what}"
+            raise FeatureError(message)
+    places = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    if out.dtype not in (*_ADDED_IN_PLACE, *_ADDED_IN_FLOAT32) or out.ndim == 0:
+        message = f"{stage}: out must be [num_rows, ...] of a floating point dtype, got {out.dtype}{list(out.shape)}"
+        raise FeatureError(message)
+    if out.device.type != "cpu" or not out.is_contiguous():
+        message = f"{stage}: out must be contiguous and on the CPU, got a tensor on {out.device}"
+        raise FeatureError(message)
+    expected = (places.size, *out.shape[1:])
+    if tuple(rows.shape) != expected or rows.dtype != out.dtype or rows.device.type != "cpu":
+        message = (
+            f"{stage}: rows must be a CPU tensor {out.dtype}{list(expected)}, one row per id, "
+            f"got {rows.dtype}{list(rows.shape)} on {rows.device}"
+        )
+        raise FeatureError(message)
+    values, wide = rows.detach(), out.detach()
+    if out.dtype in _ADDED_IN_FLOAT32:
+        values, wide = values.float(), wide.float()
+    values, wide = _readable(values), _readable(wide)
+    _ADDED_IN_PLACE[wide.dtype](
+        wide.data_ptr(),
+        out.shape[0],
+        math.prod(out.shape[1:]),
+        places,
+        values.data_ptr(),
+        as_num_threads(num_threads, stage=stage),
+    )
+    if wide.data_ptr() != out.data_ptr():
+        out.detach().copy_(wide)
+    else:
+        increment_version(out)  # the kernel wrote behind autograd's back
+    return out
+
+
+def _readable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values in memory that kernels can work on: contiguous, aligned, not negated by a flag."""
+    plain = tensor.resolve_neg().contiguous()
+    return plain if plain.data_ptr() % plain.element_size() == 0 else plain.clone()
+
+
+def gather_rows_with_grad(source: torch.Tensor, ids: torch.Tensor, *, num_threads: int = 1) -> torch.Tensor:
+    """Copy the rows of `source` that `ids` names; gradients flow back to `source` by `scatter_add_rows`.
+
+    As ``source[ids]``, with backward sums that are the same bits for any number of threads. Once differentiable.
+
+    Parameters
+    ----------
+    source : torch.Tensor
+        [num_rows, ...] of float32, float64, float16 or bfloat16, for example trainable embeddings.
+    ids : torch.Tensor
+        int32[n] or int64[n].
+    num_threads : int
+        The result does not depend on it.
+
+    Raises
+    ------
+    FeatureError
+        As for `gather_rows`.
+    """
+    return cast("torch.Tensor", _Gather.apply(source, ids, num_threads))  # type: ignore[no-untyped-call]
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, source: torch.Tensor, ids: torch.Tensor, num_threads: int) -> torch.Tensor:
+        rows = gather_rows(source, ids, num_threads=num_threads)
+        ctx.save_for_backward(ids)
+        ctx.shape, ctx.num_threads = source.shape, num_threads
+        return rows
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        (gradient,) = gradients
+        (ids,) = ctx.saved_tensors
+        total = torch.zeros(ctx.shape, dtype=gradient.dtype)
+        return scatter_add_rows(total, ids, gradient, num_threads=ctx.num_threads), None, None

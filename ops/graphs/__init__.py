@@ -1,0 +1,1 @@
+"""Building, vetting and reordering graphs."""

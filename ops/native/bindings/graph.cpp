@@ -1,0 +1,121 @@
+#include <limits>
+#include <new>
+
+#include "bindings/bindings.hpp"
+#include "graphs/csc.hpp"
+#include "graphs/csc_buckets.hpp"
+#include "sampling/compact.hpp"
+#include "sampling/compactor.hpp"
+#include "sampling/parallel_edges.hpp"
+
+namespace headrace {
+namespace {
+
+using nb::literals::operator""_a;
+
+// Ids below 2^31 are stored in 32 bits.
+bool fits_narrow(std::size_t num_values) {
+  return num_values <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()) + 1;
+}
+
+template <class Id, class Index, class EdgeId>
+nb::tuple place(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes, bool sorted,
+                int num_threads) {
+  Buffer<std::int64_t> indptr;
+  Buffer<Index> indices;
+  Buffer<EdgeId> edge_ids;
+  {
+    const nb::gil_scoped_release release;
+    indptr = Buffer<std::int64_t>::long_lived(num_nodes + 1);
+    indices = Buffer<Index>::long_lived(num_edges);
+    if (!sorted) edge_ids = Buffer<EdgeId>::long_lived(num_edges);
+    if (!sorted && has_buckets(num_nodes, num_edges)) {
+      place_by_bucket(src, dst, num_edges, num_nodes, indptr.data(), indices.data(), edge_ids.data(), num_threads);
+    } else {
+      count_rows(dst, num_edges, num_nodes, indptr.data(), num_threads);
+      place_edges(src, dst, num_edges, num_nodes, indptr.data(), indices.data(), edge_ids.data(), num_threads);
+    }
+  }
+  nb::object ids = nb::none();
+  if (!sorted) ids = nb::cast(to_numpy(std::move(edge_ids)));
+  return nb::make_tuple(to_numpy(std::move(indptr)), to_numpy(std::move(indices)), ids);
+}
+
+template <class Id>
+nb::tuple coo_to_csc(const StridedArray<Id>& src_array, const StridedArray<Id>& dst_array, std::size_t num_nodes,
+                     int num_threads) {
+  const StridedIds<Id> src{src_array.data(), static_cast<std::ptrdiff_t>(src_array.stride(0))};
+  const StridedIds<Id> dst{dst_array.data(), static_cast<std::ptrdiff_t>(dst_array.stride(0))};
+  const std::size_t num_edges = src_array.shape(0);
+  check_length("coo_to_csc: dst", dst_array.shape(0), num_edges);
+  if (num_nodes == std::numeric_limits<std::size_t>::max()) throw std::bad_alloc();  // num_nodes + 1 would be 0
+  bool sorted = false;
+  {
+    const nb::gil_scoped_release release;
+    sorted = check_edges(src, dst, num_edges, num_nodes, num_threads);
+  }
+  const auto finish = [&](auto placer) { return placer(src, dst, num_edges, num_nodes, sorted, num_threads); };
+  using Narrow = std::int32_t;
+  using Wide = std::int64_t;
+  if (fits_narrow(num_nodes)) {
+    return fits_narrow(num_edges) ? finish(&place<Id, Narrow, Narrow>) : finish(&place<Id, Narrow, Wide>);
+  }
+  return fits_narrow(num_edges) ? finish(&place<Id, Wide, Narrow>) : finish(&place<Id, Wide, Wide>);
+}
+
+// compact(seen, neighbors) by one way of renumbering.
+template <class Id, class Compact>
+nb::tuple compacted(const InArray<std::int64_t>& seen, const InArray<Id>& neighbors, Compact&& compact) {
+  Buffer<std::int64_t> ids;
+  Buffer<Id> local;
+  {
+    const nb::gil_scoped_release release;
+    local.resize(neighbors.shape(0));
+    ids = compact(seen.data(), seen.shape(0), neighbors.data(), neighbors.shape(0), local.data());
+  }
+  return nb::make_tuple(to_numpy(std::move(ids)), to_numpy(std::move(local)));
+}
+
+template <class Id>
+void bind_ids(nb::module_& m) {
+  m.def("coo_to_csc", &coo_to_csc<Id>, "src"_a.noconvert(), "dst"_a.noconvert(), "num_nodes"_a, "num_threads"_a);
+  m.def(
+      "check_csc",
+      [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, int num_threads) {
+        check_csc(CscView<Id>{indptr.data(), num_nodes_of(indptr), indices.data(), indices.shape(0)}, num_threads);
+      },
+      "indptr"_a.noconvert(), "indices"_a.noconvert(), "num_threads"_a, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "has_parallel_edges",
+      [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, int num_threads) {
+        return has_parallel_edges(CscView<Id>{indptr.data(), num_nodes_of(indptr), indices.data(), indices.shape(0)},
+                                  num_threads);
+      },
+      "indptr"_a.noconvert(), "indices"_a.noconvert(), "num_threads"_a, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "compact",
+      [](const InArray<std::int64_t>& seen, const InArray<Id>& neighbors) {
+        return compacted<Id>(seen, neighbors, [](auto... arguments) { return compact(arguments...); });
+      },
+      "seen"_a.noconvert(), "neighbors"_a.noconvert());
+}
+
+template <class Id>
+nb::tuple compact_again(Compactor& compactor, const InArray<std::int64_t>& seen, const InArray<Id>& neighbors) {
+  return compacted<Id>(seen, neighbors, [&](auto... arguments) { return compactor.compact(arguments...); });
+}
+
+}  // namespace
+
+void bind_graph(nb::module_& m) {
+  bind_ids<std::int32_t>(m);
+  bind_ids<std::int64_t>(m);
+  nb::class_<Compactor>(m, "Compactor")
+      .def(nb::init<std::size_t, std::uint32_t, std::size_t>(), "num_vertices"_a, "first_number"_a = 1,
+           "most_slots"_a = VertexMap::kMostSlots)
+      .def("scratch_bytes", &Compactor::scratch_bytes, nb::call_guard<nb::gil_scoped_release>())
+      .def("compact", &compact_again<std::int32_t>, "seen"_a.noconvert(), "neighbors"_a.noconvert())
+      .def("compact", &compact_again<std::int64_t>, "seen"_a.noconvert(), "neighbors"_a.noconvert());
+}
+
+}  // namespace headrace

@@ -1,0 +1,78 @@
+#include <nanobind/stl/array.h>
+
+#include "bindings/bindings.hpp"
+#include "core/bounded.hpp"
+#include "core/instruction_set.hpp"
+#include "random/philox.hpp"
+#include "random/shuffle.hpp"
+#include "random/stream.hpp"
+
+namespace headrace {
+
+namespace {
+
+void check_range(std::uint64_t num_items, std::uint64_t start, std::uint64_t stop) {
+  if (start <= stop && stop <= num_items && num_items <= kMostPermutedItems) return;
+  throw ItemsError("expected 0 <= start <= stop <= num_items <= 2**62");
+}
+
+template <class Write>
+OutArray<std::int64_t> items_of(std::uint64_t start, std::uint64_t stop, const Write& write) {
+  Buffer<std::int64_t> items;
+  {
+    const nb::gil_scoped_release release;
+    items.resize(static_cast<std::size_t>(stop - start));
+    write(items.data());
+  }
+  return to_numpy(std::move(items));
+}
+
+}  // namespace
+
+void bind_random(nb::module_& m) {
+  using nb::literals::operator""_a;
+  nb::enum_<InstructionSet>(m, "InstructionSet")
+      .value("PORTABLE", InstructionSet::kPortable)
+      .value("AVX2", InstructionSet::kAvx2)
+      .value("AVX512", InstructionSet::kAvx512);
+  m.def("has", &has, "instructions"_a);
+  m.def("use_instruction_set", &use_instruction_set, "instructions"_a);
+  m.def("philox4x32", &philox4x32<>, "counter"_a, "key"_a);
+  m.def("stream_key", &stream_key, "seed"_a, "epoch"_a, "batch"_a, "layer"_a, "purpose"_a);
+  m.def(
+      "stream_words",
+      [](std::uint64_t key, std::uint64_t id, std::size_t num_words) {
+        Buffer<std::uint32_t> words(num_words);
+        WordStream stream(key, id);
+        for (std::size_t i = 0; i < num_words; ++i) words[i] = stream.next();
+        return to_numpy(std::move(words));
+      },
+      "key"_a, "identifier"_a, "num_words"_a);
+  m.def(
+      "bounded_integers",
+      [](std::uint64_t key, std::uint64_t id, std::uint64_t bound, std::size_t count) {
+        Buffer<std::uint64_t> values(count);
+        WordStream stream(key, id);
+        for (std::size_t i = 0; i < count; ++i) values[i] = bounded(stream, bound);
+        return to_numpy(std::move(values));
+      },
+      "key"_a, "identifier"_a, "bound"_a, "count"_a);
+  m.def(
+      "shuffled_range",
+      [](std::uint64_t num_items, std::uint64_t start, std::uint64_t stop, std::uint64_t key) {
+        check_range(num_items, start, stop);
+        return items_of(start, stop, [=](std::int64_t* out) { shuffled_range(num_items, start, stop, key, out); });
+      },
+      "num_items"_a, "start"_a, "stop"_a, "key"_a);
+  // For the tests, which compare the instruction sets; also of few items, of which shuffled_range lists the order.
+  m.def(
+      "feistel_range",
+      [](std::uint64_t num_items, std::uint64_t start, std::uint64_t stop, std::uint64_t key, InstructionSet set) {
+        check_range(num_items, start, stop);
+        if (!has(set)) throw InputError("feistel_range: this machine lacks these instructions");
+        return items_of(start, stop, [=](std::int64_t* out) { feistel_range(num_items, start, stop, key, out, set); });
+      },
+      "num_items"_a, "start"_a, "stop"_a, "key"_a, "instructions"_a);
+}
+
+}  // namespace headrace

@@ -1,0 +1,204 @@
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "bindings/bindings.hpp"
+#include "bindings/reducer.hpp"
+#include "bindings/views.hpp"
+#include "core/room.hpp"
+#include "core/thread_pool.hpp"
+#include "sampling/fused.hpp"
+#include "sampling/hop.hpp"
+#include "sampling/labor_scan.hpp"
+
+namespace headrace {
+namespace {
+
+using nb::literals::operator""_a;
+
+nb::object optional(Buffer<float>&& weights, bool present) {
+  return present ? nb::cast(to_numpy(std::move(weights))) : nb::none();
+}
+
+// One hop as it comes, in global ids.
+template <class Index>
+class HopCollector : public HopSink<Index> {
+ public:
+  HopCollector() { hop_.indptr.push_back(0); }
+
+  void expect(std::size_t num_dst, std::uint64_t limit) override {
+    hop_.indptr.ensure_spare(num_dst);
+    to_come_ = RowsToCome(num_dst, limit);
+  }
+
+  bool wants_edges() const override { return true; }
+
+  void append(const Hop<Index>& stretch) override {
+    const std::int64_t start = hop_.indptr[hop_.indptr.size() - 1];
+    for (std::size_t i = 1; i < stretch.indptr.size(); ++i) hop_.indptr.push_back(start + stretch.indptr[i]);
+    const std::size_t num_edges = stretch.neighbors.size();
+    const std::size_t likely = to_come_.take(stretch.indptr.size() - 1, num_edges);
+    if (num_edges > hop_.neighbors.spare()) {
+      hop_.neighbors.ensure_spare(likely);
+      hop_.edges.ensure_spare(likely);
+    }
+    hop_.neighbors.extend(stretch.neighbors);
+    hop_.edges.extend(stretch.edges);
+    hop_.weights.extend(stretch.weights);
+    hop_.has_weights = stretch.has_weights;
+  }
+
+  Hop<Index>& hop() { return hop_; }
+
+ private:
+  Hop<Index> hop_;
+  RowsToCome to_come_;
+};
+
+template <class Index>
+nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
+              Rule::Kind kind, std::int64_t fanout, std::int64_t rounds, std::uint64_t key, nb::handle weights,
+              int num_threads, nb::object reducer, bool parallel_edges) {
+  const AnyWeights edge_weights = any_weights(weights);
+  const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
+  HopCollector<Index> collector;
+  {
+    const nb::gil_scoped_release release;
+    HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
+    graph.parallel_edges = parallel_edges;
+    check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
+    sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, num_threads, collector,
+               parts.get());
+  }
+  Hop<Index>& hop = collector.hop();
+  return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
+                        to_numpy(std::move(hop.edges)), optional(std::move(hop.weights), hop.has_weights));
+}
+
+// Owns references to the graph's arrays, so that the kernels may borrow them.
+class BoundSampler {
+ public:
+  BoundSampler(InArray<std::int64_t> indptr, nb::handle indices, nb::handle edge_ids, nb::handle weights,
+               std::uint32_t first_number, std::size_t most_slots)
+      : indptr_(std::move(indptr)),
+        indices_(any_ids(indices)),
+        edge_ids_(any_ids(edge_ids)),
+        weights_(any_weights(weights)) {
+    const auto make = [&](const auto& sources) {
+      using Index = std::remove_const_t<typename std::decay_t<decltype(sources)>::Scalar>;
+      sampler_ =
+          std::make_unique<FusedSampler<Index>>(view(indptr_, sources, edge_ids_, weights_), first_number, most_slots);
+    };
+    if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&indices_)) {
+      make(*narrow);
+    } else if (const auto* wide = std::get_if<InArray<std::int64_t>>(&indices_)) {
+      make(*wide);
+    } else {
+      throw GraphError("indices must be an array of int32 or int64, got None");
+    }
+  }
+
+  nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<Rule::Kind>& kinds,
+                   const std::vector<std::int64_t>& fanouts, const std::vector<std::int64_t>& rounds,
+                   const std::vector<std::uint64_t>& keys, bool expand_new, bool want_edge_ids, int num_threads) {
+    if (fanouts.size() != kinds.size() || rounds.size() != kinds.size() || keys.size() != kinds.size()) {
+      throw InputError("expected one fanout, one number of rounds and one key per kind");
+    }
+    std::vector<HopSpec> hops;
+    for (std::size_t i = 0; i < kinds.size(); ++i) hops.push_back({rule_of(kinds[i], fanouts[i], rounds[i]), keys[i]});
+    const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
+    return std::visit(
+        [&](auto& sampler) {
+          auto sampled = [&] {
+            const nb::gil_scoped_release release;
+            return sampler->sample(seeds.data(), seeds.shape(0), hops, expand, want_edge_ids, num_threads);
+          }();
+          nb::list blocks;
+          for (auto& block : sampled.blocks) {
+            nb::object edge_ids = nb::none();
+            if (want_edge_ids) edge_ids = nb::cast(to_numpy(std::move(block.edge_ids)));
+            blocks.append(nb::make_tuple(to_numpy(std::move(block.indptr)), to_numpy(std::move(block.indices)),
+                                         edge_ids, optional(std::move(block.weights), block.has_weights),
+                                         block.num_src));
+          }
+          return nb::make_tuple(to_numpy(std::move(sampled.n_id)), blocks, nb::cast(sampled.num_nodes),
+                                nb::cast(sampled.num_edges));
+        },
+        sampler_);
+  }
+
+  std::size_t scratch_bytes() {
+    const nb::gil_scoped_release release;
+    return std::visit([](auto& sampler) { return sampler->scratch_bytes(); }, sampler_);
+  }
+
+ private:
+  InArray<std::int64_t> indptr_;
+  AnyIds indices_;
+  AnyIds edge_ids_;
+  AnyWeights weights_;
+  std::variant<std::unique_ptr<FusedSampler<std::int32_t>>, std::unique_ptr<FusedSampler<std::int64_t>>> sampler_;
+};
+
+template <class Index>
+void bind_hop(nb::module_& m) {
+  m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "kind"_a,
+        "fanout"_a, "rounds"_a, "key"_a, "weights"_a.none(), "num_threads"_a, "reducer"_a.none() = nb::none(),
+        "parallel_edges"_a = true);
+}
+
+// One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.
+template <class Index>
+nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t bound, std::size_t wanted,
+                     InstructionSet set) {
+  const std::size_t room = ids.shape(0) + kScanSlack;
+  Buffer<std::uint32_t> high(room);
+  Buffer<std::uint32_t> offsets(room);
+  Buffer<std::uint32_t> kept(room);
+  const std::size_t count = scan_variates(ids.data(), ids.shape(0), key, bound, high.data(), offsets.data(), {}, set);
+  kept.resize(keep_smallest(high.data(), offsets.data(), count, wanted, kept.data(), set));
+  high.resize(count);
+  offsets.resize(count);
+  return nb::make_tuple(to_numpy(std::move(high)), to_numpy(std::move(offsets)), to_numpy(std::move(kept)));
+}
+
+}  // namespace
+
+void bind_sample(nb::module_& m) {
+  m.def("share_all_work", &share_all_work, "on"_a);
+  m.def("threads_in_pool", &threads_in_pool);
+  m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
+  m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
+  m.def(
+      "check_weights",
+      [](const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {
+        const AnyWeights edge_weights = any_weights(weights);
+        const nb::gil_scoped_release release;
+        check_weights(indptr.data(), num_nodes_of(indptr), size(edge_weights), view(edge_weights), num_threads);
+      },
+      "indptr"_a.noconvert(), "weights"_a, "num_threads"_a);
+  nb::enum_<Rule::Kind>(m, "RuleKind")
+      .value("NEIGHBOR", Rule::Kind::kNeighbor)
+      .value("NEIGHBOR_REPLACEMENT", Rule::Kind::kNeighborReplacement)
+      .value("LABOR_EXACT", Rule::Kind::kLaborExact)
+      .value("LABOR_POISSON", Rule::Kind::kLaborPoisson)
+      .value("LABOR_IMPORTANCE", Rule::Kind::kLaborImportance)
+      .value("LADIES", Rule::Kind::kLadies)
+      .value("LADIES_POISSON", Rule::Kind::kLadiesPoisson);
+  bind_hop<std::int32_t>(m);
+  bind_hop<std::int64_t>(m);
+  nb::class_<BoundSampler>(m, "FusedSampler")
+      .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, std::uint32_t, std::size_t>(),
+           "indptr"_a.noconvert(), "indices"_a, "edge_ids"_a.none(), "weights"_a.none(), "first_number"_a = 1,
+           "most_slots"_a = VertexMap::kMostSlots)
+      .def("scratch_bytes", &BoundSampler::scratch_bytes)
+      .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "kinds"_a, "fanouts"_a, "rounds"_a, "keys"_a,
+           "expand_new"_a, "want_edge_ids"_a, "num_threads"_a);
+}
+
+}  // namespace headrace

@@ -1,0 +1,94 @@
+// Arrays of several dtypes in the bindings, and the kernels' views of them.
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <variant>
+
+#include "bindings/bindings.hpp"
+#include "sampling/hop.hpp"
+#include "sampling/rule.hpp"
+
+namespace headrace {
+
+using AnyIds = std::variant<std::monostate, InArray<std::int32_t>, InArray<std::int64_t>>;
+
+inline AnyIds any_ids(nb::handle array) {
+  if (array.is_none()) return {};
+  if (InArray<std::int32_t> narrow; nb::try_cast(array, narrow, false)) return narrow;
+  if (InArray<std::int64_t> wide; nb::try_cast(array, wide, false)) return wide;
+  throw nb::type_error("expected a contiguous one-dimensional array of int32 or int64");
+}
+
+using AnyWeights = std::variant<std::monostate, InArray<float>, InArray<double>>;
+
+inline AnyWeights any_weights(nb::handle array) {
+  if (array.is_none()) return {};
+  if (InArray<float> narrow; nb::try_cast(array, narrow, false)) return narrow;
+  if (InArray<double> wide; nb::try_cast(array, wide, false)) return wide;
+  throw nb::type_error("expected a contiguous one-dimensional array of float32 or float64");
+}
+
+inline EdgeWeights view(const AnyWeights& weights) {
+  EdgeWeights view;
+  if (const auto* narrow = std::get_if<InArray<float>>(&weights)) view.narrow = narrow->data();
+  if (const auto* wide = std::get_if<InArray<double>>(&weights)) view.wide = wide->data();
+  return view;
+}
+
+// Entries of an AnyIds or an AnyWeights; 0 of none.
+template <class AnyArray>
+std::size_t size(const AnyArray& any) {
+  return std::visit(
+      [](const auto& array) -> std::size_t {
+        if constexpr (std::is_same_v<std::decay_t<decltype(array)>, std::monostate>)
+          return 0;
+        else
+          return array.shape(0);
+      },
+      any);
+}
+
+inline EdgeIds view(const AnyIds& ids) {
+  EdgeIds view;
+  if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&ids)) view.narrow = narrow->data();
+  if (const auto* wide = std::get_if<InArray<std::int64_t>>(&ids)) view.wide = wide->data();
+  return view;
+}
+
+template <class Index>
+CscView<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& indices) {
+  return {indptr.data(), num_nodes_of(indptr), indices.data(), indices.shape(0)};
+}
+
+// For kernels that give every edge a number: rows that leave out edges would leave out theirs.
+inline void check_ends(const InArray<std::int64_t>& indptr, std::size_t num_edges) {
+  const std::int64_t first = indptr.data()[0];
+  const std::int64_t last = indptr.data()[num_nodes_of(indptr)];
+  if (first == 0 && last == static_cast<std::int64_t>(num_edges)) return;
+  throw GraphError("indptr must run from 0 to the number of edges, " + std::to_string(num_edges) + ", got " +
+                   std::to_string(first) + " to " + std::to_string(last));
+}
+
+template <class Index>
+HopGraph<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const AnyIds& edge_ids,
+                     const AnyWeights& weights) {
+  const CscView<Index> csc = view(indptr, indices);
+  if (edge_ids.index() != 0) check_length("edge_ids", size(edge_ids), csc.num_edges);
+  if (weights.index() != 0) check_length("weights", size(weights), csc.num_edges);
+  return {csc, view(edge_ids), view(weights), true};
+}
+
+inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 0) {
+  if (fanout < Rule::kAll) {
+    throw InputError("expected a fanout or size of at least 0, or -1 for all, got " + std::to_string(fanout));
+  }
+  const bool counted = rounds >= 1 && rounds <= Rule::kMostRounds;
+  if (kind == Rule::Kind::kLaborImportance && !counted && rounds != Rule::kUntilConverged) {
+    throw InputError("rounds must be at least 1 and at most " + std::to_string(Rule::kMostRounds) +
+                     ", or -1 for until converged, got " + std::to_string(rounds));
+  }
+  return {kind, fanout, rounds};
+}
+
+}  // namespace headrace

@@ -1,0 +1,50 @@
+// The graph as kernels see it: borrowed arrays in CSC order (columns are destinations, entries their in-neighbours).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/errors.hpp"
+
+namespace headrace {
+
+// An array of 32 or 64 bit integers; null when `size` entries would be 0, 1, 2, ...
+struct EdgeIds {
+  const std::int32_t* narrow = nullptr;
+  const std::int64_t* wide = nullptr;
+
+  bool is_position() const { return narrow == nullptr && wide == nullptr; }
+  std::int64_t operator[](std::int64_t position) const { return narrow != nullptr ? narrow[position] : wide[position]; }
+  const void* address(std::int64_t position) const {
+    return narrow != nullptr ? static_cast<const void*>(narrow + position) : static_cast<const void*>(wide + position);
+  }
+};
+
+struct Row {
+  std::int64_t start;
+  std::uint64_t degree;
+};
+
+template <class Index>
+struct CscView {
+  const std::int64_t* indptr;
+  std::size_t num_nodes;
+  const Index* indices;
+  std::size_t num_edges;
+
+  // One compare per row keeps a damaged indptr from reading foreign memory.
+  Row row(std::int64_t vertex) const {
+    const std::int64_t start = indptr[vertex];
+    const std::int64_t stop = indptr[vertex + 1];
+    if (start < 0 || stop < start || static_cast<std::uint64_t>(stop) > num_edges) {
+      throw GraphError("indptr[" + std::to_string(vertex) + "] = " + std::to_string(start) + " and indptr[" +
+                       std::to_string(vertex + 1) + "] = " + std::to_string(stop) +
+                       " do not bound a row: expected 0 <= indptr[i] <= indptr[i + 1] <= num_edges = " +
+                       std::to_string(num_edges) + "; run check_csc on the graph");
+    }
+    return {start, static_cast<std::uint64_t>(stop - start)};
+  }
+};
+
+}  // namespace headrace

@@ -1,0 +1,195 @@
+#include "sampling/fused.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/id_range.hpp"
+#include "core/room.hpp"
+#include "weighted/running_sums.hpp"
+
+namespace headrace {
+namespace {
+
+[[noreturn]] void refuse_size() {
+  throw InputError("BlockSampler.sample: one minibatch reaches more than " + std::to_string(VertexMap::kMostLocalIds) +
+                   " vertices, more than a local id can number; use smaller batches or fanouts");
+}
+
+void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, VertexMap& map, Buffer<std::int64_t>& n_id) {
+  if (num_seeds > VertexMap::kMostLocalIds) refuse_size();
+  n_id.ensure_spare(num_seeds + 1);
+  Buffer<std::int64_t> local(num_seeds);
+  n_id.resize(map.number(seeds, num_seeds, local.data(), n_id.data(), 0));
+  if (n_id.size() == num_seeds) return;
+  std::size_t i = 0;
+  while (local[i] == static_cast<std::int64_t>(i)) ++i;
+  throw ItemsError("BlockSampler.sample: seeds[" + std::to_string(local[i]) + "] and seeds[" + std::to_string(i) +
+                   "] are both " + std::to_string(seeds[i]) +
+                   ": expected unique seeds; pass them through unique_and_inverse");
+}
+
+constexpr std::size_t kEdgesPerCheck = std::size_t{1} << 20;  // between checks that local ids suffice
+
+// Appends the picks of a hop to a block: sources get local ids, new ones go behind n_id in order of first occurrence.
+template <class Index>
+class BlockSink : public HopSink<Index> {
+ public:
+  BlockSink(SampledBlock<Index>& block, std::size_t num_nodes, bool want_edge_ids, VertexMap& map,
+            Buffer<std::int64_t>& n_id)
+      : block_(block), num_nodes_(num_nodes), want_edge_ids_(want_edge_ids), map_(map), n_id_(n_id) {
+    if (block.indptr.size() == 0) block.indptr.push_back(0);
+  }
+
+  void expect(std::size_t num_dst, std::uint64_t limit) override {
+    block_.indptr.ensure_spare(num_dst);
+    to_come_ = RowsToCome(num_dst, limit);
+  }
+
+  bool wants_edges() const override { return want_edge_ids_; }
+
+  void append(const Hop<Index>& stretch) override {
+    const std::size_t num_dst = stretch.indptr.size() - 1;
+    const std::int64_t start = block_.indptr[block_.indptr.size() - 1];
+    block_.indptr.ensure_spare(num_dst);
+    for (std::size_t i = 1; i <= num_dst; ++i) block_.indptr.push_back(start + stretch.indptr[i]);
+    const std::size_t num_edges = stretch.neighbors.size();
+    make_room(num_dst, num_edges);
+    for (std::size_t first = 0; first < num_edges; first += kEdgesPerCheck) {
+      renumber(stretch.neighbors.data() + first, std::min(kEdgesPerCheck, num_edges - first));
+    }
+    if (want_edge_ids_) block_.edge_ids.extend(stretch.edges);
+    // Hops of rules that give no weights say nothing about the others' edges: then the shared block has none either.
+    block_.has_weights &= stretch.has_weights;
+    if (block_.has_weights) block_.weights.extend(stretch.weights);
+  }
+
+ private:
+  // Make room for a stretch and, where it does not fit, for those that follow it too.
+  void make_room(std::size_t num_dst, std::size_t num_edges) {
+    const std::size_t likely = to_come_.take(num_dst, num_edges);
+    if (num_edges <= block_.indices.spare() && most_fresh(num_edges) <= n_id_.spare()) return;
+    block_.indices.ensure_spare(likely);
+    if (want_edge_ids_) block_.edge_ids.ensure_spare(likely);
+    grow_n_id(most_fresh(likely));
+  }
+
+  // What the map may write behind n_id.
+  std::size_t most_fresh(std::size_t num_edges) const { return std::min(num_edges, num_nodes_ - n_id_.size()) + 1; }
+
+  // The frontier is read from n_id while new ids go behind it: what n_id held before it grew stays until the hop is
+  // over.
+  void grow_n_id(std::size_t extra) {
+    if (extra <= n_id_.spare()) return;
+    outgrown_.emplace_back();
+    Buffer<std::int64_t> larger;
+    larger.ensure_spare(n_id_.size() + std::max(extra, n_id_.size() / 2));
+    larger.extend(n_id_);
+    outgrown_.back() = std::exchange(n_id_, std::move(larger));
+  }
+
+  void renumber(const Index* neighbors, std::size_t num_edges) {
+    const std::size_t foreign = first_out_of_range(neighbors, 0, num_edges, num_nodes_);
+    if (foreign != num_edges) refuse(neighbors[foreign]);
+    std::int64_t* const n_id = n_id_.data();
+    Index* const indices = block_.indices.data() + block_.indices.size();
+    const std::size_t num_seen = map_.number(neighbors, num_edges, indices, n_id, n_id_.size());
+    if (num_seen > VertexMap::kMostLocalIds) refuse_size();
+    n_id_.resize(num_seen);
+    block_.indices.resize(block_.indices.size() + num_edges);
+  }
+
+  [[noreturn]] void refuse(Index neighbor) const {
+    throw GraphError("BlockSampler.sample: indices hold " + std::to_string(neighbor) +
+                     ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes_) +
+                     "; run check_csc on the graph");
+  }
+
+  SampledBlock<Index>& block_;
+  std::size_t num_nodes_;
+  bool want_edge_ids_;
+  VertexMap& map_;
+  Buffer<std::int64_t>& n_id_;
+  std::vector<Buffer<std::int64_t>> outgrown_;
+  RowsToCome to_come_;
+};
+
+}  // namespace
+
+template <class Index>
+FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number, std::size_t most_slots)
+    : graph_(graph), maps_(graph.csc.num_nodes, first_number, most_slots) {
+  if (!graph_.weights.none()) graph_.weights.lead = graph_.weights.before_on_line();
+}
+
+template <class Index>
+std::size_t FusedSampler<Index>::scratch_bytes() {
+  const std::lock_guard<std::mutex> lock(tables_mutex_);
+  const std::size_t of_parallel_edges = parallel_edges_.has_value() ? parallel_edges_->num_bytes() : 0;
+  return sums_.size() * sizeof(double) + shares_.size() * sizeof(std::uint16_t) + of_parallel_edges + maps_.num_bytes();
+}
+
+template <class Index>
+Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_t num_seeds,
+                                           const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids,
+                                           int num_threads) {
+  check_frontier(seeds, num_seeds, graph_.csc.num_nodes, "BlockSampler.sample: seeds");
+  HopGraph<Index> graph = graph_for(hops, num_threads);
+  if (!want_edge_ids) graph.edge_ids = {};
+  std::unique_ptr<VertexMap> map = maps_.take();
+  Sampled<Index> sampled;
+  append_seeds(seeds, num_seeds, *map, sampled.n_id);
+  sampled.num_nodes.push_back(static_cast<std::int64_t>(num_seeds));
+  std::size_t first_dst = 0;
+  for (const HopSpec& spec : hops) {
+    if (expand == Expand::kAll || sampled.blocks.empty()) sampled.blocks.emplace_back();
+    SampledBlock<Index>& block = sampled.blocks.back();
+    const std::size_t num_seen = sampled.n_id.size();
+    const std::size_t num_edges = block.indices.size();
+    BlockSink<Index> sink(block, graph.csc.num_nodes, want_edge_ids, *map, sampled.n_id);
+    sample_hop(graph, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule, spec.key, num_threads, sink);
+    block.num_src = sampled.n_id.size();
+    sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
+    sampled.num_edges.push_back(static_cast<std::int64_t>(block.indices.size() - num_edges));
+    if (expand == Expand::kNew) first_dst = num_seen;
+  }
+  map->clear(sampled.n_id.size());
+  maps_.give_back(std::move(map));
+  return sampled;
+}
+
+template <class Index>
+HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops, int num_threads) {
+  const auto draws = [](const HopSpec& hop) { return hop.rule.draws_edges(); };
+  const auto has_variates = [](const HopSpec& hop) { return hop.rule.has_edge_variates(); };
+  const bool wants_variates = std::any_of(hops.begin(), hops.end(), has_variates);
+  const bool wants_sums = !graph_.weights.none() && std::any_of(hops.begin(), hops.end(), draws);
+  if (!wants_variates && !wants_sums) return graph_;
+  const CscView<Index>& csc = graph_.csc;
+  HopGraph<Index> graph = graph_;
+  const std::lock_guard<std::mutex> lock(tables_mutex_);
+  if (wants_variates) {
+    if (!parallel_edges_.has_value()) parallel_edges_ = find_parallel_edges(csc, num_threads);
+    graph.parallel_edges = parallel_edges_->any();
+    graph.known_parallel_edges = &*parallel_edges_;
+  }
+  if (!wants_sums) return graph;
+  const std::size_t num_sums = sums_in_graph(csc.num_edges, graph.weights.lead);
+  if (sums_.size() != num_sums) {
+    auto sums = Buffer<double>::long_lived(num_sums);
+    auto shares = Buffer<std::uint16_t>::long_lived(csc.num_edges);
+    all_positive_ =
+        sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), shares.data(), num_threads);
+    sums_ = std::move(sums);
+    shares_ = std::move(shares);
+  }
+  graph.weights.sums = sums_.data();
+  graph.weights.shares = shares_.data();
+  graph.weights.all_positive = all_positive_;
+  return graph;
+}
+
+template class FusedSampler<std::int32_t>;
+template class FusedSampler<std::int64_t>;
+
+}  // namespace headrace

@@ -1,0 +1,75 @@
+// The fused sampler of FastSample (arXiv 2311.17847): hop, renumber, hop, renumber in one call, CSC in and CSC out, no
+// edge list and no sort. Unlike the paper's listing the seeds come first in n_id, as layers with a self term need it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "sampling/hop.hpp"
+#include "sampling/parallel_edges.hpp"
+#include "sampling/rule.hpp"
+#include "sampling/vertex_map_pool.hpp"
+
+namespace headrace {
+
+struct HopSpec {
+  Rule rule;
+  std::uint64_t key;
+};
+
+enum class Expand {
+  kAll,  // each hop samples for every vertex seen so far
+  kNew,  // each hop samples for the vertices that the hop before discovered; the hops share one CSC
+};
+
+template <class Index>
+struct SampledBlock {
+  Buffer<std::int64_t> indptr;    // [num_dst + 1]
+  Buffer<Index> indices;          // [num_edges] local source ids
+  Buffer<std::int64_t> edge_ids;  // [num_edges]
+  Buffer<float> weights;          // [num_edges] importance weights, or nothing
+  bool has_weights = true;
+  std::size_t num_src = 0;
+};
+
+template <class Index>
+struct Sampled {
+  Buffer<std::int64_t> n_id;                // [num_src] global ids, seeds first, then by discovery
+  std::vector<SampledBlock<Index>> blocks;  // next to the seeds first; one block when Expand::kNew
+  std::vector<std::int64_t> num_nodes;      // [num_hops + 1] vertices discovered by each hop, seeds first
+  std::vector<std::int64_t> num_edges;      // [num_hops] edges picked by each hop
+};
+
+// Samples from one graph, which it borrows. May be called from several threads at once: each call takes a vertex map
+// from a pool, and the pool grows to the number of calls that ever ran together. The first call that draws by weight
+// makes the running sums and shares of all rows, two and a half bytes per edge, and keeps them; the first one of LABOR
+// finds the parallel edges, and keeps them: 16 bytes each, and a bit for each vertex.
+template <class Index>
+class FusedSampler {
+ public:
+  // `first_number` and `most_slots` are of its vertex maps.
+  FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number, std::size_t most_slots);
+
+  Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
+                        Expand expand, bool want_edge_ids, int num_threads);
+
+  // Bytes of running sums and shares, of parallel edges, and of the vertex maps that no call uses now.
+  std::size_t scratch_bytes();
+
+ private:
+  HopGraph<Index> graph_for(const std::vector<HopSpec>& hops, int num_threads);
+
+  HopGraph<Index> graph_;
+  VertexMapPool maps_;
+  std::mutex tables_mutex_;
+  Buffer<double> sums_;
+  Buffer<std::uint16_t> shares_;
+  bool all_positive_ = false;
+  std::optional<ParallelEdges> parallel_edges_;
+};
+
+}  // namespace headrace

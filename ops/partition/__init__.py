@@ -1,0 +1,1 @@
+"""Finding owners and cutting graphs into parts."""

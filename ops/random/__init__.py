@@ -1,0 +1,1 @@
+"""Streams of random numbers, and what is drawn from them without a graph."""

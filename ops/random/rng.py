@@ -1,0 +1,80 @@
+"""Random numbers as functions: the published contract of every draw that headrace makes.
+
+There is no generator state. Philox4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), of 10
+rounds unless said otherwise, maps a 128-bit counter and a 64-bit key to four 32-bit words, and a draw is addressed by
+what it is for:
+
+1. The *stream key* of (seed, epoch, batch, layer, purpose) is words 0 (low) and 1 (high) of
+   ``philox(counter=(epoch, batch_low, batch_high, layer | purpose << 16), key=(seed_low, seed_high))``.
+2. Word ``j`` of the stream of a 64-bit id (a *global* vertex id, never a local one) is lane ``j % 4`` of
+   ``philox(counter=(id_low, id_high, j // 4, 0), key=stream key)``. Word ``j`` of the id's second stream is the same
+   of ``(id_low, id_high, j // 4, 1)``, that of its third one of ``(id_low, id_high, j // 4, 2)``.
+
+Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of 1
+takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
+variate of source vertex ``t`` in LABOR and LADIES is ``lane 0 << 32 | lane 1`` of Philox4x32-7 with the counter
+``(t_low, t_high, 0, 0)`` and the stream key: it is computed for every in-edge of a frontier, and seven rounds are the
+fewest that pass BigCrush (the same paper). In LABOR an edge from ``t`` to ``s`` behind ``j`` others, in CSC order and
+whatever their weights, has that of the counter ``(t_low, t_high, j, 0)`` instead. A real variate in (0, 1) is the odd
+multiple of 2**-53 that the upper 52 of 64 such bits name.
+
+Draw ``i`` of a pick by weight takes variate ``i`` of its destination. Its bits 48 to 63 are half word ``i`` of the
+stream (half words ``2 * j`` and ``2 * j + 1`` are the lower and the upper half of word ``j``), bits 32 to 47 are half
+word ``i`` of the second stream, and bits 0 to 31 are word ``i`` of the third. The upper sixteen bits alone nearly
+always tell where a draw falls. Without replacement at most ``d`` draws are made: none where the in-degree is less than
+half the fan-out above it, elsewhere ``4 * fanout + 16``, rounded up to a multiple of 8. Where they leave edges to be
+picked, edge ``i`` of the row races with variate ``d + i``.
+
+A step of a random walk takes one word to decide on a restart (none where the walk never restarts), then a bounded
+integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one
+destination share its stream and follow each other. Draw ``i`` from all vertices or edges uses stream ``i``: LABOR's
+variate of ``i`` as a real one for a draw by weight, bounded integers for a uniform destination and then one of its
+in-edges. `headrace.ops.random.shuffle` says which order of items a key names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from headrace.ops import _native
+from headrace.ops.errors import InputError
+
+# Purposes: streams of different purposes are independent.
+SHUFFLE: Final = 0
+NEIGHBOR: Final = 1  # picks of in-edges, by any hop rule
+WALK: Final = 4  # random walks
+DRAW: Final = 5  # vertices and edges drawn from the whole graph
+DROPOUT: Final = 6  # masks of rows, by dropout in the model in place of the layer
+
+_WIDTHS = {"seed": 64, "epoch": 32, "batch": 64, "layer": 16, "purpose": 16}
+
+
+def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> int:
+    """Return the 64-bit key of the random stream of one purpose in one layer of one batch.
+
+    Parameters
+    ----------
+    seed : int
+        In [0, 2**64).
+    epoch : int
+        In [0, 2**32).
+    batch : int
+        Batch index within the epoch, in [0, 2**64).
+    layer : int
+        Hop, 0 next to the seeds, in [0, 2**16).
+    purpose : int
+        What the stream is for, SHUFFLE, NEIGHBOR, WALK, DRAW or DROPOUT, in [0, 2**16).
+
+    Raises
+    ------
+    InputError
+        If a coordinate does not fit its width.
+    """
+    coordinates = {"seed": seed, "epoch": epoch, "batch": batch, "layer": layer, "purpose": purpose}
+    for name, value in coordinates.items():
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 1 << _WIDTHS[name]:
+            message = f"stream_key: {name} must be in [0, 2**{_WIDTHS[name]}) and an int, got {value!r}"
+            raise InputError(message)
+    return _native.stream_key(int(seed), int(epoch), int(batch), int(layer), int(purpose))

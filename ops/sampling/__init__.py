@@ -1,0 +1,1 @@
+"""Picking edges, walking, drawing subgraphs, renumbering what was found."""

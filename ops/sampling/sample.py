@@ -1,0 +1,345 @@
+"""Neighbour sampling: one hop, and the fused sampler of several hops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from headrace.ops import _native
+from headrace.ops._arrays import ID_DTYPES, Array, as_key, as_num_threads, as_numpy, graph_arrays, weight_array
+from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
+from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Hop:
+    """The edges one hop picked, by destination.
+
+    Attributes
+    ----------
+    indptr : torch.Tensor
+        int64[num_dst + 1].
+    neighbors : torch.Tensor
+        [num_edges] of the graph's index dtype, global ids of the sources.
+    positions : torch.Tensor
+        int64[num_edges], where the edges are in the graph's CSC arrays; empty when they are no edges of the graph
+        (PinSAGE).
+    weights : torch.Tensor or None
+        float32[num_edges], importance weights that average to 1 per destination; None where all would be 1 (no edge
+        weights) or a plain mean is what the rule is for (`NeighborRule`).
+    """
+
+    indptr: torch.Tensor
+    neighbors: torch.Tensor
+    positions: torch.Tensor
+    weights: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class SampledHop:
+    """One bipartite block in local ids: sources 0, ..., num_src - 1, of which the first num_dst are the destinations.
+
+    Attributes
+    ----------
+    indptr : torch.Tensor
+        int64[num_dst + 1].
+    indices : torch.Tensor
+        [num_edges] of the graph's index dtype, local source ids.
+    edge_ids : torch.Tensor or None
+        int64[num_edges], input edge ids; None when they were not asked for.
+    num_dst, num_src : int
+        Numbers of destinations and of sources.
+    weights : torch.Tensor or None
+        float32[num_edges], see `Hop`; None for a shared block of rules of which some give no weights.
+    """
+
+    indptr: torch.Tensor
+    indices: torch.Tensor
+    edge_ids: torch.Tensor | None
+    num_dst: int
+    num_src: int
+    weights: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What the fused sampler returns.
+
+    Attributes
+    ----------
+    n_id : torch.Tensor
+        int64[num_src], global ids behind the local ones: the seeds, then vertices by discovery.
+    hops : list of SampledHop
+        The hop next to the seeds first; one merged hop when sampled with ``expand="new"``.
+    num_sampled_nodes : list of int
+        Vertices discovered by each hop, the seeds first.
+    num_sampled_edges : list of int
+        Edges picked by each hop.
+    """
+
+    n_id: torch.Tensor
+    hops: list[SampledHop]
+    num_sampled_nodes: list[int]
+    num_sampled_edges: list[int]
+
+
+def sample_hop(
+    indptr: Array,
+    indices: Array,
+    frontier: Array,
+    rule: Rule,
+    key: int,
+    *,
+    weights: Array | None = None,
+    num_threads: int = 1,
+    reducer: LayerReducer | None = None,
+    parallel_edges: bool = True,
+) -> Hop:
+    """Pick in-edges of every frontier vertex.
+
+    Uniform picks use the random stream of the *destination's* global id: all edges in CSC order where the in-degree
+    does not exceed the fan-out, else Robert Floyd's algorithm in the order of its draws. LABOR picks use the variates
+    of the *sources*, and so do layer-wise rules; both come in ascending CSC order. Picks by weight come in the order of
+    their draws; where too many draws would be needed the rest follows in CSC order.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor or numpy.ndarray
+        int64[num_nodes + 1].
+    indices : torch.Tensor or numpy.ndarray
+        int32[num_graph_edges] or int64[num_graph_edges].
+    frontier : torch.Tensor or numpy.ndarray
+        int64[num_dst], destinations; one that is listed twice gets the same picks twice.
+    rule : NeighborRule, LaborRule, LaborImportanceRule or LadiesRule
+        How to pick. The last two are layer-wise: they decide for all of the frontier together.
+    key : int
+        Stream key of the hop.
+    weights : torch.Tensor or numpy.ndarray, optional
+        float32[num_graph_edges] or float64[num_graph_edges] in CSC order. Vet them once with `check_weights`: values
+        are not looked at again here.
+    num_threads : int
+        The result does not depend on it.
+    reducer : LayerReducer, optional
+        For layer-wise rules. Given, the frontier is one part of several, and the picks are those that the whole
+        frontier would have for it.
+    parallel_edges : bool
+        For LABOR. True: look in each row for edges that come from one source, which takes time in rows that are not
+        sorted. False is a promise that no row has any, as `has_parallel_edges` tells: the picks are then the same.
+
+    Raises
+    ------
+    GraphError
+        If the graph's arrays are malformed.
+    ItemsError
+        If the frontier holds ids that are no nodes.
+    InputError
+        If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none.
+    """
+    stage = "sample_hop"
+    starts, sources = graph_arrays(indptr, indices, stage)
+    kind, limit, rounds = _native_rule(rule, stage)
+    if reducer is not None and rule.per_destination:
+        message = f"{stage}: {rule} picks destination by destination, so parts of a frontier need no reducer"
+        raise InputError(message)
+    indptr_out, neighbors, positions, importance = _native.sample_hop(
+        starts,
+        sources,
+        as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
+        kind,
+        limit,
+        rounds,
+        as_key(key, stage=stage),
+        None if weights is None else weight_array(weights, sources.size, stage),
+        as_num_threads(num_threads, stage=stage),
+        as_reducer(reducer, stage=stage),
+        parallel_edges is not False,  # nothing else is a promise
+    )
+    return Hop(
+        torch.from_numpy(indptr_out),
+        torch.from_numpy(neighbors),
+        torch.from_numpy(positions),
+        _optional(importance),
+    )
+
+
+def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = None) -> None:
+    """Check edge weights before they decide anything.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor or numpy.ndarray
+        int64[num_nodes + 1] of the graph.
+    weights : torch.Tensor or numpy.ndarray
+        float32[num_edges] or float64[num_edges] in CSC order.
+    num_threads : int, optional
+        Default: the cores this process may use.
+
+    Raises
+    ------
+    GraphError
+        For weights that are negative, infinite or not a number, rows whose sum times their length overflows, another
+        length or dtype.
+    """
+    stage = "check_weights"
+    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
+    if starts.size == 0:
+        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
+        raise GraphError(message)
+    values = weight_array(weights, int(starts[-1]), stage)
+    _native.check_weights(starts, values, as_num_threads(num_threads, stage=stage))
+
+
+class BlockSampler:
+    """Sample several hops in one call, without edge lists or sorting in between (FastSample, arXiv 2311.17847).
+
+    The result is bit for bit what `sample_hop` followed by `compact`, hop by hop, would give. The sampler keeps scratch
+    memory between calls, once per call that runs at the same time: 4 bytes per vertex of a graph of up to 2**27
+    vertices, otherwise 16 to 64 bytes per vertex of the largest minibatch. With weights it keeps, from the first
+    `NeighborRule` on, running sums of two and a half bytes per edge. `scratch_bytes` tells how much that is. Calling
+    it from several threads at once is safe. The first LABOR hop finds out once whether there are parallel edges.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor or numpy.ndarray
+        int64[num_nodes + 1]. The graph's arrays are borrowed, not copied: do not change them.
+    indices : torch.Tensor or numpy.ndarray
+        int32[num_edges] or int64[num_edges].
+    edge_ids : torch.Tensor or numpy.ndarray, optional
+        int32[num_edges] or int64[num_edges], reported for the picked edges; without it their CSC positions are.
+    weights : torch.Tensor or numpy.ndarray, optional
+        float32[num_edges] or float64[num_edges] in CSC order: pick by weight. Checked here, once;
+        they are borrowed as well, and weights that change later give wrong picks or a `GraphError`.
+    trust_weights : bool
+        Do not check the weights: `check_weights` has been called on them.
+
+    Raises
+    ------
+    GraphError
+        If the arrays have other dtypes, lengths or devices, or if weights are negative, infinite or not a number.
+    """
+
+    def __init__(
+        self,
+        indptr: Array,
+        indices: Array,
+        edge_ids: Array | None = None,
+        weights: Array | None = None,
+        *,
+        trust_weights: bool = False,
+    ) -> None:
+        stage = "BlockSampler"
+        starts, sources = graph_arrays(indptr, indices, stage)
+        ids = None
+        if edge_ids is not None:
+            ids = as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES, error=GraphError)
+            if ids.size != sources.size:
+                message = f"{stage}: edge_ids must have one entry per edge ({sources.size}), got {ids.size}"
+                raise GraphError(message)
+        values = None
+        if weights is not None:
+            if trust_weights is not True:  # nothing else is a promise
+                check_weights(starts, weights)
+            values = weight_array(weights, sources.size, stage)
+        self._native = _native.FusedSampler(starts, sources, ids, values)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes kept between calls; what a running call uses is counted when it has ended."""
+        return self._native.scratch_bytes()
+
+    def sample(
+        self,
+        seeds: Array,
+        rules: Sequence[Rule],
+        keys: Sequence[int],
+        *,
+        expand: Literal["all", "new"] = "all",
+        edge_ids: bool = True,
+        num_threads: int = 1,
+    ) -> Sampled:
+        """Sample the neighbourhood of unique seeds.
+
+        Parameters
+        ----------
+        seeds : torch.Tensor or numpy.ndarray
+            int64[num_seeds], unique.
+        rules : sequence of NeighborRule, LaborRule, LaborImportanceRule or LadiesRule
+            One per hop, the hop next to the seeds first.
+        keys : sequence of int
+            One stream key per hop.
+        expand : {"all", "new"}
+            "all": each hop samples for every vertex seen so far; one block per hop. "new": each hop samples for the
+            vertices that the hop before discovered, and all hops share one block.
+        edge_ids : bool
+            Whether to return edge ids.
+        num_threads : int
+            The result does not depend on it.
+
+        Raises
+        ------
+        ItemsError
+            If seeds are not unique or no nodes.
+        InputError
+            If there is not one key per rule, or for an unknown `expand`.
+        GraphError
+            If the sampler meets an inconsistency of the graph.
+        """
+        stage = "BlockSampler.sample"
+        if not 0 < len(rules) == len(keys):
+            message = f"{stage}: expected at least one rule and one key per rule, got {len(rules)} and {len(keys)}"
+            raise InputError(message)
+        if expand not in ("all", "new"):
+            message = f'{stage}: expand must be "all" or "new", got {expand!r}'
+            raise InputError(message)
+        native_rules = [_native_rule(rule, stage) for rule in rules]
+        n_id, blocks, num_nodes, num_edges = self._native.sample(
+            as_numpy(seeds, "seeds", stage=stage, error=ItemsError),
+            [kind for kind, _, _ in native_rules],
+            [limit for _, limit, _ in native_rules],
+            [rounds for _, _, rounds in native_rules],
+            [as_key(key, stage=stage) for key in keys],
+            expand == "new",
+            edge_ids,
+            as_num_threads(num_threads, stage=stage),
+        )
+        hops = [
+            SampledHop(
+                torch.from_numpy(starts),
+                torch.from_numpy(indices),
+                _optional(ids),
+                starts.size - 1,
+                num_src,
+                _optional(importance),
+            )
+            for starts, indices, ids, importance, num_src in blocks
+        ]
+        return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges)
+
+
+def _native_rule(rule: Rule, stage: str) -> tuple[_native.RuleKind, int, int]:
+    """Return kind, limit and rounds, as the kernels know a rule."""
+    match rule:
+        case NeighborRule():
+            kind = _native.RuleKind.NEIGHBOR_REPLACEMENT if rule.replace else _native.RuleKind.NEIGHBOR
+            return kind, rule.fanout, 0
+        case LaborRule():
+            return _native.RuleKind.LABOR_EXACT if rule.exact else _native.RuleKind.LABOR_POISSON, rule.fanout, 0
+        case LaborImportanceRule():
+            return _native.RuleKind.LABOR_IMPORTANCE, rule.fanout, rule.native_rounds
+        case LadiesRule():
+            return _native.RuleKind.LADIES_POISSON if rule.poisson else _native.RuleKind.LADIES, rule.size, 0
+        case _:
+            message = f"{stage}: a rule must be one of headrace.ops.sampling.rules, such as NeighborRule, got {rule!r}"
+            raise InputError(message)
+
+
+def _optional(array: NDArray[Any] | None) -> torch.Tensor | None:
+    return None if array is None else torch.from_numpy(array)

@@ -1,0 +1,286 @@
+"""Random walks with restart, and the neighbours that PinSAGE takes from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from headrace.ops import _native
+from headrace.ops._arrays import (
+    Array,
+    as_count,
+    as_key,
+    as_num_threads,
+    as_numpy,
+    graph_arrays,
+    weight_array,
+)
+from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.sampling.sample import check_weights
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MAX_STEPS = 1 << 31
+
+
+@dataclass(frozen=True)
+class WeightSums:
+    """Edge weights in the form in which a step of a walk finds its edge by bisection. Made by `weight_sums`.
+
+    Attributes
+    ----------
+    weights : numpy.ndarray
+        float32[num_edges] or float64[num_edges], in CSC order. It shares the memory of contiguous weights: do not
+        change them afterwards.
+    sums : torch.Tensor
+        float64[num_edges // 16 + 1]: entry i is the sum of the weights before edge 16 i in that edge's row, or 0 where
+        the row begins there or there is no such edge.
+    """
+
+    weights: Array
+    sums: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Visits:
+    """The vertices that the walks of each destination visited most, most visits first.
+
+    Attributes
+    ----------
+    indptr : torch.Tensor
+        int64[num_dst + 1].
+    neighbors : torch.Tensor
+        [num_neighbors] of the graph's index dtype, global ids.
+    counts : torch.Tensor
+        int64[num_neighbors], how often they were visited.
+    """
+
+    indptr: torch.Tensor
+    neighbors: torch.Tensor
+    counts: torch.Tensor
+
+    def importance(self) -> torch.Tensor:
+        """Return the counts scaled so that they average to 1 for each destination, float32[num_neighbors].
+
+        A plain mean of messages times these is then the mean weighted by visits.
+        """
+        totals = torch.cat([torch.zeros(1, dtype=torch.int64), self.counts.cumsum(0)])[self.indptr].diff()
+        degrees = self.indptr.diff()
+        share = torch.repeat_interleave(degrees, degrees).double() / torch.repeat_interleave(totals, degrees).double()
+        return (self.counts.double() * share).float()
+
+
+def weight_sums(
+    indptr: Array, weights: Array, *, trust_weights: bool = False, num_threads: int | None = None
+) -> WeightSums:
+    """Check edge weights and sum them along each row; do it once per graph.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor or numpy.ndarray
+        int64[num_nodes + 1] of the graph.
+    weights : torch.Tensor or numpy.ndarray
+        float32[num_edges] or float64[num_edges] in CSC order.
+    trust_weights : bool
+        Do not check the weights: `check_weights` has been called on them.
+    num_threads : int, optional
+        Default: the cores this process may use. The result does not depend on it.
+
+    Raises
+    ------
+    GraphError
+        For weights that are negative, infinite or not a number, rows whose sum overflows, another length or dtype.
+    """
+    stage = "weight_sums"
+    if trust_weights is not True:  # nothing else is a promise
+        check_weights(indptr, weights, num_threads=num_threads)
+    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
+    if starts.size == 0:
+        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
+        raise GraphError(message)
+    values = weight_array(weights, int(starts[-1]), stage)
+    sums = _native.sum_rows(starts, values, as_num_threads(num_threads, stage=stage))
+    return WeightSums(values, torch.from_numpy(sums))
+
+
+def random_walk(
+    indptr: Array,
+    indices: Array,
+    starts: Array,
+    length: int,
+    *,
+    restart: float = 0.0,
+    key: int,
+    ids: Array | None = None,
+    weights: WeightSums | None = None,
+    num_threads: int = 1,
+) -> torch.Tensor:
+    """Walk from every start, a fixed number of steps.
+
+    A step goes from a vertex to one of its *in*-neighbours, against the direction of messages: a walk collects vertices
+    whose messages can reach its start. Each in-edge is equally likely, exactly (the integers are free of modulo bias),
+    or likely in proportion to its weight.
+
+    With probability `restart` (a multiple of 2**-32, rounded down) a step leads back to the start instead, which counts
+    as a visit of the start. A vertex without in-edges (of positive weight) is a dead end: a step from there that does
+    not restart ends the walk.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor or numpy.ndarray
+        int64[num_nodes + 1].
+    indices : torch.Tensor or numpy.ndarray
+        int32[num_edges] or int64[num_edges].
+    starts : torch.Tensor or numpy.ndarray
+        int64[num_starts]; several walks may begin at one vertex.
+    length : int
+        Steps.
+    restart : float
+        In [0, 1).
+    key : int
+        Stream key of the walks.
+    ids : torch.Tensor or numpy.ndarray, optional
+        int64[num_starts], at least 0: walk i is a function of the key and ``ids[i]``, so walks of one id and start are
+        equal. Default: ``i``. A longer walk begins with the shorter one.
+    weights : WeightSums, optional
+        Go by edge weight. Default: uniformly.
+    num_threads : int
+        The result does not depend on it.
+
+    Returns
+    -------
+    torch.Tensor
+        int64[num_starts, length + 1], the start and a vertex per step; -1 behind a dead end.
+
+    Raises
+    ------
+    GraphError
+        If the graph's arrays are malformed.
+    ItemsError
+        If starts are no nodes, or ids are negative or not as many.
+    InputError
+        For a negative length, or a restart outside [0, 1).
+    """
+    stage = "random_walk"
+    pointers, sources = graph_arrays(indptr, indices, stage)
+    begin = as_numpy(starts, "starts", stage=stage, error=ItemsError)
+    streams = None
+    if ids is not None:
+        streams = as_numpy(ids, "ids", stage=stage, error=ItemsError)
+        if streams.size != begin.size or (streams.size and int(streams.min()) < 0):
+            message = f"{stage}: ids must be one number of at least 0 per start ({begin.size}), got {streams.size} ids"
+            raise ItemsError(message)
+    walks = _native.random_walk(
+        pointers,
+        sources,
+        *_weights_and_sums(weights, sources.size, stage),
+        begin,
+        streams,
+        _steps(length, "length", stage),
+        _restart_words(restart, stage),
+        as_key(key, stage=stage),
+        as_num_threads(num_threads, stage=stage),
+    )
+    return torch.from_numpy(walks).reshape(begin.size, int(length) + 1)
+
+
+def pinsage_neighbors(
+    indptr: Array,
+    indices: Array,
+    frontier: Array,
+    num_neighbors: int,
+    *,
+    num_walks: int,
+    walk_length: int,
+    restart: float = 0.5,
+    key: int,
+    weights: WeightSums | None = None,
+    num_threads: int = 1,
+) -> Visits:
+    """Find the vertices that random walks from each destination visit most often (PinSAGE, arXiv 1806.01973).
+
+    Walks are those of `random_walk`. The destination itself is not counted. Of vertices that were visited equally
+    often those reached first come first, so that ties favour no id.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor or numpy.ndarray
+        int64[num_nodes + 1].
+    indices : torch.Tensor or numpy.ndarray
+        int32[num_edges] or int64[num_edges].
+    frontier : torch.Tensor or numpy.ndarray
+        int64[num_dst], destinations; one that is listed twice gets the same neighbours twice.
+    num_neighbors : int
+        Vertices to keep per destination, fewer where fewer were visited.
+    num_walks, walk_length : int
+        Walks per destination, and steps of each.
+    restart : float
+        In [0, 1).
+    key : int
+        Stream key; the walks of a destination use the stream of its global id, one walk after the other.
+    weights : WeightSums, optional
+        Walk by edge weight. Default: uniformly.
+    num_threads : int
+        The result does not depend on it.
+
+    Raises
+    ------
+    GraphError
+        If the graph's arrays are malformed.
+    ItemsError
+        If the frontier holds ids that are no nodes.
+    InputError
+        For negative numbers, or a restart outside [0, 1).
+    """
+    stage = "pinsage_neighbors"
+    pointers, sources = graph_arrays(indptr, indices, stage)
+    starts, neighbors, counts = _native.pinsage_neighbors(
+        pointers,
+        sources,
+        *_weights_and_sums(weights, sources.size, stage),
+        as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
+        as_count(num_neighbors, "num_neighbors", stage=stage),
+        _steps(num_walks, "num_walks", stage),
+        _steps(walk_length, "walk_length", stage),
+        _restart_words(restart, stage),
+        as_key(key, stage=stage),
+        as_num_threads(num_threads, stage=stage),
+    )
+    return Visits(torch.from_numpy(starts), torch.from_numpy(neighbors), torch.from_numpy(counts))
+
+
+def _weights_and_sums(
+    weights: WeightSums | None, num_edges: int, stage: str
+) -> tuple[_native.WeightArray | None, NDArray[np.float64] | None]:
+    if weights is None:
+        return None, None
+    if not isinstance(weights, WeightSums):
+        message = f"{stage}: weights must come from weight_sums(indptr, weights), got {type(weights).__name__}"
+        raise InputError(message)
+    values = as_numpy(weights.weights, "weights", stage=stage, dtypes=("float32", "float64"), error=GraphError)
+    sums = as_numpy(weights.sums, "weights.sums", stage=stage, dtypes=("float64",), error=GraphError)
+    if values.size != num_edges:
+        message = (
+            f"{stage}: weights must have one entry per edge ({num_edges}), got {values.size}: is it another graph's?"
+        )
+        raise GraphError(message)
+    return values, sums
+
+
+def _steps(number: int, name: str, stage: str) -> int:
+    if as_count(number, name, stage=stage) >= _MAX_STEPS:
+        message = f"{stage}: {name} must be below 2**31, got {number}"
+        raise InputError(message)
+    return int(number)
+
+
+def _restart_words(restart: float, stage: str) -> int:
+    """Return how many of the 2**32 values of a word mean "back to the start"."""
+    if isinstance(restart, bool) or not isinstance(restart, (int, float, np.floating)) or not 0 <= restart < 1:
+        message = f"{stage}: restart must be a probability in [0, 1), got {restart!r}"
+        raise InputError(message)
+    return int(float(restart) * 2.0**32)

@@ -1,0 +1,1 @@
+"""What plans read and make: graphs, items, blocks, batches."""

@@ -1,0 +1,304 @@
+"""The minibatch: everything that one training step reads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.sampling.sample import Hop
+from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.digest import exact_digest
+from headrace.pipeline.interop import conversions as interop
+
+if TYPE_CHECKING:
+    from headrace.pipeline.distributed.exchange import Exchange
+
+
+def _no_ids() -> Tensor:
+    return torch.empty(0, dtype=torch.int64)
+
+
+def _make_batch(values: dict[str, Any]) -> MiniBatch:
+    return MiniBatch(**values)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MiniBatch:
+    """Seeds, their sampled neighbourhood and its features.
+
+    Frozen: stages make the next batch with `replace`. Fields that no stage has written yet are empty.
+    The destinations of ``blocks[-1]``, and so the rows of a model's output, begin with the *unique* seeds in order of
+    first occurrence: ``out[batch.seed_index]`` are the rows that match ``seeds`` and ``y``, also when seeds repeat.
+
+    Parameters
+    ----------
+    seeds: int64[num_seeds] or int64[num_pairs, 2]
+        Node ids, or the node ids of pairs.
+    seed_index
+        Shape of `seeds`; each seed's row among the destinations of ``blocks[-1]``. 0, 1, 2, … when seeds are unique.
+    item_index: int64[num_seeds] or int64[num_pairs]
+        Each item's position in the item set (what PyG calls ``input_id``); -1 for seeds that are no items (GraphSAINT).
+    y: [num_seeds, ...] or [num_pairs, ...], optional
+        Labels, row i for ``seeds[i]``.
+    n_id: int64[num_src]
+        Node ids of the inputs of ``blocks[0]``, unique seeds first, then in order of discovery.
+    node
+        Node features by name, each [num_src, ...], row i for ``n_id[i]``. GraphSAINT's samplers add "loss_weight".
+    edge
+        Edge features by name, each a tuple with one [num_edges, ...] tensor per block, aligned with `blocks`.
+    blocks
+        Input side first, as a model applies its layers: ``blocks[0]`` takes `x`, ``blocks[-1]`` ends at the seeds.
+    hop
+        A sampled hop, still in global node ids, on its way from ``sample_hop`` to ``compact``; None outside a plan.
+    num_sampled_nodes: num_hops + 1 counts
+        Unique seeds, then the nodes first reached by each hop, from the seeds outward.
+    num_sampled_edges: num_hops counts
+        Edges that each hop sampled, from the seeds outward.
+    exchanges: num_layers + 1 exchanges
+        Where rows of the layers go when ranks make the batch together (``.loader(cooperative=True)``), input side first
+        and the one to the seeds last; see `exchange`. Empty otherwise.
+    epoch, index
+        Which batch this is.
+    num_global_seeds
+        Seeds (or pairs) of the batch over all ranks together: divide a summed loss by it.
+    """
+
+    seeds: Tensor
+    seed_index: Tensor = field(default_factory=_no_ids)
+    item_index: Tensor = field(default_factory=_no_ids)
+    y: Tensor | None = None
+    n_id: Tensor = field(default_factory=_no_ids)
+    node: Mapping[str, Tensor] = field(default_factory=dict)
+    edge: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
+    blocks: tuple[Block, ...] = ()
+    hop: Hop | None = None
+    num_sampled_nodes: tuple[int, ...] = ()
+    num_sampled_edges: tuple[int, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
+    epoch: int = 0
+    index: int = 0
+    num_global_seeds: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "node", MappingProxyType(dict(self.node)))
+        object.__setattr__(self, "edge", MappingProxyType({name: tuple(self.edge[name]) for name in self.edge}))
+        for name in ("blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    def replace(self, **changes: Any) -> MiniBatch:
+        """Return a copy with some fields changed; the others are shared, not copied."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def num_seeds(self) -> int:
+        """Return the number of seeds (or pairs) of this rank's share."""
+        return int(self.seeds.shape[0])
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the bytes of all tensors of the batch."""
+        return sum(tensor.numel() * tensor.element_size() for _, tensor in self._named_tensors())
+
+    @property
+    def x(self) -> Tensor:
+        """Return ``node["x"]``.
+
+        Raises
+        ------
+        FeatureError
+            If no node feature named "x" was fetched; the message lists those that were.
+        """
+        if "x" not in self.node:
+            raise FeatureError(
+                f"MiniBatch.x: expected a fetched node feature 'x', got {sorted(self.node) or 'none'}; "
+                "fetch it with .fetch_feature(store, node=['x']), or read batch.node[name]"
+            )
+        return self.node["x"]
+
+    @property
+    def e_id(self) -> Tensor:
+        """Return the input edge ids of all sampled edges, hop next to the seeds first (`blocks` runs the other way).
+
+        Raises
+        ------
+        InputError
+            If the edges were sampled without their ids.
+        """
+        ids = [block.edge_ids for block in reversed(self.blocks) if block.edge_ids is not None]
+        if len(ids) < len(self.blocks):
+            raise InputError("MiniBatch.e_id: expected blocks with edge ids, got blocks sampled without them")
+        return torch.cat(ids) if ids else _no_ids()
+
+    def exchange(self, layer: int, rows: Tensor) -> Tensor:
+        """Send rows of a layer from the ranks that own its vertices to those that need them; gradients flow back.
+
+        In a model: ``h`` before layer i is ``batch.exchange(i, h)``, but for the first layer, whose input `x` was
+        exchanged by the loader. The output of the last layer, ``batch.exchange(num_layers, h)``, has a row for each
+        unique seed of this rank. Every rank calls it for the same layers in the same order. Where ranks do not make
+        batches together it returns `rows` as they are, so a model needs no two versions.
+
+        Parameters
+        ----------
+        layer
+            From 0, the input of ``blocks[0]``, to the number of layers, the seeds.
+        rows: [num_owned, ...]
+            A row for each vertex of the layer that this rank owns: the output of the layer before.
+
+        Returns
+        -------
+        Tensor
+            [num_wanted, ...], a row for each source of ``blocks[layer]``, or for each unique seed.
+
+        Raises
+        ------
+        InputError
+            For a layer that does not exist, or another number of rows.
+        PeerError
+            If another rank failed or was lost.
+        """
+        if not self.exchanges:
+            return rows
+        if not 0 <= layer < len(self.exchanges):
+            raise InputError(
+                f"MiniBatch.exchange: the layers of this batch are 0 to {len(self.exchanges) - 1}, got {layer!r}"
+            )
+        return self.exchanges[layer].deliver(rows)
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> MiniBatch:
+        """Return the batch with every tensor on `device`."""
+        return self._map(
+            lambda tensor: tensor.to(device, non_blocking=non_blocking),
+            lambda block: block.to(device, non_blocking=non_blocking),
+        )
+
+    def pin_memory(self) -> MiniBatch:
+        """Return the batch in page-locked memory, from where ``to(device, non_blocking=True)`` overlaps with work.
+
+        Raises
+        ------
+        RuntimeError
+            If there is no accelerator to pin memory for.
+        """
+        return self._map(Tensor.pin_memory, Block.pin_memory)
+
+    def to_pyg(self) -> Any:
+        """Return one ``torch_geometric.data.Data`` with all hops in one ``edge_index``.
+
+        Its attributes are those of PyG's loaders: ``x`` and the other node features (rows of ``n_id``), ``y`` (a row
+        for each of ``n_id[:batch_size]``), ``edge_index`` in local ids, ``n_id``, ``e_id``, ``batch_size`` (distinct
+        seeds, which are the first rows, in order of first occurrence), ``input_id`` (the items of all seeds),
+        ``num_sampled_nodes``, ``num_sampled_edges``, and edge features. ``num_global_seeds`` is that of the batch.
+        Pairs become ``edge_label_index`` (and ``edge_label``).
+
+        When seeds repeat, ``seed_index`` leads from each of them to its row: ``out[data.seed_index]`` and
+        ``data.y[data.seed_index]`` count them as often as they came, ``out[: data.batch_size]`` and ``data.y`` once.
+
+        The stage ``plan.to_pyg()`` makes the same ahead of the training loop, in background threads.
+
+        Sampled with ``expand="new"``, the edges are the sample, grouped hop by hop. Sampled with ``expand="all"``, hops
+        overlap, since every hop samples again for the nodes already there: the result is the *union* of the hops'
+        edges, from the seeds outward, without edges that an earlier hop brought, and ``num_sampled_edges`` counts
+        what each hop added. ``trim_to_layer`` is valid either way. On the union it matters, though, unless all fanouts
+        are -1: a node that several hops sampled for has up to that many fanouts of edges, and trimmed layers see
+        those of the hops up to their own (the last layer exactly its block), untrimmed ones all. Use ``blocks`` or
+        ``expand="new"`` for exact fanouts.
+
+        Raises
+        ------
+        InputError
+            If several blocks carry no edge ids, by which repeated edges are known, if ranks made the batch together,
+            or if a seed came twice with different labels.
+        ModuleNotFoundError
+            If torch_geometric is not installed.
+        """
+        return interop.batch_to_pyg(self)
+
+    def to_dgl(self) -> list[Any]:
+        """Return the blocks as DGL message-flow graphs, input side first, as DGL's own loader yields them.
+
+        ``dgl.NID`` is set on sources and destinations, ``dgl.EID`` on edges; node features are in ``srcdata`` of the
+        first block, labels in ``dstdata["y"]`` of the last one (a row for each distinct seed; not those of pairs, nor
+        where ranks make batches together), edge features in ``edata`` of each, importance weights in
+        ``edata["importance_weight"]``.
+
+        The stage ``plan.to_dgl()`` makes the same ahead of the training loop, in background threads.
+
+        Raises
+        ------
+        InputError
+            If the batch was sampled with ``expand="new"`` over several hops, as one block cannot serve every layer, or
+            if a seed came twice with different labels.
+        ModuleNotFoundError
+            If DGL is not installed.
+        """
+        return interop.batch_to_dgl(self)
+
+    def digest(self) -> str:
+        """Return a fingerprint of every bit of every field: equal digests mean equal batches, on any device."""
+        counts = {
+            "num_sampled_nodes": self.num_sampled_nodes,
+            "num_sampled_edges": self.num_sampled_edges,
+            "block_sizes": tuple(size for block in self.blocks for size in (block.num_src, block.num_dst)),
+            "exchanges": tuple(
+                count for one in self.exchanges for count in (one.num_own, *one.send_counts, *one.receive_counts)
+            ),
+            "position": (self.epoch, self.index, self.num_global_seeds),
+        }
+        integers = [(name, torch.tensor(values, dtype=torch.int64)) for name, values in counts.items()]
+        return exact_digest([*integers, *self._named_tensors()])
+
+    def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield every tensor of the batch under a name, in a fixed order."""
+        for name in ("seeds", "seed_index", "item_index", "n_id"):
+            yield name, getattr(self, name)
+        if self.y is not None:
+            yield "y", self.y
+        for name in sorted(self.node):
+            yield f"node/{name}", self.node[name]
+        for name in sorted(self.edge):
+            yield from ((f"edge/{name}/{layer}", tensor) for layer, tensor in enumerate(self.edge[name]))
+        for layer, block in enumerate(self.blocks):
+            for name in ("indptr", "indices", "edge_ids", "weight"):
+                tensor = getattr(block, name)
+                if tensor is not None:
+                    yield f"blocks/{layer}/{name}", tensor
+        for layer, exchange in enumerate(self.exchanges):
+            yield from ((f"exchanges/{layer}/{name}", tensor) for name, tensor in exchange.named_tensors())
+
+    def _map(self, of_tensor: Callable[[Tensor], Tensor], of_block: Callable[[Block], Block]) -> MiniBatch:
+        return self.replace(
+            seeds=of_tensor(self.seeds),
+            seed_index=of_tensor(self.seed_index),
+            item_index=of_tensor(self.item_index),
+            y=None if self.y is None else of_tensor(self.y),
+            n_id=of_tensor(self.n_id),
+            node={name: of_tensor(tensor) for name, tensor in self.node.items()},
+            edge={name: tuple(map(of_tensor, tensors)) for name, tensors in self.edge.items()},
+            blocks=tuple(map(of_block, self.blocks)),
+            exchanges=tuple(exchange.map(of_tensor) for exchange in self.exchanges),
+        )
+
+    def __reduce__(self) -> tuple[Callable[..., MiniBatch], tuple[Any, ...]]:
+        # Read-only views of mappings cannot be pickled; the constructor makes them again.
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        return _make_batch, ({**values, "node": dict(self.node), "edge": dict(self.edge)},)
+
+    def __repr__(self) -> str:
+        lines = [f"MiniBatch(epoch={self.epoch}, index={self.index}, seeds={describe(self.seeds)}"]
+        if self.y is not None:
+            lines.append(f"  y={describe(self.y)}")
+        if self.blocks:
+            lines.append(f"  n_id={describe(self.n_id)}")
+        lines += [f"  node[{name!r}]={describe(tensor)}" for name, tensor in self.node.items()]
+        lines += [f"  edge[{name!r}]={', '.join(map(describe, tensors))}" for name, tensors in self.edge.items()]
+        lines += [f"  blocks[{layer}]={block!r}" for layer, block in enumerate(self.blocks)]
+        lines += [f"  exchanges[{layer}]={exchange!r}" for layer, exchange in enumerate(self.exchanges)]
+        return ",\n".join(lines) + ")"

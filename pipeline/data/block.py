@@ -1,0 +1,227 @@
+"""One sampled hop: a bipartite graph from sources to destinations in local ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.interop import conversions as interop
+from headrace.pipeline.models.running_batch import RUNNING
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Block:
+    """Messages of one layer: the in-edges of destination i come from sources ``indices[indptr[i]:indptr[i + 1]]``.
+
+    Destinations come first among the sources: source i and destination i are the same node for i < num_dst, so
+    ``x[:num_dst]`` are the destinations' own features.
+
+    Parameters
+    ----------
+    indptr: int64[num_dst + 1]
+    indices: int32[num_edges] or int64[num_edges]
+        Local source ids, in [0, num_src).
+    num_src, num_dst
+        Rows of the layer's input and output.
+    edge_ids: int64[num_edges], optional
+        Each edge's id in the graph's input edge order.
+    weight: float[num_edges], optional
+        Importance weights of the sampled edges; a mean weighted by them is the Hajek estimate of the full mean.
+        None means that all sampled edges of a destination count alike.
+
+    Raises
+    ------
+    InputError
+        If dtypes or lengths do not fit together. Values are not read: blocks may live on any device.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    num_src: int
+    num_dst: int
+    edge_ids: Tensor | None = None
+    weight: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.indptr.dtype != torch.int64 or self.indptr.shape != (self.num_dst + 1,):
+            raise InputError(f"Block: expected indptr of int64[{self.num_dst + 1}], got {describe(self.indptr)}")
+        if self.indices.dtype not in (torch.int32, torch.int64) or self.indices.ndim != 1:
+            raise InputError(f"Block: expected indices of int32 or int64[num_edges], got {describe(self.indices)}")
+        if not 0 <= self.num_dst <= self.num_src:
+            raise InputError(
+                f"Block: expected 0 <= num_dst <= num_src, got num_dst={self.num_dst}, num_src={self.num_src}; "
+                "destinations come first among the sources"
+            )
+        if self.edge_ids is not None and (
+            self.edge_ids.dtype != torch.int64 or self.edge_ids.shape != self.indices.shape
+        ):
+            raise InputError(f"Block: expected edge_ids of int64[{self.num_edges}], got {describe(self.edge_ids)}")
+        if self.weight is not None and self.weight.shape != self.indices.shape:
+            raise InputError(f"Block: expected weight of [{self.num_edges}], got {describe(self.weight)}")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            # Layers of DGL ask a graph for much; what they do not find is the first that a user of them sees.
+            raise AttributeError(
+                f"expected an attribute of a headrace Block, got {name!r}; give a layer of DGL block.to_dgl(): "
+                "layer(block.to_dgl(), h), and one of PyG block.to_pyg(h)",
+                name=name,
+                obj=self,
+            )
+
+    @property
+    def num_edges(self) -> int:
+        """Return the number of edges."""
+        return self.indices.numel()
+
+    @cached_property
+    def edge_index(self) -> Tensor:
+        """Return the edges as int64[2, num_edges]: local sources in row 0, local destinations in row 1.
+
+        Made when first asked for, and kept: all layers and calls of a step share it.
+        """
+        return interop.edge_index_of(self)
+
+    def adj_t(self, values: Tensor | None = None) -> Tensor:
+        """Return the block as a ``torch.sparse_csr`` matrix [num_dst, num_src], for layers that multiply by one.
+
+        Layers of PyG that sum, average or take the largest of plain messages (``SAGEConv``, ``GraphConv``, ``GINConv``,
+        ``GCNConv(normalize=False)``, ...) take it in the place of ``edge_index`` and then write no message per edge,
+        which makes their step faster on a CPU. It shares the memory of `indices`; its columns are in the order of the
+        edges, not sorted, which torch's products with dense matrices do not mind.
+
+        >>> import headrace as hr, torch
+        >>> graph = hr.Graph.from_coo([1, 2, 2], [0, 0, 1], num_nodes=3)
+        >>> block = next(iter(hr.ItemSampler([0, 1]).sample_neighbor(graph, fanouts=[-1]).loader())).blocks[0]
+        >>> x = torch.tensor([[1.0], [2.0], [4.0]])
+        >>> torch.sparse.mm(block.adj_t(), x).tolist()
+        [[6.0], [4.0]]
+
+        With PyG it reads ``conv((x, x[: block.num_dst]), block.adj_t())``.
+
+        Parameters
+        ----------
+        values: [num_edges], optional
+            Entries of the matrix, of the dtype of the layer's input: edge weights where a layer sums
+            (``block.adj_t(block.weight)``). Ones of float32 by default. An average divides by the number of edges,
+            whatever the values are.
+
+        Raises
+        ------
+        InputError
+            If `values` has another length, or the block (in CPU memory) holds sources or rows that it does not have.
+        """
+        if values is None:
+            values = torch.ones(self.num_edges, device=self.indices.device)
+        if values.shape != self.indices.shape:
+            raise InputError(f"Block.adj_t: expected values of [{self.num_edges}], got {describe(values)}")
+        if self.indices.device.type == "cpu":
+            self._check_bounds()
+        # Both index arrays are of one dtype: the narrow one costs nothing, as long as it can count the edges.
+        narrow = self.indices.dtype == torch.int32 and self.num_edges <= torch.iinfo(torch.int32).max
+        dtype = torch.int32 if narrow else torch.int64
+        return torch.sparse_csr_tensor(
+            self.indptr.to(dtype),
+            self.indices.to(dtype),
+            values,
+            size=(self.num_dst, self.num_src),
+            check_invariants=False,  # sorted columns are one of them
+        )
+
+    def _check_bounds(self) -> None:
+        """Refuse what a product with the matrix would follow into foreign memory."""
+        rows = self.indptr
+        ends = int(rows[0]) == 0 and int(rows[-1]) == self.num_edges
+        if not ends or bool((rows[1:] < rows[:-1]).any()):
+            raise InputError(
+                f"Block.adj_t: expected indptr to rise from 0 to num_edges = {self.num_edges}, got {rows.tolist()[:9]}"
+            )
+        if self.num_edges:
+            least, most = (int(end) for end in self.indices.aminmax())
+            if least < 0 or most >= self.num_src:
+                raise InputError(
+                    f"Block.adj_t: expected indices in [0, num_src = {self.num_src}), got {least} to {most}"
+                )
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Block:
+        """Return the block on another device."""
+        return Block(
+            indptr=self.indptr.to(device, non_blocking=non_blocking),
+            indices=self.indices.to(device, non_blocking=non_blocking),
+            num_src=self.num_src,
+            num_dst=self.num_dst,
+            edge_ids=None if self.edge_ids is None else self.edge_ids.to(device, non_blocking=non_blocking),
+            weight=None if self.weight is None else self.weight.to(device, non_blocking=non_blocking),
+        )
+
+    def pin_memory(self) -> Block:
+        """Return the block in page-locked memory, from where copies to a GPU can overlap with work.
+
+        Raises
+        ------
+        RuntimeError
+            If there is no accelerator to pin memory for.
+        """
+        return Block(
+            indptr=self.indptr.pin_memory(),
+            indices=self.indices.pin_memory(),
+            num_src=self.num_src,
+            num_dst=self.num_dst,
+            edge_ids=None if self.edge_ids is None else self.edge_ids.pin_memory(),
+            weight=None if self.weight is None else self.weight.pin_memory(),
+        )
+
+    def to_pyg(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[int, int]]:
+        """Return ``((x, x[:num_dst]), edge_index, (num_src, num_dst))``, the arguments of a bipartite PyG layer.
+
+        The three fit ``conv(x_pair, edge_index, size=size)`` of any ``MessagePassing`` layer that takes a pair. In a
+        model that `hr.cooperative` runs, the output of the layer before is exchanged between ranks here, as it would be
+        when the layer is called.
+
+        Parameters
+        ----------
+        x: [num_src, ...]
+            The layer's input.
+
+        Raises
+        ------
+        InputError
+            If `x` does not have num_src rows.
+        """
+        running = RUNNING.get()
+        if running is not None:
+            x = running.sources(self, x)
+        if x.shape[0] != self.num_src:
+            raise InputError(
+                f"Block.to_pyg: expected x with a row for each of {self.num_src} sources, got {describe(x)}; "
+                "blocks come input side first: blocks[0] takes batch.x. In batches that ranks make together each layer "
+                "needs rows of other ranks: run the model by hr.cooperative, on batch.blocks themselves, or begin "
+                "layer i with h = batch.exchange(i, h)"
+            )
+        return (x, x[: self.num_dst]), self.edge_index, (self.num_src, self.num_dst)
+
+    def to_dgl(self) -> Any:
+        """Return a ``dgl`` block with ``dgl.EID`` on its edges; `MiniBatch.to_dgl` sets node ids and features too.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If DGL is not installed.
+        """
+        return interop.block_to_dgl(self)
+
+    def __reduce__(self) -> tuple[type[Block], tuple[Any, ...]]:
+        # Without `edge_index`, which is made anew from the others.
+        return type(self), (self.indptr, self.indices, self.num_src, self.num_dst, self.edge_ids, self.weight)
+
+    def __repr__(self) -> str:
+        device = "" if self.indptr.device.type == "cpu" else f", {self.indptr.device}"
+        weight = "" if self.weight is None else ", weighted"
+        return f"Block({self.num_src} -> {self.num_dst} nodes, {self.num_edges} edges{weight}{device})"

@@ -1,0 +1,139 @@
+"""Edge attributes that a graph is sampled by: checked, converted where kernels need it, and watched for changes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import GraphError
+from headrace.ops.sampling.sample import check_weights
+from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.digest import sampled_digest
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.graph import Graph
+
+#: What float32 holds exactly; other integers become float64.
+_NARROW = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.float16, torch.bfloat16)
+
+#: As in ops/native/weighted/weights.cpp: below it quotients of logarithms overflow.
+_SMALLEST = 64.0 / sys.float_info.max
+
+
+@dataclass(frozen=True)
+class EdgeWeights:
+    """One edge attribute as samplers take it.
+
+    Samplers keep tables made of the weights, so weights that change later would be sampled by half: some picks by the
+    old ones, some by the new. `check_version` sees every change that torch makes in place and costs nothing.
+    `check_digest` reads a sample of the values (all of them below 4 MiB), and so sees most of what goes past torch:
+    writes through NumPy, ``tensor.data`` or a memory map. A change of a few of many weights by that way goes unnoticed.
+
+    Parameters
+    ----------
+    name
+        Of the attribute.
+    attribute: [num_edges]
+        What the graph holds.
+    values: float32[num_edges] or float64[num_edges]
+        The same numbers; the attribute itself where it has one of these dtypes.
+    version, digest
+        Of the attribute when it was checked.
+    """
+
+    name: str
+    attribute: Tensor
+    values: Tensor
+    version: int | None
+    digest: str
+
+    @staticmethod
+    def of(graph: Graph, name: str) -> EdgeWeights:
+        """Check an edge attribute of a graph, in CSC order.
+
+        Raises
+        ------
+        GraphError
+            If it is not one real number per edge, or one is negative, infinite or undefined: the message names the
+            edge in the order in which the edges were given.
+        """
+        attribute = graph.edge_attrs_csc[name]
+        if attribute.ndim != 1 or attribute.is_complex():
+            raise GraphError(
+                f"Graph: expected edge attribute {name!r} to be one real number per edge to sample by it, got "
+                f"{describe(attribute)}; pass one of its columns as an edge attribute of its own"
+            )
+        # Taken before the values are read, so that a change in between is seen.
+        version, digest = _version(attribute), _digest(attribute)
+        values = attribute
+        if attribute.dtype not in (torch.float32, torch.float64):
+            values = attribute.to(torch.float32 if attribute.dtype in _NARROW else torch.float64)
+        try:
+            check_weights(graph.indptr, values)
+        except GraphError as error:
+            problem = _wrong_edge(graph, name, values)
+            if problem is None:
+                raise
+            raise GraphError(problem) from error
+        return EdgeWeights(name, attribute, values, version, digest)
+
+    def check_version(self) -> None:
+        """Refuse weights that torch has changed in place.
+
+        Raises
+        ------
+        GraphError
+            Saying so.
+        """
+        if _version(self.attribute) != self.version:
+            raise GraphError(self._changed())
+
+    def check_digest(self) -> None:
+        """Refuse weights whose values are others, as far as a sample shows.
+
+        Raises
+        ------
+        GraphError
+            Saying so.
+        """
+        if _digest(self.attribute) != self.digest:
+            raise GraphError(self._changed())
+
+    def _changed(self) -> str:
+        return (
+            f"Graph: expected edge attribute {self.name!r} to stay as it was when a plan first sampled by it, got "
+            "other values, written in place; make a new graph with the new weights"
+        )
+
+
+def _version(attribute: Tensor) -> int | None:
+    # Tensors made in inference mode do not count their changes.
+    return None if attribute.is_inference() else attribute._version  # noqa: SLF001 - torch has no other name for it
+
+
+def _digest(attribute: Tensor) -> str:
+    return sampled_digest([("weights", attribute)])
+
+
+def _wrong_edge(graph: Graph, name: str, values: Tensor) -> str | None:
+    """Return which edge has a weight that cannot be, the first in the user's order; None where it is a sum."""
+    cannot_be = ~((values >= 0) & (values <= sys.float_info.max))  # NaN too
+    too_small = (values > 0) & (values < _SMALLEST)
+    positions = (cannot_be | too_small).nonzero().reshape(-1)
+    if len(positions) == 0:
+        return None
+    edges = graph.original_edge_ids(positions)
+    first = int(edges.argmin())
+    position, edge = positions[first], int(edges[first])
+    source = int(graph.indices[position])
+    destination = int(torch.searchsorted(graph.indptr, position, right=True)) - 1
+    more = "" if len(positions) == 1 else f" (and {len(positions) - 1} more edges have such weights)"
+    return (
+        f"Graph: expected edge attribute {name!r} to hold finite weights that are 0 or at least {_SMALLEST:.2g}, got "
+        f"{values[position].item()} for edge {edge}, from node {source} to node {destination}{more}; give edges that "
+        "are not to be drawn the weight 0"
+    )

@@ -1,0 +1,32 @@
+"""Graphs whose vertices are renumbered."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops.errors import GraphError
+from headrace.ops.features.gather import gather_rows
+from headrace.ops.graphs.reorder import reorder_csc
+from headrace.pipeline.data.arrays import as_ids
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.distributed.graph_shard import GraphShard
+
+
+def reordered(graph: Graph, order: ArrayLike | Tensor) -> Graph:
+    """Return a graph whose vertex i is vertex ``order[i]``; `hr.Graph.reordered` documents it."""
+    if isinstance(graph, GraphShard):
+        raise GraphError(f"Graph.reordered: this is part {graph.part} of a graph; reorder the whole graph, then cut it")
+    if graph.node_types is not None:
+        raise GraphError(
+            "Graph.reordered: node types are ranges of ids, which an order would tear apart; graphs with node types "
+            "cannot be reordered in this version"
+        )
+    csc = reorder_csc(graph.indptr, graph.indices, as_ids(order, "order", GraphError))
+    if csc.edge_ids is None:
+        return Graph(csc.indptr, csc.indices, graph.edge_permutation, graph.edge_attrs_csc, None, graph.edge_types)
+    edge_ids = csc.edge_ids
+    if graph.edge_permutation is not None:
+        edge_ids = gather_rows(graph.edge_permutation, csc.edge_ids)
+    edge_attrs = {name: gather_rows(rows, csc.edge_ids) for name, rows in graph.edge_attrs_csc.items()}
+    return Graph(csc.indptr, csc.indices, edge_ids, edge_attrs, None, graph.edge_types)

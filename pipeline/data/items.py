@@ -1,0 +1,196 @@
+"""Item sets: the ids, ranges, masks, pairs or labelled ids that an epoch goes through."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from headrace.ops.errors import ItemsError
+from headrace.ops.sampling.compact import unique_and_inverse
+from headrace.pipeline.data.arrays import as_cpu_tensor
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
+from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ItemSet:
+    """Items in a fixed order, looked up by position. Build one with :meth:`of`.
+
+    Parameters
+    ----------
+    ids
+        ``range``, or integer[num_items] vertex ids, or integer[num_items, 2] pairs of vertex ids.
+    labels
+        Any dtype, [num_items, ...]; None when the items carry no labels.
+    """
+
+    ids: range | torch.Tensor
+    labels: torch.Tensor | None = None
+
+    @staticmethod
+    def of(items: Any, *, allow_empty: bool = False) -> ItemSet:
+        """Make an item set.
+
+        Parameters
+        ----------
+        items
+            An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes] (the ids where
+            it is true), integer pairs [num_items, 2], or any of these with labels [num_items, ...]: a tuple ``(ids,
+            labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of (id, label). Arrays may be torch
+            tensors on the CPU, NumPy arrays (memory-mapped ones too) or lists of ids, contiguous or not; pairs are
+            tensors or NumPy arrays alone, as a list of them may as well hold (id, label).
+        allow_empty
+            Whether a set without items is accepted.
+
+        Raises
+        ------
+        ItemsError
+            For no items, negative ids, a dtype that is not integer or bool, a wrong shape, labels of another length, a
+            tensor on a device, or what may be pairs as well as ids with labels.
+        """
+        if isinstance(items, ItemSet):
+            return items
+        if isinstance(items, torch.utils.data.Dataset):
+            items = items_of_dataset(items)
+        labels = None
+        if isinstance(items, tuple) or _are_two_arrays(items):
+            if len(items) != 2:
+                raise ItemsError(f"a tuple of items is (ids, labels); this one has {len(items)} entries")
+            items, labels = items
+            labels = as_cpu_tensor(labels, "labels", ItemsError)
+        ids = _ids(items)
+        if len(ids) == 0 and not allow_empty:
+            raise ItemsError("ItemSampler needs at least one item; an empty set came (is the mask all false?)")
+        if labels is not None and (labels.dim() == 0 or labels.shape[0] != len(ids)):
+            raise ItemsError(
+                f"labels must have one row per item: {len(ids)} items, labels of shape {list(labels.shape)}"
+            )
+        return ItemSet(ids, labels)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def are_pairs(self) -> bool:
+        """Whether an item is a pair of vertices rather than one vertex."""
+        return isinstance(self.ids, torch.Tensor) and self.ids.dim() == 2
+
+    def take(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return the ids (int64) and labels at the given positions, int64[n]."""
+        labels = None if self.labels is None else self.labels[positions]
+        if isinstance(self.ids, range):
+            return positions * self.ids.step + self.ids.start, labels
+        return self.ids[positions].to(torch.int64), labels
+
+    @cached_property
+    def largest_id(self) -> int:
+        """The largest vertex id among the items, found in one pass over them."""
+        if isinstance(self.ids, range):
+            return max(self.ids[0], self.ids[-1])
+        return int(self.ids.max())
+
+    def content_digest(self) -> str:
+        """Return a fingerprint of every id (a second for each GB) and of the labels, sampled when they are many."""
+        digest = exact_digest([("ids", self._ids_tensor())])
+        return digest if self.labels is None else digest + sampled_digest([("labels", self.labels)])
+
+    def _ids_tensor(self) -> torch.Tensor:
+        if isinstance(self.ids, range):
+            return torch.tensor([self.ids.start, self.ids.stop, self.ids.step])
+        return self.ids
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ItemSet):
+            return NotImplemented
+        same_kind = isinstance(self.ids, range) == isinstance(other.ids, range)
+        return same_kind and torch.equal(self._ids_tensor(), other._ids_tensor()) and equal(self.labels, other.labels)
+
+    def __hash__(self) -> int:
+        return hash(len(self))
+
+    def __str__(self) -> str:
+        kind = "pairs" if self.are_pairs else "items"
+        return f"{len(self):,} {kind}{' with labels' if self.labels is not None else ''}"
+
+
+def seed_batch(
+    items: ItemSet,
+    positions: torch.Tensor,
+    *,
+    first: int = 0,
+    epoch: int,
+    index: int,
+    num_global_seeds: int,
+) -> MiniBatch:
+    """Return the batch, not yet sampled, whose seeds are the items at ``positions``, int64[num_seeds].
+
+    ``first`` is the position of the set's first item in the whole epoch. Seeds may repeat: the vertices of the batch
+    are the distinct ones, in order of first occurrence, and ``seed_index`` leads from each seed to its vertex.
+    """
+    seeds, labels = items.take(positions)
+    unique, inverse = unique_and_inverse(seeds.reshape(-1))
+    return MiniBatch(
+        seeds=seeds,
+        seed_index=inverse.reshape(seeds.shape),
+        item_index=positions + first,
+        y=labels,
+        n_id=unique,
+        num_sampled_nodes=(len(unique),),
+        epoch=epoch,
+        index=index,
+        num_global_seeds=num_global_seeds,
+    )
+
+
+def _are_two_arrays(items: Any) -> bool:
+    """Whether items are a list of two arrays, ids and labels: what a ``DataLoader`` makes of (id, label)."""
+    if not isinstance(items, list) or len(items) != 2 or not all(_is_array(one) and one.ndim > 0 for one in items):
+        return False
+    return not all(one.shape == (2,) for one in items)  # which may be two pairs as well
+
+
+def _is_array(items: Any) -> bool:
+    return isinstance(items, (torch.Tensor, np.ndarray))
+
+
+def _ids(items: Any) -> range | torch.Tensor:
+    if isinstance(items, bool) or items is None:
+        raise ItemsError(f"items must be ids, a range, a mask or pairs; {items!r} came")
+    if isinstance(items, int):
+        if not 0 <= items < 1 << 63:
+            raise ItemsError(f"ItemSampler: an item count must be in [0, 2**63) and not negative; {items} came")
+        return range(items)
+    if isinstance(items, range):
+        if len(items) > 0 and min(items[0], items[-1]) < 0:
+            raise ItemsError(f"vertex ids must not be negative; {items!r} came")
+        return items
+    if isinstance(items, Mapping):
+        raise ItemsError(
+            f"items must be ids, a range, a mask or pairs; a mapping with the keys {list(items)} came. Items by node "
+            "type are not taken in this version: give global ids, graph.node_types.global_ids(name, ids)"
+        )
+    ids = as_cpu_tensor(items, "items", ItemsError)
+    if ids.dim() == 2 and not _is_array(items):
+        raise ItemsError(
+            f"expected items to be ids, got a {type(items).__name__} of {len(ids)} entries with {ids.shape[1]} numbers "
+            f"each, which may be pairs of vertices or ids with labels; {SPELLINGS}"
+        )
+    if ids.dtype == torch.bool:
+        if ids.dim() != 1:
+            raise ItemsError(f"a mask of items must have one dimension [num_nodes]; shape {list(ids.shape)} came")
+        return ids.nonzero().reshape(-1)
+    if ids.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
+        hint = "; a mask of uint8 must be made one of bool, mask.bool()" if ids.dtype == torch.uint8 else ""
+        raise ItemsError(f"ItemSampler: items must be integer ids or a boolean mask; dtype {ids.dtype} came{hint}")
+    if ids.dim() not in (1, 2) or (ids.dim() == 2 and ids.shape[1] != 2):
+        hint = "; pass its transpose, pairs.t()" if ids.dim() == 2 and ids.shape[0] == 2 else ""
+        raise ItemsError(f"items must have shape [num_items] or [num_items, 2]; {list(ids.shape)} came{hint}")
+    if ids.numel() > 0 and int(ids.min()) < 0:
+        raise ItemsError(f"vertex ids must not be negative; the smallest item is {int(ids.min())}")
+    return ids

@@ -1,0 +1,201 @@
+"""Node and edge types as consecutive ranges of one id space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops.errors import GraphError
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+TypeName = str | tuple[str, str, str]
+# The keys of a Mapping are invariant: one spelling for node types, edge types and a mixture.
+TypeCounts = Mapping[str, int] | Mapping[tuple[str, str, str], int] | Mapping[TypeName, int]
+"""A node type is a string; an edge type is a (source type, relation, destination type) triple, or a string."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TypeOffsets:
+    """Name consecutive ranges of an id space: type ``names[i]`` owns the ids ``offsets[i]`` to ``offsets[i + 1] - 1``.
+
+    A heterogeneous graph is one homogeneous graph plus two of these, so no kernel needs to know about types:
+    node types split the node ids, edge types split the *input* edge ids (the order in which edges were given).
+
+    Parameters
+    ----------
+    names
+        One name per type, all different. The order is the order of the ranges.
+    offsets: int64[num_types + 1]
+        Starts at 0 and never decreases; the last entry is the size of the id space.
+
+    Raises
+    ------
+    GraphError
+        If a name occurs twice, or the offsets have the wrong length or dtype, do not start at 0, or decrease.
+    """
+
+    names: tuple[TypeName, ...]
+    offsets: Tensor
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        if len(set(self.names)) != len(self.names):
+            raise GraphError(
+                f"TypeOffsets: expected names that all differ, got {list(self.names)}; rename the repeated ones"
+            )
+        offsets = torch.as_tensor(self.offsets)
+        if offsets.dtype != torch.int64 or offsets.shape != (len(self.names) + 1,):
+            raise GraphError(
+                f"TypeOffsets: expected offsets of int64[{len(self.names) + 1}] for {len(self.names)} names, "
+                f"got {offsets.dtype} of shape {tuple(offsets.shape)}; pass one per type and the total at the end"
+            )
+        if int(offsets[0]) != 0 or bool((offsets.diff() < 0).any()):
+            raise GraphError(
+                f"TypeOffsets: expected offsets that start at 0 and never decrease, got {offsets.tolist()}; "
+                "TypeOffsets.from_counts builds them from the number of ids of each type"
+            )
+        object.__setattr__(self, "offsets", offsets.detach().cpu())
+
+    @classmethod
+    def from_counts(cls, counts: TypeCounts) -> TypeOffsets:
+        """Build the offsets from the number of ids of each type, in the order of the mapping.
+
+        Raises
+        ------
+        GraphError
+            If a count is negative.
+        """
+        sizes = [int(count) for count in counts.values()]
+        if any(size < 0 for size in sizes):
+            raise GraphError(
+                f"TypeOffsets.from_counts: expected counts >= 0, got {dict(counts)}; correct the negative ones"
+            )
+        return cls(tuple(counts), torch.tensor([0, *sizes], dtype=torch.int64).cumsum(0))
+
+    @property
+    def num_types(self) -> int:
+        """Return the number of types."""
+        return len(self.names)
+
+    @property
+    def num_ids(self) -> int:
+        """Return the size of the whole id space."""
+        return int(self.offsets[-1])
+
+    def id_range(self, name: TypeName) -> range:
+        """Return the ids that type `name` owns.
+
+        Raises
+        ------
+        GraphError
+            If there is no such type; the message lists those that exist.
+        """
+        if name not in self.names:
+            raise GraphError(f"TypeOffsets: there is no type {name!r}; the types are {list(self.names)}")
+        position = self.names.index(name)
+        return range(int(self.offsets[position]), int(self.offsets[position + 1]))
+
+    def global_ids(self, name: TypeName, ids: ArrayLike | Tensor) -> Tensor:
+        """Return the ids in the whole id space of ids that count from 0 within type `name`, int64[num_ids].
+
+        Raises
+        ------
+        GraphError
+            If there is no such type, or it has no such ids.
+        """
+        own = self.id_range(name)
+        within = as_cpu_tensor(ids, "ids", GraphError)
+        if within.dtype not in INTEGERS:
+            raise GraphError(f"TypeOffsets.global_ids: expected integer ids, got {describe(within)}")
+        if within.numel() and (int(within.min()) < 0 or int(within.max()) >= len(own)):
+            raise GraphError(
+                f"TypeOffsets.global_ids: expected ids of type {name!r} in [0, {len(own)}), got ids from "
+                f"{int(within.min())} to {int(within.max())}; are they global already?"
+            )
+        return within.to(torch.int64) + own.start
+
+    def type_of(self, ids: Tensor) -> Tensor:
+        """Return the position in `names` of each id's type (`ids`: int[num_ids] → int64[num_ids]).
+
+        Raises
+        ------
+        GraphError
+            If an id lies outside the id space.
+        """
+        if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= self.num_ids):
+            raise GraphError(
+                f"TypeOffsets.type_of: expected ids in [0, {self.num_ids}), "
+                f"got ids from {int(ids.min())} to {int(ids.max())}"
+            )
+        # right=True skips empty types: the last type that starts at or before the id is the one that owns it.
+        return torch.searchsorted(self.offsets, ids.to(torch.int64), right=True) - 1
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TypeOffsets):
+            return NotImplemented
+        return self.names == other.names and torch.equal(self.offsets, other.offsets)
+
+    def __hash__(self) -> int:
+        return hash((self.names, tuple(self.offsets.tolist())))
+
+    def __repr__(self) -> str:
+        counts = zip(self.names, self.offsets.diff().tolist(), strict=True)
+        return "TypeOffsets(" + ", ".join(f"{name!r}: {count}" for name, count in counts) + ")"
+
+
+def as_type_offsets(types: TypeOffsets | TypeCounts | None, num_ids: int, what: str) -> TypeOffsets | None:
+    """Accept offsets, counts or nothing, and check that they cover an id space of `num_ids` exactly.
+
+    Raises
+    ------
+    GraphError
+        If the types cover another number of ids. `what` names the argument in the message.
+    """
+    if types is None:
+        return None
+    offsets = types if isinstance(types, TypeOffsets) else TypeOffsets.from_counts(types)
+    if offsets.num_ids != num_ids:
+        raise GraphError(
+            f"Graph: expected {what} to cover {num_ids} ids, got {offsets!r} which covers {offsets.num_ids}; "
+            "every id belongs to exactly one type"
+        )
+    return offsets
+
+
+def check_edge_ends(src: Tensor, dst: Tensor, node_types: TypeOffsets | None, edge_types: TypeOffsets | None) -> None:
+    """Check that edges of a (source type, relation, destination type) triple join nodes of those two types.
+
+    Parameters
+    ----------
+    src, dst: int[num_edges]
+        Edge ends in input order.
+
+    Raises
+    ------
+    GraphError
+        If an edge type names a node type that does not exist, or an end lies outside its node type's range.
+    """
+    if node_types is None or edge_types is None:
+        return
+    for name in edge_types.names:
+        if isinstance(name, str):
+            continue
+        edges = edge_types.id_range(name)
+        for end, ids, node_type in (("source", src, name[0]), ("destination", dst, name[2])):
+            allowed = node_types.id_range(node_type)
+            found = ids[edges.start : edges.stop]
+            if found.numel() == 0:
+                continue
+            low, high = (int(value) for value in torch.aminmax(found))
+            if low < allowed.start or high >= allowed.stop:
+                raise GraphError(
+                    f"Graph: expected {end} ids of edge type {name} in {node_type!r}'s range "
+                    f"[{allowed.start}, {allowed.stop}), got ids from {low} to {high}; "
+                    "add the node type's offset to ids that count from 0 within their type"
+                )

@@ -1,0 +1,1 @@
+"""What several ranks need: channels, exchanges, shards of a graph."""

@@ -1,0 +1,281 @@
+"""Channels between ranks: what torch.distributed and its in-process twin have in common.
+
+A :class:`Comm` carries collectives: every rank calls the same ones in the same order. Threads of a rank that
+communicate at the same time do so on channels of their own (:meth:`Comm.channel`).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import PeerError
+from headrace.ops.features.gather import empty_rows
+
+if TYPE_CHECKING:
+    from headrace.pipeline.distributed.leaving import Loops
+
+#: Seconds between two looks at whether another rank has failed.
+LOOK = 0.2
+
+
+def nothing() -> None:
+    """Do nothing while waiting."""
+
+
+#: Epoch, batch, and how many collectives of the batch came before; -1 where there is none.
+Label = tuple[int, int, int]
+
+
+def failure_of(rank: int, reason: str, *, blames: bool = False) -> PeerError:
+    """Return the error that other ranks raise when one failed, or gave up and `blames` another, by name."""
+    return PeerError(f"{reason}\n(told by rank {rank})" if blames else f"rank {rank} failed:\n{reason}")
+
+
+def describe(label: Label) -> str:
+    """Say where a rank is."""
+    epoch, batch, number = label
+    return f"exchange {number}" + (f" of batch {batch} of epoch {epoch}" if batch >= 0 else ", outside of batches")
+
+
+def parted(rank: int, label: Label, kind: str, own_rank: int, own: Label) -> PeerError:
+    """Return the error for ranks that come to different exchanges, or to one with different things (`kind`)."""
+    there = describe(label) + (f", with {kind}" if kind else "")
+    return PeerError(
+        f"rank {rank} is at {there}, rank {own_rank} at {describe(own)}: all ranks take the same batches in the same "
+        "order, and call the model and what belongs to a step for each of them (a `continue` or a condition holds on "
+        "all ranks or on none)"
+    )
+
+
+def late(named: str, where: str, timeout: float, own_rank: int, setting: str) -> PeerError:
+    """Return the error for ranks that did not come in time."""
+    return PeerError(
+        f"{named or 'another rank'} did not come {where} in the {timeout:g} seconds that rank {own_rank} waited "
+        f"({setting} sets them): is it stopped, or somewhere else in the program?"
+    )
+
+
+class Comm(ABC):
+    """One rank's end of a channel to all ranks.
+
+    Parameters
+    ----------
+    rank, world_size
+        This rank, and how many there are.
+
+    Attributes
+    ----------
+    num_collectives
+        Collectives called so far on this channel.
+    """
+
+    def __init__(self, rank: int, world_size: int) -> None:
+        self.rank = rank
+        self.world_size = world_size
+        self.num_collectives = 0
+        self._label: Label = (-1, -1, -1)
+
+    @property
+    def loops(self) -> Loops | None:
+        """The training loops of this rank, of which others are told; None for a channel that tells nothing."""
+        return None
+
+    @property
+    def generation(self) -> int:
+        """How often the ranks have met in `begin`."""
+        return 0
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Epoch and batch of the last collective, if it belongs to one."""
+        epoch, batch, _ = self._label
+        return None if batch < 0 else (epoch, batch)
+
+    def at(self, place: tuple[int, int] | None) -> None:
+        """Say to which epoch and batch the collectives belong that follow, by which ranks that part are found out."""
+        if place is not None and place != self.place:
+            self._label = (*place, -1)
+
+    def all_to_all(
+        self,
+        rows: Tensor,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+        *,
+        out: Tensor | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Tensor:
+        """Send the first ``send_counts[0]`` rows to rank 0, the next ``send_counts[1]`` to rank 1, and so on.
+
+        Parameters
+        ----------
+        rows: [sum(send_counts), ...]
+            Of any dtype.
+        send_counts, receive_counts
+            Rows to send to, and to receive from, each rank.
+        out: [sum(receive_counts), ...], optional
+            Where to put what comes, contiguous.
+        meanwhile
+            Work to do while the rows are on their way; it communicates nothing on this channel.
+
+        Returns
+        -------
+        Tensor
+            [sum(receive_counts), ...], the rows from rank 0, then those from rank 1, and so on.
+
+        Raises
+        ------
+        PeerError
+            If another rank failed, was lost, or does not come.
+        """
+        self._enter(f"rows of {math.prod(rows.shape[1:]) * rows.element_size()} bytes")
+        received = out
+        if received is None:
+            shape = (sum(receive_counts), *rows.shape[1:])
+            received = empty_rows(shape, rows.dtype) if rows.device.type == "cpu" else rows.new_empty(shape)
+        sizes = list(send_counts), list(receive_counts)
+        self._all_to_all(_as_bytes(rows), _as_bytes(received), *sizes, meanwhile or nothing)
+        return received
+
+    def all_to_all_counts(self, counts: Sequence[int], *, meanwhile: Callable[[], None] | None = None) -> list[int]:
+        """Send ``counts[r]`` to rank r; return what came from each rank. `meanwhile` as for `all_to_all`.
+
+        Each count comes with the place of its rank, so that ranks at different ones pair no rows wrongly behind it.
+        """
+        self._enter()
+        ones = [1] * self.world_size
+        sent = torch.tensor([(count, *self._label) for count in counts], dtype=torch.int64)
+        received = torch.empty_like(sent)
+        self._all_to_all(_as_bytes(sent), _as_bytes(received), ones, ones, meanwhile or nothing)
+        rows: list[list[int]] = received.tolist()
+        for rank, (_, *label) in enumerate(rows):
+            if tuple(label) != self._label:
+                raise self._blame(parted(rank, (label[0], label[1], label[2]), "", self.rank, self._label))
+        return [count for count, *_ in rows]
+
+    def all_gather(self, value: int) -> list[int]:
+        """Return the value of every rank."""
+        return self.all_to_all_counts([value] * self.world_size)
+
+    def all_reduce_sum(self, values: Tensor) -> Tensor:
+        """Return the sum of all ranks' tensors of one shape; the same bits on every rank."""
+        self._enter(f"sum of {values.numel()} numbers of {values.dtype}")
+        return self._all_reduce_sum(values)
+
+    def _enter(self, kind: str = "") -> None:
+        """Go on to the next collective; `kind` says what it does, if what it sends does not."""
+        self.num_collectives += 1
+        epoch, batch, number = self._label
+        self._label = epoch, batch, number + 1
+        self._agree(kind)
+
+    def _agree(self, kind: str) -> None:  # noqa: B027 - only where rows could be paired wrongly
+        """Make sure that all ranks come to the same collective, if rows might be paired wrongly; "" is for counts."""
+
+    def _blame(self, error: PeerError) -> PeerError:
+        """Tell all ranks of another one's doing, found out here; return the error."""
+        if self.loops is not None:
+            self.loops.break_off()
+        self.fail(str(error), blames=True)
+        return error
+
+    def __reduce__(self) -> tuple[Any, tuple[int, int]]:
+        return ClosedComm, (self.rank, self.world_size)
+
+    @abstractmethod
+    def channel(self) -> Comm:
+        """Return a further channel between the same ranks. All ranks make their channels in the same order."""
+
+    def open(self) -> None:  # noqa: B027 - only some channels hold anything
+        """Make anew what `close` gave back; nothing where nothing was. All ranks do, in the order of their channels."""
+
+    def close(self) -> None:  # noqa: B027
+        """Give back what the channel holds; when all of this rank's collectives on it are over, each for itself."""
+
+    @abstractmethod
+    def fail(self, reason: str, *, blames: bool = False) -> None:
+        """Tell all ranks that this one cannot go on; collectives raise `PeerError` with the reason, here too.
+
+        `blames`: whether the reason names another rank that is the cause.
+        """
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Forget failures that were told before; all ranks call it, or `refuse`, and none returns before all have.
+
+        Raises
+        ------
+        PeerError
+            If a rank refuses.
+        """
+
+    @abstractmethod
+    def refuse(self, reason: str) -> None:
+        """Take the place of `begin` on a rank that cannot: the others, who come to it, are told why. Waits for none."""
+
+    @abstractmethod
+    def _all_to_all(
+        self,
+        sent: Tensor,
+        received: Tensor,
+        send_counts: list[int],
+        receive_counts: list[int],
+        meanwhile: Callable[[], None],
+    ) -> None:
+        """Fill `received`; both are contiguous uint8[rows, bytes of a row]. Calls `meanwhile` once."""
+
+    @abstractmethod
+    def _all_reduce_sum(self, values: Tensor) -> Tensor:
+        """Return the sum over ranks."""
+
+
+class ClosedComm(Comm):
+    """What is left of a channel in a copy of a batch: nothing can be sent on it."""
+
+    def channel(self) -> Comm:
+        """Raise PeerError."""
+        raise self._error()
+
+    def fail(self, reason: str, *, blames: bool = False) -> None:
+        """Raise PeerError."""
+        del reason, blames
+        raise self._error()
+
+    def begin(self) -> None:
+        """Raise PeerError."""
+        raise self._error()
+
+    def refuse(self, reason: str) -> None:
+        """Raise PeerError."""
+        del reason
+        raise self._error()
+
+    def _all_to_all(
+        self,
+        sent: Tensor,
+        received: Tensor,
+        send_counts: list[int],
+        receive_counts: list[int],
+        meanwhile: Callable[[], None],
+    ) -> None:
+        del sent, received, send_counts, receive_counts, meanwhile
+        raise self._error()
+
+    def _all_reduce_sum(self, values: Tensor) -> Tensor:
+        del values
+        raise self._error()
+
+    def _error(self) -> PeerError:
+        return PeerError("a batch that was copied or pickled cannot exchange rows: use the one that the loader gave")
+
+
+def _as_bytes(rows: Tensor) -> Tensor:
+    """View rows as uint8[rows, bytes of a row], whatever their dtype; a copy if they are not contiguous."""
+    width = rows[:1].numel() * rows.element_size() if len(rows) else 0
+    return rows.detach().contiguous().reshape(-1).view(torch.uint8).view(len(rows), width)

@@ -1,0 +1,216 @@
+"""Rows on their way between the ranks that own vertices and the ranks that need them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from headrace.ops.errors import InputError
+from headrace.ops.features.gather import empty_rows, gather_rows
+from headrace.ops.features.scatter import scatter_add_rows
+from headrace.ops.partition.owners import group_by_owner
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.partition.partition import Partition
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Exchange:
+    """Which rows of the vertices that this rank owns go to which rank, and which rows come.
+
+    Every rank has the counterpart: what it sends to another, that one expects. A vertex is owned by one rank and may be
+    wanted by several. Vertices that this rank both owns and wants come first on both sides, in the same order, so their
+    rows go nowhere; behind them stands what comes, rank by rank, so no row that comes has to be moved.
+
+    Parameters
+    ----------
+    owned: int64[num_owned]
+        The vertices of a layer that this rank owns, those of the layer before first.
+    wanted: int64[num_wanted]
+        The vertices whose rows this rank needs, each once: its own, then those of rank 0, of rank 1, and so on.
+    num_own
+        Vertices that are both: the first of `owned` and of `wanted`.
+    send_rows: int64[sum(send_counts)]
+        The rows of `owned` to send, those for rank 0 first.
+    send_counts: world_size counts
+        Rows to send to each rank, none to this one.
+    receive_counts: world_size counts
+        Rows that come from each rank, none from this one.
+    comm
+        The channel on which a model exchanges rows.
+    places: int64[num_wanted], optional
+        Where the vertices that `wanted` was made of are in it, if the batch still has their order.
+    batch: (epoch, batch), optional
+        The batch that it belongs to, of which ranks make sure when they exchange rows.
+    """
+
+    owned: Tensor
+    wanted: Tensor
+    num_own: int
+    send_rows: Tensor
+    send_counts: tuple[int, ...]
+    receive_counts: tuple[int, ...]
+    comm: Comm
+    places: Tensor | None = None
+    batch: tuple[int, int] | None = None
+
+    def deliver(self, rows: Tensor, comm: Comm | None = None) -> Tensor:
+        """Send rows from owners to those who want them.
+
+        Gradients flow back to the owners, who add up what comes for one vertex: their own, then in the order of the
+        ranks, so that the sum is the same in every run (on a GPU the order may change).
+
+        Parameters
+        ----------
+        rows: [num_owned, ...]
+            Row i belongs to ``owned[i]``.
+        comm
+            The channel to use in place of the model's own.
+
+        Returns
+        -------
+        Tensor
+            [num_wanted, ...], row i for ``wanted[i]``.
+
+        Raises
+        ------
+        InputError
+            For another number of rows. Nothing is sent then.
+        PeerError
+            If another rank failed or was lost.
+        """
+        if rows.shape[:1] != self.owned.shape:
+            raise InputError(
+                f"exchange: expected a row for each of the {len(self.owned)} vertices that rank {self.comm.rank} owns "
+                f"in this layer, got {list(rows.shape)}"
+            )
+        delivered: Tensor = _Deliver.apply(rows, self, self.comm if comm is None else comm)  # type: ignore[no-untyped-call]
+        return delivered
+
+    @cached_property
+    def asked_rows(self) -> Tensor:
+        """The rows of `owned` that any rank wants, int64[num_own + num_sent]: this rank first, then rank by rank."""
+        return torch.cat([torch.arange(self.num_own, device=self.send_rows.device), self.send_rows])
+
+    def collect(self, values: Tensor, comm: Comm) -> Tensor:
+        """Send what is known of wanted vertices to their owners: [num_wanted, ...] to one for each of `asked_rows`."""
+        comm.at(self.batch)
+        came = comm.all_to_all(values[self.num_own :], self.receive_counts, self.send_counts)
+        return torch.cat([values[: self.num_own], came])
+
+    def answer(self, values: Tensor, comm: Comm) -> Tensor:
+        """Send something back to each who asked: one for each of `asked_rows` to [num_wanted, ...]."""
+        comm.at(self.batch)
+        came = comm.all_to_all(values[self.num_own :], self.send_counts, self.receive_counts)
+        return torch.cat([values[: self.num_own], came])
+
+    @property
+    def num_received(self) -> int:
+        """Rows that come from other ranks."""
+        return sum(self.receive_counts)
+
+    @property
+    def num_sent(self) -> int:
+        """Rows that go to other ranks, which is the number of ids that came from them."""
+        return sum(self.send_counts)
+
+    def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the tensors under their names, in a fixed order."""
+        for name in ("owned", "wanted", "send_rows", "places"):
+            tensor = getattr(self, name)
+            if tensor is not None:
+                yield name, tensor
+
+    def map(self, of_tensor: Callable[[Tensor], Tensor]) -> Exchange:
+        """Return the exchange with a function applied to its tensors."""
+        changed: dict[str, Any] = {name: of_tensor(tensor) for name, tensor in self.named_tensors()}
+        return dataclasses.replace(self, **changed)
+
+    def __repr__(self) -> str:
+        return f"Exchange({len(self.owned)} owned, {len(self.wanted)} wanted, {self.num_received} from other ranks)"
+
+
+def exchange_ids(
+    vertices: Tensor,
+    partition: Partition,
+    comm: Comm,
+    rows_comm: Comm,
+    *,
+    meanwhile: Callable[[Tensor], None] | None = None,
+) -> Exchange:
+    """Tell the owners of vertices what this rank wants, and learn what the others want of it: one round.
+
+    Parameters
+    ----------
+    vertices: int64[num_wanted]
+        Distinct ones. `Exchange.places` leads from their order to that of `Exchange.wanted`.
+    partition
+        Their owners.
+    comm
+        The channel for the ids.
+    rows_comm
+        The channel on which the rows will be exchanged.
+    meanwhile
+        Called with the places, int64[num_wanted], while this rank waits for the others.
+    """
+    grouped = group_by_owner(vertices, partition.owner(vertices), comm.world_size, first=comm.rank)
+    receive_counts = grouped.counts.tolist()
+    num_own, receive_counts[comm.rank] = receive_counts[comm.rank], 0
+    wait_with = None if meanwhile is None else partial(meanwhile, grouped.places)
+    send_counts = comm.all_to_all_counts(receive_counts, meanwhile=wait_with)
+    asked = comm.all_to_all(grouped.ids[num_own:], receive_counts, send_counts)
+    # What this rank wants of itself comes first, so that the vertices of the layer before begin the list.
+    compacted = partition.compactor.compact(grouped.ids[:num_own], asked)
+    return Exchange(
+        owned=compacted.ids,
+        wanted=grouped.ids,
+        num_own=num_own,
+        send_rows=compacted.indices,
+        send_counts=tuple(send_counts),
+        receive_counts=tuple(receive_counts),
+        comm=rows_comm,
+        places=grouped.places,
+        batch=comm.place,
+    )
+
+
+class _Deliver(torch.autograd.Function):
+    """All-to-all of rows; backward sends gradients the other way and adds them up at the owner."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, exchange: Exchange, comm: Comm) -> Tensor:
+        ctx.exchange, ctx.comm = exchange, comm
+        num_own, shape = exchange.num_own, (len(exchange.wanted), *rows.shape[1:])
+        out = empty_rows(shape, rows.dtype) if rows.device.type == "cpu" else rows.new_empty(shape)
+        out[:num_own] = rows[:num_own]
+        sent = take(rows, exchange.send_rows)
+        comm.at(exchange.batch)
+        comm.all_to_all(sent, exchange.send_counts, exchange.receive_counts, out=out[num_own:])
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = gradients
+        exchange, comm = ctx.exchange, ctx.comm
+        num_own = exchange.num_own
+        comm.at(exchange.batch)
+        returned = comm.all_to_all(gradient[num_own:], exchange.receive_counts, exchange.send_counts)
+        summed = gradient.new_zeros((len(exchange.owned), *gradient.shape[1:]))
+        summed[:num_own] = gradient[:num_own]
+        if summed.device.type == "cpu":
+            return scatter_add_rows(summed, exchange.send_rows, returned), None, None
+        return summed.index_add_(0, exchange.send_rows, returned), None, None
+
+
+def take(rows: Tensor, ids: Tensor) -> Tensor:
+    """Return ``rows[ids]``."""
+    if rows.device.type == "cpu":
+        return gather_rows(rows.detach(), ids, num_threads=torch.get_num_threads())
+    return rows[ids]

@@ -1,0 +1,149 @@
+"""A rank's part of a graph: the in-edges of the vertices that it owns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import GraphError
+from headrace.ops.features.gather import gather_rows
+from headrace.ops.graphs.rows import edge_positions, row_starts
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.partition.partition import Partition
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphShard(Graph):
+    """The rows of a graph whose vertices one rank owns; the rows of all others are empty.
+
+    Vertices and edges keep their ids, so picks are those of the whole graph. Make one with :meth:`hr.Graph.shard`.
+
+    Parameters
+    ----------
+    partition
+        The owner of each vertex.
+    part
+        Whose rows these are.
+    whole_num_edges
+        Edges of all parts.
+    whole_digest
+        Fingerprint of the whole graph: checkpoints do not depend on who owns what.
+    """
+
+    partition: Partition = field(kw_only=True)
+    part: int = field(kw_only=True)
+    whole_num_edges: int = field(kw_only=True)
+    whole_digest: str = field(kw_only=True)
+
+    @property
+    def edge_attrs(self) -> Mapping[str, Tensor]:
+        """Refuse: a part has no row for each input edge, so its rows would be those of other edges.
+
+        Raises
+        ------
+        GraphError
+            Always, unless there are no attributes.
+        """
+        if self.edge_attrs_csc:
+            raise GraphError(
+                "GraphShard.edge_attrs: expected a whole graph, whose attributes have a row for each input edge, got "
+                f"part {self.part} of one; its own rows are edge_attrs_csc, row i that of input edge edge_ids[i]"
+            )
+        return {}
+
+    def content_digest(self) -> str:
+        """Return the fingerprint of the whole graph."""
+        return self.whole_digest
+
+    def __reduce__(self) -> Any:
+        fields = {name: getattr(self, name) for name in ("partition", "part", "whole_num_edges", "whole_digest")}
+        arrays = (self.indptr, self.indices, self.edge_permutation, dict(self.edge_attrs_csc), self.node_types)
+        return _remade, (arrays, fields)
+
+    def __repr__(self) -> str:
+        # The same on every rank.
+        attributes = f", edge_attrs={list(self.edge_attrs_csc)}" if self.edge_attrs_csc else ""
+        whole = f"num_nodes={self.num_nodes}, num_edges={self.whole_num_edges}{attributes}"
+        return f"GraphShard({whole}, {self.partition!r})"
+
+
+def shard(graph: Graph, partition: Partition, part: int) -> GraphShard:
+    """Return the part of a graph that one rank owns; `hr.Graph.shard` documents it."""
+    check_can_be_cut(graph, partition, "Graph.shard")
+    part = whole_number(part, "Graph.shard: part", 0, GraphError, partition.num_parts - 1)
+    owned = partition.owned(part)
+    starts = row_starts(graph.indptr, owned)
+    num_edges = int(starts[-1])
+    indices = graph.indices.new_empty(num_edges)
+    edge_ids = torch.empty(num_edges, dtype=edge_id_dtype(graph.num_edges))
+    edge_attrs = {name: rows.new_empty(num_edges, *rows.shape[1:]) for name, rows in graph.edge_attrs_csc.items()}
+    for piece, positions in edge_positions(graph.indptr, owned, starts):
+        gather_rows(graph.indices, positions, out=indices[piece])
+        edge_ids[piece] = graph.original_edge_ids(positions)
+        for name, rows in graph.edge_attrs_csc.items():
+            gather_rows(rows, positions, out=edge_attrs[name][piece])
+    return GraphShard(
+        whole_indptr(graph.num_nodes, owned, starts),
+        indices,
+        edge_ids,
+        edge_attrs,
+        graph.node_types,
+        partition=partition,
+        part=part,
+        whole_num_edges=graph.num_edges,
+        whole_digest=graph.content_digest(),
+    )
+
+
+def check_can_be_cut(graph: Graph, partition: Partition, stage: str) -> None:
+    """Refuse a graph that is a part already, has edge types, or is not the one that was partitioned.
+
+    Raises
+    ------
+    GraphError
+        Which starts with `stage`.
+    """
+    if isinstance(graph, GraphShard):
+        raise GraphError(f"{stage}: this is part {graph.part} of a graph already; cut the whole graph")
+    if partition.num_nodes != graph.num_nodes:
+        raise GraphError(
+            f"{stage}: the partition has {partition.num_nodes} vertices, the graph {graph.num_nodes}; make the "
+            "partition for this graph"
+        )
+    if graph.edge_types is not None:
+        raise GraphError(f"{stage}: graphs with edge types cannot be cut in this version")
+
+
+def edge_id_dtype(num_edges: int) -> torch.dtype:
+    """Return the narrowest dtype of the ids of a whole graph's edges."""
+    return torch.int32 if num_edges <= torch.iinfo(torch.int32).max else torch.int64
+
+
+def whole_indptr(num_nodes: int, owned: Tensor, starts: Tensor) -> Tensor:
+    """Return the indptr of a graph in which owned vertices alone have edges.
+
+    Parameters
+    ----------
+    num_nodes
+        Vertices of the graph.
+    owned: int64[num_owned]
+        Vertices, ascending.
+    starts: int64[num_owned + 1]
+        Where their edges start, from 0 to num_edges.
+
+    Returns
+    -------
+    int64[num_nodes + 1]
+    """
+    indptr = torch.zeros(num_nodes + 1, dtype=torch.int64)
+    indptr[1:][owned] = starts.diff()
+    return indptr.cumsum_(0)
+
+
+def _remade(arrays: tuple[Any, ...], fields: dict[str, Any]) -> GraphShard:
+    return GraphShard(*arrays, **fields)

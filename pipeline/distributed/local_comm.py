@@ -1,0 +1,241 @@
+"""The in-process twin of torch.distributed: ranks that are threads of one process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import PeerError
+from headrace.pipeline.distributed.channel import LOOK, Comm, Label, failure_of, late, parted
+from headrace.pipeline.distributed.leaving import Board, Loops
+from headrace.pipeline.distributed.progress import Progress
+
+
+class LocalGroup:
+    """Several ranks in one process, each to be run by a thread of its own.
+
+    >>> import headrace as hr
+    >>> group = hr.LocalGroup(4)
+    >>> [comm.rank for comm in group.comms]
+    [0, 1, 2, 3]
+
+    Parameters
+    ----------
+    world_size
+        Number of ranks.
+    timeout
+        Seconds after which a rank that does not come to a collective is given up.
+    """
+
+    def __init__(self, world_size: int, timeout: float = 60.0) -> None:
+        self._shared = _Shared(world_size, timeout)
+        self.comms = tuple(
+            LocalComm(rank, world_size, self._shared, (), Loops(rank, _Wall(rank, self._shared.posts)))
+            for rank in range(world_size)
+        )
+
+
+@dataclass
+class _Meeting:
+    """One collective: what the ranks that came have brought, and how many have not left."""
+
+    brought: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)
+    doing: dict[int, tuple[Label, str]] = field(default_factory=dict)
+    left: int = 0
+
+
+class _Shared:
+    """What all channels of a group share."""
+
+    def __init__(self, world_size: int, timeout: float) -> None:
+        self.timeout = timeout
+        self.changed = threading.Condition()
+        self.meetings: dict[tuple[int, ...], _Meeting] = {}
+        self.failures: dict[int, tuple[int, str, bool]] = {}  # the first of each generation
+        self.refusals: dict[int, tuple[int, str]] = {}  # likewise
+        self.generations = [0] * world_size
+        self.beginning: set[int] = set()  # ranks on their way to their next generation
+        self.posts: list[tuple[int, str]] = []
+        self.progress: dict[int, Progress] = {}  # of each rank
+
+
+class _Wall(Board):
+    """A board in memory."""
+
+    def __init__(self, rank: int, posts: list[tuple[int, str]]) -> None:
+        self._rank = rank
+        self._posts = posts
+        self._num_read = 0
+
+    def post(self, text: str) -> None:
+        self._posts.append((self._rank, text))
+
+    def read(self) -> list[tuple[int, str]]:
+        posted = self._posts[self._num_read :]
+        self._num_read += len(posted)
+        return posted
+
+
+class LocalComm(Comm):
+    """One rank's end of a channel within a process."""
+
+    def __init__(self, rank: int, world_size: int, shared: _Shared, name: tuple[int, ...], loops: Loops) -> None:
+        super().__init__(rank, world_size)
+        self._shared = shared
+        self._name = name
+        self._loops = loops
+        self._num_channels = 0
+        self._last = (0, 0)
+        self._kind = ""
+        loops.failure = self._failure
+        shared.progress[rank] = loops.progress
+
+    @property
+    def loops(self) -> Loops:
+        """The training loops of this rank."""
+        return self._loops
+
+    @property
+    def generation(self) -> int:
+        """How often the ranks have met in `begin`."""
+        return self._shared.generations[self.rank]
+
+    def channel(self) -> Comm:
+        """Return a further channel between the same ranks."""
+        self._num_channels += 1
+        return LocalComm(self.rank, self.world_size, self._shared, (*self._name, self._num_channels), self._loops)
+
+    def fail(self, reason: str, *, blames: bool = False) -> None:
+        """Tell the other ranks why this one cannot go on."""
+        failure = (self.rank, reason, blames)
+        with self._shared.changed:
+            self._shared.failures.setdefault(self.generation, failure)
+            if self.rank in self._shared.beginning:  # those who are there already must hear of it as well
+                self._shared.failures.setdefault(self.generation + 1, failure)
+            self._shared.changed.notify_all()
+
+    def begin(self) -> None:
+        """Go on to the next generation of failures."""
+        self._label = (-1, -1, -1)
+        self._loops.go_on()
+        with self._shared.changed:
+            self._shared.beginning.add(self.rank)
+        met = False
+        try:
+            self._meet((), (-1, self.generation), look=False)
+            met = True
+        finally:
+            with self._shared.changed:
+                self._shared.beginning.discard(self.rank)
+                self._shared.generations[self.rank] += met
+        self._loops.forget(self.generation)
+        refusal = self._shared.refusals.get(self.generation - 1)
+        if refusal is not None:
+            raise failure_of(*refusal)
+
+    def refuse(self, reason: str) -> None:
+        """Arrive where the others meet, with a refusal."""
+        shared = self._shared
+        with shared.changed:
+            shared.refusals.setdefault(self.generation, (self.rank, reason))
+            place = (-1, self.generation)
+            meeting = shared.meetings.setdefault(place, _Meeting())
+            meeting.brought[self.rank] = ()
+            meeting.left += 1
+            if meeting.left == self.world_size:
+                del shared.meetings[place]
+            shared.generations[self.rank] += 1
+            shared.changed.notify_all()
+
+    def _all_to_all(
+        self,
+        sent: Tensor,
+        received: Tensor,
+        send_counts: list[int],
+        receive_counts: list[int],
+        meanwhile: Callable[[], None],
+    ) -> None:
+        meanwhile()
+        columns = self._meet(sent.clone().split(send_counts), self._next_place())  # type: ignore[no-untyped-call]
+        parts = [column[self.rank] for column in columns]
+        came = [len(part) for part in parts]
+        if came != receive_counts:
+            raise PeerError(f"rank {self.rank} expected {receive_counts} rows from the ranks; {came} came")
+        filled = [part for part in parts if len(part)]
+        if filled:
+            torch.cat(filled, out=received)
+
+    def _all_reduce_sum(self, values: Tensor) -> Tensor:
+        total = torch.zeros_like(values)
+        for (part,) in self._meet((values.detach().clone(),), self._next_place()):
+            total += part
+        return total
+
+    def _agree(self, kind: str) -> None:
+        self._kind = kind  # compared where the ranks meet
+
+    def _next_place(self) -> tuple[int, ...]:
+        """Return where the ranks meet next on this channel; in a new generation they begin to count anew."""
+        generation, number = self._last
+        self._last = (generation, number + 1) if generation == self.generation else (self.generation, 0)
+        return (*self._name, -1, *self._last)
+
+    def _meet(
+        self, brought: tuple[Tensor, ...], place: tuple[int, ...], *, look: bool = True
+    ) -> list[tuple[Tensor, ...]]:
+        """Bring something to a collective; return what all ranks brought. `look`: whether for failures."""
+        shared = self._shared
+        deadline = time.monotonic() + shared.timeout
+        with shared.changed:
+            meeting = shared.meetings.setdefault(place, _Meeting())
+            meeting.brought[self.rank] = brought
+            meeting.doing[self.rank] = self._label, self._kind
+            shared.changed.notify_all()
+            while True:
+                if look:
+                    self._look(meeting)
+                if len(meeting.brought) == self.world_size:
+                    break
+                if time.monotonic() > deadline:
+                    absent = sorted(set(range(self.world_size)) - set(meeting.brought))
+                    named = " and ".join(f"rank {rank}{self._loops.last_words(rank)}" for rank in absent)
+                    raise self._blame(late(named, "to an exchange", shared.timeout, self.rank, "LocalGroup(timeout=)"))
+                shared.changed.wait(LOOK)
+            meeting.left += 1
+            if meeting.left == self.world_size:
+                del shared.meetings[place]
+            return [meeting.brought[rank] for rank in range(self.world_size)]
+
+    def _look(self, meeting: _Meeting) -> None:
+        """Raise what keeps another rank from a collective."""
+        for rank, (label, kind) in meeting.doing.items():
+            if (label, kind) != (self._label, self._kind):
+                raise self._blame(parted(rank, label, kind, self.rank, self._label))
+        if len(meeting.brought) == self.world_size:
+            return
+        failure = self._failure()
+        if failure is not None:
+            self._loops.break_off()
+            raise failure
+        try:
+            self._loops.look()
+            if not self._name:  # the channel of the model
+                came = meeting.brought.__contains__
+                self._loops.look_for(came)
+                asked = {rank: progress.asked for rank, progress in self._shared.progress.items()}
+                self._loops.progress.look_for(asked, came, self.rank, self._label)
+        except PeerError as error:
+            raise self._blame(error) from None
+
+    def _failure(self) -> PeerError | None:
+        """Return the error of a rank that failed since all began, if one did."""
+        failure = self._shared.failures.get(self.generation)
+        if failure is None:
+            return None
+        rank, reason, blames = failure
+        return PeerError(reason) if blames and rank == self.rank else failure_of(rank, reason, blames=blames)

@@ -1,0 +1,180 @@
+"""Batches as PyG and DGL objects; both libraries are imported when a conversion is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.ops.optional import require
+from headrace.ops.sampling.join_hops import JoinedHops, join_hops
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.data.block import Block
+
+IMPORTANCE_WEIGHT = "importance_weight"
+
+
+def batch_to_pyg(batch: MiniBatch) -> Any:
+    """Return a ``torch_geometric.data.Data``; `MiniBatch.to_pyg` says what it holds."""
+    data_type = require_pyg("MiniBatch.to_pyg").Data
+    if batch.exchanges:
+        raise InputError(
+            "MiniBatch.to_pyg: expected a batch of one process, got one that ranks made together, whose layers have "
+            "vertices of their own; use hr.cooperative(model) with block.to_pyg(h) for each of batch.blocks"
+        )
+    hops = list(reversed(batch.blocks))
+    joined = joined_edges(hops)
+    data = data_type(num_nodes=batch.n_id.numel())
+    data.edge_index = joined.edge_index
+    data.n_id = batch.n_id
+    if joined.edge_ids is not None and hops:
+        data.e_id = joined.edge_ids
+    # The shared block of expand="new" has more destinations than seeds.
+    data.batch_size = batch.num_sampled_nodes[0] if batch.num_sampled_nodes else batch.num_seeds
+    data.input_id = batch.item_index
+    data.num_global_seeds = batch.num_global_seeds
+    data.num_sampled_nodes = list(batch.num_sampled_nodes)
+    data.num_sampled_edges = list(batch.num_sampled_edges) if len(hops) == 1 else list(joined.num_edges)
+    for name, tensor in batch.node.items():
+        data[name] = tensor
+    for name, tensors in batch.edge.items():
+        data[name] = joined.join(list(reversed(tensors)))
+    if hops and all(block.weight is not None for block in hops):
+        data[IMPORTANCE_WEIGHT] = joined.join([block.weight for block in hops if block.weight is not None])
+    if batch.seeds.ndim == 2:
+        data.edge_label_index = batch.seed_index.t().contiguous()
+        if batch.y is not None:
+            data.edge_label = batch.y
+    else:
+        data.seed_index = batch.seed_index
+        if batch.y is not None:
+            data.y = labels_of_rows(batch, batch.y, "MiniBatch.to_pyg")
+    return data
+
+
+def joined_edges(hops: list[Block]) -> JoinedHops:
+    """Return the edges of all hops, from the seeds outward, without those that an earlier hop brought.
+
+    Edges repeated within one hop (sampling with replacement) stay.
+    """
+    edge_ids = [block.edge_ids for block in hops if block.edge_ids is not None]
+    if len(hops) > 1 and len(edge_ids) < len(hops):
+        raise InputError(
+            "MiniBatch.to_pyg: expected edge ids on every block, to know the edges that hops share, got none; "
+            'sample with edge ids, or with expand="new", or use Block.to_pyg layer by layer'
+        )
+    if len(hops) == 1:
+        (block,) = hops
+        nothing = block.indices.new_empty(0, dtype=torch.int64)
+        return JoinedHops(block.edge_index, block.edge_ids, (block.num_edges,), (nothing,), (0,))
+    if any(block.indptr.device.type != "cpu" for block in hops):
+        return _joined_on_device(hops, edge_ids)
+    return join_hops([block.indptr for block in hops], [block.indices for block in hops], edge_ids)
+
+
+def edge_index_of(block: Block) -> Tensor:
+    """Return the edges as int64[2, num_edges]; see `Block.edge_index`."""
+    if block.indptr.device.type == "cpu":
+        return join_hops([block.indptr], [block.indices]).edge_index
+    destinations = torch.arange(block.num_dst, device=block.indptr.device)
+    dst = torch.repeat_interleave(destinations, block.indptr.diff(), output_size=block.num_edges)
+    return torch.stack([block.indices.to(torch.int64), dst])
+
+
+def labels_of_rows(batch: MiniBatch, y: Tensor, stage: str) -> Tensor:
+    """Return one label for each distinct seed, by first occurrence, which is the order of the batch's first rows."""
+    rows, num_rows = batch.seed_index, batch.num_sampled_nodes[0] if batch.num_sampled_nodes else batch.num_seeds
+    if num_rows == batch.num_seeds:
+        return y
+    places = torch.arange(len(rows), device=rows.device)
+    first = torch.full((num_rows,), len(rows), device=rows.device).scatter_reduce(0, rows, places, "amin")
+    labels = y.index_select(0, first)
+    of_seeds = labels.index_select(0, rows)
+    differs = (of_seeds != y) & ~(of_seeds.isnan() & y.isnan())
+    if bool(differs.any()):
+        place = int(differs.reshape(len(rows), -1).any(1).nonzero()[0, 0])
+        raise InputError(
+            f"{stage}: seed {int(batch.seeds[place])} comes twice with different labels, but its node has one row; "
+            "expected one label per node. Convert batch.replace(y=None), and use out[batch.seed_index] with batch.y"
+        )
+    return labels
+
+
+def require_pyg(stage: str) -> Any:
+    """Return ``torch_geometric.data``, or say how to install it."""
+    return require("torch_geometric.data", extra="pyg", stage=stage)
+
+
+def require_dgl(stage: str) -> Any:
+    """Return ``dgl``, or say how to install it."""
+    return require("dgl", extra="dgl", stage=stage)
+
+
+def block_to_dgl(block: Block) -> Any:
+    """Return a ``dgl`` block with ``dgl.EID`` and importance weights on its edges."""
+    dgl = require_dgl("Block.to_dgl")
+    # DGL wants one id dtype. An empty list of edge ids would mean the positions as well, but its sums of edge features
+    # in single precision stop at that.
+    positions = torch.arange(block.num_edges, device=block.indptr.device)
+    csc = (block.indptr, block.indices.to(torch.int64), positions)
+    result = dgl.create_block(("csc", csc), num_src_nodes=block.num_src, num_dst_nodes=block.num_dst)
+    if block.edge_ids is not None:
+        result.edata[dgl.EID] = block.edge_ids
+    if block.weight is not None:
+        result.edata[IMPORTANCE_WEIGHT] = block.weight
+    return result
+
+
+def batch_to_dgl(batch: MiniBatch) -> list[Any]:
+    """Return DGL blocks, input side first; `MiniBatch.to_dgl` says what they hold."""
+    dgl = require_dgl("MiniBatch.to_dgl")
+    if len(batch.blocks) < len(batch.num_sampled_edges):
+        raise InputError(
+            f"MiniBatch.to_dgl: expected one block per hop ({len(batch.num_sampled_edges)}), got one shared block; "
+            'sample with expand="all", which DGL models need, or use to_pyg()'
+        )
+    results = []
+    for layer, block in enumerate(batch.blocks):
+        result = block_to_dgl(block)
+        sources = batch.exchanges[layer].wanted if batch.exchanges else batch.n_id
+        result.srcdata[dgl.NID] = sources[: block.num_src]
+        result.dstdata[dgl.NID] = sources[: block.num_dst]
+        for name, tensors in batch.edge.items():
+            result.edata[name] = tensors[layer]
+        results.append(result)
+    if results:
+        for name, tensor in batch.node.items():
+            results[0].srcdata[name] = tensor
+        # Labels of pairs are rows of no node; the last blocks of cooperative batches end at owned vertices, not seeds.
+        if batch.y is not None and batch.seeds.ndim == 1 and not batch.exchanges:
+            results[-1].dstdata["y"] = labels_of_rows(batch, batch.y, "MiniBatch.to_dgl")
+    return results
+
+
+def converted_bytes(converted: Any) -> int:
+    """Return the bytes of the tensors of a PyG Data, or of the features and ids of DGL's blocks."""
+    if isinstance(converted, list):
+        frames = [frame for block in converted for frame in (block.srcdata, block.dstdata, block.edata)]
+        # Their values() are columns of DGL's own, which are no tensors.
+        tensors = [frame[name] for frame in frames for name in frame.keys()]  # noqa: SIM118 - not a dictionary
+    else:
+        tensors = [tensor for tensor in converted.to_dict().values() if isinstance(tensor, Tensor)]
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _joined_on_device(hops: list[Block], edge_ids: list[Tensor]) -> JoinedHops:
+    """Do what `join_hops` does where the blocks are on a device."""
+    kept = [torch.arange(len(edge_ids[0]), device=edge_ids[0].device)]
+    present = edge_ids[0]
+    for ids in edge_ids[1:]:
+        kept.append(torch.isin(ids, present, invert=True).nonzero().squeeze(1))
+        present = torch.cat([present, ids[kept[-1]]])
+    edge_index = torch.cat(
+        [block.edge_index.index_select(1, places) for block, places in zip(hops, kept, strict=True)], 1
+    )
+    counts = tuple(int(places.numel()) for places in kept)
+    return JoinedHops(edge_index, present, counts, tuple(kept), tuple(len(ids) for ids in edge_ids))

@@ -1,0 +1,1 @@
+"""What passes say: stages without verbs, which nobody writes by hand."""

@@ -1,0 +1,92 @@
+"""Exchange of ids: every vertex of a layer goes to the rank that owns it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from headrace.ops.features.gather import gather_rows
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.distributed.exchange import exchange_ids
+from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, Stage, verb
+from headrace.pipeline.stages.checks import check_partition_fits, graphs_of
+
+
+@verb("exchange_ids")
+@dataclass(frozen=True, eq=False, repr=False)
+class ExchangeIds(MapStage):
+    """Replace the vertices that this rank found by those that it owns among what all ranks found.
+
+    The step between two hops of cooperative minibatching (arXiv 2310.12403): no vertex is sampled twice. The pass
+    ``cooperative`` puts it behind every stage that finds vertices.
+
+    Parameters
+    ----------
+    partition
+        The owner of each vertex; one part for each rank.
+    renumber
+        Whether the batch takes on the order in which rows will come, so that none has to be moved then: local ids of
+        the last block, or of the seeds, are changed. If not, `exchange_rows` restores the order that the batch has.
+    """
+
+    on_host: ClassVar[bool] = True
+    collective: ClassVar[bool] = True
+
+    partition: Partition
+    renumber: bool = field(default=True, kw_only=True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "num_sampled_nodes"})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        renumbered = {"blocks", "seed_index"} if self.renumber else set()
+        return frozenset({"n_id", "num_sampled_nodes", "exchanges"} | renumbered)
+
+    def check(self, upstream: tuple[Stage, ...]) -> None:
+        for sampler, graph in graphs_of(upstream):
+            check_partition_fits(self.verb, self.partition, sampler, graph)
+
+    def runner(self, settings: RunSettings) -> Runner:
+        comm, rows_comm = settings.channels()
+
+        def run(batch: MiniBatch) -> MiniBatch:
+            renumbered: dict[str, Any] = {}
+
+            def renumber(places: Tensor) -> None:
+                renumbered.update(_local_ids(batch, places))
+
+            exchange = exchange_ids(
+                batch.n_id, self.partition, comm, rows_comm, meanwhile=renumber if self.renumber else None
+            )
+            found = len(exchange.owned) - len(batch.n_id)
+            if self.renumber:
+                exchange = replace(exchange, places=None)  # local ids lead to exchange.wanted, as it is
+            return batch.replace(
+                **renumbered,
+                n_id=exchange.owned,
+                exchanges=(exchange, *batch.exchanges),
+                num_sampled_nodes=(*batch.num_sampled_nodes[:-1], batch.num_sampled_nodes[-1] + found),
+            )
+
+        return run
+
+    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        del before
+        exchange = after.exchanges[0]
+        counts = {"rounds": 1, "collectives": 2, "sent_bytes": 8 * exchange.num_received}
+        copied = self.partition.num_copies(exchange.wanted[: exchange.num_own])
+        return {**counts, "copied_rows": copied} if copied else counts
+
+
+def _local_ids(batch: MiniBatch, places: Tensor) -> dict[str, Any]:
+    """Return the fields of the batch that hold local ids of its vertices, which moved to `places`."""
+    if not batch.blocks:
+        return {"seed_index": places[batch.seed_index]}
+    first, *others = batch.blocks
+    indices = gather_rows(places.to(first.indices.dtype), first.indices)
+    return {"blocks": (replace(first, indices=indices), *others)}

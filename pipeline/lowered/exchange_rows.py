@@ -1,0 +1,71 @@
+"""Exchange of rows: features go from the ranks that own vertices to those that need them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.distributed.exchange import take
+from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, verb
+
+
+@verb("exchange_rows")
+@dataclass(frozen=True, eq=False, repr=False)
+class ExchangeRows(MapStage):
+    """Send node features that were fetched for owned vertices to the inputs of ``blocks[0]``.
+
+    Every row was read by its owner alone. The passes ``cooperative`` (arXiv 2310.12403) and ``fetch_at_owners``
+    (FastSample, arXiv 2311.17847) put it behind the stages that fetch.
+
+    Parameters
+    ----------
+    names
+        The features.
+    keep
+        Whether the batch keeps the exchange, by which a model exchanges rows too; if not, the batch is again what it
+        was before its ids were exchanged.
+    """
+
+    on_host: ClassVar[bool] = True
+    collective: ClassVar[bool] = True
+
+    names: tuple[str, ...]
+    keep: bool = field(default=True, kw_only=True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "exchanges", *(["node"] if self.names else [])})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"n_id", "num_sampled_nodes"})
+
+    def runner(self, settings: RunSettings) -> Runner:
+        comm, _ = settings.channels()
+
+        def run(batch: MiniBatch) -> MiniBatch:
+            exchange = batch.exchanges[0]
+            n_id = exchange.wanted
+            node = {name: exchange.deliver(batch.node[name], comm) for name in self.names}
+            if exchange.places is not None:
+                n_id = n_id[exchange.places]
+                node = {name: take(rows, exchange.places) for name, rows in node.items()}
+            returned = batch.replace(n_id=n_id, node={**batch.node, **node})
+            if self.keep:
+                return returned
+            *inner, last = batch.num_sampled_nodes
+            return returned.replace(
+                exchanges=batch.exchanges[1:],
+                num_sampled_nodes=(*inner, last + len(exchange.wanted) - len(exchange.owned)),
+            )
+
+        return run
+
+    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        features = [after.node[name] for name in self.names]
+        row_bytes = sum(math.prod(rows.shape[1:]) * rows.element_size() for rows in features)
+        rounds = len(features)
+        sent = row_bytes * before.exchanges[0].num_sent
+        return {"rounds": rounds, "collectives": rounds, "sent_bytes": sent}

@@ -1,0 +1,119 @@
+"""Fetching features at their owners, straight into the rows that ranks exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import FeatureError
+from headrace.ops.features.gather import empty_rows, gather_rows
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, Stage, verb
+from headrace.pipeline.stages.checks import graphs_of
+from headrace.pipeline.storage.features import FeatureStore, PlacingSource
+
+
+@verb("fetch_and_exchange")
+@dataclass(frozen=True, eq=False, repr=False)
+class FetchAndExchange(MapStage):
+    """Read the node features of owned vertices to where they go: to the inputs of ``blocks[0]``, and to other ranks.
+
+    What `fetch_feature` and `exchange_rows` do, without copies in between: a row that several ranks want is read for
+    each of them, which takes no longer than to copy it if it is in memory (``loader.stats()`` counts as ``rows`` each
+    row once, and as ``reread_rows`` how often it was read again). The pass ``fuse_exchange`` makes the stage of these
+    two; turn it off for files that are far larger than memory.
+
+    Parameters
+    ----------
+    store
+        Where the features are.
+    node
+        Names of node features whose sources write rows where they are wanted
+        (:class:`~headrace.pipeline.storage.features.PlacingSource`).
+
+    Raises
+    ------
+    FeatureError
+        For a name that the store does not have, or a source that only returns rows.
+    """
+
+    on_host: ClassVar[bool] = True
+    collective: ClassVar[bool] = True
+
+    store: FeatureStore
+    node: tuple[str, ...] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name, source in self._sources().items():
+            if not isinstance(source, PlacingSource):
+                raise FeatureError(f"fetch_and_exchange: the source of {name!r} has no read_into; use fetch_feature")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "exchanges"})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"node"})
+
+    def decisive(self) -> dict[str, Any]:
+        return {"node": self._sources()}
+
+    def check(self, upstream: tuple[Stage, ...]) -> None:
+        for _, graph in graphs_of(upstream):
+            self.store.check(node=self.node, num_nodes=graph.num_nodes)
+
+    def runner(self, settings: RunSettings) -> Runner:
+        comm, _ = settings.channels()
+        threads = settings.num_threads
+        sources = self._sources()
+
+        def run(batch: MiniBatch) -> MiniBatch:
+            exchange = batch.exchanges[0]
+            num_own = exchange.num_own
+            own, asked = exchange.owned[:num_own], gather_rows(exchange.owned, exchange.send_rows)
+            order = None if exchange.places is None else _inverse(exchange.places)
+            counts = exchange.send_counts, exchange.receive_counts
+            node = dict(batch.node)
+            for name, source in sources.items():
+                rows = empty_rows((len(exchange.wanted), *source.shape[1:]), source.dtype)
+                sent = source.read(asked, num_threads=threads)
+                # This rank's own rows are read while the others' are on their way.
+                if order is None:
+                    read_own = partial(source.read_into, own, rows[:num_own], num_threads=threads)
+                    comm.all_to_all(sent, *counts, out=rows[num_own:], meanwhile=read_own)
+                else:
+                    read_own = partial(source.read_into, own, rows, places=order[:num_own], num_threads=threads)
+                    came = comm.all_to_all(sent, *counts, meanwhile=read_own)
+                    gather_rows(came, torch.arange(len(came)), out=rows, places=order[num_own:], num_threads=threads)
+                node[name] = rows
+            return batch.replace(node=node)
+
+        return run
+
+    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        del after
+        exchange = before.exchanges[0]
+        row_bytes = sum(source.row_bytes for source in self._sources().values())
+        num_rows, num_features = len(exchange.owned), len(self.node)
+        return {
+            "rows": num_features * num_rows,
+            "bytes": row_bytes * num_rows,
+            "reread_rows": num_features * (exchange.num_own + exchange.num_sent - num_rows),
+            "rounds": num_features,
+            "collectives": num_features,
+            "sent_bytes": row_bytes * exchange.num_sent,
+        }
+
+    def _sources(self) -> dict[str, PlacingSource]:
+        return {name: self.store.node[name] for name in self.node}  # type: ignore[misc]
+
+
+def _inverse(places: Tensor) -> Tensor:
+    """Return which vertex of the batch each of ``exchange.wanted`` is."""
+    numbers = torch.arange(len(places))
+    return gather_rows(numbers, numbers, out=torch.empty_like(places), places=places)

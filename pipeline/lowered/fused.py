@@ -1,0 +1,94 @@
+"""The fused CSC sampler as a stage: several hops and their compactions in one native call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.ops.random.rng import NEIGHBOR, stream_key
+from headrace.ops.sampling.rules import Rule
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.block import Block
+from headrace.pipeline.lowered.compact import count_new
+from headrace.pipeline.lowered.hop import Expand
+from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, verb
+from headrace.pipeline.stages.checks import check_expand, check_weight
+from headrace.pipeline.stages.sampler import Sampler
+
+
+@verb("sample_fused")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleFused(Sampler, MapStage):
+    """Sample all hops in one call, straight into CSC (FastSample, arXiv 2311.17847).
+
+    The pass ``fuse_sampling`` makes it from hops and compactions.
+
+    Parameters
+    ----------
+    graph
+        The graph to sample from.
+    rules
+        One rule per hop, the hop next to the seeds first.
+    key_layers
+        The layer that keys the randomness of each hop.
+    first_layer
+        Which hop the first of these is; blocks of the hops before it are there then.
+    weight, expand, edge_ids
+        As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
+    """
+
+    rules: tuple[Rule, ...]
+    key_layers: tuple[int, ...] = field(kw_only=True)
+    first_layer: int = field(default=0, kw_only=True)
+    weight: str | None = field(default=None, kw_only=True)
+    expand: Expand = field(default="all", kw_only=True)
+    edge_ids: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_expand(self.verb, self.expand)
+        check_weight(self.verb, self.graph, self.weight)
+
+    @property
+    def num_hops(self) -> int:
+        return len(self.rules)
+
+    @property
+    def cooperates(self) -> bool:
+        return self.expand == "all" and self.num_hops == 1 and self.rules[0].per_destination
+
+    def runner(self, settings: RunSettings) -> Runner:
+        sampler = self.graph.block_sampler(self.weight)
+
+        def run(batch: MiniBatch) -> MiniBatch:
+            if self.weight is not None:
+                self.graph.edge_weights(self.weight)  # refuses weights that were changed since
+            sampled = sampler.sample(
+                batch.n_id,
+                self.rules,
+                [stream_key(settings.seed, batch.epoch, batch.index, layer, NEIGHBOR) for layer in self.key_layers],
+                expand=self.expand,
+                edge_ids=self.edge_ids,
+                num_threads=settings.num_threads,
+            )
+            blocks = tuple(
+                Block(
+                    indptr=hop.indptr,
+                    indices=hop.indices,
+                    num_src=hop.num_src,
+                    num_dst=hop.num_dst,
+                    edge_ids=hop.edge_ids,
+                    weight=hop.weights,
+                )
+                for hop in reversed(sampled.hops)
+            )
+            return batch.replace(
+                n_id=sampled.n_id,
+                blocks=(*blocks, *batch.blocks),
+                num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),
+                num_sampled_edges=(*batch.num_sampled_edges, *sampled.num_sampled_edges),
+            )
+
+        return run
+
+    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        return count_new(before, after)

@@ -1,0 +1,137 @@
+"""One hop of neighbour sampling, not yet compacted."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from headrace.ops.random.rng import NEIGHBOR, stream_key
+from headrace.ops.sampling.layer_reducer import LayerReducer
+from headrace.ops.sampling.rules import Rule
+from headrace.ops.sampling.sample import Hop, sample_hop
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, Stage, verb
+from headrace.pipeline.stages.checks import check_expand, check_graph, check_items_fit, check_weight
+
+Expand = Literal["all", "new"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HopStage(MapStage):
+    """Base of the stages that find neighbours and leave them, with global ids, for :class:`Compact` to number.
+
+    Parameters
+    ----------
+    graph
+        The graph to sample from.
+    layer
+        Which hop this is, 0 next to the seeds.
+    weight
+        Edge attribute to sample by; None for uniform sampling.
+    expand
+        ``"all"``: the frontier is every vertex seen so far. ``"new"``: only those that the previous hop reached first.
+    """
+
+    on_host: ClassVar[bool] = True
+
+    graph: Graph
+    layer: int = field(kw_only=True)
+    weight: str | None = field(default=None, kw_only=True)
+    expand: Expand = field(default="all", kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_graph(self.verb, self.graph)
+        check_expand(self.verb, self.expand)
+        check_weight(self.verb, self.graph, self.weight)
+
+    @property
+    @abstractmethod
+    def edge_ids(self) -> bool:
+        """Whether blocks are to carry the original ids of the sampled edges."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "num_sampled_nodes"})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"hop"})
+
+    @property
+    def cooperates(self) -> bool:
+        # What is new to one rank may have been reached by another.
+        return self.expand == "all"
+
+    def check(self, upstream: tuple[Stage, ...]) -> None:
+        check_items_fit(self, self.graph, upstream)
+
+    def frontier(self, batch: MiniBatch) -> Tensor:
+        """Return the vertices to find neighbours of, int64[num_dst]."""
+        return batch.n_id if self.expand == "all" else batch.n_id[len(batch.n_id) - batch.num_sampled_nodes[-1] :]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RuleHop(HopStage):
+    """Base of the stages that sample in-neighbours of the frontier by a rule.
+
+    Parameters
+    ----------
+    graph, layer, weight, expand
+        As for :class:`HopStage`.
+    rule
+        How to choose among the in-edges of the frontier.
+    key_layer
+        The layer that keys the randomness; equal for all hops when they depend on each other (LABOR).
+    edge_ids
+        Whether blocks carry the original ids of the sampled edges.
+    """
+
+    rule: Rule
+    key_layer: int = field(kw_only=True)
+    edge_ids: bool = field(default=True, kw_only=True)
+
+    def sample(
+        self,
+        batch: MiniBatch,
+        settings: RunSettings,
+        *,
+        frontier: Tensor | None = None,
+        reducer: LayerReducer | None = None,
+    ) -> Hop:
+        """Sample one hop of the batch's frontier, or of another one."""
+        return sample_hop(
+            self.graph.indptr,
+            self.graph.indices,
+            self.frontier(batch) if frontier is None else frontier,
+            self.rule,
+            stream_key(settings.seed, batch.epoch, batch.index, self.key_layer, NEIGHBOR),
+            weights=None if self.weight is None else self.graph.edge_weights(self.weight),
+            num_threads=settings.num_threads,
+            reducer=reducer,
+            parallel_edges=not self.rule.has_edge_variates or self.graph.has_parallel_edges,
+        )
+
+    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        del before
+        assert after.hop is not None
+        return {"edges": len(after.hop.neighbors)}
+
+
+@verb("sample_hop")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleHop(RuleHop):
+    """Sample in-neighbours of the frontier by a rule; parameters as for :class:`RuleHop`."""
+
+    @property
+    def cooperates(self) -> bool:
+        return super().cooperates and self.rule.per_destination
+
+    def runner(self, settings: RunSettings) -> Runner:
+        def run(batch: MiniBatch) -> MiniBatch:
+            return batch.replace(hop=self.sample(batch, settings))
+
+        return run

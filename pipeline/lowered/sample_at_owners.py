@@ -1,0 +1,100 @@
+"""One hop over a graph in shards: the owners of the frontier sample for the ranks that need it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import ClassVar
+
+import torch
+
+from headrace.ops.sampling.sample import Hop
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.block import Block
+from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edges
+from headrace.pipeline.distributed.exchange import exchange_ids
+from headrace.pipeline.distributed.graph_shard import GraphShard
+from headrace.pipeline.distributed.traffic import Traffic
+from headrace.pipeline.lowered.compact import count_new, with_hop
+from headrace.pipeline.lowered.hop import RuleHop
+from headrace.pipeline.plan.stage import Runner, RunSettings, verb
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockFromOwners(Block):
+    """A block whose edges other ranks have picked.
+
+    Attributes
+    ----------
+    traffic
+        What it took to ask them.
+    """
+
+    traffic: Traffic = field(default_factory=Traffic)
+
+    @staticmethod
+    def of(block: Block, traffic: Traffic) -> BlockFromOwners:
+        """Return a block together with its traffic."""
+        return BlockFromOwners(**{one.name: getattr(block, one.name) for one in fields(Block)}, traffic=traffic)
+
+
+@verb("sample_at_owners")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleAtOwners(RuleHop):
+    """Sample in-neighbours of the frontier where the rows of the graph are, and compact them: two rounds.
+
+    The frontier goes to the owners of its vertices, the picked edges come back: the hop of a fully partitioned graph
+    in FastSample (arXiv 2311.17847). The pass ``sample_at_owners`` makes it from hops over shards. ``loader.stats()``
+    counts as sent the ids that this rank asks others for, and the degrees, edges, ids of edges and weights that it
+    returns to them.
+
+    Parameters
+    ----------
+    graph
+        A shard.
+    layer, rule, key_layer, weight, expand, edge_ids
+        As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
+    """
+
+    collective: ClassVar[bool] = True
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
+
+    @property
+    def cooperates(self) -> bool:
+        return False
+
+    def runner(self, settings: RunSettings) -> Runner:
+        comm, rows_comm = settings.channels()
+        graph = self.graph
+        assert isinstance(graph, GraphShard)  # the pass makes the stage of shards
+
+        def run(batch: MiniBatch) -> MiniBatch:
+            exchange = exchange_ids(self.frontier(batch), graph.partition, comm, rows_comm)
+            hop = self.sample(batch, settings, frontier=exchange.owned)
+            columns = [hop.neighbors]
+            if self.edge_ids:
+                columns.append(graph.original_edge_ids(hop.positions))
+            if hop.weights is not None:
+                columns.append(hop.weights)
+            picked = SampledEdges(hop.indptr.diff(), tuple(columns))
+            edges, edge_bytes = return_edges(picked, exchange, comm)
+            indptr = torch.zeros(len(edges.degrees) + 1, dtype=torch.int64)
+            torch.cumsum(edges.degrees, 0, out=indptr[1:])
+            returned = Hop(
+                indptr,
+                edges.columns[0],
+                torch.empty(0, dtype=torch.int64),
+                edges.columns[-1] if hop.weights is not None else None,
+            )
+            found = with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand)
+            traffic = Traffic(2, 4, exchange.wanted.element_size() * exchange.num_received + edge_bytes)
+            return found.replace(blocks=(BlockFromOwners.of(found.blocks[0], traffic), *found.blocks[1:]))
+
+        return run
+
+    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
+        block = after.blocks[0]
+        assert isinstance(block, BlockFromOwners)
+        return {**count_new(before, after), **asdict(block.traffic)}

@@ -1,0 +1,1 @@
+"""What runs in the model, not in the loader."""

@@ -1,0 +1,215 @@
+"""Models on cooperative batches: rows of a layer reach every rank that needs them, and gradients are summed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.comm import is_distributed, world_comm
+from headrace.pipeline.models.cooperative_degrees import count_on_all_ranks
+from headrace.pipeline.models.cooperative_dropout import convert_dropout
+from headrace.pipeline.models.cooperative_norm import convert_batch_norm
+from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
+
+_MARK = "_exchanges_rows"  # of layers that have hooks
+
+
+class Cooperative(nn.Module):
+    """A model whose layers exchange rows between ranks; made by :func:`cooperative`."""
+
+    def __init__(self, model: nn.Module, layers: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.model = model
+        self._num_layers = len(layers)
+        self._comm: Comm | None = None
+        for number, layer in enumerate(layers):
+            if hasattr(layer, _MARK):
+                raise InputError(
+                    f"cooperative: layer {number} exchanges rows already; wrap a model once, and give every layer a "
+                    "module of its own"
+                )
+            object.__setattr__(layer, _MARK, True)
+            layer.register_forward_pre_hook(_exchange_input(number), with_kwargs=True)
+            layer.register_forward_hook(_leave(number))
+
+    def forward(self, batch: MiniBatch, *args: Any, **kwargs: Any) -> Any:
+        """Call the model with the arguments behind the batch; return its output rows for this rank's unique seeds.
+
+        Raises
+        ------
+        InputError
+            If the batch has another number of layers than the model, or its layers were not called as expected.
+        """
+        if batch.exchanges and len(batch.blocks) != self._num_layers:
+            raise InputError(
+                f"cooperative: the batch has {len(batch.blocks)} blocks, the model {self._num_layers} layers; name the "
+                "layers that take a block each, cooperative(model, layers=[...])"
+            )
+        running = RunningBatch.of(batch)
+        self._comm = running.comm
+        token = RUNNING.set(running)
+        try:
+            out = self.model(*args, **kwargs)
+        finally:
+            RUNNING.reset(token)
+        if running.num_layers != self._num_layers or not isinstance(out, Tensor):
+            raise InputError(
+                f"cooperative: expected the model to call each of its {self._num_layers} layers once and to return a "
+                f"tensor; it called {running.num_layers} and returned {type(out).__name__}"
+            )
+        return batch.exchange(self._num_layers, out)
+
+    @property
+    def comm(self) -> Comm | None:
+        """The channel of the last batch; None before the first one, and after one of a single process."""
+        return self._comm
+
+
+def _exchange_input(number: int) -> Any:
+    """Return a hook that exchanges the input rows of a layer, wherever they are among its arguments."""
+
+    def hook(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any] | None:
+        del layer
+        running = RUNNING.get()
+        if running is None:
+            return None
+        running.enter(number)
+        if not running.batch.exchanges:
+            return None
+        exchange = running.batch.exchanges[number]
+        args = tuple(count_on_all_ranks(argument, exchange) for argument in args)
+        kwargs = {name: count_on_all_ranks(argument, exchange) for name, argument in kwargs.items()}
+        if not running.needs_exchange(number):
+            return args, kwargs
+        for place, argument in enumerate(args):
+            exchanged = _exchanged(running, number, argument)
+            if exchanged is not None:
+                return (*args[:place], exchanged, *args[place + 1 :]), kwargs
+        for name, argument in kwargs.items():
+            exchanged = _exchanged(running, number, argument)
+            if exchanged is not None:
+                return args, {**kwargs, name: exchanged}
+        raise InputError(
+            f"cooperative: no argument of layer {number} has a row for each of this rank's "
+            f"{len(exchange.owned)} vertices; expected h, or a pair (h, h[:num_dst])"
+        )
+
+    return hook
+
+
+def _leave(number: int) -> Any:
+    """Return a hook that notes the end of a layer."""
+
+    def hook(layer: nn.Module, args: tuple[Any, ...], out: Any) -> None:
+        del layer, args, out
+        running = RUNNING.get()
+        if running is not None:
+            running.leave(number)
+
+    return hook
+
+
+def _exchanged(running: RunningBatch, number: int, argument: Any) -> Any:
+    """Return the exchanged form of an argument that holds a layer's input rows, else None."""
+    num_owned = len(running.batch.exchanges[number].owned)
+    if isinstance(argument, Tensor):
+        rows = argument.is_floating_point() and argument.dim() > 1 and len(argument) == num_owned
+        return running.exchange(number, argument) if rows else None
+    if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], Tensor):
+        # The destinations are the first vertices in both orders: their rows need no exchange.
+        source = _exchanged(running, number, argument[0])
+        return None if source is None else (source, argument[1])
+    return None
+
+
+def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, seed: int = 0) -> Cooperative:
+    """Let a model that was written for the blocks of one process run on cooperative batches.
+
+    ``cooperative(model)(batch, ...)`` calls ``model(...)``. Before each layer but the first, whose input the loader has
+    exchanged, the rows of its input go to the ranks that need them, and the output of the last layer goes to the ranks
+    that drew the seeds (cooperative minibatching, arXiv 2310.12403); gradients go the other way. On a batch of a single
+    process it is the model itself.
+
+    What the model does between layers it does for the vertices that this rank owns, each of which is in one rank, so
+    operations row by row are exact. Two kinds of modules are replaced, in place, by ones that are exact as well: every
+    `nn.BatchNorm1d` by one over the rows of all ranks, every `nn.Dropout` by one whose masks belong to vertices, or to
+    edges where a layer calls it `attn_drop`, as DGL does.
+
+    A rank has all sampled in-edges of the vertices that it owns, but only some of the out-edges of a source. What a
+    layer computes from in-edges is exact: sums, means, attention, in-degrees (``norm="right"`` of DGL's `GraphConv`).
+    DGL blocks count the out-edges on all ranks (``norm="both"`` and ``"left"``), in two collectives more for each such
+    layer. Other sums over out-edges are not exact, such as those of DGL's ``EdgeWeightNorm("both")``.
+
+    Parameters
+    ----------
+    model
+        Any module. It is not copied; the layers get hooks.
+    layers
+        The modules that take one block each, in the order of ``batch.blocks``: PyG layers called as
+        ``conv((h, h[:num_dst]), edge_index)`` or with what ``block.to_pyg(h)`` returns, DGL layers called as
+        ``conv(block, h)`` or ``conv(block, (h, h[:num_dst]))``, or others with an argument `h`. By default those of the
+        model's only `nn.ModuleList`.
+    seed
+        Of the masks of dropout.
+
+    Raises
+    ------
+    InputError
+        If no layers are named and the model has not just one `nn.ModuleList`.
+    """
+    if layers is None:
+        lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+        if len(lists) != 1:
+            raise InputError(
+                f"cooperative: the model has {len(lists)} module lists, so its layers are not obvious; name the "
+                "modules that take one block each, cooperative(model, layers=[...])"
+            )
+        layers = list(lists[0])
+    return Cooperative(convert_dropout(convert_batch_norm(model), seed), layers)
+
+
+@torch.no_grad()
+def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | None = None) -> None:
+    """Add up the gradients of all ranks; call it between ``backward()`` and the optimiser's step.
+
+    With a loss that every rank divides by ``batch.num_global_seeds`` the sum is the gradient of one process. A rank
+    whose share was empty takes part with zeros; a parameter that has a gradient on no rank still has none.
+
+    Parameters
+    ----------
+    parameters
+        A module or its parameters, in the same order on every rank.
+    comm
+        The channel; by default that of the last batch that the module was called with, if it is `hr.cooperative`'s,
+        else that of torch.distributed. Nothing is done if there is neither, or one rank.
+
+    Raises
+    ------
+    PeerError
+        If another rank failed or was lost.
+    """
+    trained = [one for one in _parameters(parameters) if one.requires_grad]
+    if comm is None and isinstance(parameters, Cooperative):
+        comm = parameters.comm
+    if comm is None:
+        comm = world_comm() if is_distributed() else None
+    if comm is None or comm.world_size == 1:
+        return
+    for dtype in dict.fromkeys(one.dtype for one in trained):
+        group = [one for one in trained if one.dtype == dtype]
+        present = torch.tensor([float(one.grad is not None) for one in group], dtype=dtype, device=group[0].device)
+        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in group]
+        summed = comm.all_reduce_sum(torch.cat([present, *(gradient.reshape(-1) for gradient in gradients)]))
+        present, *parts = summed.split([len(group), *(one.numel() for one in group)])  # type: ignore[no-untyped-call]
+        for one, part, ranks in zip(group, parts, present.tolist(), strict=True):
+            one.grad = part.view_as(one) if ranks else None
+
+
+def _parameters(parameters: nn.Module | Iterable[nn.Parameter]) -> Iterable[nn.Parameter]:
+    return parameters.parameters() if isinstance(parameters, nn.Module) else parameters

@@ -1,0 +1,129 @@
+"""The batch that a model works on, for modules inside it that must know what their rows stand for."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.data.block import Block
+    from headrace.pipeline.distributed.channel import Comm
+
+
+@dataclass
+class RunningBatch:
+    """How far a model has come with a batch.
+
+    Parameters
+    ----------
+    batch
+        The batch.
+    vertices
+        The vertices whose rows are being worked on, or the first of them: int64[n].
+    layer
+        The layer that the model is in; None between layers.
+    num_layers
+        Layers entered so far.
+    num_exchanged
+        Layers whose input has been exchanged: those up to the next one, if that was prepared before its call.
+    num_dropouts
+        Dropouts applied so far.
+    """
+
+    batch: MiniBatch
+    vertices: Tensor
+    layer: int | None = None
+    num_layers: int = 0
+    num_exchanged: int = 1
+    num_dropouts: int = 0
+
+    @staticmethod
+    def of(batch: MiniBatch) -> RunningBatch:
+        """Return the beginning, before the first layer."""
+        return RunningBatch(batch, batch.n_id)
+
+    def enter(self, layer: int) -> None:
+        """Go into a layer: rows are those of its sources, destinations first."""
+        exchanges = self.batch.exchanges
+        self.vertices = exchanges[layer].wanted if exchanges else self.batch.n_id
+        self.layer = layer
+        self.num_layers += 1
+
+    def leave(self, layer: int) -> None:
+        """Go out of a layer: rows are those of its destinations."""
+        exchanges = self.batch.exchanges
+        self.vertices = exchanges[layer + 1].owned if exchanges else self.batch.n_id
+        self.layer = None
+
+    @property
+    def each_once(self) -> bool:
+        """Whether each of the vertices is in one rank: outside of layers, behind the first one."""
+        return self.layer is None and self.num_layers > 0
+
+    def needs_exchange(self, layer: int) -> bool:
+        """Whether the input of a layer is still that of owned vertices."""
+        return bool(self.batch.exchanges) and layer >= self.num_exchanged
+
+    def exchange(self, layer: int, rows: Tensor) -> Tensor:
+        """Return the rows of a layer's sources, from those of the vertices that this rank owns."""
+        exchanged = self.batch.exchange(layer, rows)
+        self.num_exchanged = layer + 1
+        return exchanged
+
+    def sources(self, block: Block, rows: Tensor) -> Tensor:
+        """Return the rows of a block's sources.
+
+        Rows that the model prepares for its next layer, before it calls it, are exchanged here. All others are those of
+        sources already.
+        """
+        following, blocks = self.num_layers, self.batch.blocks
+        prepared = self.each_once and following < len(blocks) and block is blocks[following]
+        return self.exchange(following, rows) if prepared and self.batch.exchanges else rows
+
+    @property
+    def comm(self) -> Comm | None:
+        """The channel on which the model communicates; None if the batch is one process's own."""
+        return self.batch.exchanges[0].comm if self.batch.exchanges else None
+
+    def ids(self, num_rows: int) -> Tensor:
+        """Return the vertices of rows.
+
+        Raises
+        ------
+        InputError
+            If there are more rows than vertices: they stand for something else, such as edges.
+        """
+        if num_rows > len(self.vertices):
+            raise InputError(
+                f"cooperative: dropout came to {num_rows} rows where there are {len(self.vertices)} vertices; its "
+                "masks are those of vertices, so drop attention and messages by other means"
+            )
+        return self.vertices[:num_rows]
+
+    def edge_ids(self, num_rows: int) -> Tensor:
+        """Return the ids of the edges of the layer that the model is in.
+
+        Raises
+        ------
+        InputError
+            Outside of layers, for another number of rows, or if the edges were sampled without their ids.
+        """
+        blocks = self.batch.blocks
+        block = blocks[self.layer] if self.layer is not None and self.layer < len(blocks) else None
+        if block is None or block.num_edges != num_rows or block.edge_ids is None:
+            has = "no block" if block is None else f"{block.num_edges} edges"
+            ids = " without ids" if block is not None and block.edge_ids is None else ""
+            raise InputError(
+                f"cooperative: dropout of attention came to {num_rows} rows where there is {has}{ids}; its masks are "
+                "those of edges: sample with edge_ids=True, and name a module attn_drop only if its rows are edges"
+            )
+        return block.edge_ids
+
+
+RUNNING: ContextVar[RunningBatch | None] = ContextVar("headrace_running_batch", default=None)

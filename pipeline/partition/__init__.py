@@ -1,0 +1,1 @@
+"""Who owns which node or edge, and how good that is."""

@@ -1,0 +1,160 @@
+"""Partitions of edges: by their source, by their destination, or on a grid by both."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.ops.features.gather import gather_rows
+from headrace.ops.partition.owners import edge_owners, grid_columns
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.partition.report import PartitionReport, check_same_nodes, report_edges
+
+#: Edges whose parts are looked up at once: what that needs beyond the table stays below 1 GB.
+_CHUNK = 1 << 24
+
+
+class EdgePartition:
+    """Assign every edge of a graph to one part, and every vertex to one part that is its master.
+
+    The parts are a grid, part p in row ``p // num_columns`` and column ``p % num_columns``. Edge u -> v is in the row
+    of u's master and in the column of v's. Make one with
+
+    ======================  =======================================================================================
+    :meth:`by_source`       one column: edges are with the master of their source (1D)
+    :meth:`by_destination`  one row: edges are with the master of their destination (1D); this is what a
+                            `Partition` of vertices means for its edges
+    :meth:`grid`            rows and columns: the edges of a hub are spread over a row or a column (2D vertex cut)
+    ======================  =======================================================================================
+
+    A vertex has copies in the parts of its edges: on a grid of R rows and C columns at most R + C - 1, its master's
+    among them, as all are in one row or one column.
+
+    >>> import headrace as hr
+    >>> graph = hr.Graph.from_coo([0, 1, 2, 3], [1, 2, 3, 0], num_nodes=4)
+    >>> edges = hr.EdgePartition.by_source(graph, hr.Partition.range(4, 2))
+    >>> edges.owned(0).tolist()  # the edges 0 -> 1 and 1 -> 2, by their place among the in-edges of 0, 1, 2, 3
+    [1, 2]
+
+    Parameters
+    ----------
+    graph
+        Whose edges are assigned.
+    vertices
+        The master of each vertex.
+    num_columns
+        Columns of the grid; a divisor of the number of parts.
+
+    Raises
+    ------
+    GraphError
+        If the vertices are not those of the graph.
+    InputError
+        If the columns do not divide the parts.
+    """
+
+    def __init__(self, graph: Graph, vertices: Partition, num_columns: int) -> None:
+        check_same_nodes(graph, vertices.num_nodes)
+        if num_columns < 1 or vertices.num_parts % num_columns:
+            raise InputError(
+                f"EdgePartition: expected num_columns to divide the {vertices.num_parts} parts, got {num_columns}"
+            )
+        self.graph = graph
+        self.vertices = vertices
+        self.num_columns = num_columns
+
+    @classmethod
+    def by_source(cls, graph: Graph, num_parts: int | Partition) -> EdgePartition:
+        """Put edges with the master of their source.
+
+        Parameters
+        ----------
+        num_parts
+            A number, for masters by `Partition.hash`, or a partition of the vertices.
+        """
+        return cls(graph, _masters(graph, num_parts), 1)
+
+    @classmethod
+    def by_destination(cls, graph: Graph, num_parts: int | Partition) -> EdgePartition:
+        """Put edges with the master of their destination; `num_parts` as in `by_source`."""
+        vertices = _masters(graph, num_parts)
+        return cls(graph, vertices, vertices.num_parts)
+
+    @classmethod
+    def grid(cls, graph: Graph, num_parts: int | Partition) -> EdgePartition:
+        """Put edges in the row of their source's master and the column of their destination's, on a grid near a square.
+
+        A prime number of parts is one row, and the same as `by_destination`. `num_parts` as in `by_source`; the bound
+        on copies holds for any partition, the balance of edges is that of a hash.
+        """
+        vertices = _masters(graph, num_parts)
+        return cls(graph, vertices, grid_columns(vertices.num_parts))
+
+    @property
+    def num_parts(self) -> int:
+        """Return the number of parts."""
+        return self.vertices.num_parts
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of rows of the grid."""
+        return self.num_parts // self.num_columns
+
+    def owner(self, source: Tensor, destination: Tensor) -> Tensor:
+        """Return the parts, int32[n], of edges from ``source`` to ``destination``, int64[n] each."""
+        return edge_owners(self.vertices.owner(source), self.vertices.owner(destination), self.num_columns)
+
+    def owned(self, part: int) -> Tensor:
+        """Return the edges of a part as CSC positions, int64[sizes[part]] ascending."""
+        return (self._owners == part).nonzero().reshape(-1)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of edges of each part."""
+        return tuple(self.report(self.graph).edges.tolist())
+
+    def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
+        """Count what the partition costs: balance of edges, of masters and of labelled masters, copies of vertices.
+
+        Parameters
+        ----------
+        graph
+            Of as many nodes as the one that was partitioned; usually that one.
+        labelled: bool[num_nodes] or integer[n], optional
+            Vertices, by mask or by ids, whose balance is reported as well.
+
+        Raises
+        ------
+        GraphError
+            If the graph has another number of nodes.
+        InputError
+            If `labelled` names no vertices of the graph.
+        """
+        masters = self.vertices.owner(torch.arange(self.vertices.num_nodes))
+        return report_edges(graph, masters, self.num_parts, self.num_columns, labelled)
+
+    @cached_property
+    def _owners(self) -> Tensor:
+        """The part of every edge, int32[num_edges] in CSC order."""
+        graph = self.graph
+        masters = self.vertices.owner(torch.arange(graph.num_nodes))
+        table = torch.empty(graph.num_edges, dtype=torch.int32)
+        for start in range(0, graph.num_edges, _CHUNK):
+            stop = min(start + _CHUNK, graph.num_edges)
+            # Rows may be empty: the destination is the last one that begins at or before the edge.
+            destination = torch.searchsorted(graph.indptr, torch.arange(start, stop), right=True) - 1
+            sources = gather_rows(masters, graph.indices[start:stop])
+            table[start:stop] = edge_owners(sources, gather_rows(masters, destination), self.num_columns)
+        return table
+
+    def __repr__(self) -> str:
+        return f"EdgePartition({self.graph.num_edges:,} edges, {self.num_rows} x {self.num_columns} parts)"
+
+
+def _masters(graph: Graph, num_parts: int | Partition) -> Partition:
+    return num_parts if isinstance(num_parts, Partition) else Partition.hash(graph.num_nodes, num_parts)

@@ -1,0 +1,423 @@
+"""Partitions: which of several ranks owns each vertex."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.ops.partition.louvain import louvain_owners
+from headrace.ops.partition.metis import metis_owners
+from headrace.ops.partition.owners import group_by_owner, hash_owners, positions_in_parts
+from headrace.ops.partition.stream import stream_owners
+from headrace.ops.sampling.compact import Compactor
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_node_mask, whole_number
+from headrace.pipeline.data.digest import exact_digest
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.partition.report import PartitionReport, report_vertices
+
+MOST_PARTS = 1 << 16
+MOST_SEED = (1 << 64) - 1
+
+#: Vertices whose owners are computed at a time where there is no table of them.
+CHUNK = 1 << 20
+
+
+class Partition(ABC):
+    """Assign every vertex of a graph to one of `num_parts` owners.
+
+    ==================  ===========================================================================================
+    :meth:`range`       contiguous ranges of ids, for graphs that were reordered; :meth:`range_of` given sizes
+    :meth:`hash`        even loads on any graph, without a table; nearly all edges are cut
+    :meth:`stream`      one look at each row: for graphs of any size
+    :meth:`metis`       the fewest edges cut, and equal shares of labelled vertices; needs some copies of the graph
+    :meth:`louvain`     communities, packed; needs some copies of the graph as well
+    :meth:`of`          a table of your own
+    ==================  ===========================================================================================
+
+    :meth:`report` says what a partition costs. :meth:`order` and :meth:`ranges` turn any of them into ranges of a
+    reordered graph.
+
+    >>> import headrace as hr
+    >>> partition = hr.Partition.range(10, 4)
+    >>> partition.owner(torch.arange(10)).tolist()
+    [0, 0, 1, 1, 1, 2, 2, 3, 3, 3]
+
+    Parameters
+    ----------
+    num_nodes
+        Vertices of the graph.
+    num_parts
+        Owners; as many as there are ranks.
+
+    Raises
+    ------
+    InputError
+        For numbers that are not integers, are negative, or for no part.
+    """
+
+    def __init__(self, num_nodes: int, num_parts: int) -> None:
+        self.num_nodes = whole_number(num_nodes, "Partition: num_nodes", 0, InputError)
+        self.num_parts = whole_number(num_parts, "Partition: num_parts", 1, InputError, MOST_PARTS)
+
+    @staticmethod
+    def range(num_nodes: int, num_parts: int) -> Partition:
+        """Cut the ids into contiguous ranges whose sizes differ by one at most.
+
+        Good after a reordering that puts vertices that belong together side by side.
+        """
+        nodes = whole_number(num_nodes, "Partition.range: num_nodes", 0, InputError)
+        parts = whole_number(num_parts, "Partition.range: num_parts", 1, InputError, MOST_PARTS)
+        return RangePartition([nodes * (part + 1) // parts - nodes * part // parts for part in range(parts)])
+
+    @staticmethod
+    def range_of(sizes: Sequence[int]) -> Partition:
+        """Cut the ids into contiguous ranges of given sizes.
+
+        Parameters
+        ----------
+        sizes
+            The number of vertices of each part; empty parts are fine.
+
+        Raises
+        ------
+        InputError
+            If there is no part, or a size is not an integer of at least 0.
+        """
+        return RangePartition(sizes)
+
+    @staticmethod
+    def hash(num_nodes: int, num_parts: int) -> Partition:
+        """Scatter the vertices over the parts by a hash of their ids: even loads on any graph, and no table."""
+        return HashPartition(num_nodes, num_parts)
+
+    @staticmethod
+    def of(owners: Any, num_parts: int | None = None) -> Partition:
+        """Use a table of owners, such as one that METIS returned.
+
+        Parameters
+        ----------
+        owners: integer[num_nodes]
+            The part of each vertex.
+        num_parts
+            Number of parts; by default one more than the largest owner.
+
+        Raises
+        ------
+        InputError
+            If the owners are not one-dimensional integers in [0, num_parts).
+        """
+        return TablePartition(owners, num_parts)
+
+    @staticmethod
+    def metis(graph: Graph, num_parts: int, *, balance: ArrayLike | Tensor | None = None, seed: int = 0) -> Partition:
+        """Cut few edges, by METIS (Karypis and Kumar, 1998); its directions and multiplicities count, loops do not.
+
+        Parts have up to 1.03 times the mean number of vertices, more where parts are small; beyond 8 parts some may be
+        empty. Vertices without edges fill up the smallest parts. Needs pymetis, of the extra ``partition``, and about
+        110 bytes of memory per edge.
+
+        Parameters
+        ----------
+        balance: bool[num_nodes] or integer[n], optional
+            Vertices, by mask or by ids, of which every part is to have an equal share as well, such as the training
+            vertices. Both constraints are METIS's own (multi-constraint partitioning, Karypis and Kumar, SC 1998), and
+            both hold to about 1.03 times the mean.
+        seed
+            The same seed gives the same parts, on one machine and one version of METIS.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If pymetis is not installed.
+        InputError
+            If `balance` names no vertices of the graph, or a number is out of range.
+        """
+        parts, seed = _settings(num_parts, seed, "Partition.metis")
+        mask = None
+        if balance is not None:
+            mask = as_node_mask(balance, graph.num_nodes, "balance", InputError).numpy()
+        return _of(metis_owners(graph.indptr, graph.indices, parts, labelled=mask, seed=seed), parts)
+
+    @staticmethod
+    def louvain(graph: Graph, num_parts: int, *, seed: int = 0) -> Partition:
+        """Keep communities together: those that the Louvain method (arXiv 0803.0476) finds, packed into equal parts.
+
+        The largest community goes first, each into the lightest part; what does not fit is split, so that no part has
+        more than 1.03 times the mean number of vertices (rounded up). Good where there are more communities than parts.
+        Needs igraph, of the extra ``louvain``, and several copies of the graph; it takes ten times as long as METIS.
+
+        Parameters
+        ----------
+        seed
+            The same seed gives the same parts, on one version of igraph.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            If igraph is not installed.
+        InputError
+            If a number is out of range.
+        """
+        parts, seed = _settings(num_parts, seed, "Partition.louvain")
+        return _of(louvain_owners(graph.indptr, graph.indices, parts, seed=seed), parts)
+
+    @staticmethod
+    def stream(
+        graph: Graph,
+        num_parts: int,
+        *,
+        slack: float = 0.05,
+        passes: int = 1,
+        shuffle: bool = False,
+        seed: int = 0,
+    ) -> Partition:
+        """Put vertices one by one where most of their in-neighbours are: linear deterministic greedy.
+
+        For graphs of any size (Stanton and Kliot, KDD 2012): all the memory it takes is the table of owners, 4 bytes
+        per vertex, and a pass takes one to four seconds per 100 million edges. Only in-neighbours are looked at, so the
+        first pass sees the whole neighbourhood only where edges go both ways. More passes cut fewer edges: three are a
+        good choice. `headrace.ops.partition.stream` has the rule.
+
+        Parameters
+        ----------
+        slack
+            No part has more than (1 + slack) times the mean number of vertices, or the mean rounded up.
+        passes
+            How often all vertices are placed; from the second on, each knows where all its in-neighbours are.
+        shuffle
+            Visit vertices in an order that `seed` names, rather than by their ids. Slower; for ids in an order that
+            is bad for this method.
+
+        Raises
+        ------
+        InputError
+            If a number is out of range.
+        """
+        parts, seed = _settings(num_parts, seed, "Partition.stream")
+        rounds = whole_number(passes, "Partition.stream: passes", 1, InputError)
+        owners = stream_owners(
+            graph.indptr, graph.indices, parts, slack=slack, passes=rounds, shuffle=shuffle, seed=seed
+        )
+        return _of(owners, parts)
+
+    @abstractmethod
+    def owner(self, ids: Tensor) -> Tensor:
+        """Return the owners, int32[n], of the vertices ``ids``, int64[n] in [0, num_nodes)."""
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of vertices that each part owns."""
+        return tuple(torch.bincount(self._owners, minlength=self.num_parts).tolist())
+
+    def owned(self, part: int) -> Tensor:
+        """Return the vertices that a part owns, int64[sizes[part]] ascending."""
+        return (self._owners == part).nonzero().reshape(-1)
+
+    def position(self, ids: Tensor) -> Tensor:
+        """Return where vertices, int64[n], are among those that their owner owns: ``owned(owner)[position]``."""
+        return self._positions[ids]
+
+    def order(self) -> Tensor:
+        """Return the vertices part by part, those of each part ascending: int64[num_nodes], for `Graph.reordered`."""
+        return group_by_owner(torch.arange(self.num_nodes), self._owners, self.num_parts).ids
+
+    def ranges(self) -> Partition:
+        """Return the owners of vertices that were reordered by `order`: ranges, P + 1 numbers rather than a table."""
+        return RangePartition(self.sizes)
+
+    def num_copies(self, ids: Tensor) -> int:
+        """Return how many of the vertices this rank has copies of, and so asks nobody for."""
+        del ids
+        return 0
+
+    @property
+    def _deciding(self) -> tuple[int, ...] | None:
+        """Numbers that decide all owners, so that comparing these is enough; None if there are none but the owners."""
+        return None
+
+    @property
+    def _owners(self) -> Tensor:
+        """The owners of all vertices, int32[num_nodes]."""
+        return self.owner(torch.arange(self.num_nodes))
+
+    @cached_property
+    def _positions(self) -> Tensor:
+        return positions_in_parts(self._owners, self.num_parts)
+
+    @cached_property
+    def compactor(self) -> Compactor:
+        """What renumbers the vertices that ranks exchange; all who exchange by this partition share its memory."""
+        return Compactor(self.num_nodes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What can be made again need not travel, and the compactor cannot.
+        made_again = ("compactor", "sizes", "_positions", "_content_digest")
+        return {name: value for name, value in self.__dict__.items() if name not in made_again}
+
+    def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
+        """Count what the partition costs on a graph: edges cut, balance, copies of vertices.
+
+        Parameters
+        ----------
+        graph
+            Of `num_nodes` nodes.
+        labelled: bool[num_nodes] or integer[n], optional
+            Vertices, by mask or by ids, whose balance is reported as well, such as the training vertices.
+
+        Raises
+        ------
+        GraphError
+            If the graph has another number of nodes.
+        InputError
+            If `labelled` names no vertices of the graph.
+        """
+        return report_vertices(graph, self._owners, self.num_parts, labelled)
+
+    def content_digest(self) -> str:
+        """Return a fingerprint of the assignment."""
+        return self._content_digest
+
+    @cached_property
+    def _content_digest(self) -> str:
+        return _digest(self._owners)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Partition):
+            return NotImplemented
+        if (self.num_nodes, self.num_parts) != (other.num_nodes, other.num_parts):
+            return False
+        if type(self) is type(other) and self._deciding is not None:
+            return self._deciding == other._deciding
+        return torch.equal(self._owners, other._owners)
+
+    def __hash__(self) -> int:
+        return hash((self.num_nodes, self.num_parts))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.num_nodes:,} nodes, {self.num_parts} parts)"
+
+
+class RangePartition(Partition):
+    """Contiguous ranges of ids; part p owns [bounds[p], bounds[p + 1])."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        counts = [whole_number(size, "Partition.range_of: a size", 0, InputError) for size in sizes]
+        super().__init__(sum(counts), len(counts))
+        self.bounds = torch.tensor([0, *counts]).cumsum(0)
+
+    @property
+    def _deciding(self) -> tuple[int, ...]:
+        return self.sizes
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of vertices that each part owns."""
+        return tuple(self.bounds.diff().tolist())
+
+    def owner(self, ids: Tensor) -> Tensor:
+        """Return the owners of vertices."""
+        return torch.bucketize(ids, self.bounds[1:], right=True, out_int32=True)
+
+    def owned(self, part: int) -> Tensor:
+        """Return the vertices of a part."""
+        return torch.arange(int(self.bounds[part]), int(self.bounds[part + 1]))
+
+    def position(self, ids: Tensor) -> Tensor:
+        """Return the places of vertices in their part."""
+        return ids - self.bounds[self.owner(ids)]
+
+
+class HashPartition(Partition):
+    """Owners by a hash of the id.
+
+    What all owners are needed for is computed once in a process, however many equal partitions there are, and without
+    a table of them.
+    """
+
+    @property
+    def _deciding(self) -> tuple[int, ...]:
+        return self.num_nodes, self.num_parts
+
+    def owner(self, ids: Tensor) -> Tensor:
+        """Return the owners of vertices."""
+        return hash_owners(ids, self.num_parts)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of vertices that each part owns."""
+        return _hash_sizes(self.num_nodes, self.num_parts)
+
+    def owned(self, part: int) -> Tensor:
+        """Return the vertices of a part."""
+        found = [ids[self.owner(ids) == part] for ids in _chunks(self.num_nodes)]
+        return torch.cat([torch.empty(0, dtype=torch.int64), *found])
+
+    @cached_property
+    def _content_digest(self) -> str:
+        return _hash_digest(self.num_nodes, self.num_parts)
+
+
+class TablePartition(Partition):
+    """Owners from a table."""
+
+    def __init__(self, owners: Any, num_parts: int | None, *, copy: bool = True) -> None:
+        table = as_cpu_tensor(owners, "owners", InputError)
+        if table.dim() != 1 or table.is_floating_point() or table.is_complex() or table.dtype == torch.bool:
+            raise InputError(f"Partition.of: owners must be integer[num_nodes]; {table.dtype}{list(table.shape)} came")
+        smallest, largest = (int(table.min()), int(table.max())) if len(table) else (0, 0)
+        super().__init__(len(table), largest + 1 if num_parts is None else num_parts)
+        if smallest < 0 or largest >= self.num_parts:
+            raise InputError(
+                f"Partition.of: owners must be in [0, {self.num_parts}); they lie in [{smallest}, {largest}]"
+            )
+        self._table = table.to(torch.int32, copy=copy)
+
+    @property
+    def _owners(self) -> Tensor:
+        return self._table
+
+    def owner(self, ids: Tensor) -> Tensor:
+        """Return the owners of vertices."""
+        return self._table[ids]
+
+
+def _settings(num_parts: int, seed: int, what: str) -> tuple[int, int]:
+    parts = whole_number(num_parts, f"{what}: num_parts", 1, InputError, MOST_PARTS)
+    return parts, whole_number(seed, f"{what}: seed", 0, InputError, MOST_SEED)
+
+
+def _of(owners: Tensor, num_parts: int) -> Partition:
+    """Take a table that nobody else holds: a copy would double the memory."""
+    return TablePartition(owners, num_parts, copy=False)
+
+
+@lru_cache
+def _hash_sizes(num_nodes: int, num_parts: int) -> tuple[int, ...]:
+    sizes = torch.zeros(num_parts, dtype=torch.int64)
+    for ids in _chunks(num_nodes):
+        sizes += torch.bincount(hash_owners(ids, num_parts), minlength=num_parts)
+    return tuple(sizes.tolist())
+
+
+@lru_cache
+def _hash_digest(num_nodes: int, num_parts: int) -> str:
+    return _digest(hash_owners(torch.arange(num_nodes), num_parts))
+
+
+def _digest(owners: Tensor) -> str:
+    return exact_digest([("owners", owners)])
+
+
+def _chunks(num_nodes: int) -> Iterator[Tensor]:
+    """Yield the ids of all vertices, some at a time."""
+    for start in range(0, num_nodes, CHUNK):
+        yield torch.arange(start, min(start + CHUNK, num_nodes))

@@ -1,0 +1,87 @@
+"""Calls with arguments that a stage or a loader does not have: what to say of them, in one place for all."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+from headrace.ops.errors import UsageError
+from headrace.pipeline.plan.foreign_words import ADVICE, MEANING, SAME
+
+_NAMED = inspect.Parameter.KEYWORD_ONLY
+_ANY_NAME = inspect.Parameter.VAR_KEYWORD
+_ANY_NUMBER = inspect.Parameter.VAR_POSITIONAL
+
+#: Set by chaining, never by the user.
+UPSTREAM = "upstream"
+
+
+def check_arguments(
+    what: str, function: Callable[..., Any], args: tuple[Any, ...], named: Iterable[str], *, complete: bool
+) -> None:
+    """Refuse a call whose arguments a function does not have, or that lacks one.
+
+    Parameters
+    ----------
+    what
+        What the user called, for the message.
+    function
+        What is to be called, with ``self`` in front.
+    args
+        Arguments by position, without ``self``.
+    named
+        Names of the others.
+    complete
+        Whether all that have no default must be there.
+
+    Raises
+    ------
+    UsageError
+        Saying what the function takes, what came, and the name here of what peers call otherwise.
+    """
+    parameters = _parameters(function)
+    kinds = {parameter.kind for parameter in parameters.values()}
+    by_position = [name for name, one in parameters.items() if one.kind not in (_NAMED, _ANY_NAME, _ANY_NUMBER)]
+    names = [name for name, one in parameters.items() if one.kind not in (_ANY_NAME, _ANY_NUMBER)]
+    named = list(named)
+    for name in named:
+        if name not in parameters and _ANY_NAME not in kinds:
+            raise unknown_argument(what, name, names)
+    if len(args) > len(by_position) and _ANY_NUMBER not in kinds:
+        rest = [f"{name}=" for name in names if name not in by_position and name != UPSTREAM]
+        raise UsageError(
+            f"{what}: expected at most {len(by_position)} without a name ({', '.join(by_position)}), got "
+            f"{len(args)}; name the others{': ' if rest else ''}{', '.join(rest)}"
+        )
+    given = {*named, *by_position[: len(args)]}
+    missing = [name for name in names if name not in given and parameters[name].default is inspect.Parameter.empty]
+    if complete and missing:
+        came = ", ".join(name for name in names if name in given and name != UPSTREAM)
+        raise UsageError(f"{what}: expected {', '.join(missing)}, got {came or 'nothing'}; pass {missing[0]}=...")
+
+
+def unknown_argument(what: str, name: str, known: Iterable[str]) -> UsageError:
+    """Return the error for an argument that does not exist, naming the one that was probably meant."""
+    known = [one for one in known if one != UPSTREAM]
+    same = next((one for one in SAME.get(name, ()) if one in known), None)
+    close = difflib.get_close_matches(name, known, n=1)
+    if same is not None:
+        advice = f"here it is called {same}="
+        if name in MEANING:
+            advice += f" ({MEANING[name]})"
+    elif name in ADVICE:
+        advice = ADVICE[name]
+    elif close:
+        advice = f"did you mean {close[0]}=?"
+    else:
+        advice = "leave it out"
+    return UsageError(f"{what}: expected arguments among {', '.join(known)}, got {name}=; {advice}")
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the parameters behind ``self``, by name."""
+    return dict(list(inspect.signature(function).parameters.items())[1:])

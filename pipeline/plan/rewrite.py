@@ -1,0 +1,126 @@
+"""The rewriting machinery: a rule is a pattern and a function, a pass is a list of rules.
+
+A rule's function sees the stages that matched and the machine, and returns what shall stand in their place, or None for
+"does not apply". It must be pure. A pass applies its rules until none applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.plan import chain, render, stages_of
+from headrace.pipeline.plan.stage import Stage
+
+#: A pass that rewrites more often than this for each stage of the plan it was given is taken to be in a circle.
+MOST_REWRITES_PER_STAGE = 100
+
+Window = tuple[Stage, ...]
+
+
+class Promise(Enum):
+    """What a pass leaves unchanged; it selects the test that the pass must stand."""
+
+    SAME_BATCHES = "same batches"
+    SAME_UNION = "same union over ranks"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Replace consecutive stages.
+
+    Parameters
+    ----------
+    name
+        What the rule does, for explain and error messages.
+    pattern
+        The types of the consecutive stages it looks at; empty for the whole plan.
+    rewrite
+        Takes these stages and the machine; returns their replacement, or None if the rule does not apply.
+    """
+
+    name: str
+    pattern: tuple[type[Stage], ...]
+    rewrite: Callable[[Window, Machine], Window | None]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A named, ordered list of rules with a promise.
+
+    Parameters
+    ----------
+    name
+        Its switch: ``plan.loader(name=False)`` turns it off.
+    promise
+        What it leaves unchanged.
+    rules
+        Tried in order, wherever they match, until none applies.
+    optional
+        Whether the plan can run without it.
+    on
+        Whether it runs where nothing is said.
+    """
+
+    name: str
+    promise: Promise
+    rules: tuple[Rule, ...]
+    optional: bool = True
+    on: bool = True
+
+    def apply(self, plan: Stage, machine: Machine) -> tuple[Stage, tuple[str, ...]]:
+        """Return the rewritten plan and the names of the rules that fired, in order.
+
+        Raises
+        ------
+        PlanError
+            If the rules go in a circle.
+        """
+        stages = list(stages_of(plan))
+        fired: list[str] = []
+        most = MOST_REWRITES_PER_STAGE * len(stages)
+        # Where the windows of each rule begin that it has not seen: a rewrite makes new ones only around itself, so
+        # that a pass over a chain of like stages is linear in their number.
+        unseen = [range(len(stages)) for _ in self.rules]
+        while True:
+            step = self._step(stages, unseen, machine)
+            if step is None:
+                return (chain(stages) if fired else plan), tuple(fired)
+            fired.append(step)
+            if len(fired) > most:
+                raise PlanError(
+                    f"pass {self.name}: rule {step!r} is in a circle; the plan is now\n{render(chain(stages), '  ')}"
+                )
+
+    def _step(self, stages: list[Stage], unseen: list[range], machine: Machine) -> str | None:
+        """Apply the first rule that applies, at its first place, and return its name; None if there is none."""
+        for number, rule in enumerate(self.rules):
+            length = len(rule.pattern) or len(stages)
+            for start in unseen[number]:
+                window = tuple(stages[start : start + length])
+                # Of a whole plan every stage will do.
+                if len(window) == length and all(map(isinstance, window, rule.pattern)):
+                    replacement = rule.rewrite(window, machine)
+                    if replacement is not None:
+                        unseen[number] = range(start, len(stages))
+                        stages[start : start + length] = replacement
+                        self._look_again(unseen, start, length, len(replacement))
+                        return rule.name
+                if not rule.pattern:
+                    break
+            unseen[number] = range(0)
+        return None
+
+    def _look_again(self, unseen: list[range], start: int, length: int, new_length: int) -> None:
+        """Move what rules have not seen by the stages that came or went, and add all that holds a new stage."""
+        for number, rule in enumerate(self.rules):
+            old = unseen[number]
+            first = 0 if not rule.pattern else max(0, start - len(rule.pattern) + 1)
+            # The stage behind the new ones has another upstream, but windows do not look there.
+            stop = start + new_length
+            if old:
+                first, stop = min(first, old.start), max(stop, old.stop + new_length - length)
+            unseen[number] = range(first, stop)

@@ -1,0 +1,1 @@
+"""What runs a plan: lowering, the loader, running nodes, prefetch, statistics, shutdown."""

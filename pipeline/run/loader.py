@@ -1,0 +1,336 @@
+"""The loader: runs a plan, epoch by epoch, from any batch on."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from traceback import format_exception
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
+
+from headrace.ops._arrays import MAX_THREADS
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.comm import place_of_process, world_comm
+from headrace.pipeline.distributed.leaving import Loop
+from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.passes.shards import graph_partition, sharded_features
+from headrace.pipeline.plan.errors import LoaderError, PeerError
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.plan import fingerprint, source_of, stages_of
+from headrace.pipeline.plan.rewriting import rewrite
+from headrace.pipeline.plan.stage import RunSettings, Stage
+from headrace.pipeline.plan.verify import check_data, check_place, check_same_plan
+from headrace.pipeline.run.base_node import BaseNode
+from headrace.pipeline.run.checkpoint import LAST_EPOCH, check_state, make_state
+from headrace.pipeline.run.iteration import Iteration, Position
+from headrace.pipeline.run.lower import lower
+from headrace.pipeline.run.nodes import Work, close_node, patience
+from headrace.pipeline.run.shared_seed import with_seed_of_channel, with_seed_of_job, with_seed_of_state
+from headrace.pipeline.run.stats import Stats
+from headrace.pipeline.run.trace import Trace
+from headrace.pipeline.stages.fetch_feature import FetchFeature
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, TypeVar
+
+    # Without brackets a Loader is one of MiniBatches.
+    Batch = TypeVar("Batch", default=MiniBatch)
+else:
+    from typing import TypeVar
+
+    Batch = TypeVar("Batch")
+
+
+class Loader(Generic[Batch]):
+    """Iterates over the minibatches of a plan. Made by ``plan.loader(...)``, which documents the parameters.
+
+    Behind ``to_pyg()`` or ``to_dgl()`` it yields what these make of the minibatches; ``Loader[Any]`` is its type then.
+
+    Each ``iter(loader)`` runs one epoch: the first one epoch 0, or where :meth:`load_state_dict` or :meth:`set_epoch`
+    point, and every further one the next epoch, also after a ``break``. One iteration can run at a time; a new one ends
+    the old.
+
+    >>> import headrace as hr
+    >>> with hr.ItemSampler(10, batch_size=4).loader() as loader:
+    ...     [batch.seeds.tolist() for batch in loader]
+    [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    """
+
+    def __init__(
+        self,
+        plan: Stage,
+        *,
+        machine: Machine | None = None,
+        num_threads: int | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        comm: Comm | None = None,
+        partition: Partition | None = None,
+        progress: bool = False,
+        passes: Mapping[str, bool] | None = None,
+    ) -> None:
+        if comm is not None and rank is None and world_size is None:
+            rank, world_size = comm.rank, comm.world_size
+        if machine is not None and rank is None and world_size is None and machine.world_size > 1:
+            rank, world_size = machine.rank, machine.world_size
+        in_job = rank is None and world_size is None
+        rank, world_size = place_of_process(rank, world_size)
+        machine = replace(Machine.detect() if machine is None else machine, rank=rank, world_size=world_size)
+        if partition is not None:
+            machine = replace(machine, partition=partition)
+        self._fingerprint: dict[str, str] | None = None
+        self._passes = passes
+        self._number = 0  # among the loaders that communicate, the same on all ranks
+        # The channel comes first, so that a rank that cannot go on can say so to the others, who would wait for it.
+        self._comm: Comm | None = None
+        if _communicates(plan, passes or {}, world_size):
+            self._comm = world_comm() if comm is None else comm
+        elif in_job and world_size > 1:
+            plan = with_seed_of_job(plan)
+        try:
+            self._rewriting = rewrite(plan, machine, passes)
+            check_data(self._rewriting.final)
+            if num_threads is None:
+                num_threads = machine.cores
+            num_threads = whole_number(num_threads, "num_threads", 1, LoaderError, MAX_THREADS)
+            self._settings = RunSettings(source_of(plan).seed, num_threads, rank, world_size, self._comm, self._comm)
+            check_place(self._rewriting.final, self._settings)
+        except Exception as error:
+            if self._comm is not None:
+                self._comm.refuse("".join(format_exception(error)))
+            raise
+        if self._comm is not None:
+            self._comm.begin()
+            self._number = self._comm.generation
+            agreed = with_seed_of_channel(plan, self._comm)
+            if agreed is not plan:
+                self._take(agreed)
+            check_same_plan(self._comm, self._plan_fingerprint(), self._rewriting.final)
+        self._node, self._source, self._channels = lower(self._rewriting.final, self._settings)
+        self._progress = progress
+        self._stats = Stats()
+        self._trace = Trace()
+        self._position = Position(self._source.num_batches)
+        # Whether batches were handed out since the position was set by something else than handing out batches.
+        self._started = False
+        self._active: weakref.ref[Iteration] | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch."""
+        return self._position.epoch
+
+    def __len__(self) -> int:
+        """Return the number of batches in a whole epoch.
+
+        Raises
+        ------
+        TypeError
+            If the source is a torchdata node, which does not tell.
+        """
+        if self._source.num_batches is None:
+            raise TypeError("this loader's source does not know its number of batches")
+        return self._source.num_batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        self._end_iteration()
+        for channel in self._channels:
+            channel.open()
+        if self._left_midway():
+            self._position.move(self._position.epoch + 1)
+        self._started = False
+        iteration = Iteration(
+            self._node, self._position, self._received, self._fail, loop=self._begin_loop(), progress=self._progress
+        )
+        self._active = weakref.ref(iteration)
+        return iteration
+
+    def epochs(self, num_epochs: int) -> Iterator[int]:
+        """Yield the epochs that are left of ``num_epochs``, so that a training loop resumes where its state says.
+
+        >>> import headrace as hr
+        >>> loader = hr.ItemSampler(4, batch_size=2, shuffle=True).loader()
+        >>> for epoch in loader.epochs(2):
+        ...     print(epoch, len([batch for batch in loader]))
+        0 2
+        1 2
+        """
+        first = self.epoch + (1 if self._left_midway() else 0)
+        for epoch in range(first, num_epochs):
+            if self.epoch != epoch:
+                self.set_epoch(epoch)
+            yield epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration begin at the start of an epoch.
+
+        Raises
+        ------
+        LoaderError
+            If it is not an integer of at least 0.
+        """
+        epoch = whole_number(epoch, "set_epoch: the epoch", 0, LoaderError, LAST_EPOCH)
+        self._end_iteration()
+        self._position.move(epoch)
+        self._started = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the place behind the last batch handed out: a few integers and a fingerprint of the plan.
+
+        It can be loaded in a new process, with other passes, thread counts and (for ``batch_size``, not
+        ``batch_size_per_rank``) another number of ranks.
+        """
+        return make_state(
+            epoch=self._position.epoch,
+            source=self._position.source,
+            batch_size=self._batch_size(),
+            seed=self._settings.seed,
+            plan=self._plan_fingerprint(),
+        )
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the next iteration continue with the batch after the one that the state was taken behind.
+
+        A plan whose source was given no seed takes that of the state, as torch's may be another one in each process.
+        Where ranks make batches together, all load it.
+
+        Raises
+        ------
+        StateError
+            If the state belongs to another plan; the message says which stage differs. The loader is then unchanged.
+        """
+        plan = with_seed_of_state(self._rewriting.plan, state)
+        is_other = plan is not self._rewriting.plan
+        check_state(
+            state,
+            num_batches=self._source.num_batches,
+            batch_size=self._batch_size(),
+            seed=source_of(plan).seed,
+            plan=fingerprint(plan) if is_other else self._plan_fingerprint(),
+        )
+        self._end_iteration()
+        if is_other:
+            self.close()
+            self._take(plan)
+            self._node, self._source, self._channels = lower(self._rewriting.final, self._settings)
+        source = state["source"]
+        if source is not None:
+            source = {**source, "batch": int(source["batch"])}  # as it was, whatever integers a file has made of it
+        self._position.move(int(state["epoch"]), source)
+        self._started = False
+
+    def explain(self) -> str:
+        """Return the plan before and after the passes, pass by pass."""
+        return self._rewriting.explain()
+
+    def stats(self) -> Stats:
+        """Return what the stages counted for the batches handed out so far; it prints as a table."""
+        return self._stats.copy()
+
+    def profile(self, path: str | Path) -> None:
+        """Write a timeline of the recent batches by stage and thread, for chrome://tracing or Perfetto."""
+        self._trace.write(path)
+
+    def node(self) -> BaseNode[Batch]:
+        """Return a torchdata node that yields this loader's batches, one epoch per ``reset``."""
+        from headrace.pipeline.run.loader_node import LoaderNode
+
+        return LoaderNode(self)
+
+    def close(self) -> None:
+        """End the running iteration and its background threads, and give back the channels made for them.
+
+        The loader can be iterated again. Where ranks make batches together, all of them close it, or none: those that
+        did meet for new channels when they iterate again.
+        """
+        self._close(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._fail(error)
+        self._close(patience(error))
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse copies and pickles, which would share threads and channels, or lose them.
+
+        Raises
+        ------
+        LoaderError
+            Saying what can be copied and pickled in its place.
+        """
+        del protocol
+        raise LoaderError(
+            "expected something that can be copied or pickled, got a loader, which holds threads and an iteration; "
+            "copy or pickle its plan and loader.state_dict(), and make a new loader: plan.loader(), "
+            "loader.load_state_dict(state)"
+        )
+
+    def __repr__(self) -> str:
+        return f"Loader(\n{self._rewriting.plan!r}\n)"
+
+    def _close(self, timeout: float | None) -> None:
+        self._end_iteration(timeout)
+        close_node(self._node, timeout)
+        for channel in self._channels:
+            channel.close()
+
+    def _take(self, plan: Stage) -> None:
+        """Let the loader run a plan that differs from its own in the seed alone."""
+        self._rewriting = rewrite(plan, self._rewriting.machine, self._passes)
+        self._settings = replace(self._settings, seed=source_of(plan).seed)
+        self._fingerprint = None
+
+    def _fail(self, error: BaseException) -> None:
+        """Tell the other ranks, who would wait for this one, and this one's own threads, who would wait for them."""
+        if self._comm is not None and not isinstance(error, PeerError):
+            self._comm.fail("".join(format_exception(error)))
+
+    def _begin_loop(self) -> Loop | None:
+        """Return what other ranks are told of the next iteration, if they make batches with this one."""
+        loops = None if self._comm is None else self._comm.loops
+        return None if loops is None else loops.begin(self._number)
+
+    def _plan_fingerprint(self) -> dict[str, str]:
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint(self._rewriting.plan)
+        return self._fingerprint
+
+    def _batch_size(self) -> int | None:
+        size: int | None = getattr(self._source, "batch_size", None)
+        return size
+
+    def _received(self, work: Work, waited: float) -> None:
+        """Count a batch that the training loop received after waiting some seconds for it."""
+        self._started = True
+        self._stats.waited += waited
+        self._stats.add(work.records)
+        self._trace.add(work)
+
+    def _left_midway(self) -> bool:
+        """Whether the last iteration was left in the middle of an epoch, which the next one does not go on with."""
+        return self._started and self._position.source is not None
+
+    def _end_iteration(self, timeout: float | None = None) -> None:
+        active = None if self._active is None else self._active()
+        if active is not None:
+            active.supersede(timeout)
+        self._active = None
+
+
+def _communicates(plan: Stage, passes: Mapping[str, bool], world_size: int) -> bool:
+    """Whether ranks that run a plan exchange anything: it says so, they cooperate, or what they read is in shards."""
+    stages = stages_of(plan)
+    if any(stage.collective for stage in stages):
+        return True
+    in_shards = any(isinstance(stage, FetchFeature) and sharded_features(stage) for stage in stages)
+    in_shards = in_shards or graph_partition(stages) is not None
+    return world_size > 1 and (bool(passes.get("cooperative")) or in_shards)

@@ -1,0 +1,56 @@
+"""Lowering: from the final plan to running nodes. The only place that knows both."""
+
+from __future__ import annotations
+
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.plan import source_of, stage_names, stages_of
+from headrace.pipeline.plan.stage import BatchSource, MapStage, RunSettings, Stage
+from headrace.pipeline.run.base_node import BaseNode
+from headrace.pipeline.run.deferred_prefetch import DeferredPrefetchNode
+from headrace.pipeline.run.nodes import MapNode, SourceNode, Step, Work, step_of
+from headrace.pipeline.run.prefetch_node import PrefetchNode
+from headrace.pipeline.stages.prefetch import Prefetch
+
+
+def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSource, tuple[Comm, ...]]:
+    """Return the node that yields finished work, the source at its beginning, and the channels that were made for it.
+
+    Stages between two prefetches run one after the other in the same thread, so they become one node. Those of them
+    that communicate do so on a channel of that thread: collectives of one channel come in the order of the batches,
+    and those of two channels need no order.
+
+    Raises
+    ------
+    PlanError
+        If the plan holds a stage that cannot run (a macro that was not expanded).
+    """
+    names = stage_names(plan)
+    source = source_of(plan).source(settings)
+    node: BaseNode[Work] = SourceNode(names[0], source)
+    steps: list[Step] = []
+    channels: list[Comm] = []
+    collective = False
+    lockstep = any(stage.collective for stage in stages_of(plan))
+    for name, stage in zip(names[1:], stages_of(plan)[1:], strict=True):
+        if isinstance(stage, MapStage):
+            if stage.collective and not collective:
+                collective = True
+                settings = settings.with_channel()
+                channels.append(settings.channels()[0])
+            steps.append(step_of(name, stage, settings))
+        elif isinstance(stage, Prefetch):
+            if stage.workers > 0:
+                node = _prefetch_node(node, tuple(steps), stage, lockstep=lockstep)
+                steps = []
+                collective = False
+        else:
+            raise PlanError(f"{stage.verb} cannot run as it is; a pass should have expanded it")
+    return MapNode(node, tuple(steps)), source, tuple(channels)
+
+
+def _prefetch_node(node: BaseNode[Work], steps: tuple[Step, ...], stage: Prefetch, *, lockstep: bool) -> PrefetchNode:
+    # Ranks in lockstep begin the same batches: when they begin them must not depend on the time that one rank takes.
+    if stage.eager or lockstep:
+        return PrefetchNode(node, steps, workers=stage.workers, depth=stage.depth, lockstep=lockstep)
+    return DeferredPrefetchNode(node, steps, workers=stage.workers, depth=stage.depth)

@@ -1,0 +1,188 @@
+"""The running counterparts of stages: nodes that pass finished work and its bookkeeping along."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headrace.pipeline.plan.errors import PeerError
+from headrace.pipeline.plan.stage import BatchSource, MapStage, RunSettings
+from headrace.pipeline.run.base_node import BaseNode
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """What one stage did for one batch.
+
+    Parameters
+    ----------
+    stage
+        Its name in the plan.
+    start, seconds
+        When it began, on ``time.perf_counter``'s clock, and how long it took.
+    thread
+        The thread that ran it.
+    counts
+        What it counted.
+    """
+
+    stage: str
+    start: float
+    seconds: float
+    thread: int
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A batch on its way, with the source's position behind it, so that state belongs to the batch handed out.
+
+    Parameters
+    ----------
+    batch
+        A MiniBatch, or what a conversion (to_pyg, to_dgl) made of it.
+    epoch, index
+        Which batch it is.
+    state
+        The source's position behind it.
+    records
+        What the stages did for it.
+    """
+
+    batch: Any
+    epoch: int
+    index: int
+    state: dict[str, Any]
+    records: tuple[StageRecord, ...]
+
+
+Step = Callable[[Work], Work]
+
+
+def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
+    """Return the function that runs one stage on a piece of work and records it."""
+    run = stage.runner(settings)
+
+    def tell(error: Exception) -> None:
+        """Let other ranks know at once, though the training loop will see the error only at the batch's turn."""
+        if settings.comm is not None and not isinstance(error, PeerError):
+            settings.comm.fail("".join(traceback.format_exception(error)))
+
+    def step(work: Work) -> Work:
+        start = time.perf_counter()
+        if stage.collective and settings.comm is not None:
+            settings.comm.at((work.epoch, work.index))
+        try:
+            batch = run(work.batch)
+        except StopIteration as error:
+            tell(error)
+            # Passed on, it would end the epoch here as if there were no more batches.
+            raise RuntimeError(f"stage {name} raised StopIteration at {_place(work)}") from error
+        except Exception as error:
+            _add_note(error, f"headrace: in stage {name}, {_place(work)}")
+            tell(error)
+            raise
+        seconds = time.perf_counter() - start
+        record = StageRecord(name, start, seconds, threading.get_ident(), stage.counts(work.batch, batch))
+        return replace(work, batch=batch, records=(*work.records, record))
+
+    return step
+
+
+class SourceNode(BaseNode[Work]):
+    """Begins a pipeline: draws batches from a source. Its state is ``{"epoch": ..., "source": ...}``."""
+
+    def __init__(self, name: str, source: BatchSource) -> None:
+        super().__init__()
+        self._name = name
+        self._source = source
+        self._epoch = 0
+
+    def reset(self, initial_state: dict[str, Any] | None = None) -> None:
+        super().reset(initial_state)
+        self._epoch = 0 if initial_state is None else initial_state["epoch"]
+        self._source.seek(self._epoch, None if initial_state is None else initial_state["source"])
+
+    def next(self) -> Work:
+        start = time.perf_counter()
+        batch = self._source.draw()
+        seconds = time.perf_counter() - start
+        record = StageRecord(self._name, start, seconds, threading.get_ident(), {"seeds": len(batch.seeds)})
+        return Work(batch, batch.epoch, batch.index, self.get_state(), (record,))
+
+    def get_state(self) -> dict[str, Any]:
+        return {"epoch": self._epoch, "source": self._source.state()}
+
+
+class MapNode(BaseNode[Work]):
+    """Runs steps on every piece of work, in the thread that asks for it."""
+
+    def __init__(self, upstream: BaseNode[Work], steps: tuple[Step, ...]) -> None:
+        super().__init__()
+        self._upstream = upstream
+        self._steps = steps
+
+    def reset(self, initial_state: dict[str, Any] | None = None) -> None:
+        super().reset(initial_state)
+        self._upstream.reset(initial_state)
+
+    def next(self) -> Work:
+        work = next(self._upstream)
+        for step in self._steps:
+            work = step(work)
+        return work
+
+    def get_state(self) -> dict[str, Any]:
+        return self._upstream.state_dict()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Stop whatever runs upstream, and wait for it, or for some seconds."""
+        close_node(self._upstream, timeout)
+
+    def stop(self) -> None:
+        """Stop whatever runs upstream, without waiting."""
+        stop_node(self._upstream)
+
+
+#: Seconds that an error is held back for threads to end.
+HELD_BACK = 2.0
+
+
+def patience(error: BaseException | None) -> float | None:
+    """Return the seconds to wait for threads behind an error, or None for as long as they take.
+
+    A function of the user's that does not return must not keep an error from being seen. What is no `Exception` cuts
+    the program short: Ctrl-C, sys.exit, a generator being destroyed. That waits for nobody.
+    """
+    if error is None or isinstance(error, StopIteration):
+        return None
+    return HELD_BACK if isinstance(error, Exception) else 0.0
+
+
+def close_node(node: BaseNode[Work], timeout: float | None = None) -> None:
+    """Close a node that has something to close, waiting for its threads, or for some seconds."""
+    close = getattr(node, "close", None)
+    if close is not None:
+        close(timeout)
+
+
+def stop_node(node: BaseNode[Work]) -> None:
+    """Tell a node to stop without waiting for it."""
+    stop = getattr(node, "stop", None)
+    if stop is not None:
+        stop()
+
+
+def _place(work: Work) -> str:
+    return f"batch {work.index} of epoch {work.epoch}"
+
+
+def _add_note(error: Exception, note: str) -> None:
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+    else:  # Python 3.10 keeps the note with the error but does not print it
+        error.__notes__ = [*getattr(error, "__notes__", []), note]

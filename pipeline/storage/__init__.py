@@ -1,0 +1,1 @@
+"""Where features and graphs are kept: sources, files, shards."""

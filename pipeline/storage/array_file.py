@@ -1,0 +1,188 @@
+"""Arrays in plain .npy files: written a piece at a time, read into memory or as memory maps."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops.errors import FeatureError, InputError
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.pipeline.storage.regular_file import open_regular
+
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+#: What NumPy raises for files that are none of its own.
+DAMAGED = (ValueError, EOFError, TypeError, OverflowError, SyntaxError, RecursionError, TokenError)
+
+#: Elements of the largest array that can be addressed.
+_MOST = 1 << 60
+
+
+def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: Iterable[Tensor]) -> None:
+    """Write an array to a new file whose pieces follow each other along the first dimension.
+
+    Written as a stream rather than through a memory map, so that a full disk is an error and not a signal.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    dtype, shape
+        Of the whole array. A dtype that NumPy lacks is kept as integers of its width.
+    pieces
+        Contiguous tensors of that dtype.
+
+    Raises
+    ------
+    FeatureError
+        If other pieces come than the array is to have.
+    OSError
+        If the file exists, or cannot be written.
+    """
+    shape = tuple(map(int, shape))
+    stored = stored_dtype(dtype)
+    num_rows = 0
+    with path.open("xb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(_of_numpy(stored)), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for piece in pieces:
+            num_rows += len(piece)
+            if piece.dtype != dtype or piece.shape[1:] != shape[1:]:
+                raise FeatureError(
+                    f"{path.stem}: expected {describe(torch.empty(0, *shape[1:], dtype=dtype))}, got pieces of "
+                    f"{describe(piece)}; its source must return the rows that its dtype and shape announce"
+                )
+            file.write(piece.reshape(-1).view(stored).numpy().data)
+        if num_rows != shape[0]:
+            raise FeatureError(
+                f"{path.stem}: expected {shape[0]} rows, got {num_rows}; its source must return them all"
+            )
+        # What is renamed into place afterwards must not turn up empty after a loss of power.
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], *, memory_map: bool) -> Tensor:
+    """Return the array of a file; `open_array` says what is checked.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    dtype, shape
+        What it must hold.
+    memory_map
+        Leave the array on disk, and read what is asked for.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it holds something else.
+    """
+    stored = _of_numpy(stored_dtype(dtype))
+    array = open_array(path, memory_map=memory_map, expected=(stored, shape))
+    return as_cpu_tensor(array, str(path), InputError).view(dtype)
+
+
+def open_array(
+    path: Path, *, memory_map: bool, expected: tuple[np.dtype[Any], tuple[int, ...]] | None = None
+) -> NDArray[Any]:
+    """Return the array of a ``.npy`` file, read-only.
+
+    Before a value is read, the file must be a regular one and exactly as long as its header says. What cannot be
+    guarded: a file that is shortened later, while it is mapped, ends the process with SIGBUS at the next look at what
+    is gone. Replace files by others of the same name (`headrace.write_shards` does) instead of writing into them, or
+    read them into memory.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    memory_map
+        Leave the array on disk, and read what is asked for.
+    expected
+        The dtype and shape that it must have; by default any but Python objects.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is no regular one, or it holds something else.
+    """
+    try:
+        with open_regular(path) as file:
+            shape, fortran_order, dtype = _read_header(file)
+            _check_expected(path, dtype, shape, expected)
+            start = file.tell()
+            _check_size(os.fstat(file.fileno()).st_size, start + math.prod(shape) * dtype.itemsize)
+            if math.prod(shape) == 0:
+                return np.empty(shape, dtype)
+            order: Literal["C", "F"] = "F" if fortran_order else "C"
+            if memory_map:
+                # Of this very file, not of what may have its name by now.
+                return np.memmap(file, dtype, "r", start, shape, order)
+            array = np.fromfile(file, dtype, math.prod(shape))
+            return array.reshape(shape, order=order)
+    except InputError:
+        raise
+    except FileNotFoundError as cause:
+        raise InputError(
+            f"expected an array in {path}, but there is no such file; copy the shards once more"
+        ) from cause
+    except OSError as cause:
+        raise InputError(
+            f"expected an array in {path}, but it cannot be read ({cause.strerror}); mend that, or copy it once more"
+        ) from cause
+    except MemoryError as cause:
+        raise InputError(
+            f"expected an array that fits in memory in {path}, got a larger one; leave it on disk (memory_map=True)"
+        ) from cause
+    except DAMAGED as cause:
+        raise InputError(f"expected an array in {path}, got a damaged file ({cause}); copy it once more") from cause
+
+
+def _read_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"its format is {version}")
+    shape, fortran_order, dtype = _HEADERS[version](file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which would have to be unpickled")
+    if any(type(size) is not int or size < 0 for size in shape) or math.prod(max(size, 1) for size in shape) > _MOST:
+        raise ValueError(f"its header tells of the shape {shape}")
+    return shape, fortran_order, dtype
+
+
+def _check_size(size: int, told: int) -> None:
+    if size != told:
+        raise ValueError(f"it has {size} bytes, its header tells of {told}")
+
+
+def _check_expected(
+    path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], expected: tuple[np.dtype[Any], tuple[int, ...]] | None
+) -> None:
+    if expected is not None and (dtype, shape) != expected:
+        came, wanted = (f"{one}[{', '.join(map(str, sizes))}]" for one, sizes in ((dtype, shape), expected))
+        raise InputError(f"expected {wanted} in {path}, got {came}; the file is not of these shards")
+
+
+def stored_dtype(dtype: torch_dtype) -> torch_dtype:
+    """Return the dtype of an array's file: its own, or, where NumPy has none such, the integer of its width."""
+    try:
+        _of_numpy(dtype)
+    except TypeError:
+        return {1: torch.uint8, 2: torch.int16, 4: torch.int32}[dtype.itemsize]
+    return dtype
+
+
+def _of_numpy(dtype: torch_dtype) -> np.dtype[Any]:
+    return torch.empty(0, dtype=dtype).numpy().dtype

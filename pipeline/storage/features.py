@@ -1,0 +1,270 @@
+"""Features of nodes and edges, read row by row wherever they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops.errors import FeatureError
+from headrace.ops.features.gather import gather_rows
+from headrace.pipeline.data.arrays import as_cpu_tensor, shown
+from headrace.pipeline.data.digest import equal, sampled_digest
+
+
+@runtime_checkable
+class FeatureSource(Protocol):
+    """Rows addressed by id. Anything with these members can stand in a `FeatureStore`.
+
+    Prefetching calls `read` from several threads at once.
+    """
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows; ids run from 0 to num_rows - 1."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+
+    @property
+    def dtype(self) -> torch_dtype:
+        """Element type of the rows that `read` returns."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of all rows together, num_rows first."""
+
+    def read(self, ids: Tensor, *, num_threads: int = 1) -> Tensor:
+        """Return the rows of `ids` (int64[num_ids] or int32[num_ids]), repeated ids included, as [num_ids, ...]."""
+
+    def content_digest(self) -> str:
+        """Return a string that differs when the rows differ."""
+
+
+@runtime_checkable
+class PlacingSource(FeatureSource, Protocol):
+    """A feature source that writes rows where they are wanted, and reads one again at little cost."""
+
+    def read_into(self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1) -> None:
+        """Write the rows of `ids` to the rows `places` of `out`, int64[num_ids] and distinct; by default one by one.
+
+        `out` is [num_ids or more, ...], contiguous and of the dtype of the source.
+        """
+
+
+class ArraySource:
+    """Rows of a tensor in CPU memory or of a NumPy array, memory-mapped files included.
+
+    Parameters
+    ----------
+    array: [num_rows, ...]
+        Kept by reference, never copied or cast: strided tensors are read in place, memory maps stay on disk until rows
+        are read. Do not change it while a loader runs.
+    name
+        What to call it in errors.
+    digest
+        Its fingerprint, if that is known already.
+
+    Raises
+    ------
+    FeatureError
+        If the array has no rows dimension, is not numeric, or is a tensor outside CPU memory.
+    """
+
+    def __init__(self, array: ArrayLike | Tensor, name: str = "feature", *, digest: str | None = None) -> None:
+        # A tensor view of a memory map shares its pages, so nothing is read here.
+        tensor = as_cpu_tensor(array, name, FeatureError)
+        if tensor.ndim == 0:
+            raise FeatureError(f"expected {name} to have one row per id, got a single number; pass an array")
+        self._tensor = tensor
+        self._digest = digest
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self._tensor.shape[0])
+
+    @property
+    def row_bytes(self) -> int:
+        """Return the bytes of one row."""
+        return self._tensor[:1].numel() * self._tensor.element_size() if self.num_rows else 0
+
+    @property
+    def dtype(self) -> torch_dtype:
+        """Return the element type."""
+        return self._tensor.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape, num_rows first."""
+        return tuple(self._tensor.shape)
+
+    def read(self, ids: Tensor, *, num_threads: int = 1) -> Tensor:
+        """Return a copy of the rows of `ids`, as [num_ids, ...] of the same dtype.
+
+        Raises
+        ------
+        FeatureError
+            If an id is negative or not below num_rows.
+        """
+        return gather_rows(self._tensor, ids, num_threads=num_threads)
+
+    def read_into(self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1) -> None:
+        """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
+
+        Raises
+        ------
+        FeatureError
+            As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
+        """
+        gather_rows(self._tensor, ids, out=out, places=places, num_threads=num_threads)
+
+    def content_digest(self) -> str:
+        """Return a fingerprint of the rows; large arrays are sampled (`headrace.pipeline.data.digest`)."""
+        return self._content_digest
+
+    @cached_property
+    def _content_digest(self) -> str:
+        return sampled_digest([("rows", self._tensor)]) if self._digest is None else self._digest
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ArraySource):
+            return NotImplemented
+        return equal(self._tensor, other._tensor)
+
+    def __hash__(self) -> int:
+        return hash(self.shape)
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"{str(self.dtype).removeprefix('torch.')}[{shape}]"
+
+
+class FeatureSources(Mapping[str, FeatureSource]):
+    """Named feature sources of one domain, "node" or "edge"; asking for a missing name lists those that exist."""
+
+    def __init__(self, domain: str, arrays: Mapping[str, ArrayLike | Tensor | FeatureSource]) -> None:
+        if not isinstance(arrays, Mapping):
+            raise FeatureError(
+                f"FeatureStore: expected {domain} features by name, such as {domain}={{'x': x}}, got "
+                f"{type(arrays).__name__}; name each feature"
+            )
+        self._domain = domain
+        self._sources: dict[str, FeatureSource] = {
+            name: array if isinstance(array, FeatureSource) else ArraySource(array, f"{domain} feature {name!r}")
+            for name, array in arrays.items()
+        }
+
+    def __getitem__(self, name: str) -> FeatureSource:
+        if not isinstance(name, str):
+            raise FeatureError(
+                f"FeatureStore: expected the name of a {self._domain} feature, got {type(name).__name__}; "
+                f"those that exist are {sorted(self._sources) or 'none'}"
+            )
+        if name not in self._sources:
+            raise FeatureError(
+                f"FeatureStore: there is no {self._domain} feature {name!r}; "
+                f"those that exist are {sorted(self._sources) or 'none'}"
+            )
+        return self._sources[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sources
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(f'{name!r}: {shown(source)}' for name, source in self._sources.items())}}}"
+
+
+class FeatureStore:
+    """Hold the features of nodes and edges by name.
+
+    Parameters
+    ----------
+    node
+        Arrays of at least num_nodes rows, row v for node v: tensors, NumPy arrays or memory maps, of any dtype and any
+        number of dimensions, or other `FeatureSource` objects. Labels are a node feature like any other.
+    edge
+        Arrays of num_edges rows in *input* edge order (what ``graph.edge_ids`` and ``batch.e_id`` speak of).
+
+    Raises
+    ------
+    FeatureError
+        If an array is not numeric, has no rows dimension, or is a tensor outside CPU memory.
+    """
+
+    def __init__(
+        self,
+        node: Mapping[str, ArrayLike | Tensor | FeatureSource] | None = None,
+        edge: Mapping[str, ArrayLike | Tensor | FeatureSource] | None = None,
+    ) -> None:
+        self.node = FeatureSources("node", {} if node is None else node)
+        self.edge = FeatureSources("edge", {} if edge is None else edge)
+
+    def check(
+        self,
+        *,
+        node: Sequence[str] = (),
+        edge: Sequence[str] = (),
+        num_nodes: int | None = None,
+        num_edges: int | None = None,
+        all_edges: bool = True,
+        stage: str = "fetch_feature",
+    ) -> None:
+        """Check that the named features exist and reach to the end of the graph, before any batch is made.
+
+        Raises
+        ------
+        FeatureError
+            If a name is missing, or a feature has fewer rows than the graph has nodes, or not as many as it has edges:
+            rows of edges that the graph does not have would shift all others. Without `all_edges`, as for a shard, the
+            graph may have more edges than that.
+        """
+        for sources, names, num_ids, what in (
+            (self.node, node, num_nodes, "nodes"),
+            (self.edge, edge, num_edges, "edges"),
+        ):
+            for name in names:
+                num_rows = sources[name].num_rows
+                too_many = sources is self.edge and all_edges and num_ids is not None and num_rows > num_ids
+                if too_many or (num_ids is not None and num_rows < num_ids):
+                    raise FeatureError(
+                        f"{stage}: expected {what[:-1]} feature {name!r} to have a row for each of the graph's "
+                        f"{num_ids} {what}, got {num_rows} rows; pass the whole feature, or the graph it belongs to"
+                    )
+
+    def content_digest(self) -> str:
+        """Return a fingerprint of all names and contents; large arrays are sampled."""
+        return self._content_digest
+
+    @cached_property
+    def _content_digest(self) -> str:
+        names = [
+            f"{domain}/{name}={sources[name].content_digest()}"
+            for domain, sources in (("node", self.node), ("edge", self.edge))
+            for name in sorted(sources)
+        ]
+        text = np.frombuffer("\n".join(names).encode(), dtype=np.uint8)
+        return sampled_digest([("features", text)])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FeatureStore):
+            return NotImplemented
+        return self is other or (self.node == other.node and self.edge == other.edge)
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.node), tuple(self.edge)))
+
+    def __repr__(self) -> str:
+        return f"FeatureStore(node={self.node!r}, edge={self.edge!r})"

@@ -1,0 +1,176 @@
+"""A graph and its features from NumPy files: an ``.npz`` archive, or a folder of ``.npy`` files as memory maps.
+
+==========================================  ==========================================================================
+``indptr``, ``indices``                     the in-neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``
+... or ``edge_index``                       int[2, num_edges], sources and destinations
+... or ``src``, ``dst``                     int[num_edges] each
+``num_nodes``                               optional: else the rows of ``x`` or ``y``, else the largest id plus one
+``x_indptr``, ``x_indices``, ``x_data``     sparse features, which become the dense feature ``x``, of
+``x_shape``                                 int[2], rows and columns
+any other array of num_nodes rows           a feature of nodes: labels, masks, ...
+==========================================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops.errors import FeatureError, GraphError, InputError
+from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.storage.array_file import DAMAGED, open_array
+from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.regular_file import open_regular
+from headrace.pipeline.storage.sparse_rows import SparseRows
+
+Arrays = Mapping[str, NDArray[Any]]
+
+CSC, PAIRS, EDGE_INDEX = ("indptr", "indices"), ("src", "dst"), ("edge_index",)
+SPARSE = ("x_indptr", "x_indices", "x_data", "x_shape")
+
+#: What np.load raises for archives that are none.
+_DAMAGED = (*DAMAGED, AttributeError, KeyError, RuntimeError, OSError, zipfile.BadZipFile, zlib.error)
+NOT_FEATURES = {*CSC, *PAIRS, *EDGE_INDEX, *SPARSE, "num_nodes", "meta"}
+
+
+@dataclass(frozen=True)
+class GraphFiles:
+    """A graph, features of its nodes, and all arrays by name."""
+
+    graph: Graph
+    store: FeatureStore
+    arrays: Arrays
+
+
+def read_graph_files(path: Path, features: Sequence[str] | None = None) -> GraphFiles:
+    """Read a graph and features of its nodes.
+
+    Parameters
+    ----------
+    path
+        Of an ``.npz`` file or of a folder of ``.npy`` files. What a folder holds stays on disk: ``indptr`` and int32
+        ``indices`` larger than memory are fine, while lists of edges have to be sorted in memory. Files must not be
+        shortened while they are read: sizes are checked when they are opened (`open_array`), not afterwards.
+    features
+        Names of the features to take; by default every array of num_nodes rows.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it holds no numbers.
+    GraphError
+        If the graph is missing, given twice, or wrong.
+    FeatureError
+        If a feature that was asked for is missing or has not one row per node.
+    """
+    arrays = _arrays(path)
+    try:
+        graph = _graph(arrays, path)
+    except GraphError as cause:
+        named = str(cause).startswith(f"{path}: ")
+        raise cause if named else GraphError(f"{path}: {cause}") from cause
+    candidates: dict[str, NDArray[Any] | FeatureSource] = {
+        name: array for name, array in arrays.items() if name not in NOT_FEATURES and array.dtype.kind in "biufc"
+    }
+    if _all_there(arrays, SPARSE, path):
+        candidates["x"] = _sparse(arrays, path)
+    if features is None:
+        names = [name for name, rows in candidates.items() if rows.shape[:1] == (graph.num_nodes,)]
+    else:
+        names = list(features)
+    for name in names:
+        rows = candidates.get(name)
+        if rows is None or rows.shape[:1] != (graph.num_nodes,):
+            came = "there is none" if rows is None else f"it has the shape {list(rows.shape)}"
+            raise FeatureError(
+                f"{path}: expected {name!r} to be an array with a row for each of {graph.num_nodes} nodes, but {came}; "
+                f"the arrays are {sorted(arrays)}"
+            )
+    return GraphFiles(graph, FeatureStore(node={name: candidates[name] for name in names}), arrays)
+
+
+def _arrays(path: Path) -> Arrays:
+    try:
+        if path.is_dir():
+            return {file.stem: open_array(file, memory_map=True) for file in sorted(path.glob("*.npy"))}
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files if name != "meta"}
+    except InputError as cause:
+        raise InputError(f"{path}: expected an .npz file or a folder of .npy files of numbers; {cause}") from cause
+    except FileNotFoundError as cause:
+        raise InputError(f"{path}: there is no such file; name an .npz file or a folder of .npy files") from cause
+    except MemoryError as cause:
+        raise InputError(
+            f"{path}: expected arrays that fit in memory, got a larger one; extract the archive, and name the folder "
+            "of .npy files"
+        ) from cause
+    except _DAMAGED as cause:
+        raise InputError(f"{path}: expected an .npz file or a folder of .npy files of numbers ({cause})") from cause
+
+
+def _graph(arrays: Arrays, path: Path) -> Graph:
+    given = [names for names in (CSC, EDGE_INDEX, PAIRS) if _all_there(arrays, names, path)]
+    if len(given) != 1:
+        raise GraphError(
+            f"{path}: expected a graph as indptr and indices, or as edge_index, or as src and dst, and only one of "
+            f"them; the arrays are {sorted(arrays)}"
+        )
+    if given == [CSC]:
+        graph = Graph.from_csc(arrays["indptr"], arrays["indices"])
+        if "num_nodes" in arrays and graph.num_nodes != _number(arrays["num_nodes"], path):
+            raise GraphError(f"{path}: indptr is of {graph.num_nodes} nodes, num_nodes is {arrays['num_nodes']}")
+        return graph
+    if given == [PAIRS]:
+        src, dst = arrays["src"], arrays["dst"]
+    else:
+        edges = arrays["edge_index"]
+        if edges.ndim != 2 or len(edges) != 2:
+            raise GraphError(f"{path}: expected edge_index of int[2, num_edges], got {describe(edges)}")
+        src, dst = edges
+    return Graph.from_coo(src, dst, num_nodes=_num_nodes(arrays, path))
+
+
+def _sparse(arrays: Arrays, path: Path) -> SparseRows:
+    indptr, indices, data, shape = (arrays[name] for name in SPARSE)
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape[0] != indptr.size - 1:
+        raise FeatureError(
+            f"{path}: expected x_shape to be {indptr.size - 1} rows, as x_indptr says, and a number of columns, got "
+            f"{shape.tolist()}"
+        )
+    try:
+        return SparseRows(indptr, indices, data, int(shape[1]))
+    except FeatureError as cause:
+        raise FeatureError(f"{path}: {cause}") from cause
+
+
+def _num_nodes(arrays: Arrays, path: Path) -> int | None:
+    if "num_nodes" in arrays:
+        return _number(arrays["num_nodes"], path)
+    if "x_indptr" in arrays:
+        return arrays["x_indptr"].size - 1
+    return next((len(arrays[name]) for name in ("x", "y") if name in arrays and arrays[name].ndim), None)
+
+
+def _number(array: NDArray[Any], path: Path) -> int:
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise GraphError(
+            f"{path}: expected num_nodes to be one integer, got {describe(array)}; graphs with several types of nodes "
+            "cannot be read in this version"
+        )
+    return int(array.reshape(()))
+
+
+def _all_there(arrays: Arrays, names: Sequence[str], path: Path) -> bool:
+    """Whether all arrays are there that belong together; refuse some without the others."""
+    missing = [name for name in names if name not in arrays]
+    if missing and len(missing) < len(names):
+        raise InputError(f"{path}: expected {', '.join(names)} together, but {', '.join(missing)} is missing")
+    return not missing

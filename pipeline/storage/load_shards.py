@@ -1,0 +1,257 @@
+"""Shards on disk, loaded: one rank's part of a graph and of its features."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops.errors import FeatureError, GraphError, InputError
+from headrace.ops.features.gather import empty_rows, gather_rows
+from headrace.ops.memory_limit import check_fits_memory
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.distributed.comm import place_of_process
+from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
+from headrace.pipeline.partition.partition import Partition, TablePartition
+from headrace.pipeline.storage.array_file import open_array, read_array
+from headrace.pipeline.storage.features import ArraySource, FeatureStore
+from headrace.pipeline.storage.part_meta import PartMeta, check_array
+from headrace.pipeline.storage.rows_meta import FeatureMeta, dtype_of
+from headrace.pipeline.storage.shard_meta import META, OWNERS, ShardMeta, file_of, part_folder, whole_folder
+from headrace.pipeline.storage.sharded_feature import ShardedFeature, vertices_to_copy
+
+
+@dataclass(frozen=True)
+class Shards:
+    """One rank's part of a graph, its rows of the features, the owner of every vertex, and which part it is."""
+
+    graph: GraphShard
+    store: FeatureStore
+    partition: Partition
+    part: int
+
+
+def load_shards(
+    path: str | os.PathLike[str],
+    part: int | None = None,
+    *,
+    memory_map: bool = True,
+    cached: Mapping[str, ArrayLike | Tensor] | None = None,
+) -> Shards:
+    """Load one part of the shards that `write_shards` wrote.
+
+    A loader over them finds the same minibatches as one over ``graph.shard(...)`` and ``ShardedFeature.of(...)``, and
+    their checkpoints are the same. A machine needs the files of its own parts alone, beside those for all ranks.
+
+    Checked at loading: every field of the folder's ``meta.json``; that each file is a regular one, as long as its
+    header says and of the dtype and shape that ``meta.json`` tells; that parts, owners and features are those of one
+    `write_shards`, each part in its own place (by fingerprints; shards of before there were any load without); that
+    source and edge ids exist. Not checked: rows of arrays above 4 MiB that the fingerprints do not sample, whether edge
+    ids are all different, and other parts' files, but for rows in `cached`.
+
+    Memory maps need files that stay as they are: one that is shortened under a running process ends it with SIGBUS,
+    which no check can prevent. Sizes are looked at before each file is read, and once more before this returns. Replace
+    shards with ``write_shards(overwrite=True)``, which leaves to processes of the same machine the files that they have
+    mapped (on a network file system those may go), or load with ``memory_map=False``.
+
+    Parameters
+    ----------
+    path
+        Of the folder.
+    part
+        Whose part to load; by default that of this process in torch.distributed.
+    memory_map
+        Leave arrays on disk and read the rows that are asked for; ranks on one machine share what is read. False reads
+        everything now.
+    cached
+        By node feature, vertices of whose rows to keep copies in memory, read from the other parts' files; those that
+        this part owns are left out.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no shards of this version, there is no such part, or a file is missing, damaged, of
+        another shape, another part or another write.
+    GraphError
+        If the graph's arrays contradict each other, or the graph has more vertices than fit in memory.
+    FeatureError
+        If `cached` names a feature that is not in shards, or vertices that there are not.
+    """
+    reader = _Reader(Path(path), memory_map)
+    meta = reader.meta
+    if part is None:
+        part, _ = place_of_process(None, None)
+    part = whole_number(part, f"load_shards: part of {path}", 0, InputError, meta.num_parts - 1)
+    partition = reader.partition(part)
+    graph = reader.graph(partition, part)
+    copies = {name: vertices_to_copy(ids, partition) for name, ids in (cached or {}).items()}
+    for name in copies:
+        if name not in meta.node or meta.node[name].whole:
+            in_shards = sorted(name for name, feature in meta.node.items() if not feature.whole)
+            raise FeatureError(
+                f"load_shards: cached names node feature {name!r}; those in shards are {in_shards or 'none'}"
+            )
+    node = {
+        name: reader.whole("node", name, feature)
+        if feature.whole
+        else reader.sharded(name, feature, partition, part, copies.get(name))
+        for name, feature in meta.node.items()
+    }
+    edge = {name: reader.whole("edge", name, feature) for name, feature in meta.edge.items()}
+    store = FeatureStore(node=node, edge=edge)
+    reader.check_sizes()
+    return Shards(graph, store, partition, part)
+
+
+class _Reader:
+    """Reads the files of one folder."""
+
+    def __init__(self, folder: Path, memory_map: bool) -> None:
+        self.meta = ShardMeta.read(folder)
+        self._folder = folder
+        self._memory_map = memory_map
+        self._parts: dict[int, PartMeta] = {}
+        self._sizes: dict[Path, int] = {}
+
+    def partition(self, part: int) -> Partition:
+        """Return the owners of vertices, as far as `part`'s own files do not contradict them."""
+        meta = self.meta
+        check_fits_memory(
+            8 * (meta.num_nodes + 1),
+            f"load_shards: {self._folder / META} tells of {meta.num_nodes} vertices, and an indptr of them",
+            "copy the shards once more",
+            GraphError,
+        )
+        self._of_part(part)
+        if meta.partition == "range" and meta.sizes is not None:
+            return Partition.range_of(meta.sizes)
+        if meta.partition == "table":
+            path = self._folder / OWNERS
+            owners = self._read_shared(path, torch.int32, (meta.num_nodes,))
+            try:
+                return TablePartition(owners, meta.num_parts, copy=False)
+            except InputError as cause:
+                raise InputError(f"load_shards: {path} is damaged: {cause}; copy it once more") from cause
+        path = part_folder(self._folder, part) / "indptr.npy"
+        num_owned = max(0, open_array(path, memory_map=True).size - 1)
+        # Hashing more vertices than there can be takes hours; a part of a hash is never that far from its share.
+        if meta.num_nodes > 2 * meta.num_parts * (num_owned + 64):
+            raise InputError(
+                f"load_shards: expected about {meta.num_nodes // meta.num_parts} of {meta.num_nodes} vertices in "
+                f"{path}, got {num_owned}; copy the shards once more"
+            )
+        return Partition.hash(meta.num_nodes, meta.num_parts)
+
+    def graph(self, partition: Partition, part: int) -> GraphShard:
+        """Return the in-edges of the vertices that a part owns."""
+        meta, folder = self.meta, part_folder(self._folder, part)
+        starts = self._read(part, "indptr.npy", torch.int64, (partition.sizes[part] + 1,))
+        num_edges = int(starts[-1])
+        if int(starts[0]) != 0 or bool((starts.diff() < 0).any()) or num_edges > meta.num_edges:
+            raise GraphError(
+                f"load_shards: expected {folder / 'indptr.npy'} to rise from 0 to at most {meta.num_edges} edges, got "
+                f"{int(starts.min())} to {int(starts.max())}; copy the part once more"
+            )
+        ids = self._read(part, "edge_ids.npy", edge_id_dtype(meta.num_edges), (num_edges,))
+        low, high = map(int, torch.aminmax(ids)) if num_edges else (0, 0)
+        if low < 0 or high >= max(1, meta.num_edges):
+            raise GraphError(
+                f"load_shards: expected {folder / 'edge_ids.npy'} to be in [0, {meta.num_edges}), got edge ids from "
+                f"{low} to {high}; copy the part once more"
+            )
+        indices = self._read(part, "indices.npy", dtype_of(meta.indices), (num_edges,))
+        attributes = {
+            name: self._read(part, file_of("edge_attribute", name), rows.torch_dtype, (num_edges, *rows.shape))
+            for name, rows in meta.edge_attrs.items()
+        }
+        types = None if meta.node_types is None else TypeOffsets.from_counts(dict(meta.node_types))
+        try:
+            return GraphShard(
+                whole_indptr(meta.num_nodes, partition.owned(part), starts),
+                indices,
+                ids,
+                attributes,
+                types,
+                partition=partition,
+                part=part,
+                whole_num_edges=meta.num_edges,
+                whole_digest=meta.digest,
+            )
+        except GraphError as cause:
+            raise GraphError(f"load_shards: {folder} is damaged: {cause}; copy the part once more") from cause
+
+    def whole(self, kind: str, name: str, feature: FeatureMeta) -> ArraySource:
+        """Return a feature that every rank reads whole."""
+        path = whole_folder(self._folder) / file_of(kind, name)
+        rows = self._read_shared(path, feature.rows.torch_dtype, (feature.num_rows, *feature.rows.shape))
+        return ArraySource(rows, f"{kind} feature {name!r}", digest=feature.digest)
+
+    def sharded(
+        self, name: str, feature: FeatureMeta, partition: Partition, part: int, asked: Tensor | None
+    ) -> ShardedFeature:
+        """Return the rows that a part owns of a node feature, and copies of those of others that are asked for."""
+        rows = self._rows(name, feature, partition, part)
+        copies = copied = None
+        if asked is not None:
+            copies = asked[partition.owner(asked) != part]
+            copied = empty_rows((len(copies), *feature.rows.shape), feature.rows.torch_dtype)
+            owners = partition.owner(copies)
+            for owner in torch.unique(owners).tolist():
+                chosen = (owners == owner).nonzero().reshape(-1)
+                positions = partition.position(copies[chosen])
+                copied[chosen] = gather_rows(self._rows(name, feature, partition, owner), positions)
+        return ShardedFeature(
+            rows, partition, part, digest=feature.digest, cached=copies, cached_rows=copied, asked=asked
+        )
+
+    def check_sizes(self) -> None:
+        """Refuse files that changed their size while they were loaded, as those do that are being copied."""
+        for path, size in self._sizes.items():
+            try:
+                now: int | None = path.stat().st_size
+            except OSError:
+                now = None
+            if now != size:
+                raise InputError(
+                    f"load_shards: expected {path} to keep its {size} bytes, but it has {now or 'none'} now; wait "
+                    "until the shards are copied, and load them again"
+                )
+
+    def _rows(self, name: str, feature: FeatureMeta, partition: Partition, part: int) -> Tensor:
+        shape = (partition.sizes[part], *feature.rows.shape)
+        return self._read(part, file_of("node", name), feature.rows.torch_dtype, shape)
+
+    def _read(self, part: int, name: str, dtype: torch_dtype, shape: tuple[int, ...]) -> Tensor:
+        """Read a file of a part."""
+        path = part_folder(self._folder, part) / name
+        array = self._array(path, dtype, shape)
+        said = self._of_part(part)
+        if said is not None:
+            check_array(path, array, said.files.get(name))
+        return array
+
+    def _read_shared(self, path: Path, dtype: torch_dtype, shape: tuple[int, ...]) -> Tensor:
+        """Read a file of all ranks."""
+        array = self._array(path, dtype, shape)
+        if self.meta.shared is not None:
+            check_array(path, array, self.meta.shared.get(path.relative_to(self._folder).as_posix()))
+        return array
+
+    def _array(self, path: Path, dtype: torch_dtype, shape: tuple[int, ...]) -> Tensor:
+        array = read_array(path, dtype, shape, memory_map=self._memory_map)
+        self._sizes[path] = path.stat().st_size
+        return array
+
+    def _of_part(self, part: int) -> PartMeta | None:
+        """Return what a part says of itself, once it is found to belong to ``meta.json``."""
+        if self.meta.parts is not None and part not in self._parts:
+            digest = self.meta.parts[part]
+            self._parts[part] = PartMeta.read(part_folder(self._folder, part), part, digest)
+        return self._parts.get(part)

@@ -1,0 +1,128 @@
+"""What ``meta.json`` says of rows of arrays, and how its fields are taken: as they are meant, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.storage.array_file import stored_dtype
+from headrace.pipeline.storage.features import FeatureSource
+
+#: Vertices, edges and rows that an int64 can count.
+MOST = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class RowsMeta:
+    """The dtype, by its name in torch, and shape of one row of an array."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @staticmethod
+    def of(rows: Tensor | FeatureSource) -> RowsMeta:
+        """Describe the rows of an array."""
+        return RowsMeta(name_of(rows.dtype), tuple(map(int, rows.shape[1:])))
+
+    @staticmethod
+    def read(fields: dict[str, Any]) -> RowsMeta:
+        """Take what JSON gave."""
+        dtype_of(fields["dtype"])
+        return RowsMeta(fields["dtype"], tuple(count_of(size, "a size of a row") for size in list_of(fields["shape"])))
+
+    @property
+    def torch_dtype(self) -> torch_dtype:
+        """The dtype."""
+        return dtype_of(self.dtype)
+
+
+@dataclass(frozen=True)
+class FeatureMeta:
+    """A feature: its rows, how many of them there are, their fingerprint, and whether every rank reads all of them."""
+
+    rows: RowsMeta
+    num_rows: int
+    whole: bool
+    digest: str
+
+    @staticmethod
+    def of(source: FeatureSource, *, whole: bool) -> FeatureMeta:
+        """Describe a feature."""
+        return FeatureMeta(RowsMeta.of(source), int(source.num_rows), whole, source.content_digest())
+
+    @staticmethod
+    def read(fields: dict[str, Any]) -> FeatureMeta:
+        """Take what JSON gave."""
+        rows, num_rows = RowsMeta.read(fields["rows"]), count_of(fields["num_rows"], "num_rows")
+        if not isinstance(fields["whole"], bool):
+            raise InputError(f"whole must be true or false; {fields['whole']!r} came")
+        return FeatureMeta(rows, num_rows, fields["whole"], text_of(fields["digest"], "digest"))
+
+
+def dtype_of(name: str) -> torch_dtype:
+    """Return the dtype that torch calls by a name.
+
+    Raises
+    ------
+    ValueError
+        If this torch has none.
+    """
+    dtype = getattr(torch, name, None) if isinstance(name, str) else None
+    if not isinstance(dtype, torch_dtype):
+        raise ValueError(f"torch {torch.__version__} has no dtype {name!r}")  # noqa: TRY004 - of a file, not of a caller
+    try:
+        # No tensor of quantized numbers is made without a warning.
+        kept = not name.startswith(("qint", "quint")) and stored_dtype(dtype) is not None
+    except (KeyError, RuntimeError, TypeError):
+        kept = False
+    if not kept:
+        raise ValueError(f"arrays of {name} are not kept in files")
+    return dtype
+
+
+def name_of(dtype: torch_dtype) -> str:
+    """Return the name by which torch calls a dtype."""
+    return str(dtype).removeprefix("torch.")
+
+
+def count_of(value: Any, name: str) -> int:
+    """Return an integer from 0 to what an int64 can count.
+
+    Raises
+    ------
+    InputError
+        If JSON gave something else.
+    """
+    return whole_number(value, name, 0, InputError, MOST)
+
+
+def text_of(value: Any, name: str) -> str:
+    """Return a string.
+
+    Raises
+    ------
+    InputError
+        If JSON gave something else.
+    """
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a string; {value!r} came")
+    return value
+
+
+def list_of(value: Any) -> list[Any]:
+    """Return a list.
+
+    Raises
+    ------
+    InputError
+        If JSON gave something else.
+    """
+    if not isinstance(value, list):
+        raise InputError(f"expected a list, got {value!r}")
+    return value

@@ -1,0 +1,256 @@
+"""What a folder of shards says of itself: ``meta.json``, and the names of its files.
+
+::
+
+    meta.json                       format, sizes, kind of partition, fingerprints, names, dtypes and shapes of rows
+    part-P/part.json                which part it is, and fingerprints of its files; see part_meta.py
+    owners.npy                      int32[num_nodes], the owner of each vertex, of partitions that are tables
+    whole/node.NAME.npy             [num_rows, ...], features that every rank reads whole
+    whole/edge.NAME.npy             [num_rows, ...], in the order of edge ids
+    part-P/indptr.npy               int64[num_owned + 1], of the vertices that part P owns, ascending
+    part-P/indices.npy              int32 or int64[num_edges of P]
+    part-P/edge_ids.npy             int32 or int64[num_edges of P]
+    part-P/edge_attribute.NAME.npy  [num_edges of P, ...]
+    part-P/node.NAME.npy            [num_owned, ...]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import torch
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.partition.partition import MOST_PARTS
+from headrace.pipeline.storage.regular_file import parse_json, read_limited
+from headrace.pipeline.storage.rows_meta import (
+    MOST,
+    FeatureMeta,
+    RowsMeta,
+    count_of,
+    dtype_of,
+    list_of,
+    name_of,
+    text_of,
+)
+
+FORMAT = "headrace shards"
+VERSION = 1
+META, OWNERS = "meta.json", "owners.npy"
+KINDS = ("range", "hash", "table")
+
+
+@dataclass(frozen=True)
+class ShardMeta:
+    """What all shards of a graph have in common.
+
+    Attributes
+    ----------
+    num_nodes, num_edges, num_parts
+        Of the whole graph.
+    partition
+        "range", "hash" or "table".
+    sizes
+        Vertices of each part; tables and hashes tell of themselves.
+    digest
+        Fingerprint of the whole graph.
+    indices
+        The dtype of source ids, by its name in torch.
+    edge_attrs
+        Edge attributes by name.
+    node_types
+        Names and counts of node types, in order.
+    node, edge
+        Features by name; of edges all are whole.
+    shared
+        Fingerprints of the files that every rank reads, by path; None in shards of before there were any.
+    parts
+        Fingerprints of each ``part.json``; None in shards of before there were any.
+    """
+
+    num_nodes: int
+    num_edges: int
+    num_parts: int
+    partition: str
+    sizes: tuple[int, ...] | None
+    digest: str
+    indices: str
+    edge_attrs: dict[str, RowsMeta]
+    node_types: tuple[tuple[str, int], ...] | None
+    node: dict[str, FeatureMeta]
+    edge: dict[str, FeatureMeta]
+    shared: dict[str, str] | None = None
+    parts: tuple[str, ...] | None = None
+
+    def write(self, folder: Path) -> None:
+        """Write ``meta.json``, with a checksum of itself."""
+        fields = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        write_json(folder / META, {**fields, "checksum": _checksum(fields)})
+
+    @staticmethod
+    def read(folder: Path) -> ShardMeta:
+        """Read ``meta.json``.
+
+        Fields are checked one by one, then against their checksum. Those that earlier releases of the same version did
+        not write yet (`shared`, `parts`, the checksum) may be missing: what they bind is not checked then.
+
+        Raises
+        ------
+        InputError
+            If there is none, it is of another format or version, or it is damaged.
+        """
+        fields = _fields(folder)
+        if type(fields.get("version")) is not int or fields["version"] != VERSION:
+            raise InputError(
+                f"load_shards: {folder} holds shards of version {fields.get('version')!r}, this headrace reads version "
+                f"{VERSION}; write them again with write_shards"
+            )
+        try:
+            meta = _parsed(fields)
+            checksum = fields.pop("checksum", None)
+            as_written = checksum is None or checksum == _checksum(fields)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as cause:
+            reason = str(cause) if isinstance(cause, InputError) else repr(cause)
+            raise InputError(
+                f"load_shards: {folder / META} is damaged: {reason[:300]}; copy the shards once more"
+            ) from cause
+        meta.check(folder)
+        if not as_written:
+            raise InputError(
+                f"load_shards: expected {folder / META} as write_shards wrote it, but its fields do not match its "
+                "checksum; copy the shards once more"
+            )
+        return meta
+
+    def check(self, folder: Path) -> None:
+        """Refuse fields that contradict each other.
+
+        Raises
+        ------
+        InputError
+            Which names the folder.
+        """
+        place = f"load_shards: {folder / META}"
+        again = "copy the shards once more"
+        if self.partition not in KINDS:
+            raise InputError(f"{place} has a partition of kind {self.partition!r}; expected range, hash or table")
+        if (self.sizes is None) == (self.partition == "range"):
+            raise InputError(f"{place}: expected sizes of parts for ranges, and for them alone; {again}")
+        if self.sizes is not None and (sum(self.sizes), len(self.sizes)) != (self.num_nodes, self.num_parts):
+            raise InputError(
+                f"{place}: it tells of {self.num_nodes} vertices in {self.num_parts} parts, but sizes of "
+                f"{sum(self.sizes)} in {len(self.sizes)}; {again}"
+            )
+        if self.parts is not None and len(self.parts) != self.num_parts:
+            raise InputError(
+                f"{place}: expected fingerprints of {self.num_parts} parts, got {len(self.parts)}; {again}"
+            )
+        counts = dict(self.node_types or ())
+        if self.node_types is not None and (len(counts), sum(counts.values())) != (
+            len(self.node_types),
+            self.num_nodes,
+        ):
+            raise InputError(
+                f"{place}: expected node types that cover {self.num_nodes} vertices, got {counts}; {again}"
+            )
+        for name, feature in self.node.items():
+            if not feature.whole and feature.num_rows != self.num_nodes:
+                raise InputError(
+                    f"{place}: expected a row of node feature {name!r} for each of {self.num_nodes} vertices, got "
+                    f"{feature.num_rows}; {again}"
+                )
+        if not all(feature.whole for feature in self.edge.values()):
+            raise InputError(f"{place}: expected edge features to be whole; {again}")
+
+
+def holds_shards(folder: Path) -> bool:
+    """Whether a folder holds shards, of whatever version."""
+    try:
+        _fields(folder)
+    except InputError:
+        return False
+    return True
+
+
+def part_folder(folder: Path, part: int) -> Path:
+    """Return the folder of one part."""
+    return folder / f"part-{part}"
+
+
+def whole_folder(folder: Path) -> Path:
+    """Return the folder of features that every rank reads whole."""
+    return folder / "whole"
+
+
+def file_of(kind: str, name: str) -> str:
+    """Return the file of a feature ("node", "edge") or an edge attribute, whatever characters its name has."""
+    return f"{kind}.{quote(name, safe='')}.npy"
+
+
+def write_json(path: Path, fields: dict[str, Any]) -> None:
+    """Write a new file of JSON."""
+    with path.open("x", encoding="utf-8") as file:
+        file.write(json.dumps(fields, indent=1) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _checksum(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _parsed(fields: dict[str, Any]) -> ShardMeta:
+    """Take what JSON gave."""
+    sizes, types, shared, parts = (fields.get(name) for name in ("sizes", "node_types", "shared", "parts"))
+    indices = dtype_of(fields["indices"])
+    if indices not in (torch.int32, torch.int64):
+        raise InputError(f"indices must be int32 or int64; {fields['indices']!r} came")
+    for kind, names in (("edge_attribute", fields["edge_attrs"]), ("node", fields["node"]), ("edge", fields["edge"])):
+        for name in names:
+            file_of(kind, name)  # a name that makes no file is refused here
+    return ShardMeta(
+        whole_number(fields["num_nodes"], "num_nodes", 1, InputError, MOST - 1),
+        count_of(fields["num_edges"], "num_edges"),
+        whole_number(fields["num_parts"], "num_parts", 1, InputError, MOST_PARTS),
+        text_of(fields["partition"], "partition"),
+        None if sizes is None else tuple(count_of(size, "a size of a part") for size in list_of(sizes)),
+        text_of(fields["digest"], "digest"),
+        name_of(indices),
+        {name: RowsMeta.read(rows) for name, rows in fields["edge_attrs"].items()},
+        None
+        if types is None
+        else tuple(
+            (text_of(name, "a node type"), count_of(count, "a count of a type")) for name, count in list_of(types)
+        ),
+        {name: FeatureMeta.read(feature) for name, feature in fields["node"].items()},
+        {name: FeatureMeta.read(feature) for name, feature in fields["edge"].items()},
+        None if shared is None else {name: text_of(digest, "a fingerprint") for name, digest in shared.items()},
+        None if parts is None else tuple(text_of(digest, "a fingerprint") for digest in list_of(parts)),
+    )
+
+
+def _fields(folder: Path) -> dict[str, Any]:
+    """Read ``meta.json`` as far as its format."""
+    try:
+        fields = parse_json(read_limited(folder / META))
+    except InputError:
+        raise
+    except OSError as cause:
+        raise InputError(
+            f"load_shards: expected a folder that write_shards made, but {folder} has no {META} ({cause.strerror})"
+        ) from cause
+    except ValueError as cause:
+        raise InputError(f"load_shards: {folder / META} is no JSON ({cause}); copy the shards once more") from cause
+    if fields.get("format") != FORMAT:
+        raise InputError(
+            f"load_shards: expected {FORMAT}, but {folder / META} is of something else than {FORMAT}; name a folder of "
+            "shards"
+        )
+    return fields

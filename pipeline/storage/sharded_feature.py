@@ -1,0 +1,296 @@
+"""Feature rows of which each rank holds those of the vertices that it owns."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops.errors import FeatureError
+from headrace.ops.features.gather import empty_rows, gather_rows
+from headrace.ops.sampling.compact import Compactor
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, whole_number
+from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.distributed.comm import place_of_process
+from headrace.pipeline.partition.partition import Partition
+
+
+class ShardedFeature:
+    """A feature source whose rows are at their owners, and copies of some other ranks' rows.
+
+    ``fetch_feature`` gets the rows of a batch in two rounds: the ids go to their owners, the rows come back. Rows that
+    this rank has a copy of take part in neither; ``loader.stats()`` counts them as ``copied_rows``. :meth:`of` cuts one
+    out of a whole array.
+
+    Parameters
+    ----------
+    rows: [num_owned, ...]
+        The rows of ``partition.owned(part)``, in that order. Kept by reference.
+    partition
+        The owner of each vertex.
+    part
+        Whose rows these are.
+    digest
+        A fingerprint of the rows of all ranks, the same on each; by default their shape and dtype alone, so that
+        checkpoints do not notice other rows.
+    cached, cached_rows: int64[num_cached] and [num_cached, ...]
+        Vertices of other ranks, and copies of their rows: those that are asked for most (high out-degree).
+    asked: int64[n], optional
+        The vertices of which every rank was to hold copies, the same on each, ascending. Features of equal ones travel
+        together; without it, a feature with copies travels alone.
+
+    Raises
+    ------
+    FeatureError
+        For another number of rows, or rows that differ in shape or dtype.
+    """
+
+    def __init__(
+        self,
+        rows: ArrayLike | Tensor,
+        partition: Partition,
+        part: int,
+        *,
+        digest: str | None = None,
+        cached: Tensor | None = None,
+        cached_rows: ArrayLike | Tensor | None = None,
+        asked: Tensor | None = None,
+    ) -> None:
+        self._rows = as_cpu_tensor(rows, "rows", FeatureError)
+        self._base = partition
+        self._part = whole_number(part, "ShardedFeature: part", 0, FeatureError, partition.num_parts - 1)
+        num_owned = partition.sizes[self._part]
+        if self._rows.dim() == 0 or len(self._rows) != num_owned:
+            raise FeatureError(
+                f"ShardedFeature: part {part} owns {num_owned} vertices, but rows of shape {list(self._rows.shape)} "
+                "came; give the rows of partition.owned(part)"
+            )
+        self._cached = torch.empty(0, dtype=torch.int64)
+        self._cached_rows = self._rows[:0]
+        if (cached is None) != (cached_rows is None):
+            raise FeatureError("ShardedFeature: give cached and cached_rows together")
+        if cached is not None and cached_rows is not None:
+            _check_cached(cached, partition, self._part)
+            copies = as_cpu_tensor(cached_rows, "cached_rows", FeatureError)
+            if copies.dtype != self._rows.dtype or copies.shape != (len(cached), *self._rows.shape[1:]):
+                raise FeatureError(
+                    f"ShardedFeature: expected cached_rows {self._rows.dtype}{[len(cached), *self._rows.shape[1:]]}, "
+                    f"got {copies.dtype}{list(copies.shape)}"
+                )
+            self._cached, order = torch.sort(cached.to(torch.int64))
+            self._cached_rows = gather_rows(copies, order)
+        self._digest = digest
+        # Not which copies this rank has: plans must not differ from rank to rank.
+        self._asked = torch.empty(0, dtype=torch.int64) if cached is None else asked
+
+    @staticmethod
+    def of(
+        array: ArrayLike | Tensor,
+        partition: Partition,
+        part: int | None = None,
+        *,
+        cached: ArrayLike | Tensor | None = None,
+    ) -> ShardedFeature:
+        """Cut one rank's rows out of an array of all rows, such as a memory map.
+
+        Parameters
+        ----------
+        array: [num_nodes, ...]
+            All rows.
+        partition
+            The owner of each vertex.
+        part
+            Whose rows to take; by default those of this process in torch.distributed.
+        cached: integer[n], optional
+            Vertices of whose rows to keep a copy; those that this part owns are left out.
+
+        Raises
+        ------
+        FeatureError
+            If the array has not one row per vertex, or `cached` holds other than vertices.
+        """
+        whole = as_cpu_tensor(array, "array", FeatureError)
+        if whole.dim() == 0 or len(whole) != partition.num_nodes:
+            raise FeatureError(
+                f"ShardedFeature.of: expected a row for each of {partition.num_nodes} vertices, got {list(whole.shape)}"
+            )
+        if part is None:
+            part, _ = place_of_process(None, None)
+        asked = None if cached is None else vertices_to_copy(cached, partition)
+        ids = torch.empty(0, dtype=torch.int64) if asked is None else asked[partition.owner(asked) != part]
+        return ShardedFeature(
+            gather_rows(whole, partition.owned(part)),
+            partition,
+            part,
+            digest=sampled_digest([("rows", whole)]),
+            cached=None if asked is None else ids,
+            cached_rows=None if asked is None else gather_rows(whole, ids),
+            asked=asked,
+        )
+
+    @cached_property
+    def partition(self) -> Partition:
+        """Where this rank finds each row: at its owner, or here if this rank holds a copy."""
+        return _WithCopies(self._base, self._part, self._cached) if len(self._cached) else self._base
+
+    def lies_as(self, other: ShardedFeature) -> bool:
+        """Return whether the rows of another feature are at the same owners, with copies of the same ones.
+
+        The same on every rank, whatever it owns itself.
+        """
+        same_owners = self._base is other._base or self._base == other._base
+        both = self._asked, other._asked
+        same_copies = both[0] is not None and both[1] is not None and torch.equal(both[0], both[1])
+        return same_owners and self._part == other._part and same_copies
+
+    @property
+    def part(self) -> int:
+        """Whose rows these are."""
+        return self._part
+
+    @property
+    def owners(self) -> Partition:
+        """The owner of each vertex."""
+        return self._base
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of rows of all ranks together."""
+        return self._base.num_nodes
+
+    @property
+    def row_bytes(self) -> int:
+        """Return the bytes of one row."""
+        return math.prod(self._rows.shape[1:]) * self._rows.element_size()
+
+    @property
+    def dtype(self) -> torch_dtype:
+        """Return the element type."""
+        return self._rows.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of all ranks' rows, num_rows first."""
+        return (self.num_rows, *self._rows.shape[1:])
+
+    def read(self, ids: Tensor, *, num_threads: int = 1) -> Tensor:
+        """Return the rows of `ids`, all of which this rank owns or has copies of, as [num_ids, ...].
+
+        Raises
+        ------
+        FeatureError
+            If another rank owns one of them: the loader asks the owners only for the node features of a batch.
+        """
+        out = empty_rows((len(ids), *self._rows.shape[1:]), self.dtype)
+        self.read_into(ids, out, num_threads=num_threads)
+        return out
+
+    def read_into(self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1) -> None:
+        """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
+
+        Raises
+        ------
+        FeatureError
+            As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
+        """
+        ids = ids.to(torch.int64)
+        if self._base.num_parts == 1:
+            gather_rows(self._rows, ids, out=out, places=places, num_threads=num_threads)
+            return
+        in_cached = torch.searchsorted(self._cached, ids)
+        is_copy = torch.zeros(len(ids), dtype=torch.bool)
+        if len(self._cached):
+            is_copy = self._cached[in_cached.clamp(max=len(self._cached) - 1)] == ids
+        owners = self._base.owner(ids)
+        if bool(((owners != self._part) & ~is_copy).any()):
+            first = int(((owners != self._part) & ~is_copy).nonzero()[0])
+            raise FeatureError(
+                f"ShardedFeature: row {int(ids[first])} is at rank {int(owners[first])}, this is rank {self._part}; "
+                "labels and edge features are read where they are needed, so keep those whole on every rank"
+            )
+        if not bool(is_copy.any()):
+            gather_rows(self._rows, self._base.position(ids), out=out, places=places, num_threads=num_threads)
+            return
+        places = torch.arange(len(ids)) if places is None else places
+        for rows, positions, chosen in (
+            (self._rows, self._base.position(ids[~is_copy]), ~is_copy),
+            (self._cached_rows, in_cached[is_copy], is_copy),
+        ):
+            gather_rows(rows, positions, out=out, places=places[chosen], num_threads=num_threads)
+
+    def content_digest(self) -> str:
+        """Return the fingerprint."""
+        return f"rows {self.shape} {self.dtype}" if self._digest is None else self._digest
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ShardedFeature):
+            return NotImplemented
+        return self is other or (
+            self._part == other._part and self._base == other._base and torch.equal(self._rows, other._rows)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.shape)
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"{str(self.dtype).removeprefix('torch.')}[{shape}] in {self._base.num_parts} shards"
+
+
+def vertices_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
+    """Return the vertices that are named, int64[n] ascending.
+
+    Raises
+    ------
+    FeatureError
+        If `cached` holds other than integers in [0, num_nodes).
+    """
+    ids: Tensor = torch.unique(as_ids(cached, "cached", FeatureError).to(torch.int64))
+    if len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < partition.num_nodes:
+        raise FeatureError(
+            f"expected cached to be vertices below {partition.num_nodes}, got ids from {int(ids[0])} to {int(ids[-1])}"
+        )
+    return ids
+
+
+def _check_cached(cached: Tensor, partition: Partition, part: int) -> None:
+    """Refuse copies of rows that there are not, that come twice, or that this rank owns."""
+    in_range = not len(cached) or (int(cached.min()) >= 0 and int(cached.max()) < partition.num_nodes)
+    if not in_range or len(torch.unique(cached)) != len(cached):
+        raise FeatureError(
+            f"ShardedFeature: cached must be distinct vertices below {partition.num_nodes}; repeats or others came"
+        )
+    if bool((partition.owner(cached.to(torch.int64)) == part).any()):
+        raise FeatureError(f"ShardedFeature: cached holds vertices that part {part} owns itself; leave them out")
+
+
+class _WithCopies(Partition):
+    """Owners as one rank sees them that has copies of some vertices' rows."""
+
+    def __init__(self, base: Partition, part: int, cached: Tensor) -> None:
+        super().__init__(base.num_nodes, base.num_parts)
+        self._base, self._part, self._cached = base, part, cached
+
+    @property
+    def compactor(self) -> Compactor:
+        """That of the owners."""
+        return self._base.compactor
+
+    def owner(self, ids: Tensor) -> Tensor:
+        """Return this rank for vertices that it has copies of, the owner for all others."""
+        return self._base.owner(ids).masked_fill(self._are_copies(ids), self._part)
+
+    def num_copies(self, ids: Tensor) -> int:
+        """Return how many of the vertices this rank has copies of."""
+        return int(self._are_copies(ids).sum())
+
+    def _are_copies(self, ids: Tensor) -> Tensor:
+        places = torch.searchsorted(self._cached, ids).clamp(max=len(self._cached) - 1)
+        return self._cached[places] == ids
+
+    def __repr__(self) -> str:
+        return repr(self._base)  # the same on every rank, whatever it has copies of

@@ -1,0 +1,259 @@
+"""Shards on disk, written: each part of a graph and its features in a folder of its own."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops.errors import FeatureError
+from headrace.ops.features.gather import gather_rows
+from headrace.ops.graphs.rows import edge_positions, row_starts
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
+from headrace.pipeline.partition.partition import HashPartition, Partition, RangePartition
+from headrace.pipeline.storage.array_file import read_array, write_array
+from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.new_folder import new_folder
+from headrace.pipeline.storage.part_meta import PartMeta, digest_of_array
+from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta
+from headrace.pipeline.storage.shard_meta import OWNERS, ShardMeta, file_of, holds_shards, part_folder, whole_folder
+from headrace.pipeline.storage.sharded_feature import ShardedFeature
+from headrace.pipeline.storage.terminal import shows_bars
+
+#: Bytes of rows that are read at a time.
+PIECE_BYTES = 8 << 20
+
+_DISK_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
+
+
+def write_shards(
+    path: str | os.PathLike[str],
+    graph: Graph,
+    partition: Partition,
+    store: FeatureStore | None = None,
+    *,
+    whole: str | Collection[str] | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> None:
+    """Write the parts of a graph and of its features to a folder, for ranks that `load_shards`.
+
+    Arrays are plain ``.npy`` files; `headrace.pipeline.storage.shard_meta` lists them. One process writes all parts,
+    one after the other and each in pieces, so memory maps larger than memory can be cut. The folder appears when it is
+    complete.
+
+    Fingerprints of all files are written with them, for `load_shards` to tell parts and writes apart; of arrays above
+    4 MiB they sample some thousand rows. A run that is killed leaves a hidden draft beside `path`; the next one over
+    the same path removes it, with a warning, unless another process may still be writing it.
+
+    Parameters
+    ----------
+    path
+        Of the folder.
+    graph
+        A whole graph, without edge types.
+    partition
+        The owner of each of its vertices.
+    store
+        Features. Those of nodes are cut as the graph is, those of edges are written once, for all ranks.
+    whole
+        Node features to write once for all ranks instead, as labels must be. By default those of one number per row.
+    overwrite
+        Replace the shards that are at `path`; anything else that is there stays, and is an error.
+    progress
+        Show a bar of bytes written.
+
+    Raises
+    ------
+    GraphError
+        If the graph has edge types or is a shard itself, or the partition is one of another number of vertices.
+    FeatureError
+        If `whole` names no node features, or a feature to be cut has not one row per vertex.
+    InputError
+        If `path` exists and may not be replaced.
+    OSError
+        If the disk is full, or not ours to write to. Of a full disk it names `path` and the bytes needed.
+
+    Warns
+    -----
+    UserWarning
+        If there are drafts of runs that were killed.
+    """
+    from tqdm.auto import tqdm
+
+    silent = not (progress and shows_bars())
+
+    check_can_be_cut(graph, partition, "write_shards")
+    features = FeatureStore() if store is None else store
+    meta = _describe(graph, partition, features, whole)
+    total = _total_bytes(graph, features, meta)
+    try:
+        with (
+            new_folder(Path(path), overwrite=overwrite, replaceable=holds_shards) as folder,
+            tqdm(total=total, desc="write shards", unit="B", unit_scale=True, disable=silent) as bar,
+        ):
+            writer = _Writer(bar)
+            shared = _write_common(writer, folder, partition, features, meta)
+            parts = [
+                _write_part(writer, folder, graph, partition, part, features, meta)
+                for part in range(partition.num_parts)
+            ]
+            replace(meta, shared=shared, parts=tuple(parts)).write(folder)
+    except OSError as cause:
+        if cause.errno in _DISK_FULL:
+            raise _disk_full(Path(path), total, cause) from cause
+        raise
+
+
+class _Writer:
+    """Writes files, and tells a progress bar how far it has come."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+
+    def write(self, path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: Iterator[Tensor]) -> str:
+        """Write one file, and return its fingerprint."""
+        write_array(path, dtype, shape, self._counted(pieces))
+        return digest_of_array(path.name, read_array(path, dtype, shape, memory_map=True))
+
+    def _counted(self, pieces: Iterator[Tensor]) -> Iterator[Tensor]:
+        for piece in pieces:
+            yield piece
+            self._bar.update(piece.numel() * piece.element_size())
+
+
+def _describe(
+    graph: Graph, partition: Partition, store: FeatureStore, whole: str | Collection[str] | None
+) -> ShardMeta:
+    names = {whole} if isinstance(whole, str) else whole
+    if names is None:
+        names = {name for name, source in store.node.items() if math.prod(source.shape[1:]) == 1}
+    for name in names:
+        store.node[name]  # an unknown one is refused with those that there are
+    for name, source in store.node.items():
+        if isinstance(source, ShardedFeature):
+            raise FeatureError(f"write_shards: node feature {name!r} is in shards already; give all of its rows")
+        if name not in names and source.num_rows != graph.num_nodes:
+            raise FeatureError(
+                f"write_shards: expected a row of node feature {name!r} for each of {graph.num_nodes} vertices, got "
+                f"{source.num_rows}; cut it to that, or name it in whole="
+            )
+    kind = {RangePartition: "range", HashPartition: "hash"}.get(type(partition), "table")
+    types = graph.node_types
+    return ShardMeta(
+        graph.num_nodes,
+        graph.num_edges,
+        partition.num_parts,
+        kind,
+        partition.sizes if kind == "range" else None,
+        graph.content_digest(),
+        RowsMeta.of(graph.indices).dtype,
+        {name: RowsMeta.of(rows) for name, rows in graph.edge_attrs_csc.items()},
+        None if types is None else tuple(zip(map(str, types.names), types.offsets.diff().tolist(), strict=True)),
+        {name: FeatureMeta.of(source, whole=name in names) for name, source in store.node.items()},
+        {name: FeatureMeta.of(source, whole=True) for name, source in store.edge.items()},
+    )
+
+
+def _total_bytes(graph: Graph, store: FeatureStore, meta: ShardMeta) -> int:
+    starts = 8 * (graph.num_nodes + meta.num_parts)
+    owners = 4 * graph.num_nodes if meta.partition == "table" else 0
+    of_edge = graph.indices.element_size() + edge_id_dtype(graph.num_edges).itemsize
+    of_edge += sum(rows[:1].numel() * rows.element_size() for rows in graph.edge_attrs_csc.values() if graph.num_edges)
+    sources = [*store.node.values(), *store.edge.values()]
+    return starts + owners + of_edge * graph.num_edges + sum(source.row_bytes * source.num_rows for source in sources)
+
+
+def _write_common(
+    writer: _Writer, folder: Path, partition: Partition, store: FeatureStore, meta: ShardMeta
+) -> dict[str, str]:
+    """Write what all ranks read: the table of owners, and features that are not cut; return their fingerprints."""
+    num_nodes, digests = partition.num_nodes, {}
+    if meta.partition == "table":
+        owners = (partition.owner(ids) for ids in _ids(num_nodes, 8))
+        digests[OWNERS] = writer.write(folder / OWNERS, torch.int32, (num_nodes,), owners)
+    whole = whole_folder(folder)
+    whole.mkdir()
+    for kind, sources, features in (("node", store.node, meta.node), ("edge", store.edge, meta.edge)):
+        for name, source in sources.items():
+            if features[name].whole:
+                path, ids = whole / file_of(kind, name), _ids(source.num_rows, source.row_bytes)
+                digests[f"{whole.name}/{path.name}"] = _write_rows(writer, path, source, ids)
+    return digests
+
+
+def _write_part(
+    writer: _Writer,
+    folder: Path,
+    graph: Graph,
+    partition: Partition,
+    part: int,
+    store: FeatureStore,
+    meta: ShardMeta,
+) -> str:
+    """Write one part, and return the fingerprint of what it says of itself."""
+    folder, owned = part_folder(folder, part), partition.owned(part)
+    folder.mkdir()
+    starts = row_starts(graph.indptr, owned)
+    num_edges = int(starts[-1])
+    digests = {}
+
+    def write(name: str, dtype: torch_dtype, row: tuple[int, ...], pieces: Iterator[Tensor]) -> None:
+        digests[name] = writer.write(folder / name, dtype, (num_edges, *row), pieces)
+
+    def positions() -> Iterator[Tensor]:
+        # Found once for each file: that is cheaper than a second shard's worth of memory.
+        return (piece for _, piece in edge_positions(graph.indptr, owned, starts))
+
+    digests["indptr.npy"] = writer.write(folder / "indptr.npy", torch.int64, (len(starts),), iter([starts]))
+    write("indices.npy", graph.indices.dtype, (), (gather_rows(graph.indices, piece) for piece in positions()))
+    dtype = edge_id_dtype(graph.num_edges)
+    write("edge_ids.npy", dtype, (), (graph.original_edge_ids(piece).to(dtype) for piece in positions()))
+    for name, rows in graph.edge_attrs_csc.items():
+        attributes = (gather_rows(rows, piece) for piece in positions())
+        write(file_of("edge_attribute", name), rows.dtype, tuple(rows.shape[1:]), attributes)
+    for name, source in store.node.items():
+        if not meta.node[name].whole:
+            step = _rows_at_a_time(source.row_bytes)
+            ids = (owned[low : low + step] for low in range(0, len(owned), step))
+            file = file_of("node", name)
+            digests[file] = _write_rows(writer, folder / file, source, ids, len(owned))
+    return PartMeta(part, digests).write(folder)
+
+
+def _write_rows(
+    writer: _Writer, path: Path, source: FeatureSource, ids: Iterator[Tensor], num_rows: int | None = None
+) -> str:
+    shape = (source.num_rows if num_rows is None else num_rows, *source.shape[1:])
+    return writer.write(path, source.dtype, shape, (source.read(piece) for piece in ids))
+
+
+def _disk_full(path: Path, num_bytes: int, cause: OSError) -> OSError:
+    above = next(one for one in path.absolute().parents if one.exists())
+    free = shutil.disk_usage(above).free  # the draft is gone by now
+    return OSError(
+        cause.errno,
+        f"write_shards: expected room for {num_bytes:,} bytes, but the disk is full ({cause.strerror}; {free:,} bytes "
+        "are free without them); make room, or name a folder on another disk",
+        str(path),
+    )
+
+
+def _ids(num_rows: int, row_bytes: int) -> Iterator[Tensor]:
+    """Yield the ids of all rows, some at a time."""
+    step = _rows_at_a_time(row_bytes)
+    return (torch.arange(low, min(low + step, num_rows)) for low in range(0, num_rows, step))
+
+
+def _rows_at_a_time(row_bytes: int) -> int:
+    return max(1, PIECE_BYTES // max(row_bytes, 8))

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+
+import pytest
+import torch
+
+import headrace as hr
+from headrace.pipeline.distributed.exchange import Exchange
+
+
+def batch(**changes):
+    """Two hops from node 10: 10 <- 20, 30 and then again 10 <- 20 and 20 <- 40."""
+    outer = hr.Block(
+        torch.tensor([0, 1, 2, 2]), torch.tensor([1, 3], dtype=torch.int32), 4, 3, edge_ids=torch.tensor([5, 7])
+    )
+    inner = hr.Block(torch.tensor([0, 2]), torch.tensor([1, 2], dtype=torch.int32), 3, 1, edge_ids=torch.tensor([5, 6]))
+    arguments = {
+        "seeds": torch.tensor([10]),
+        "seed_index": torch.tensor([0]),
+        "item_index": torch.tensor([3]),
+        "y": torch.tensor([2]),
+        "n_id": torch.tensor([10, 20, 30, 40]),
+        "node": {"x": torch.arange(8.0).reshape(4, 2)},
+        "edge": {"w": [torch.tensor([0.5, 0.7]), torch.tensor([0.5, 0.6])]},
+        "blocks": [outer, inner],
+        "num_sampled_nodes": [1, 2, 1],
+        "num_sampled_edges": [2, 2],
+        "epoch": 1,
+        "index": 4,
+        "num_global_seeds": 1,
+    }
+    return hr.MiniBatch(**{**arguments, **changes})
+
+
+def test_only_seeds_are_required():
+    bare = hr.MiniBatch(seeds=torch.tensor([1, 2]))
+    assert bare.num_seeds == 2
+    assert bare.n_id.tolist() == []
+    assert bare.e_id.tolist() == []
+    assert bare.blocks == ()
+    assert bare.y is None
+
+
+def test_x_names_what_was_fetched_instead():
+    assert torch.equal(batch().x, batch().node["x"])
+    with pytest.raises(hr.FeatureError, match=r"feature 'x', got \['h'\]"):
+        _ = batch(node={"h": torch.zeros(4)}).x
+    with pytest.raises(hr.FeatureError, match="feature 'x', got none"):
+        _ = batch(node={}).x
+
+
+def test_e_id_begins_next_to_the_seeds():
+    assert batch().e_id.tolist() == [5, 6, 5, 7]
+    inner = dataclasses.replace(batch().blocks[1], edge_ids=None)
+    with pytest.raises(hr.InputError, match="without them"):
+        _ = batch(blocks=[batch().blocks[0], inner]).e_id
+
+
+def test_frozen_with_read_only_mappings():
+    with pytest.raises(AttributeError):
+        batch().y = None
+    with pytest.raises(TypeError):
+        batch().node["x"] = torch.zeros(1)
+    assert batch().replace(epoch=3).epoch == 3
+    assert isinstance(batch().blocks, tuple)
+    assert isinstance(batch().edge["w"], tuple)
+
+
+def test_to_moves_every_tensor():
+    moved = batch().to("meta")
+    tensors = [tensor for _, tensor in moved._named_tensors()]
+    assert len(tensors) == len(list(batch()._named_tensors())) == 14
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    assert moved.num_sampled_nodes == (1, 2, 1)
+    assert (moved.epoch, moved.index, moved.num_global_seeds) == (1, 4, 1)
+
+
+def exchange(**changes):
+    values = {
+        "owned": torch.tensor([3, 4]),
+        "wanted": torch.tensor([4, 3]),
+        "num_own": 1,
+        "send_rows": torch.tensor([1]),
+        "send_counts": (0, 1),
+        "receive_counts": (0, 1),
+        "comm": hr.LocalGroup(2).comms[0],
+    }
+    return Exchange(**{**values, **changes})
+
+
+def variations():
+    yield "nothing", batch()
+    for name in ("seeds", "seed_index", "item_index", "y", "n_id"):
+        yield name, batch(**{name: getattr(batch(), name) + 1})
+    yield "y missing", batch(y=None)
+    yield "y dtype", batch(y=torch.tensor([2], dtype=torch.int32))
+    yield "node value", batch(node={"x": batch().x + 1})
+    yield "node shape", batch(node={"x": batch().x.reshape(2, 4)})
+    yield "node name", batch(node={"z": batch().x})
+    yield "edge", batch(edge={"w": [torch.tensor([0.5, 0.7]), torch.tensor([0.5, 0.8])]})
+    yield "hops", batch(num_sampled_nodes=[1, 1, 2])
+    yield "hop edges", batch(num_sampled_edges=[1, 3])
+    for name in ("epoch", "index", "num_global_seeds"):
+        yield name, batch(**{name: 9})
+    outer, inner = batch().blocks
+    for name in ("indptr", "indices", "edge_ids"):
+        yield f"block {name}", batch(blocks=[dataclasses.replace(outer, **{name: getattr(outer, name) + 1}), inner])
+    yield "block weight", batch(blocks=[dataclasses.replace(outer, weight=torch.ones(2)), inner])
+    yield "exchange", batch(exchanges=[exchange()])
+    yield "exchange num_own", batch(exchanges=[exchange(num_own=2)])
+    yield "exchange places", batch(exchanges=[exchange(places=torch.tensor([0, 1]))])
+    for name in ("owned", "wanted", "send_rows"):
+        yield f"exchange {name}", batch(exchanges=[exchange(**{name: getattr(exchange(), name) + 1})])
+    for name in ("send_counts", "receive_counts"):
+        yield f"exchange {name}", batch(exchanges=[exchange(**{name: (1, 0)})])
+    yield "block num_src", batch(blocks=[dataclasses.replace(outer, num_src=9), inner])
+
+
+def test_digest_sees_every_field():
+    digests: dict[str, str] = {}
+    for name, changed in variations():
+        assert changed.digest() not in digests, f"{name} equals {digests.get(changed.digest())}"
+        digests[changed.digest()] = name
+    # A field that this test does not know yet fails here: vary it above. Hops never leave a plan.
+    assert {field.name for field in dataclasses.fields(hr.MiniBatch)} == {
+        *("seeds", "seed_index", "item_index", "y", "n_id", "node", "edge", "blocks", "hop"),
+        *("num_sampled_nodes", "num_sampled_edges", "exchanges", "epoch", "index", "num_global_seeds"),
+    }
+    assert batch().digest() == batch().digest()
+
+
+def test_digest_sees_the_sign_of_zero_and_is_nan_safe():
+    zero, minus_zero = (batch(node={"x": torch.tensor([value] * 4)}).digest() for value in (0.0, -0.0))
+    assert zero != minus_zero
+    nan = batch(node={"x": torch.full((4,), float("nan"))})
+    assert nan.digest() == nan.replace().digest()
+
+
+def test_repr_shows_shapes_not_values():
+    assert repr(batch()) == (
+        "MiniBatch(epoch=1, index=4, seeds=int64[1],\n"
+        "  y=int64[1],\n"
+        "  n_id=int64[4],\n"
+        "  node['x']=float32[4, 2],\n"
+        "  edge['w']=float32[2], float32[2],\n"
+        "  blocks[0]=Block(4 -> 3 nodes, 2 edges),\n"
+        "  blocks[1]=Block(3 -> 1 nodes, 2 edges))"
+    )
+
+
+def test_pin_memory():
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match=r"accelerator|CUDA"):
+            batch().pin_memory()
+        return
+    assert all(tensor.is_pinned() for _, tensor in batch().pin_memory()._named_tensors())
+
+
+def test_pickle_and_copy():
+    assert batch().blocks[0].edge_index.shape == (2, 2)
+    for again in (pickle.loads(pickle.dumps(batch())), copy.deepcopy(batch())):  # noqa: S301 - our own bytes
+        assert again.digest() == batch().digest()
+        assert repr(again) == repr(batch())

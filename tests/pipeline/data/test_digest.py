@@ -1,0 +1,77 @@
+"""Fingerprints of arrays: whatever differs, name, dtype, shape or bytes, makes another one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import headrace as hr
+from headrace.pipeline.data.digest import SAMPLED_ABOVE_BYTES, exact_digest, sampled_digest
+
+# The same sixteen bytes, under different names, dtypes and shapes.
+SAME_BYTES = [
+    ("x", torch.ones(4, dtype=torch.float32)),
+    ("z", torch.ones(4, dtype=torch.float32)),
+    ("x", torch.ones(4, dtype=torch.float32).view(torch.int32)),
+    ("x", torch.ones(4, dtype=torch.float32).view(torch.int64)),
+    ("x", torch.ones(4, dtype=torch.float32).view(torch.uint8)),
+    ("x", torch.ones(4, dtype=torch.float32).view(torch.bfloat16)),
+    ("x", torch.ones(4, dtype=torch.float32).view(torch.float16)),
+    ("x", torch.ones(2, 2, dtype=torch.float32)),
+    ("x", torch.ones(1, 4, dtype=torch.float32)),
+]
+
+
+@pytest.mark.parametrize("digest", [exact_digest, sampled_digest])
+def test_names_dtypes_and_shapes_count_where_bytes_are_equal(digest):
+    assert len({digest([array]) for array in SAME_BYTES}) == len(SAME_BYTES)
+
+
+def test_the_dtype_of_a_large_array_counts():
+    zeros = torch.zeros(2 * SAMPLED_ABOVE_BYTES // 4, dtype=torch.int32)
+    digests = {sampled_digest([("x", array)]) for array in (zeros, zeros.view(torch.float32))}
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize("digest", [exact_digest, sampled_digest])
+def test_two_arrays_are_not_one(digest):
+    rows = torch.arange(4.0)
+    cuts = [[("x", rows[:cut]), ("x", rows[cut:])] for cut in range(5)]
+    assert len({digest(arrays) for arrays in [*cuts, [("x", rows)]]}) == 6
+
+
+def test_tensors_and_numpy_arrays_are_alike():
+    rows = np.arange(6.0).reshape(2, 3)
+    assert sampled_digest([("x", rows)]) == sampled_digest([("x", torch.from_numpy(rows))])
+
+
+def test_graphs_are_told_apart_by_their_edge_ids():
+    """One structure, given in two orders: edge features belong to other edges."""
+    src, dst = torch.tensor([1, 2, 0]), torch.tensor([0, 0, 1])
+    one = hr.Graph.from_coo(src, dst, num_nodes=3)
+    other = hr.Graph.from_coo(src[[1, 0, 2]], dst[[1, 0, 2]], num_nodes=3)
+    shuffled = hr.Graph.from_coo(src[[2, 0, 1]], dst[[2, 0, 1]], num_nodes=3)
+    assert torch.equal(one.indptr, shuffled.indptr)
+    assert torch.equal(one.indices, shuffled.indices)
+    assert one.content_digest() != shuffled.content_digest()
+    assert len({graph.content_digest() for graph in (one, other, shuffled)}) == 3
+
+
+def test_batches_are_told_apart_by_dtype_alone():
+    seeds = torch.tensor([1])
+    labels = torch.tensor([1.0, 2.0])
+    one = hr.MiniBatch(seeds=seeds, y=labels)
+    assert one.digest() != one.replace(y=labels.view(torch.int32)).digest()
+    assert one.digest() == one.replace(y=labels.clone()).digest()
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64, np.bool_])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_empty_arrays_of_numpy(dtype, shape):
+    """NumPy may give them strides of 0, of which torch makes no view of bytes."""
+    array = np.empty(shape, dtype)
+    expected = sampled_digest([("x", torch.empty(shape, dtype=torch.from_numpy(array).dtype))])
+    assert sampled_digest([("x", torch.from_numpy(array))]) == expected
+    assert sampled_digest([("x", array)]) == expected
+    assert exact_digest([("x", torch.from_numpy(array))])

@@ -1,0 +1,391 @@
+"""Ranks that part: whoever goes on is told at once which rank did not, and where it was."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+import torch
+from ranks import run_ranks
+
+import headrace as hr
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.course import Course
+
+from plans import graph, items, store
+
+SOON = 8.0  # where a collective would wait for 60 seconds
+
+
+def loader_of(comm: Comm, **options: object) -> hr.Loader:
+    plan = items(batch_size=7).sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
+    return plan.loader(cooperative=True, comm=comm, **options)
+
+
+def all_of(world_size: int, work: Callable[[Comm], object], timeout: float = 60.0) -> list[str]:
+    """Run ranks; return the error of each, none of which may take long."""
+
+    def run(comm: Comm) -> str:
+        try:
+            work(comm)
+        except hr.PeerError as error:
+            return str(error)
+        return ""
+
+    began = time.monotonic()
+    errors = run_ranks(world_size, run, timeout=timeout)
+    assert time.monotonic() - began < SOON
+    return errors
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_a_rank_that_breaks_is_named(world_size, closed, prefetch):
+    """Also where it neither closes its loader nor ends."""
+    over = threading.Event()
+
+    def work(comm: Comm) -> None:
+        loader = loader_of(comm, prefetch=prefetch)
+        try:
+            for batch in loader:
+                if comm.rank == 1 and batch.index == 3:
+                    break
+        finally:
+            if comm.rank == 0:
+                over.set()
+        if comm.rank == 1 and closed:
+            loader.close()
+        if comm.rank == 1:
+            assert over.wait(SOON)
+
+    errors = all_of(world_size, work)
+    assert errors.pop(1) == ""
+    assert all("rank 1 left epoch 0 behind batch 3" in error for error in errors)
+
+
+@pytest.mark.parametrize("leave", ["iter", "set_epoch", "close", "del", "collect"])
+def test_every_way_to_leave_is_told(leave):
+    def work(comm: Comm) -> None:
+        loader = loader_of(comm)
+        iteration = iter(loader)
+        for batch in iteration:
+            if comm.rank == 1 and batch.index == 2:
+                if leave == "iter":
+                    loader = iter(loader)
+                elif leave == "del":
+                    del iteration, loader
+                elif leave == "collect":
+                    cycle = [iteration]
+                    cycle.append(cycle)
+                    del iteration, loader, cycle
+                else:
+                    getattr(loader, leave)(*[5] * (leave == "set_epoch"))
+                break
+        if leave == "collect":
+            gc.collect()
+
+    first, _ = all_of(2, work)
+    assert "rank 1 left epoch 0 behind batch 2" in first
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_ranks_that_leave_together_go_on(prefetch):
+    """Whatever one of them is ahead of the others."""
+
+    def work(comm: Comm) -> list[int]:
+        seen = []
+        with loader_of(comm, prefetch=prefetch) as loader:
+            for last in (3, 0, 100, 14):  # 14 is the last one: nothing is left to leave
+                for batch in loader:
+                    seen.append(batch.epoch * 100 + batch.index)
+                    if batch.index == last:
+                        break
+                time.sleep(0.3 * comm.rank)
+        return seen
+
+    expected = [*range(4), 100, *range(200, 215), *range(300, 315)]
+    assert run_ranks(3, work) == [expected] * 3
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+def test_an_iteration_that_asked_for_nothing_is_no_loop(prefetch):
+    """One rank may make it alone, as to look at its length."""
+
+    def work(comm: Comm) -> list[int]:
+        seen = []
+        with loader_of(comm, prefetch=prefetch) as loader:
+            if comm.rank == 1:
+                iteration = iter(loader)
+                del iteration
+            for last in (3, 5):
+                for batch in loader:
+                    seen.append(batch.epoch * 100 + batch.index)
+                    if batch.index == last:
+                        break
+                time.sleep(0.3 * (1 - comm.rank))  # rank 1 goes on first
+        return seen
+
+    assert run_ranks(2, work) == [[*range(4), *range(100, 106)]] * 2
+
+
+def test_loops_begin_and_end_while_another_thread_goes_through_them():
+    """As where a thread finds a rank gone while others begin to iterate."""
+    (comm,) = hr.LocalGroup(1).comms
+    loops, over, errors = comm.loops, threading.Event(), []
+    kept = [loops.begin(number) for number in range(300)]
+
+    def go_through() -> None:
+        try:
+            while not over.is_set():
+                loops.forget(0)
+        except RuntimeError as error:
+            errors.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=go_through)
+    try:
+        thread.start()
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until and not errors:
+            loops.begin(0).finish(came_to_its_end=False)
+            kept.append(loops.begin(0))
+            del kept[0]
+    finally:
+        over.set()
+        thread.join()
+        sys.setswitchinterval(before)
+    assert errors == []
+    loops.break_off()
+    assert not any(loop.is_running for loop in kept)
+
+
+def test_leaving_at_different_batches_is_found_by_the_next_epoch():
+    """Where every rank leaves before it asks for a batch that another one lacks."""
+
+    def work(comm: Comm) -> None:
+        with loader_of(comm) as loader:
+            for batch in loader:
+                if batch.index == 3 + comm.rank:
+                    break
+            list(loader)
+
+    errors = all_of(2, work)
+    assert "rank 0 left epoch 0 behind batch 3" in errors[1]
+    assert "rank 0 left epoch 0 behind batch 3" in errors[0]
+
+
+def test_ranks_in_different_epochs_are_named():
+    def work(comm: Comm) -> None:
+        with loader_of(comm) as loader:
+            loader.set_epoch(2 * comm.rank)
+            list(loader)
+
+    for error in all_of(2, work):
+        assert "of batch 0 of epoch 0" in error
+        assert "of batch 0 of epoch 2" in error
+        assert "rank 0" in error
+        assert "rank 1" in error
+
+
+def exchange(batch: hr.MiniBatch) -> torch.Tensor:
+    rows = torch.ones(len(batch.exchanges[1].owned), 4, requires_grad=True)
+    return batch.exchange(1, rows)
+
+
+@pytest.mark.parametrize("prefetch", [True, False])
+@pytest.mark.parametrize("skips", ["the model", "the backward pass", "the sum"])
+def test_a_rank_that_continues_is_named(skips, prefetch):
+    """Without prefetch it waits in the loader, where the others do not come."""
+
+    def work(comm: Comm) -> None:
+        model = torch.nn.Linear(2, 2)
+        with loader_of(comm, prefetch=prefetch) as loader:
+            for batch in loader:
+                left_out = skips if comm.rank == 1 and batch.index == 2 else ""
+                if left_out == "the model":
+                    continue
+                out = exchange(batch)
+                if left_out == "the backward pass":
+                    continue
+                out.sum().backward()
+                if left_out != "the sum":
+                    hr.sum_gradients(model, comm)
+
+    for error in all_of(2, work):
+        assert "batch 3 of epoch 0" in error
+        assert "of batch 2 of epoch 0" in error
+        assert "rank 0" in error
+        assert "rank 1" in error
+
+
+def test_a_rank_that_skips_the_rest_of_the_epoch_is_named():
+    """It leaves no loop, and comes to no exchange of the model."""
+
+    def work(comm: Comm) -> None:
+        with loader_of(comm, prefetch=False) as loader:
+            for epoch in range(2):
+                for batch in loader:
+                    if comm.rank == 1 and epoch == 0 and batch.index == 14:
+                        continue
+                    exchange(batch)
+
+    for error in all_of(2, work):
+        assert "rank 1 went on to a further loop, rank 0 waits for it" in error
+        assert "of batch 14 of epoch 0" in error
+
+
+def test_a_thread_of_the_user_may_ask_ahead_of_the_model():
+    """On each rank as far as it likes: rank 1 has asked for all while rank 0 waits for it in the model."""
+
+    def work(comm: Comm) -> float:
+        batches: list[hr.MiniBatch] = []
+        with loader_of(comm, prefetch=False) as loader:
+            thread = threading.Thread(target=lambda: batches.extend(loader))
+            thread.start()
+            if comm.rank == 1:
+                thread.join()
+                time.sleep(1.0)
+            while not batches:
+                time.sleep(0.01)
+            total = exchange(batches[0]).sum().item()
+            thread.join()
+            return total
+
+    assert all(total > 0 for total in run_ranks(2, work))
+
+
+def test_a_rank_that_ends_its_loop_before_the_model_is_named():
+    """The others wait in the model, for the same batch; it goes on with the next epoch."""
+
+    def work(comm: Comm) -> None:
+        with loader_of(comm) as loader:
+            for batch in loader:
+                if comm.rank == 1 and batch.index == 2:
+                    break
+                exchange(batch)
+            for batch in loader:
+                exchange(batch)
+
+    for error in all_of(2, work):  # whichever of the two sees it first
+        assert "rank 1" in error
+        assert "batch 2" in error or "rank 1 at exchange 0 of batch 0 of epoch 1" in error
+
+
+def test_the_first_batch_alone_may_be_used_behind_its_loop():
+    def work(comm: Comm) -> float:
+        loader = loader_of(comm)
+        batch = next(iter(loader))
+        time.sleep(1.0 * comm.rank)
+        return exchange(batch).sum().item()
+
+    assert all(total > 0 for total in run_ranks(2, work))
+
+
+def test_ranks_may_use_the_last_batch_behind_their_loop_as_late_as_they_come_to_it(monkeypatch):
+    """As where one of them saves a checkpoint first. What is waited for is the timeout, by no clock of its own."""
+    clock, ahead = time.monotonic, [0.0]
+
+    def work(comm: Comm) -> float:
+        loader = loader_of(comm)
+        for batch in loader:
+            if batch.index == 3:
+                break
+        if comm.rank == 0:
+            time.sleep(0.5)  # rank 1 waits in the model
+            ahead[0] = 50.0
+            time.sleep(0.5)
+        return exchange(batch).sum().item()
+
+    monkeypatch.setattr(
+        "headrace.pipeline.distributed.local_comm.time", SimpleNamespace(monotonic=lambda: clock() + ahead[0])
+    )
+    assert all(total > 0 for total in run_ranks(2, work))
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_rank_that_leaves_without_the_last_batch_is_named(goes_on):
+    """At once if it goes on to another loop, else when the time is over."""
+    over = threading.Event()
+
+    def work(comm: Comm) -> None:
+        loader = loader_of(comm)
+        for batch in loader:
+            if batch.index == 3:
+                break
+        if comm.rank == 1:
+            if goes_on:
+                iter(loader)
+            assert over.wait(SOON)
+            return
+        try:
+            exchange(batch)
+        finally:
+            over.set()
+
+    first, _ = all_of(2, work, timeout=60.0 if goes_on else 1.0)
+    assert "rank 1" in first
+    assert "left epoch 0 behind batch 3" in first
+    assert ("did not come to an exchange in the 1 seconds" in first) is not goes_on
+
+
+def test_a_rank_that_does_not_come_is_named_when_the_time_is_over():
+    over = threading.Event()
+
+    def work(comm: Comm) -> None:
+        with loader_of(comm) as loader:
+            for batch in loader:
+                if comm.rank == 1 and batch.index == 2:
+                    assert over.wait(SOON)
+                try:
+                    exchange(batch)
+                except hr.PeerError:
+                    over.set()
+                    raise
+
+    first, second = all_of(2, work, timeout=1.0)
+    assert "rank 1 did not come to an exchange in the 1 seconds that rank 0 waited" in first
+    assert "rank 1 did not come" in second
+
+
+def test_what_follows_from_the_batch_before_needs_no_agreement():
+    course = Course()
+    step = ["rows of 32 bytes", "rows of 32 bytes", "sum of 9 numbers"]
+    assert [course.follows((0, 0), kind) for kind in step] == [False] * 3
+    assert [course.follows((0, 1), kind) for kind in step] == [False, True, True]  # none knew that the first ends there
+    assert [course.follows((0, 2), kind) for kind in step] == [True] * 3
+    assert [course.follows((1, 0), kind) for kind in step] == [False, True, True]  # another epoch
+    assert [course.follows((1, 1), kind) for kind in step[:2]] == [True, True]
+    assert [course.follows((1, 2), kind) for kind in step] == [False, True, False]  # it ended earlier before
+    assert [course.follows((1, 3), kind) for kind in [*step, step[0]]] == [False, True, True, False]
+    assert [course.follows((1, 5), kind) for kind in [*step, step[0]]] == [False, True, True, True]  # one left out
+    assert [course.follows((1, 6), kind) for kind in [*step[1:], step[0]]] == [True, False, False]
+
+
+def test_ranks_that_parted_begin_anew_with_a_further_loader():
+    """What was left is forgotten with the loops, but not while one of them still runs."""
+
+    def work(comm: Comm) -> tuple[str, int]:
+        told = ""
+        try:
+            with loader_of(comm) as loader:
+                for batch in loader:
+                    if comm.rank == 1 and batch.index == 1:
+                        break
+                list(loader)
+        except hr.PeerError as error:
+            told = str(error)
+        for _ in range(2):
+            with loader_of(comm) as loader:
+                num_batches = len(list(loader))
+        return told, num_batches
+
+    for told, num_batches in run_ranks(2, work):
+        assert "rank 1 left epoch 0 behind batch 1" in told
+        assert num_batches == 15

@@ -1,0 +1,381 @@
+"""Cooperative batches: what the ranks hold together is the batch of one process, vertex by vertex and edge by edge."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from ranks import assert_same_union, cooperative_batches, partition, run_ranks
+
+import headrace as hr
+import headrace.pipeline
+from headrace.ops import labor_importance
+from headrace.pipeline.distributed.rank_reducer import RankReducer
+from headrace.pipeline.plan.plan import stages_of
+
+from plans import PLANS, graph, items, store
+
+pytestmark = pytest.mark.slow
+
+WORLD_SIZES = [1, 2, 3, 4, 8]
+SAMPLERS = {
+    "neighbor": lambda plan: plan.sample_neighbor(graph(), [4, 3, 2]),
+    "labor": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3, 2]),
+    "weighted": lambda plan: plan.sample_neighbor(graph(), [4, 3, 2], weight="weight"),
+    "full": lambda plan: plan.sample_neighbor(graph(), [-1, -1]),
+    "replace": lambda plan: plan.sample_neighbor(graph(), [4, 3], replace=True),
+    "labor_dependent": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], layer_dependency=True, exact=False),
+    "pinsage": lambda plan: plan.sample_pinsage(graph(), 3, num_walks=5, walk_length=2, num_layers=2),
+    "in_subgraph": lambda plan: plan.sample_in_subgraph(graph()),
+    "labor_1": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], importance=1),
+    "labor_2": lambda plan: plan.sample_layer_neighbor(graph(), [4, -1], importance=2, edge_ids=False),
+    "labor_star": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3, 2], importance="*"),
+    "labor_1_weighted": lambda plan: plan.sample_layer_neighbor(graph(), [4, 3], importance=1, weight="weight"),
+    "labor_star_weighted": lambda plan: plan.sample_layer_neighbor(
+        graph(), [4, 3], importance="*", weight="weight", layer_dependency=True
+    ),
+    "ladies": lambda plan: plan.sample_ladies(graph(), [20, 0, 30]),
+    "pladies": lambda plan: plan.sample_ladies(graph(), [20, 30], poisson=True, layer_dependency=True),
+    "ladies_weighted": lambda plan: plan.sample_ladies(graph(), [20, 30], weight="weight"),
+    "pladies_weighted": lambda plan: plan.sample_ladies(graph(), [20, -1], weight="weight", poisson=True),
+}
+SEEDS = {
+    "nodes": lambda: items(batch_size=40),
+    "pairs": lambda: hr.ItemSampler(torch.arange(60).reshape(30, 2) % 37, batch_size=7, shuffle=True, seed=3),
+    "repeated": lambda: hr.ItemSampler(torch.arange(90) % 13, batch_size=20, seed=3),
+    "few": lambda: hr.ItemSampler(torch.tensor([3, 7, 5]), batch_size=2, seed=3),
+}
+
+
+@pytest.mark.parametrize("kind", ["hash", "range", "metis", "table"])
+@pytest.mark.parametrize("seeds", SEEDS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_union_is_the_batch_of_one_process(sampler, seeds, kind):
+    plan = SAMPLERS[sampler](SEEDS[seeds]())
+    whole = list(plan.loader())
+    for world_size in WORLD_SIZES[1:]:
+        owners = partition(kind, world_size)
+        shares = cooperative_batches(plan, world_size, partition=owners)
+        for index, batch in enumerate(whole):
+            assert_same_union(batch, [mine[index] for mine in shares], owners)
+
+
+@pytest.mark.parametrize("switches", [{"fuse_sampling": False}, {"prefetch": False}, {"fuse_exchange": False}])
+def test_other_passes_do_not_change_the_shares(switches):
+    plan = SAMPLERS["labor"](SEEDS["nodes"]()).fetch_feature(store(), node=["x"], labels="y")
+    with_them, without = (cooperative_batches(plan, 3, **options) for options in ({}, switches))
+    for mine, other in zip(with_them, without, strict=True):
+        assert [batch.digest() for batch in mine] == [batch.digest() for batch in other]
+
+
+def test_features_arrive_at_the_sources_and_labels_at_the_seeds():
+    plan = SAMPLERS["neighbor"](SEEDS["nodes"]()).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    for batches in cooperative_batches(plan, 4):
+        for batch in batches:
+            assert torch.equal(batch.x, store().node["x"].read(batch.n_id))
+            assert torch.equal(batch.n_id, batch.exchanges[0].wanted)
+            assert torch.equal(batch.y, store().node["y"].read(batch.seeds))
+            for block, rows in zip(batch.blocks, batch.edge["e"], strict=True):
+                assert torch.equal(rows, store().edge["e"].read(block.edge_ids))
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_each_row_is_fetched_once(fuse):
+    plan = SAMPLERS["neighbor"](SEEDS["nodes"]()).fetch_feature(store(), node=["x"])
+
+    def fetched(comm):
+        with plan.loader(cooperative=True, comm=comm, fuse_exchange=fuse) as loader:
+            for _ in loader:
+                pass
+            return loader.stats().total("rows")
+
+    assert sum(run_ranks(3, fetched)) == sum(len(batch.n_id) for batch in plan.loader())
+
+
+def test_one_rank_communicates_nothing():
+    plan = PLANS["neighbor"]()
+    (batches,) = cooperative_batches(plan, 1)
+    assert [batch.digest() for batch in batches] == [batch.digest() for batch in plan.loader()]
+    assert not any(batch.exchanges for batch in batches)
+
+
+@pytest.mark.parametrize("fanout", [1, 5, -1])
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+def test_rounds_depend_on_the_number_of_layers_alone(fanout, num_layers):
+    plan = items(batch_size=40).sample_neighbor(graph(), [fanout] * num_layers).fetch_feature(store(), node=["x"])
+
+    def counted(comm):
+        with plan.loader(cooperative=True, comm=comm) as loader:
+            num_batches = len(list(loader))
+            return loader.stats().total("rounds") / num_batches, loader.stats().total("collectives") / num_batches
+
+    # Ids of the seeds and of each layer, then one round of rows; a round of ids is two collectives, counts and ids.
+    assert run_ranks(2, counted) == [(num_layers + 2, 2 * (num_layers + 1) + 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("sampler", "rounds", "collectives"),
+    [
+        (lambda plan: plan.sample_layer_neighbor(graph(), [4], importance=1), 3, 4),
+        (lambda plan: plan.sample_layer_neighbor(graph(), [4], importance=3), 7, 8),
+        (lambda plan: plan.sample_ladies(graph(), [20]), 6, 8),
+        (lambda plan: plan.sample_ladies(graph(), [-1]), 5, 6),
+        (lambda plan: plan.sample_ladies(graph(), [-1], poisson=True), 5, 6),
+    ],
+    ids=["labor_1", "labor_3", "ladies", "ladies_all", "pladies_all"],
+)
+@pytest.mark.parametrize("world_size", [2, 5])
+def test_rounds_to_sample_together(sampler, rounds, collectives, world_size):
+    """As documented, on every rank, and collectives as the channel counts them."""
+    plan = sampler(items(batch_size=40))
+
+    def counted(comm):
+        with plan.loader(cooperative=True, comm=comm, prefetch=False) as loader:
+            num_batches = len(list(loader))
+            stats = loader.stats()["sample_hop_together"]
+            return stats["rounds"] / num_batches, stats["collectives"] / num_batches
+
+    assert run_ranks(world_size, counted) == [(rounds, collectives)] * world_size
+
+
+def test_rounds_of_labor_star_are_those_of_one_process():
+    """2 + 3 (1 + rounds of importance) of them; one collective more."""
+    whole = items(batch_size=40).sample_layer_neighbor(graph(), [4], importance="*")
+    rule = hr.LaborImportanceRule(4)
+    num_sizes = [
+        len(
+            labor_importance(
+                graph().indptr, graph().indices, batch.n_id[: batch.num_sampled_nodes[0]], rule
+            ).expected_sizes
+        )
+        for batch in whole.loader()
+    ]
+
+    def counted(comm):
+        with whole.loader(cooperative=True, comm=comm) as loader:
+            num_batches = len(list(loader))
+            stats = loader.stats()["sample_hop_together"]
+            return stats["rounds"] - 2 * num_batches, stats["collectives"] - 3 * num_batches, stats["sent_bytes"] > 0
+
+    assert run_ranks(3, counted) == [(3 * sum(num_sizes), 3 * sum(num_sizes), True)] * 3
+
+
+def test_channels_carry_the_collectives_that_are_counted():
+    """Rounds and bytes of the reducer, method by method, by hand: two ranks, of which each wants 3 of 6 vertices."""
+
+    def work(comm):
+        reducer = RankReducer(hr.Partition.range(6, 2), comm)  # rank 0 owns 0, 1, 2
+        reducer.begin(np.array([[1, 2, 4], [5, 2, 3]][comm.rank]))
+        steps = [(comm.num_collectives, replace(reducer.traffic))]
+        answers = []
+        for call in (
+            reducer.counted,
+            lambda: reducer.largest(np.array([[1.0, 2.0, np.inf], [5.0, 7.0, 0.0]][comm.rank])),
+            lambda: reducer.sums(np.array([[[1, 2]] * 3, [[10, 1 << 40]] * 3][comm.rank])),
+            lambda: reducer.total(np.array([1 + comm.rank, 1 << 40])),
+            lambda: reducer.gather(np.array([[], [8, 9]][comm.rank], np.int64)),
+        ):
+            answers.append(call().tolist())
+            steps.append((comm.num_collectives, replace(reducer.traffic)))
+        assert all(collectives == traffic.collectives for collectives, traffic in steps)
+        assert [traffic.rounds for _, traffic in steps] == [1, 2, 4, 6, 7, 8]
+        assert [traffic.collectives for _, traffic in steps] == [2, 3, 5, 7, 8, 10]
+        return answers, [traffic.sent_bytes for _, traffic in steps]
+
+    (first, first_bytes), (second, second_bytes) = run_ranks(2, work)
+    assert first == [
+        [True, True, True],
+        [1.0, 7.0, np.inf],
+        [[1, 2], [11, 2 + (1 << 40)], [1, 2]],
+        [3, 1 << 41],
+        [8, 9],
+    ]
+    assert second[0] == [True, False, True]
+    assert second[1:3] == [[5.0, 7.0, 0.0], [[10, 1 << 40], [11, 2 + (1 << 40)], [10, 1 << 40]]]
+    assert second[3:] == first[3:]
+    # One vertex of each belongs to the other: an id, a flag for it, a value each way, two values each way, two words.
+    assert first_bytes == [8, 9, 25, 57, 73, 73]
+    assert second_bytes == [8, 9, 25, 57, 73, 89]
+
+
+def test_hops_that_are_sampled_together_are_not_fused():
+    def verbs(comm):
+        loader = SAMPLERS["labor_star"](items()).loader(cooperative=True, comm=comm)
+        return [stage.verb for stage in stages_of(loader._rewriting.final) if stage.verb != "prefetch"]
+
+    hop = ["sample_hop_together", "compact", "exchange_ids"]
+    assert run_ranks(2, verbs) == [["item_sampler", "exchange_ids", *hop * 3, "exchange_rows"]] * 2
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [PLANS["neighbor_new"](), PLANS["labor_star_new"](), PLANS["saint_node"]()],
+    ids=["new", "labor_star_new", "saint"],
+)
+def test_what_depends_on_the_whole_frontier_is_refused(plan):
+    with pytest.raises(hr.PlanError, match="depends on the whole frontier"):
+        plan.loader(cooperative=True, comm=hr.LocalGroup(2).comms[0])
+
+
+def test_partitions_that_do_not_fit_are_refused():
+    plan, comm = PLANS["neighbor"](), hr.LocalGroup(2).comms[0]
+    with pytest.raises(hr.PlanError, match="199 vertices, the graph of sample_fused 200"):
+        plan.loader(cooperative=True, comm=comm, partition=hr.Partition.hash(199, 2))
+
+    def with_three_parts(comm):
+        with pytest.raises(hr.PlanError, match="3 parts, but there are 2 ranks"):
+            plan.loader(cooperative=True, comm=comm, partition=hr.Partition.hash(200, 3))
+
+    run_ranks(2, with_three_parts)
+
+
+def test_hops_sampled_together_check_their_partition():
+    """Also in plans that were written by hand."""
+    rule, comm = hr.LaborImportanceRule(2), hr.LocalGroup(2).comms[0]
+
+    def plan(partition):
+        hop = items().sample_hop_together(graph(), rule, layer=0, key_layer=0, partition=partition)
+        return hop.compact(graph(), expand="all")
+
+    with pytest.raises(hr.PlanError, match="sample_hop_together: the partition has 199 vertices, the graph"):
+        plan(hr.Partition.hash(199, 2)).loader(comm=comm, rank=0, world_size=2)
+
+    def with_three_parts(comm):
+        with pytest.raises(hr.PlanError, match="sample_hop_together: the partition has 3 parts, but there are 2 ranks"):
+            plan(hr.Partition.hash(200, 3)).loader(comm=comm)
+
+    run_ranks(2, with_three_parts)
+
+
+def test_exchanges_check_their_partition_before_any_rank_waits():
+    """Where a plan was written by hand too, and with one rank alone: no other one has to come for the error."""
+    importlib.import_module("headrace.pipeline.passes")  # the stages that passes make are loaded with these
+    x = hr.FeatureStore(node={"x": hr.ShardedFeature.of(torch.zeros(200, 1), hr.Partition.hash(200, 3), 0)})
+    by_hand = items().exchange_ids(hr.Partition.hash(200, 3))
+    for plan, expected in (
+        (by_hand, "exchange_ids: the partition has 3 parts, but there are 2 ranks"),
+        (
+            items().sample_neighbor(graph(), [2]).fetch_feature(x, node="x"),
+            "fetch_and_exchange: the shard of 'x' has 3 parts",
+        ),
+    ):
+        comm = hr.LocalGroup(2, timeout=0.1).comms[0]
+        with pytest.raises(hr.PlanError, match=expected):
+            plan.loader(comm=comm)
+        assert comm.num_collectives == 0
+    with pytest.raises(hr.PlanError, match="the partition has 3 parts, but there are 1 ranks"):
+        by_hand.loader(comm=hr.LocalGroup(1).comms[0])
+
+
+def test_only_the_loader_runs_stages():
+    """So what it checks before, stages need not check again: one function calls `runner`, one calls that one."""
+    pipeline = Path(headrace.pipeline.__path__[0])
+
+    def callers(call: str) -> list[str]:
+        return sorted(path.name for path in pipeline.rglob("*.py") if re.search(call, path.read_text()))
+
+    assert callers(r"\.runner\(") == ["nodes.py"]
+    assert callers(r"(?<!def )\bstep_of\(") == ["lower.py"]
+    assert callers(r"(?<!def )(?<!\.)\blower\(") == ["loader.py"]
+    text = (pipeline / "loader.py").read_text()
+    assert text.index("check_place(self") < text.index("= lower(")
+
+
+def test_without_a_process_group_the_error_says_what_to_do():
+    with pytest.raises(hr.PlanError, match="init_process_group"):
+        PLANS["neighbor"]().loader(cooperative=True, rank=0, world_size=2)
+
+
+def test_ranks_with_different_plans_are_refused():
+    def load(comm):
+        with pytest.raises(hr.PlanError, match="is not that of ranks"):
+            items().sample_neighbor(graph(), [2 + comm.rank]).loader(cooperative=True, comm=comm)
+
+    run_ranks(2, load)
+
+
+def test_several_workers_become_one():
+    plan = items().sample_neighbor(graph(), [2]).prefetch(workers=4)
+
+    def workers(comm):
+        loader = plan.loader(cooperative=True, comm=comm)
+        return [stage.workers for stage in stages_of(loader._rewriting.final) if stage.verb == "prefetch"]
+
+    assert run_ranks(2, workers) == [[1], [1]]
+
+
+@pytest.mark.parametrize("different", ["owners", "items"])
+def test_ranks_with_different_data_are_refused(different):
+    def load(comm):
+        owners = torch.arange(200) % 2 if comm.rank or different == "items" else torch.arange(200) // 100
+        seeds = torch.arange(comm.rank, 200, 2) if different == "items" else 200
+        plan = hr.ItemSampler(seeds, batch_size=10, seed=0).sample_neighbor(graph(), [2])
+        which = "owners" if different == "owners" else "data of item_sampler"
+        with pytest.raises(hr.PlanError, match=rf"is not that of ranks \[\d\], by its {which}:"):
+            plan.loader(cooperative=True, comm=comm, partition=hr.Partition.of(owners, 2))
+
+    run_ranks(2, load)
+
+
+def test_the_place_is_that_of_the_channel():
+    with pytest.raises(hr.PlanError, match="rank 0 of 2, the loader of rank 0 of 4"):
+        PLANS["neighbor"]().loader(cooperative=True, comm=hr.LocalGroup(2).comms[0], rank=0, world_size=4)
+
+
+@pytest.mark.parametrize("depths", [(1, 1), (1, 3), (3, 1)])
+def test_several_prefetches_overlap_and_end_together(depths):
+    """Also when ranks leave in the midst of an epoch, in whatever state their threads then are."""
+    first, last = depths
+    plan = items(batch_size=7).prefetch(1, 2).sample_neighbor(graph(), [3]).prefetch(1, first)
+    plan = plan.fetch_feature(store(), node=["x"]).prefetch(1, last)
+    inline = items(batch_size=7).sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
+
+    def work(comm):
+        with plan.loader(cooperative=True, comm=comm) as loader:
+            for stop in (0, 1, 4, 9):
+                loader.set_epoch(0)
+                for batch in loader:
+                    if batch.index == stop:
+                        break
+                    time.sleep(0.002 * comm.rank)
+            loader.set_epoch(0)
+            iterator = iter(loader)
+            next(iterator)
+            del iterator  # nobody waits for its threads
+            loader.set_epoch(0)
+            return [batch.digest() for batch in loader]
+
+    expected = cooperative_batches(inline, 3, prefetch=False)
+    assert run_ranks(3, work) == [[batch.digest() for batch in mine] for mine in expected]
+
+
+def test_an_error_ends_all_threads_between_prefetches():
+    def error_of(comm):
+        def fails(batch):
+            if comm.rank == 1 and batch.index == 3:
+                raise ValueError("batch three is out of order")
+            return batch
+
+        plan = items(batch_size=7).sample_neighbor(graph(), [3]).prefetch(1, 2)
+        plan = plan.fetch_feature(store(), node=["x"]).transform(fails).prefetch(1, 2)
+        with plan.loader(cooperative=True, comm=comm) as loader, pytest.raises((ValueError, hr.PeerError)) as raised:
+            list(loader)
+        return str(raised.value)
+
+    for message in run_ranks(2, error_of):
+        assert "batch three is out of order" in message
+
+
+def test_copies_of_batches_exchange_nothing():
+    (mine, _) = cooperative_batches(PLANS["neighbor"](), 2)
+    copied = pickle.loads(pickle.dumps(mine[0]))  # noqa: S301
+    assert copied.digest() == mine[0].digest()
+    with pytest.raises(hr.PeerError, match="copied or pickled"):
+        copied.exchange(1, torch.zeros(len(copied.exchanges[1].owned), 2))

@@ -1,0 +1,103 @@
+"""explain() is the face of the passes: its texts are kept here, for machines that nobody has to own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import headrace as hr
+from headrace.pipeline.plan.plan import chain
+from headrace.pipeline.plan.rewriting import _difference
+
+from plans import graph, items, store
+
+GRAPH, STORE = str(graph()), str(store())
+
+
+def explain(plan: hr.Stage, machine: hr.Machine, **switches: bool) -> str:
+    text = plan.loader(machine=machine, **switches).explain()
+    return text.replace(GRAPH, "G").replace(STORE, "F")
+
+
+def test_sampling_and_features_on_two_cores():
+    plan = items().sample_neighbor(graph(), [10, 5]).fetch_feature(store(), node=["x"], labels="y").copy_to("cpu")
+    assert (
+        explain(plan, hr.Machine(cores=2))
+        == """\
+plan
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  sample_neighbor(G, [10, 5])
+  fetch_feature(F, node=['x'], labels='y')
+  copy_to('cpu')
+pass expand_macros (same batches): macro -> its parts
+    item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  - sample_neighbor(G, [10, 5])
+  + sample_hop(G, NeighborRule(fanout=10, replace=False), layer=0, key_layer=0)
+  + compact(G)
+  + sample_hop(G, NeighborRule(fanout=5, replace=False), layer=1, key_layer=1)
+  + compact(G)
+    fetch_feature(F, node=['x'], labels='y')
+    ...
+nothing to do: cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange
+pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_fused, sample_hop, compact -> sample_fused
+    item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  - sample_hop(G, NeighborRule(fanout=10, replace=False), layer=0, key_layer=0)
+  - compact(G)
+  - sample_hop(G, NeighborRule(fanout=5, replace=False), layer=1, key_layer=1)
+  - compact(G)
+  + sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
+    fetch_feature(F, node=['x'], labels='y')
+    ...
+pass prefetch (same batches): prefetch before the first copy, or at the end
+    ...
+    fetch_feature(F, node=['x'], labels='y')
+  + prefetch(eager=False)
+    copy_to('cpu')
+plan that runs
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
+  fetch_feature(F, node=['x'], labels='y')
+  prefetch(eager=False)
+  copy_to('cpu')
+on Machine(cores=2, gpus=0, rank=0, world_size=1)"""  # noqa: E501 - a line as it is printed
+    )
+
+
+def test_switched_off_and_nothing_to_do():
+    assert (
+        explain(items().sample_layer_neighbor(graph(), [3], exact=False), hr.Machine(cores=1), fuse_sampling=False)
+        == """\
+plan
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  sample_layer_neighbor(G, [3], exact=False)
+pass expand_macros (same batches): macro -> its parts
+    item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  - sample_layer_neighbor(G, [3], exact=False)
+  + sample_hop(G, LaborRule(fanout=3, exact=False), layer=0, key_layer=0)
+  + compact(G)
+nothing to do: cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange, fuse_sampling (off), prefetch
+plan that runs
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  sample_hop(G, LaborRule(fanout=3, exact=False), layer=0, key_layer=0)
+  compact(G)
+on Machine(cores=1, gpus=0, rank=0, world_size=1)"""
+    )
+
+
+def test_changes_far_apart_are_shown_each_for_itself():
+    lines = ["a", "b", "c", "d", "e", "f"]
+    one, other = (_plan(lines), _plan(["a", "B", "c", "d", "e", "f", "g"]))
+    assert _difference(one, other) == ["    a", "  - b", "  + B", "    c", "    ...", "    f", "  + g"]
+
+
+def _plan(names: list[str]) -> hr.Stage:
+    """A plan of which nothing matters but what it prints."""
+    first, *others = (_Named(name) for name in names)
+    return chain([first, *others])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Named(hr.Stage):
+    name: str
+
+    def describe(self) -> str:
+        return self.name

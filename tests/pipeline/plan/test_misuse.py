@@ -1,0 +1,140 @@
+"""Plans taken for loaders, and arguments that stages do not have: errors that say what to do."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+
+import pytest
+
+import headrace as hr
+from headrace.pipeline.passes import PASSES
+from headrace.pipeline.plan.foreign_words import ADVICE, MEANING, SAME
+
+from plans import graph, items, store
+
+STAGES = {name: getattr(hr.Stage, name) for name in hr.verbs()}
+
+
+def sampled() -> hr.Stage:
+    return items().sample_neighbor(graph(), [3])
+
+
+@pytest.mark.parametrize(
+    ("use", "advice"),
+    [
+        (lambda plan: [batch for batch in plan], r"call \.loader\(\)"),  # noqa: C416 - the loop that users write
+        (list, r"call \.loader\(\)"),
+        (next, r"next\(iter\(plan\.loader\(\)\)\)"),
+        (len, r"len\(plan\.loader\(\)\)"),
+    ],
+)
+def test_a_plan_is_no_loader(use, advice):
+    with pytest.raises(hr.UsageError, match=rf"expected .* got a plan \(ends in sample_neighbor\).*{advice}") as caught:
+        use(sampled())
+    assert isinstance(caught.value, hr.PlanError)
+    assert isinstance(caught.value, TypeError)
+
+
+def test_a_plan_is_true():
+    assert sampled()
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: sampled().loader(num_workers=4), r"prefetch\(workers=, depth=\).*\.loader\(num_threads=\)"),
+        (lambda: sampled().loader(batch_size=4), r"got batch_size=; give it to hr\.ItemSampler"),
+        (lambda: sampled().loader(prefech=False), r"did you mean prefetch=\?"),
+        (lambda: sampled().loader(num_thread=2), r"did you mean num_threads=\?"),
+        (lambda: sampled().loader(prefetch=2), "expected prefetch to be True or False, the switch of a pass, got 2"),
+        (lambda: hr.ItemSampler(10, num_workers=2), r"^ItemSampler: .*prefetch\(workers=, depth=\)"),
+        (lambda: hr.ItemSampler(10, batchsize=2), r"did you mean batch_size=\?"),
+        (lambda: hr.ItemSampler(10, 4), r"at most 1 .*\(items\), got 2; name the others: batch_size="),
+        (
+            lambda: hr.NodeSource(None, batch_size=3),
+            "NodeSource: expected arguments among node, seed, got batch_",
+        ),
+        (lambda: items().sample_neighbor(graph(), [3], prob_name="w"), r"got prob_name=; here it is called weight="),
+        (lambda: items().sample_neighbor(graph(), [3], weights="w"), r"did you mean weight=\?"),
+        (lambda: items().sample_neighbor(graph(), num_neighbors=[3]), r"here it is called fanouts= .*PyG's order"),
+        (lambda: items().sample_layer_neighbor(graph(), [3], replace=True), "only sample_neighbor draws with"),
+        (lambda: items().sample_neighbor(graph()), r"expected fanouts, got graph; pass fanouts="),
+        (lambda: items().sample_neighbor(), "expected graph, fanouts, got nothing"),
+        (lambda: items().sample_neighbor(graph(), [3], True), r"at most 2 .*\(graph, fanouts\), got 3"),
+        (lambda: sampled().fetch_feature(store(), node_feature_keys=["x"]), "here it is called node="),
+        (lambda: items().prefetch(num_workers=2), "here it is called workers="),
+        (lambda: items().sample_neighbor(graph(), [3], upstream=None), "got upstream="),
+    ],
+)
+def test_arguments_that_are_not_there(call, match):
+    with pytest.raises(hr.UsageError, match=match):
+        call()
+
+
+@pytest.mark.parametrize("verb", STAGES)
+def test_every_verb_answers_every_foreign_word(verb):
+    """What the message calls by another name is an argument of this very verb."""
+    plan = items()
+    names = [name for name in inspect.signature(_stage_of(verb)).parameters if name != "upstream"]
+    for word in {*SAME, *ADVICE} - {*names}:
+        with pytest.raises(hr.UsageError, match=rf"^{verb}: .*got {word}=; ") as caught:
+            getattr(plan, verb)(**{word: 1})
+        same = [one for one in SAME.get(word, ()) if one in names]
+        assert ("here it is called" in str(caught.value)) == bool(same)
+        assert not same or f"here it is called {same[0]}=" in str(caught.value)
+
+
+def test_foreign_words_lead_to_arguments_that_exist():
+    known = {name for verb in STAGES for name in inspect.signature(_stage_of(verb)).parameters}
+    known |= set(inspect.signature(hr.ItemSampler).parameters)
+    assert {name for names in SAME.values() for name in names} <= known
+    assert set(MEANING) <= set(SAME)
+    switches = {one.name for one in PASSES}
+    assert not switches & {"num_workers", *SAME}
+
+
+def test_signatures_stay_readable():
+    assert {"items", "batch_size", "shuffle"} <= set(inspect.signature(hr.ItemSampler).parameters)
+
+
+def test_a_plan_can_be_copied_and_pickled():
+    plan = sampled()
+    assert copy.deepcopy(plan) == plan
+    assert pickle.loads(pickle.dumps(plan)) == plan  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("dump", [copy.copy, copy.deepcopy, pickle.dumps])
+@pytest.mark.parametrize("running", [False, True])
+def test_a_loader_cannot_but_says_what_can(dump, running):
+    with sampled().loader() as loader:
+        iterator = iter(loader)
+        if running:
+            next(iterator)
+        for one in (loader, iterator):
+            with pytest.raises(hr.LoaderError, match=r"copy or pickle .*plan and loader\.state_dict\(\)"):
+                dump(one)
+        plan, state = pickle.loads(pickle.dumps((sampled(), loader.state_dict())))  # noqa: S301 - our own
+        rest = [batch.digest() for batch in iterator]
+    with plan.loader() as again:
+        again.load_state_dict(state)
+        assert [batch.digest() for batch in again] == rest
+
+
+def test_a_layer_of_dgl_is_told_what_to_take():
+    block = next(iter(sampled().loader())).blocks[0]
+    with pytest.raises(AttributeError, match=r"got 'local_scope'; .*layer\(block\.to_dgl\(\), h\)"):
+        block.local_scope()  # what every layer of DGL asks first
+    assert not hasattr(block, "srcdata")
+    assert repr(copy.deepcopy(block)) == repr(block)
+
+
+def _stage_of(verb: str) -> type[hr.Stage]:
+    pending = [hr.Stage]
+    while pending:
+        stage = pending.pop()
+        pending.extend(stage.__subclasses__())
+        if stage.__dict__.get("verb") == verb:
+            return stage
+    raise AssertionError(verb)

@@ -1,0 +1,296 @@
+"""Stages describe: they chain without change, compare, print, and refuse bad parameters before work starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+
+import numpy as np
+import pytest
+import torch
+
+import headrace as hr
+from headrace.pipeline.plan.plan import fingerprint, stages_of
+from headrace.pipeline.plan.stage import Stage
+
+from plans import PLANS, graph, items, store
+
+
+def test_chaining_changes_nothing():
+    plan = items()
+    longer = plan.sample_neighbor(graph(), [2])
+    assert longer.upstream is plan
+    assert plan.upstream is None
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        longer.fanouts = (3,)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_equal_when_built_alike(name):
+    assert PLANS[name]() == PLANS[name]()
+    assert hash(PLANS[name]()) == hash(PLANS[name]())
+    assert fingerprint(PLANS[name]()) == fingerprint(PLANS[name]())
+
+
+def test_different_when_anything_differs():
+    plans = [build() for build in PLANS.values()]
+    plans += [items(seed=1), items(batch_size=3), items(drop_last=True), items().prefetch(), items().prefetch(2)]
+    for number, plan in enumerate(plans):
+        assert all(plan != other for other in plans[:number])
+
+
+def keep(batch, k=1, *, extra=()):
+    return batch
+
+
+def digest_of(stage):
+    return list(fingerprint(stage).values())[-1]
+
+
+def test_fingerprints_tell_functions_apart():
+    limit = 3
+    functions = [
+        keep,
+        functools.partial(keep, k=1),
+        functools.partial(keep, k=2),
+        functools.partial(abs),
+        lambda batch: batch,
+        lambda batch: batch.replace(y=None),
+        lambda batch: batch if limit else None,
+    ]
+    digests = [digest_of(items().transform(function)) for function in functions]
+    assert len(set(digests)) == len(digests)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda batch: batch.seeds, lambda batch: batch.n_id),
+        (lambda batch: torch.sin(batch.x), lambda batch: torch.cos(batch.x)),
+        (lambda batch: batch.replace(y=None), lambda batch: batch.replace(y=0)),
+        (lambda batch: [batch.y for _ in batch.blocks], lambda batch: [batch.x for _ in batch.blocks]),
+    ],
+)
+def test_fingerprints_tell_functions_apart_by_the_names_and_values_they_use(one, other):
+    """Such functions have the same instructions."""
+    assert digest_of(items().transform(one)) != digest_of(items().transform(other))
+
+
+def test_fingerprints_tell_functions_apart_by_what_they_close_over():
+    def scaled(factor):
+        return lambda batch: batch.replace(y=batch.y * factor)
+
+    digests = [digest_of(items().transform(scaled(factor))) for factor in (2, 3, 2.0)]
+    assert len(set(digests)) == 3
+    assert digests[0] == digest_of(items().transform(scaled(2)))
+
+
+def test_fingerprints_frame_their_values():
+    digests = {digest_of(items().sample_neighbor(graph(), fanouts)) for fanouts in ([1, 11], [11, 1], [111], [1, 1, 1])}
+    assert len(digests) == 4
+
+
+def test_fingerprints_see_only_the_features_that_are_read():
+    more = hr.FeatureStore(node={**store().node, "z": torch.zeros(3)})
+    plans = [items().fetch_feature(one, node=["x"]) for one in (store(), more)]
+    assert fingerprint(plans[0]) == fingerprint(plans[1])
+
+
+def test_equality_is_exact_at_any_size():
+    ids = torch.arange(2_000_000)
+    changed = ids.clone()
+    changed[1_234_567] = 0
+    assert hr.ItemSampler(ids) != hr.ItemSampler(changed)
+    assert fingerprint(hr.ItemSampler(ids)) != fingerprint(hr.ItemSampler(changed))
+    sources = torch.zeros(3_000_000, dtype=torch.int32)
+    indptr = torch.tensor([0, 3_000_000, 3_000_000])
+    other = sources.clone()
+    other[1_234_567] = 1
+    assert hr.Graph.from_csc(indptr, sources) == hr.Graph.from_csc(indptr, sources.clone())
+    assert hr.Graph.from_csc(indptr, sources) != hr.Graph.from_csc(indptr, other)
+
+
+def test_numpy_integers_are_integers():
+    plan = hr.ItemSampler(10, batch_size=np.int64(4)).sample_neighbor(graph(), np.array([2, 3]))
+    assert plan.fanouts == (2, 3)
+    assert len(plan.loader(num_threads=np.int32(1))) == 3
+
+
+def test_a_plan_prints_its_stages():
+    plan = items().sample_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"], labels="y").prefetch(workers=2)
+    assert repr(plan).splitlines() == [
+        "item_sampler(100 items, batch_size=17, shuffle=True, seed=11)",
+        f"sample_neighbor({graph()}, [5, 3])",
+        f"fetch_feature({store()}, node=['x'], labels='y')",
+        "prefetch(2)",
+    ]
+
+
+def test_pipe_serves_stages_from_elsewhere():
+    def twice(plan, function):
+        return plan.transform(function).transform(function)
+
+    assert len(stages_of(items().pipe(twice, abs))) == 3
+
+
+def test_a_new_stage_becomes_a_method_and_runs():
+    assert not hasattr(Stage, "reverse_seeds")
+
+    @hr.verb("reverse_seeds")
+    @dataclasses.dataclass(frozen=True, eq=False, repr=False)
+    class ReverseSeeds(hr.MapStage):
+        def runner(self, settings):
+            return lambda batch: batch.replace(seeds=batch.seeds.flip(0))
+
+    try:
+        assert "reverse_seeds" in hr.verbs()
+        batch = next(iter(hr.ItemSampler(3).reverse_seeds().loader()))
+        assert batch.seeds.tolist() == [2, 1, 0]
+    finally:
+        del Stage.reverse_seeds
+
+
+@pytest.mark.parametrize("name", ["sample_neighbor", "loader", "pipe"])
+def test_a_taken_verb_is_refused(name):
+    with pytest.raises(hr.PlanError, match=name):
+        hr.verb(name)(hr.MapStage)
+
+
+def test_the_verbs():
+    importlib.import_module("headrace.pipeline.passes")  # the stages that passes make are loaded with these
+    assert hr.verbs() == (
+        "compact",
+        "copy_to",
+        "exchange_ids",
+        "exchange_rows",
+        "fetch_and_exchange",
+        "fetch_feature",
+        "prefetch",
+        "sample_at_owners",
+        "sample_fused",
+        "sample_hop",
+        "sample_hop_together",
+        "sample_in_subgraph",
+        "sample_ladies",
+        "sample_layer_neighbor",
+        "sample_neighbor",
+        "sample_pinsage",
+        "sample_saint_edge",
+        "sample_saint_node",
+        "sample_saint_walk",
+        "to_dgl",
+        "to_pyg",
+        "transform",
+        "walk_hop",
+    )
+
+
+@pytest.mark.parametrize("verb", ["sample_neighbor", "sample_layer_neighbor"])
+@pytest.mark.parametrize("fanouts", [[], [-2], [3, -5], 5, "10", [2.5], [True], None])
+def test_bad_fanouts(verb, fanouts):
+    with pytest.raises(hr.InputError, match=f"{verb}.*fanout"):
+        getattr(items(), verb)(graph(), fanouts)
+
+
+@pytest.mark.parametrize("importance", [-1, 1.0, True, "**", None])
+def test_bad_importance(importance):
+    with pytest.raises(hr.InputError, match=r'importance \(or "\*", which stops by itself\) must be an int'):
+        items().sample_layer_neighbor(graph(), [2], importance=importance)
+
+
+@pytest.mark.parametrize("sizes", [[], [-2], 5, "10", [2.5], [True], None])
+def test_bad_layer_sizes(sizes):
+    with pytest.raises(hr.InputError, match=r"sample_ladies.*layer_size"):
+        items().sample_ladies(graph(), sizes)
+
+
+@pytest.mark.parametrize("num_hops", [0, -1, 1.0, True, None])
+def test_bad_number_of_hops(num_hops):
+    with pytest.raises(hr.InputError, match="sample_in_subgraph: num_hops must be an integer"):
+        items().sample_in_subgraph(graph(), num_hops=num_hops)
+
+
+def test_a_subject_that_is_no_graph():
+    with pytest.raises(hr.InputError, match="Graph; Tensor came"):
+        items().sample_neighbor(torch.zeros(3), [2])
+    with pytest.raises(hr.InputError, match=r"sample_ladies.*Graph; Tensor came"):
+        items().sample_ladies(torch.zeros(3), [2])
+    with pytest.raises(hr.InputError, match=r"sample_in_subgraph.*Graph; Tensor came"):
+        items().sample_in_subgraph(torch.zeros(3))
+
+
+def test_bad_hop_rule():
+    with pytest.raises(hr.InputError, match="'all' or 'new'"):
+        items().sample_neighbor(graph(), [2], expand="old")
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_bad_weights_are_refused_before_work_starts(value):
+    weights = torch.ones(3)
+    weights[1] = value
+    bad = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], edge_attrs={"w": weights})
+    for verb in ("sample_neighbor", "sample_layer_neighbor", "sample_ladies"):
+        with pytest.raises(hr.GraphError, match=verb):
+            getattr(hr.ItemSampler(3), verb)(bad, [2], weight="w")
+
+
+def test_missing_weights_list_those_that_exist():
+    with pytest.raises(hr.GraphError, match=r"'w'.*\['weight'\]"):
+        items().sample_neighbor(graph(), [2], weight="w")
+
+
+def test_missing_features_list_those_that_exist():
+    with pytest.raises(hr.FeatureError, match=r"'z'.*\['x', 'y'\]"):
+        items().fetch_feature(store(), node=["z"])
+    with pytest.raises(hr.FeatureError, match="at least one"):
+        items().fetch_feature(store())
+    with pytest.raises(hr.FeatureError, match="FeatureStore; dict came"):
+        items().fetch_feature({"x": 1}, node=["x"])
+
+
+def test_features_shorter_than_the_graph_are_refused_before_work_starts():
+    short = hr.FeatureStore(node={"x": torch.zeros(graph().num_nodes - 1, 2)}, edge={"e": torch.zeros(3, 1)})
+    with pytest.raises(hr.FeatureError, match="199 rows"):
+        items().sample_neighbor(graph(), [2]).fetch_feature(short, node=["x"]).loader()
+    with pytest.raises(hr.FeatureError, match="3 rows"):
+        items().sample_neighbor(graph(), [2]).fetch_feature(short, edge=["e"]).loader()
+    with pytest.raises(hr.FeatureError, match="199 rows"):
+        hr.ItemSampler([199]).fetch_feature(short, labels="x").loader()
+
+
+def test_edge_features_need_edge_ids():
+    plan = items().sample_neighbor(graph(), [2], edge_ids=False).fetch_feature(store(), edge=["e"])
+    with pytest.raises(hr.PlanError, match="edge_ids=True"):
+        plan.loader()
+
+
+def test_items_outside_the_graph_are_refused_before_work_starts():
+    with pytest.raises(hr.InputError, match="item 200 is not"):
+        hr.ItemSampler([3, 200]).sample_neighbor(graph(), [2]).loader()
+
+
+def test_labels_of_pairs():
+    plan = hr.ItemSampler(torch.zeros(3, 2, dtype=torch.int64)).fetch_feature(store(), labels="y")
+    with pytest.raises(hr.PlanError, match="pairs"):
+        plan.loader()
+
+
+@pytest.mark.parametrize("arguments", [{"workers": -1}, {"depth": 0}, {"workers": 1.5}, {"workers": True}])
+def test_bad_prefetch(arguments):
+    with pytest.raises(hr.PlanError, match="prefetch"):
+        items().prefetch(**arguments)
+
+
+def test_bad_devices():
+    with pytest.raises(hr.PlanError, match="not a torch device"):
+        items().copy_to("gpu0")
+    plan = items().copy_to("cuda")
+    if not torch.cuda.is_available():
+        with pytest.raises(hr.PlanError, match="cannot be used here"):
+            plan.loader()
+
+
+def test_bad_transform():
+    with pytest.raises(hr.PlanError, match="function"):
+        items().transform(3)

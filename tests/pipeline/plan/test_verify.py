@@ -1,0 +1,195 @@
+"""The legal language of plans."""
+
+from __future__ import annotations
+
+import pytest
+
+import headrace as hr
+from headrace.ops.sampling.sample import NeighborRule
+from headrace.pipeline.plan.verify import verify
+from headrace.pipeline.stages.sampler import Sampler
+
+from plans import PLANS, graph, items, store
+
+RULE = NeighborRule(2)
+
+
+def other_graph():
+    return hr.Graph.from_csc(graph().indptr, graph().indices.clone())
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_legal_plans(name):
+    verify(PLANS[name]())
+
+
+def test_hops_can_be_chained_by_hand():
+    by_hand = items().sample_hop(graph(), RULE, layer=0, key_layer=0).compact(graph())
+    assert [batch.digest() for batch in by_hand.loader()] == [
+        batch.digest() for batch in items().sample_neighbor(graph(), [2]).loader()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [
+        (lambda: items().sample_hop(graph(), RULE, layer=0, key_layer=0), "its hop is not compacted"),
+        (
+            lambda: items().sample_hop(graph(), RULE, layer=0, key_layer=0).fetch_feature(store(), node=["x"]),
+            "compacted by the very next stage",
+        ),
+        (lambda: items().compact(graph()), "reads hop, which no stage before it writes"),
+        (lambda: items().sample_hop(graph(), RULE, layer=1, key_layer=1).compact(graph()), "this is hop 0"),
+        (lambda: items().fetch_feature(store(), edge=["e"]), "reads blocks"),
+        (
+            lambda: items().fetch_feature(store(), node=["x"]).sample_neighbor(graph(), [2]),
+            "node features were fetched before",
+        ),
+        (
+            lambda: (
+                items()
+                .sample_hop(graph(), RULE, layer=0, key_layer=0)
+                .compact(graph())
+                .fetch_feature(store(), edge=["e"])
+                .sample_hop(graph(), RULE, layer=1, key_layer=1)
+                .compact(graph())
+            ),
+            "edge features were fetched before",
+        ),
+        (
+            lambda: (
+                items().sample_hop(graph(), RULE, layer=0, key_layer=0, expand="all").compact(graph(), expand="new")
+            ),
+            "must be those of the hop",
+        ),
+        (
+            lambda: items().sample_hop(graph(), RULE, layer=0, key_layer=0).compact(other_graph()),
+            "must be those of the hop",
+        ),
+        (
+            lambda: items().walk_hop(graph(), 2, 3, 2, layer=0).compact(graph()),
+            "edge_ids must be those of the hop",
+        ),
+        (lambda: items().walk_hop(graph(), 2, 3, 2, layer=1).compact(graph(), edge_ids=False), "this is hop 0"),
+        (
+            lambda: items().fetch_feature(store(), labels="y").sample_saint_edge(graph(), 5),
+            "labels were fetched before",
+        ),
+        (
+            lambda: items().sample_neighbor(graph(), [2]).copy_to("meta").fetch_feature(store(), node=["x"]),
+            "copied to a device before",
+        ),
+    ],
+)
+def test_illegal_plans_are_named_and_printed(build, match):
+    with pytest.raises(hr.PlanError, match=match) as caught:
+        build().loader()
+    assert "item_sampler(100 items" in str(caught.value)
+
+
+SAMPLERS = {
+    "sample_neighbor": ([2],),
+    "sample_layer_neighbor": ([2],),
+    "sample_ladies": ([20],),
+    "sample_in_subgraph": (),
+    "sample_pinsage": (2, 3, 2),
+    "sample_saint_node": (5,),
+    "sample_saint_edge": (5,),
+    "sample_saint_walk": (2,),
+}
+
+
+def sample(plan, name):
+    return getattr(plan, name)(graph(), *SAMPLERS[name])
+
+
+def test_the_samplers_are_all_that_there_are():
+    names = {stage.__dict__["verb"] for stage in subclasses(Sampler) if "verb" in stage.__dict__}
+    assert names == {*SAMPLERS, "sample_fused"}
+
+
+def subclasses(base):
+    return [base, *(one for child in base.__subclasses__() for one in subclasses(child))]
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("first", ["sample_neighbor", "sample_ladies", "sample_pinsage", "sample_saint_node"])
+def test_a_plan_has_one_sampler(first, name):
+    with pytest.raises(hr.PlanError, match=f"{name} cannot stand here: a plan has one sampler"):
+        sample(sample(items(), first), name).loader()
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_plan_has_one_sampler_behind_hops_by_hand_too(name):
+    by_hand = items().sample_hop(graph(), RULE, layer=0, key_layer=0).compact(graph())
+    for plan in (by_hand, items().sample_fused(graph(), (RULE,), key_layers=(0,))):
+        with pytest.raises(hr.PlanError, match=f"{name} cannot stand here: a plan has one sampler"):
+            sample(plan, name).loader()
+    with pytest.raises(hr.PlanError, match="sample_fused cannot stand here: a plan has one sampler"):
+        sample(items(), name).sample_fused(graph(), (RULE,), key_layers=(0,)).loader()
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_samplers_stand_before_what_depends_on_their_vertices(name):
+    with pytest.raises(hr.PlanError, match=f"{name} cannot stand here: .*node features were fetched before"):
+        sample(items().fetch_feature(store(), node=["x"]), name).loader()
+    with pytest.raises(hr.PlanError, match=f"{name} cannot stand here: .*copied to a device before"):
+        sample(items().copy_to("meta"), name).loader()
+
+
+BY_HAND = {
+    "sample_hop": {"rule": RULE, "layer": 0, "key_layer": 0},
+    "walk_hop": {"num_neighbors": 2, "num_walks": 3, "walk_length": 2, "layer": 0},
+    "sample_fused": {"rules": (RULE,), "key_layers": (0,)},
+    "compact": {},
+}
+
+
+@pytest.mark.parametrize("verb", BY_HAND)
+def test_bad_parameters_of_hand_made_hops(verb):
+    with pytest.raises(hr.InputError, match=f"{verb}.*'all' or 'new'"):
+        getattr(items(), verb)(graph(), expand="zzz", **BY_HAND[verb])
+    with pytest.raises(hr.InputError, match=f"{verb}.*Graph; int came"):
+        getattr(items(), verb)(3, **BY_HAND[verb])
+    if verb != "compact":
+        with pytest.raises(hr.GraphError, match=f"{verb}.*'w'"):
+            getattr(items(), verb)(graph(), weight="w", **BY_HAND[verb])
+
+
+@pytest.mark.parametrize("name", ["num_neighbors", "num_walks", "walk_length", "restart"])
+def test_bad_numbers_of_hand_made_walks(name):
+    with pytest.raises(hr.InputError, match=f"walk_hop: {name} must be"):
+        items().walk_hop(graph(), **{**BY_HAND["walk_hop"], name: -1})
+
+
+@pytest.mark.parametrize("verb", ["sample_hop", "walk_hop", "sample_fused"])
+def test_hand_made_hops_work_in_cpu_memory(verb):
+    plan = getattr(items().copy_to("meta"), verb)(graph(), **BY_HAND[verb])
+    with pytest.raises(hr.PlanError, match=f"{verb} cannot stand here: .*copied to a device before"):
+        plan.compact(graph(), edge_ids=verb != "walk_hop").loader()
+
+
+def test_hops_by_hand_stand_before_features_of_what_they_change():
+    fetched = items().fetch_feature(store(), node=["x"])
+    with pytest.raises(hr.PlanError, match=r"compact cannot stand here: .*node features were fetched before"):
+        fetched.walk_hop(graph(), **BY_HAND["walk_hop"]).compact(graph(), edge_ids=False).loader()
+    with pytest.raises(hr.PlanError, match=r"sample_fused cannot stand here: .*node features were fetched before"):
+        fetched.sample_fused(graph(), **BY_HAND["sample_fused"]).loader()
+
+
+def test_walk_hops_can_be_chained_by_hand():
+    by_hand = items().walk_hop(graph(), **BY_HAND["walk_hop"]).compact(graph(), edge_ids=False)
+    assert [batch.digest() for batch in by_hand.loader()] == [
+        batch.digest() for batch in items().sample_pinsage(graph(), 2, 3, 2).loader()
+    ]
+
+
+def test_long_plans_are_not_taken_for_circles():
+    assert len(items().sample_neighbor(graph(), [1] * 300).loader().explain()) > 0
+
+
+def test_a_plan_begins_with_a_source():
+    from headrace.pipeline.stages import Prefetch
+
+    with pytest.raises(hr.PlanError, match="begins with a source"):
+        Prefetch().loader()

@@ -1,0 +1,233 @@
+"""Drafts of folders: those of killed runs are removed by the next one, all others stay."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+from headrace.pipeline.storage.draft_folder import hold
+from headrace.pipeline.storage.new_folder import new_folder
+
+from plans import graph, store
+
+pytestmark = [
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="drafts are told apart by Linux's locks and boot id"
+    ),
+    pytest.mark.timeout(120),
+]
+
+OWNERS = hr.Partition.hash(graph().num_nodes, 2)
+
+_WRITE = """
+import sys, time
+from pathlib import Path
+from headrace.pipeline.storage.new_folder import new_folder
+
+with new_folder(Path(sys.argv[1]), overwrite=True, replaceable=lambda path: True) as draft:
+    (draft / "half.npy").write_bytes(bytes(1000))
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+_REPLACE = """
+import os, signal, sys
+from pathlib import Path
+from headrace.pipeline.storage.new_folder import new_folder
+
+rename = Path.rename
+def die_midway(self, target):
+    if str(target) == sys.argv[1]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(self, target)
+Path.rename = die_midway
+with new_folder(Path(sys.argv[1]), overwrite=True, replaceable=lambda path: True) as draft:
+    (draft / "new").touch()
+"""
+
+
+def write(path: Path, **options: object) -> None:
+    hr.write_shards(path, graph(), OWNERS, store(), progress=False, **options)
+
+
+def hidden(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir() if one.name.startswith("."))
+
+
+def start(path: Path) -> subprocess.Popen[str]:
+    """Start a process that is writing a folder."""
+    process = subprocess.Popen([sys.executable, "-c", _WRITE, path], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    return process
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    if process.stdout is not None and not process.stdout.closed:
+        process.communicate()
+
+
+def test_drafts_of_killed_runs_are_removed_and_those_in_use_stay(tmp_path):
+    path = tmp_path / "my-shards"
+    processes = [start(path) for _ in range(3)]
+    try:
+        assert len(hidden(tmp_path)) == 3
+        for one in processes[:2]:
+            kill(one)
+        other = tmp_path / ".another-shards.0123abcd-0123456789ab"
+        other.mkdir()
+        with pytest.warns(UserWarning, match=rf"{path}: removed 2 unfinished drafts of ended runs, 2,000 bytes"):
+            write(path)
+        assert len(hidden(tmp_path)) == 2, "the draft in use, and that of another folder"
+        hr.load_shards(path, 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            write(path, overwrite=True)  # what is in use is nothing to tell
+    finally:
+        for one in processes:
+            kill(one)
+    with pytest.warns(UserWarning, match="removed 1 unfinished drafts"):
+        write(path, overwrite=True)
+    assert hidden(tmp_path) == [other.name]
+
+
+def test_a_refused_run_clears_up_as_well(tmp_path):
+    path = tmp_path / "shards"
+    kill(start(path))
+    path.mkdir()
+    with pytest.warns(UserWarning, match="removed 1 unfinished"), pytest.raises(hr.InputError, match="or overwrite it"):
+        write(path)
+    assert not hidden(tmp_path)
+
+
+@pytest.mark.parametrize("name", [".shards.0123abcd", ".shards.0123abcd-0123456789ab", ".shards.0123abcd.replaced"])
+def test_drafts_that_may_be_in_use_elsewhere_are_told_of_and_stay(tmp_path, name):
+    """Of another machine, of before a restart, or of a file system without locks."""
+    (tmp_path / name).mkdir()
+    with pytest.warns(UserWarning, match=rf"1 drafts are beside it \(.*{name}\) of other machines, .*; remove them if"):
+        write(tmp_path / "shards")
+    assert hidden(tmp_path) == [name]
+
+
+@pytest.mark.parametrize(
+    "name", [".shards.txt", ".shards.0123abcd.npy", ".shards.0123ABCD", "shards.0123abcd", ".shards"]
+)
+def test_what_is_no_draft_is_nothing_to_tell(tmp_path, name):
+    (tmp_path / name).mkdir()
+    write(tmp_path / "shards")
+    assert (tmp_path / name).is_dir()
+
+
+def test_files_and_links_that_are_named_like_drafts_stay(tmp_path):
+    boot = next(iter(_live_draft(tmp_path / "shards"))).rpartition("-")[2]
+    thesis = tmp_path / "thesis"
+    thesis.mkdir()
+    (tmp_path / f".shards.0123abcd-{boot}").symlink_to(thesis)
+    (tmp_path / f".shards.1123abcd-{boot}").touch()
+    write(tmp_path / "shards")
+    assert thesis.is_dir()
+    assert len(hidden(tmp_path)) == 2
+
+
+def _live_draft(path: Path) -> list[str]:
+    with new_folder(path, overwrite=True, replaceable=lambda _: True):
+        names = hidden(path.parent)
+    for one in path.iterdir():
+        one.unlink()
+    path.rmdir()
+    return names
+
+
+def test_a_run_killed_between_the_two_renames_loses_nothing(tmp_path):
+    path = tmp_path / "shards"
+    write(path)
+    run = subprocess.run([sys.executable, "-c", _REPLACE, path], check=False)
+    assert run.returncode == -signal.SIGKILL
+    assert not path.exists()
+    with (
+        pytest.warns(UserWarning, match=r"put back what was there, as a run ended between"),
+        pytest.warns(UserWarning, match="removed 1 unfinished"),
+        pytest.raises(hr.InputError, match="or overwrite it"),
+    ):
+        write(path)
+    assert hr.load_shards(path, 1).partition == OWNERS
+    assert not hidden(tmp_path)
+
+
+def test_two_runs_do_not_replace_one_folder_at_a_time(tmp_path):
+    path = tmp_path / "shards"
+    write(path)
+    held = hold(path)  # as another run does while it replaces
+    try:
+        with pytest.raises(
+            hr.InputError, match=r"expected nobody else to write .*shards, but another run is replacing it"
+        ):
+            write(path, overwrite=True)
+    finally:
+        held.let_go()
+    hr.load_shards(path, 1)
+    assert not hidden(tmp_path)
+
+
+def test_without_locks_folders_are_written_and_drafts_are_told_of(tmp_path, monkeypatch):
+    def no_lock(descriptor, operation):
+        raise OSError(errno.ENOLCK, "no locks here")
+
+    monkeypatch.setattr("headrace.pipeline.storage.draft_folder.fcntl.flock", no_lock)
+    path = tmp_path / "shards"
+    write(path)
+    write(path, overwrite=True)
+    assert not hidden(tmp_path)
+    with new_folder(tmp_path / "other", overwrite=False, replaceable=lambda _: False) as draft:
+        assert draft.name.count("-") == 0, "a name by which a run with locks would remove it"
+
+
+def test_links_that_lead_back_to_themselves(tmp_path):
+    (tmp_path / "shards").symlink_to("shards")
+    (tmp_path / "above").symlink_to("above")
+    for path in (tmp_path / "shards", tmp_path / "above" / "shards"):
+        with pytest.raises(
+            hr.InputError, match=r"expected a folder to make, but .* (leads nowhere|leads back to itself)"
+        ):
+            write(path, overwrite=True)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_full_disk_names_the_folder_and_what_was_needed(tmp_path, monkeypatch, number, there):
+    path = tmp_path / "deep" / "shards"
+    if there:
+        write(path)
+    synced = []
+
+    def full(descriptor):
+        synced.append(descriptor)
+        if len(synced) > 5:
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"expected room for \d[\d,]+ bytes, but the disk is full") as caught:
+        write(path, overwrite=True)
+    assert caught.value.errno == number
+    assert caught.value.filename == str(path)
+    assert not hidden(path.parent)
+    assert path.exists() == there
+
+
+def test_other_errors_of_the_system_are_left_alone(tmp_path, monkeypatch):
+    def broken(descriptor):
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match=r"^\[Errno 5\] input/output error$"):
+        write(tmp_path / "shards")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+
+import headrace as hr
+from headrace.pipeline.storage.features import ArraySource
+
+from plans import graph, store
+
+
+@given(
+    st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.uint8, torch.int64, torch.bool]),
+    st.sampled_from([(), (1,), (3,), (2, 5)]),
+    st.lists(st.integers(0, 6), max_size=20),
+    st.sampled_from([torch.int32, torch.int64]),
+    st.sampled_from([1, 2, 4]),
+)
+def test_read_equals_indexing(dtype, row_shape, ids, id_dtype, num_threads):
+    rows = torch.randint(0, 100, (7, *row_shape)).to(dtype)
+    source = ArraySource(rows)
+    read = source.read(torch.tensor(ids, dtype=id_dtype), num_threads=num_threads)
+    assert read.dtype == dtype
+    assert torch.equal(read, rows[torch.tensor(ids, dtype=torch.int64)])
+    assert source.shape == (7, *row_shape)
+    assert source.num_rows == 7
+    assert source.dtype == dtype
+    assert source.row_bytes == rows[0].numel() * rows.element_size()
+
+
+def test_strided_rows_are_read_in_place():
+    wide = torch.arange(40.0).reshape(4, 10)
+    for view in (wide[:, ::3], wide[:, 2:5], wide.t(), wide[::2]):
+        assert torch.equal(ArraySource(view).read(torch.tensor([1, 0, 1])), view[[1, 0, 1]])
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_memory_maps_are_read_in_place(tmp_path, mode):
+    rows = np.arange(20, dtype=np.float32).reshape(5, 4)
+    np.save(tmp_path / "x.npy", rows)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode=mode)
+    store = hr.FeatureStore(node={"x": mapped})
+    np.testing.assert_array_equal(store.node["x"].read(torch.tensor([4, 0])).numpy(), rows[[4, 0]])
+    if mode == "r+":
+        mapped[4] = -1
+        assert (store.node["x"].read(torch.tensor([4])) == -1).all()
+
+
+def test_a_read_is_a_copy():
+    rows = torch.zeros(3, 2)
+    read = ArraySource(rows).read(torch.tensor([1]))
+    read += 1
+    assert (rows == 0).all()
+
+
+def test_gradients_do_not_flow_into_a_store():
+    rows = torch.zeros(3, 2, requires_grad=True)
+    assert not ArraySource(rows).read(torch.tensor([1])).requires_grad
+
+
+def test_own_sources_can_stand_in_a_store():
+    class Squares:
+        num_rows, row_bytes, dtype, shape = 10, 8, torch.int64, (10,)
+
+        def read(self, ids, *, num_threads=1):
+            return ids * ids
+
+        def content_digest(self):
+            return "squares"
+
+    store = hr.FeatureStore(node={"x": Squares()})
+    assert isinstance(store.node["x"], hr.FeatureSource)
+    assert store.node["x"].read(torch.tensor([3])).tolist() == [9]
+    loader = hr.ItemSampler(10, batch_size=5).fetch_feature(store, node=["x"]).loader()
+    assert [batch.x.tolist() for batch in loader] == [[0, 1, 4, 9, 16], [25, 36, 49, 64, 81]]
+
+
+def test_a_missing_name_lists_those_that_exist():
+    store = hr.FeatureStore(node={"x": torch.zeros(2, 1), "y": torch.zeros(2)})
+    with pytest.raises(hr.FeatureError, match=r"no node feature 'z'; those that exist are \['x', 'y'\]"):
+        store.node["z"]
+    with pytest.raises(hr.FeatureError, match="no edge feature 'w'; those that exist are none"):
+        store.edge["w"]
+    assert "z" not in store.node
+    assert list(store.node) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (torch.tensor(1.0), "'x' to have one row per id"),
+        (["a", "b"], "node feature 'x' to be a numeric tensor"),
+        (np.zeros(2, dtype=">f4"), "numeric"),
+        (torch.zeros(2, device="meta"), r"node feature 'x' in CPU memory, got float32\[2\] on meta"),
+        (torch.zeros(2).to_sparse(), "dense"),
+    ],
+)
+def test_bad_features_are_refused(array, message):
+    with pytest.raises(hr.FeatureError, match=message):
+        hr.FeatureStore(node={"x": array})
+
+
+@pytest.mark.parametrize("ids", [[2], [-1], [0, 1, 5]])
+def test_ids_without_a_row_are_refused(ids):
+    with pytest.raises(hr.FeatureError):
+        ArraySource(torch.zeros(2, 3)).read(torch.tensor(ids))
+
+
+def test_features_shorter_than_the_graph_are_refused_before_work_starts():
+    graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0])
+    plan = hr.ItemSampler(3).sample_neighbor(graph, [-1])
+    short = hr.FeatureStore(node={"x": torch.zeros(2, 1)}, edge={"w": torch.zeros(2)})
+    with pytest.raises(hr.FeatureError, match="2 rows"):
+        plan.fetch_feature(short, node=["x"]).loader()
+    with pytest.raises(hr.FeatureError, match="2 rows"):
+        plan.fetch_feature(short, edge=["w"]).loader()
+
+
+def test_digest_tells_names_values_and_dtypes_apart():
+    def digest(**node):
+        return hr.FeatureStore(node=node).content_digest()
+
+    x = torch.zeros(4, 2)
+    stores = [
+        digest(x=x),
+        digest(z=x),
+        digest(x=x, y=x),
+        digest(x=x.double()),
+        digest(x=x + 1),
+        digest(x=x.reshape(2, 4)),
+        hr.FeatureStore(edge={"x": x}).content_digest(),
+    ]
+    assert len(set(stores)) == len(stores)
+    assert digest(x=x.clone()) == stores[0]
+
+
+def test_digest_of_a_large_memory_map_samples_it(tmp_path):
+    rows = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=(2_000_000, 2))
+    first = hr.FeatureStore(node={"x": rows}).content_digest()
+    rows[-1] = 1
+    assert hr.FeatureStore(node={"x": rows}).content_digest() != first
+
+
+def test_repr():
+    store = hr.FeatureStore(node={"x": torch.zeros(2, 3)}, edge={"w": np.zeros(4)})
+    assert repr(store) == "FeatureStore(node={'x': float32[2, 3]}, edge={'w': float64[4]})"
+
+
+def test_a_source_that_says_nothing_is_shown_without_its_address():
+    """Ranks compare what their plans print."""
+
+    class Mine:
+        num_rows, row_bytes, dtype, shape = 3, 8, torch.int64, (3,)
+
+        def read(self, ids, *, num_threads=1):
+            return ids
+
+        def content_digest(self):
+            return "mine"
+
+    assert repr(hr.FeatureStore(node={"a": Mine()})) == "FeatureStore(node={'a': Mine}, edge={})"
+
+
+@pytest.mark.parametrize("given", [torch.ones(3, 2), [torch.ones(3, 2)], "x", Data(x=torch.ones(3, 2))])
+@pytest.mark.parametrize("domain", ["node", "edge"])
+def test_features_without_names_are_refused(given, domain):
+    with pytest.raises(hr.FeatureError, match=f"expected {domain} features by name, such as {domain}={{'x': x}}, got"):
+        hr.FeatureStore(**{domain: given})
+
+
+@pytest.mark.parametrize("num_rows", [1_499, 1_501])
+def test_edge_features_have_as_many_rows_as_the_graph_has_edges(num_rows):
+    """Rows of self-loops put before them, for example, would shift all others."""
+    edges = hr.FeatureStore(edge={"e": torch.zeros(num_rows, 2)})
+    plan = hr.ItemSampler(100).sample_neighbor(graph(), [2]).fetch_feature(edges, edge=["e"])
+    with pytest.raises(hr.FeatureError, match=f"a row for each of the graph's 1500 edges, got {num_rows} rows"):
+        plan.loader()
+
+
+@pytest.mark.parametrize("wrong", [["y"], torch.ones(1_000)])
+def test_labels_and_names_are_text(wrong):
+    with pytest.raises(hr.FeatureError, match="labels must be the name of one node feature") as error:
+        hr.ItemSampler(100).fetch_feature(store(), labels=wrong)
+    assert len(str(error.value)) < 200
+    if not isinstance(wrong, list):
+        with pytest.raises(hr.FeatureError, match="node must be a list of feature names") as error:
+            hr.ItemSampler(100).fetch_feature(store(), node=wrong)
+        assert len(str(error.value)) < 200

@@ -1,0 +1,133 @@
+"""Graphs and features from NumPy files, of either form."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import headrace as hr
+from headrace.pipeline.storage.graph_files import read_graph_files
+
+SRC, DST = np.array([0, 2, 2, 1], np.int32), np.array([1, 1, 0, 4], np.int32)
+EXPECTED = hr.Graph.from_coo(SRC, DST, num_nodes=6)
+FORMS = {
+    "edge_index": {"edge_index": np.stack([SRC, DST]), "num_nodes": np.array(6)},
+    "src_dst": {"src": SRC, "dst": DST, "num_nodes": np.array([6])},
+    "csc": {"indptr": EXPECTED.indptr.numpy(), "indices": EXPECTED.indices.numpy()},
+}
+FEATURES = {"x": np.eye(6, 3), "y": np.arange(6), "train_mask": np.arange(6) < 2, "of_edges": np.arange(4)}
+
+
+def save(path: Path, kind: str, **arrays: object) -> Path:
+    if kind == "npz":
+        np.savez(path / "graph.npz", **arrays)
+        return path / "graph.npz"
+    for name, array in arrays.items():
+        np.save(path / f"{name}.npy", array)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npz", "folder"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form(tmp_path, form, kind):
+    files = read_graph_files(save(tmp_path, kind, **FORMS[form], **FEATURES, meta=np.array("{}")))
+    assert torch.equal(files.graph.indptr, EXPECTED.indptr)
+    assert torch.equal(files.graph.indices, EXPECTED.indices)
+    assert set(files.store.node) == {"x", "y", "train_mask"}
+    assert torch.equal(files.store.node["x"].read(torch.arange(6)), torch.eye(6, 3, dtype=torch.float64))
+    assert files.arrays["train_mask"].tolist() == [True, True, False, False, False, False]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_what_a_folder_holds_stays_there(tmp_path):
+    files = read_graph_files(save(tmp_path, "folder", **FORMS["csc"], **FEATURES))
+    maps = Path("/proc/self/maps").read_text()
+    assert all(f"{tmp_path}/{name}.npy" in maps for name in ("indptr", "indices", "x"))
+    assert files.graph.num_nodes == 6
+
+
+@pytest.mark.parametrize(
+    ("more", "num_nodes"),
+    [({}, 5), ({"y": np.arange(8)}, 8), ({"x": np.zeros((7, 2)), "y": np.arange(8)}, 7)],
+)
+def test_nodes_that_are_not_counted_are_found(tmp_path, more, num_nodes):
+    assert read_graph_files(save(tmp_path, "npz", src=SRC, dst=DST, **more)).graph.num_nodes == num_nodes
+
+
+SPARSE = {"x_indptr": [0, 1, 1, 2, 2, 2, 2], "x_indices": [3, 0], "x_data": np.array([1, 2], np.uint8)}
+
+
+def test_sparse_features(tmp_path):
+    files = read_graph_files(save(tmp_path, "npz", src=SRC, dst=DST, **SPARSE, x_shape=[6, 4]))
+    assert files.graph.num_nodes == 6
+    assert set(files.store.node) == {"x"}
+    assert files.store.node["x"].read(torch.tensor([0, 2])).tolist() == [[0, 0, 0, 1], [2, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("name", ["cora", "facebook_12colleges"])
+def test_real_graphs(shared_data, name):
+    files = read_graph_files(shared_data / f"{name}.npz")
+    with np.load(shared_data / f"{name}.npz") as arrays:
+        assert files.graph.num_edges == arrays["edge_index"].shape[1]
+    expected = {"x", "y", "train_mask", "val_mask", "test_mask"} if name == "cora" else set()
+    assert set(files.store.node) == expected
+
+
+def test_graphs_of_several_types_are_refused(shared_data):
+    with pytest.raises(hr.GraphError, match="as indptr and indices, or as edge_index"):
+        read_graph_files(shared_data / "imdb_hetero.npz")
+    with pytest.raises(hr.GraphError, match="num_nodes to be one integer, got int64"):
+        read_graph_files(shared_data / "movielens_small.npz")
+
+
+def test_chosen_features(tmp_path):
+    path = save(tmp_path, "npz", **FORMS["csc"], **FEATURES)
+    assert list(read_graph_files(path, ["y", "x"]).store.node) == ["y", "x"]
+    assert not read_graph_files(path, []).store.node
+    for name, came in (("z", "there is none"), ("of_edges", r"it has the shape \[4\]"), ("indptr", "there is none")):
+        with pytest.raises(hr.FeatureError, match=f"expected '{name}' to be an array with a row .* {came}"):
+            read_graph_files(path, [name])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({}, "expected a graph as"),
+        ({**FORMS["csc"], "src": SRC, "dst": DST}, "only one of them"),
+        ({"src": SRC}, "expected src, dst together, but dst is missing"),
+        ({"edge_index": np.zeros((3, 2), np.int64)}, r"edge_index of int\[2, num_edges\], got int64\[3, 2\]"),
+        ({"src": SRC, "dst": DST, "num_nodes": np.array(6.0)}, "num_nodes to be one integer"),
+        ({**FORMS["csc"], "num_nodes": np.array(7)}, "indptr is of 6 nodes, num_nodes is 7"),
+        ({"src": SRC, "dst": DST.astype(float)}, "dst"),
+        ({"src": SRC, "dst": DST, "num_nodes": np.array(3)}, "3"),
+        ({**FORMS["csc"], **SPARSE, "x_shape": [5, 4]}, "expected x_shape to be 6 rows"),
+        ({**FORMS["csc"], **SPARSE, "x_shape": 6}, "expected x_shape to be 6 rows"),
+        ({**FORMS["csc"], **SPARSE}, "x_shape is missing"),
+        ({"src": np.array([{}], object)}, "of numbers"),
+    ],
+)
+def test_files_that_make_no_graph_are_refused(tmp_path, arrays, message):
+    for kind in ("npz", "folder"):
+        place = tmp_path / kind
+        place.mkdir()
+        with pytest.raises(hr.InputError, match=message):
+            read_graph_files(save(place, kind, **arrays))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04 no archive", b"text"])
+def test_what_is_no_file_of_numpy_is_refused(tmp_path, content):
+    path = tmp_path / "graph.npz"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(hr.InputError, match=r"graph\.npz: (there is no such file|expected an \.npz file)"):
+        read_graph_files(path)
+
+
+def test_a_single_array_is_refused(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros(3))
+    with pytest.raises(hr.InputError, match=r"expected an \.npz file"):
+        read_graph_files(tmp_path / "x.npy")

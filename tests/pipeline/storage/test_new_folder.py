@@ -1,0 +1,100 @@
+"""Folders that appear at once: complete and on the disk, or what was there before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+from headrace.pipeline.storage.new_folder import new_folder
+
+from plans import graph, store
+
+
+@pytest.fixture
+def there(tmp_path):
+    """A folder that may be replaced."""
+    path = tmp_path / "there"
+    path.mkdir()
+    (path / "old").write_text("old")
+    return path
+
+
+def names(path: Path) -> list[str]:
+    return sorted(one.name for one in path.iterdir())
+
+
+def replace(path: Path, replaceable=lambda path: True):
+    with new_folder(path, overwrite=True, replaceable=replaceable) as draft:
+        (draft / "new").write_text("new")
+
+
+def test_a_folder_is_replaced_whole(tmp_path, there):
+    replace(there)
+    assert names(there) == ["new"]
+    assert names(tmp_path) == ["there"]
+
+
+def test_what_was_there_returns_if_the_new_folder_cannot_be_moved(tmp_path, there, monkeypatch):
+    """The second of the two renames fails: the first one is undone."""
+    rename = Path.rename
+    moved = []
+
+    def rename_but_no_draft(self, target):
+        if Path(target).name == "there" and (self / "new").exists():
+            moved.append(names(tmp_path))
+            raise OSError("no such luck")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename_but_no_draft)
+    with pytest.raises(OSError, match="no such luck"):
+        replace(there)
+    assert "there" not in moved[0], "the old folder was not out of the way, so there was nothing to undo"
+    assert names(tmp_path) == ["there"]
+    assert (there / "old").read_text() == "old"
+
+
+def test_what_came_while_the_new_folder_was_written_is_not_replaced(tmp_path, there):
+    """Whether a folder may be replaced is asked again right before."""
+    with (
+        pytest.raises(hr.InputError, match="but it holds something else"),
+        new_folder(there, overwrite=True, replaceable=lambda path: (path / "old").exists()),
+    ):
+        (there / "old").rename(there / "thesis")
+    assert names(tmp_path) == ["there"]
+    assert names(there) == ["thesis"]
+
+
+def test_a_foreign_folder_that_came_meanwhile_is_not_replaced(tmp_path):
+    path = tmp_path / "late"
+    with (
+        pytest.raises(hr.InputError, match="but it holds something else"),
+        new_folder(path, overwrite=True, replaceable=lambda path: False),
+    ):
+        path.mkdir()
+        (path / "thesis").touch()
+    assert names(tmp_path) == ["late"]
+    assert names(path) == ["thesis"]
+
+
+def test_files_are_on_the_disk_before_the_folder_appears(tmp_path, monkeypatch):
+    """After a loss of power a folder that has its name must not hold empty files."""
+    synced: dict[int, int] = {}
+    fsync = os.fsync
+    path = tmp_path / "shards"
+
+    def record(descriptor):
+        assert not path.exists()
+        status = os.fstat(descriptor)
+        synced[status.st_ino] = status.st_size
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    hr.write_shards(path, graph(), hr.Partition.hash(graph().num_nodes, 2), store(), progress=False)
+    files = [one for one in path.rglob("*") if one.is_file()]
+    assert {"meta.json", "indices.npy"} <= {one.name for one in files}
+    for file in files:
+        status = file.stat()
+        assert synced.get(status.st_ino) == status.st_size, f"{file.name} was synced before it was complete, or never"
