@@ -28,7 +28,12 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.stage import MacroStage, MapStage, RunSettings, SourceStage, Stage, verb, verbs
+from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import SourceStage
+from headrace.pipeline.plan.stage import MacroStage, MapStage, Stage
+from headrace.pipeline.plan.verbs import verb, verbs
+from headrace.pipeline.run import make_loader as _make_loader  # noqa: F401 - it adds a method to plans
 from headrace.pipeline.run.stats import Stats
 from headrace.pipeline.stages import ItemSampler, NodeSource
 from headrace.pipeline.stages.hop_sampler import HopSampler
@@ -76,6 +81,7 @@ __all__ = [
     "Partition",
     "PartitionReport",
     "PeerError",
+    "Plan",
     "PlanError",
     "RunSettings",
     "ShardedFeature",

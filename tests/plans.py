@@ -36,7 +36,7 @@ def store() -> hr.FeatureStore:
     )
 
 
-def items(**changes: object) -> hr.Stage:
+def items(**changes: object) -> hr.Plan:
     arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, **changes}
     return hr.ItemSampler(torch.arange(0, NUM_NODES, 2), **arguments)
 
@@ -45,7 +45,7 @@ def double(batch: hr.MiniBatch) -> hr.MiniBatch:
     return batch.replace(node={**batch.node, "twice": batch.x * 2})
 
 
-PLANS: dict[str, Callable[[], hr.Stage]] = {
+PLANS: dict[str, Callable[[], hr.Plan]] = {
     "items": items,
     "items_in_order": lambda: items(shuffle=False, drop_last=True),
     "labelled_items": lambda: hr.ItemSampler(

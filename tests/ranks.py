@@ -64,7 +64,7 @@ def run_processes(script: str, world_size: int, meeting: Path, *arguments: str, 
     return printed
 
 
-def cooperative_batches(plan: hr.Stage, world_size: int, **options: object) -> list[list[hr.MiniBatch]]:
+def cooperative_batches(plan: hr.Plan, world_size: int, **options: object) -> list[list[hr.MiniBatch]]:
     """All batches of an epoch on every rank."""
 
     def work(comm: Comm) -> list[hr.MiniBatch]:

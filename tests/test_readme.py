@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import headrace as hr
+from headrace.pipeline.plan.plan import Chain
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -20,4 +21,4 @@ def test_code_blocks_run(tmp_path, monkeypatch):
             exec(compile(block, str(README), "exec", dont_inherit=True), names)  # noqa: S102 - our own text
     finally:
         if "keep_labelled" in hr.verbs():
-            del hr.Stage.keep_labelled
+            del Chain.keep_labelled

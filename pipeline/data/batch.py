@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
-from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
@@ -56,8 +55,6 @@ class MiniBatch:
         Edge features by name, each a tuple with one [num_edges, ...] tensor per block, aligned with `blocks`.
     blocks
         Input side first, as a model applies its layers: ``blocks[0]`` takes `x`, ``blocks[-1]`` ends at the seeds.
-    hop
-        A sampled hop, still in global node ids, on its way from ``sample_hop`` to ``compact``; None outside a plan.
     num_sampled_nodes: num_hops + 1 counts
         Unique seeds, then the nodes first reached by each hop, from the seeds outward.
     num_sampled_edges: num_hops counts
@@ -79,7 +76,6 @@ class MiniBatch:
     node: Mapping[str, Tensor] = field(default_factory=dict)
     edge: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
     blocks: tuple[Block, ...] = ()
-    hop: Hop | None = None
     num_sampled_nodes: tuple[int, ...] = ()
     num_sampled_edges: tuple[int, ...] = ()
     exchanges: tuple[Exchange, ...] = ()

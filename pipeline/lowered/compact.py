@@ -12,12 +12,12 @@ from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.lowered.hop import Expand
-from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, verb
-from headrace.pipeline.stages.checks import check_expand, check_graph
+from headrace.pipeline.lowered.hop import Expand, HopStage, SampledHop
+from headrace.pipeline.plan.checks import check_expand, check_graph
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, Stage
 
 
-@verb("compact")
 @dataclass(frozen=True, eq=False, repr=False)
 class Compact(MapStage):
     """Give the vertices reached by the last hop local ids, in order of first occurrence, and add a block.
@@ -33,6 +33,10 @@ class Compact(MapStage):
         Whether blocks carry the original ids of their edges.
     """
 
+    name: ClassVar[str] = "compact"
+    lowered: ClassVar[bool] = True
+
+    takes: ClassVar[frozenset[str]] = frozenset({HOP})
     on_host: ClassVar[bool] = True
 
     graph: Graph
@@ -40,29 +44,35 @@ class Compact(MapStage):
     edge_ids: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph(self.verb, self.graph)
-        check_expand(self.verb, self.expand)
+        check_graph(self.name, self.graph)
+        check_expand(self.name, self.expand)
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"hop", "n_id", "num_sampled_nodes"})
+        return frozenset({"n_id", "num_sampled_nodes"})
 
     @property
     def writes(self) -> frozenset[str]:
         return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
 
+    def fits_behind(self, last: Stage) -> str | None:
+        fits = (
+            isinstance(last, HopStage)
+            and last.graph is self.graph
+            and last.expand == self.expand
+            and last.edge_ids == self.edge_ids
+        )
+        return None if fits else "its graph, expand and edge_ids must be those of the hop before it"
+
     def runner(self, settings: RunSettings) -> Runner:
         del settings
 
-        def run(batch: MiniBatch) -> MiniBatch:
-            assert batch.hop is not None  # verify: a hop stands before compact
-            edge_ids = self.graph.original_edge_ids(batch.hop.positions) if self.edge_ids else None
-            return with_hop(batch, batch.hop, edge_ids, self.expand)
+        def run(sampled: SampledHop) -> tuple[MiniBatch, Counts]:
+            edge_ids = self.graph.original_edge_ids(sampled.hop.positions) if self.edge_ids else None
+            batch = with_hop(sampled.batch, sampled.hop, edge_ids, self.expand)
+            return batch, count_new(sampled.batch, batch)
 
         return run
-
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        return count_new(before, after)
 
 
 def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand) -> MiniBatch:
@@ -86,7 +96,6 @@ def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: 
         blocks=blocks,
         num_sampled_nodes=(*batch.num_sampled_nodes, len(compacted.ids) - num_seen),
         num_sampled_edges=(*batch.num_sampled_edges, block.num_edges),
-        hop=None,
     )
 
 

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.distributed.exchange import exchange_ids
+from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import check_partition_fits, graphs_of
+from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
 
 
-@verb("exchange_ids")
 @dataclass(frozen=True, eq=False, repr=False)
 class ExchangeIds(MapStage):
     """Replace the vertices that this rank found by those that it owns among what all ranks found.
@@ -32,6 +32,9 @@ class ExchangeIds(MapStage):
         the last block, or of the seeds, are changed. If not, `exchange_rows` restores the order that the batch has.
     """
 
+    name: ClassVar[str] = "exchange_ids"
+    lowered: ClassVar[bool] = True
+
     on_host: ClassVar[bool] = True
     collective: ClassVar[bool] = True
 
@@ -47,14 +50,25 @@ class ExchangeIds(MapStage):
         renumbered = {"blocks", "seed_index"} if self.renumber else set()
         return frozenset({"n_id", "num_sampled_nodes", "exchanges"} | renumbered)
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        for sampler, graph in graphs_of(upstream):
-            check_partition_fits(self.verb, self.partition, sampler, graph)
+    @property
+    def shares_layers(self) -> bool:
+        return self.renumber
+
+    @property
+    def keeps_rows(self) -> bool:
+        return not self.renumber
+
+    def divided(self) -> tuple[Divided, ...]:
+        return (Divided("the partition", self.partition),)
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        for sampler, graph in graphs_of(before):
+            check_partition_fits(self.name, self.partition, sampler, graph)
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, rows_comm = settings.channels()
 
-        def run(batch: MiniBatch) -> MiniBatch:
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             renumbered: dict[str, Any] = {}
 
             def renumber(places: Tensor) -> None:
@@ -66,18 +80,17 @@ class ExchangeIds(MapStage):
             found = len(exchange.owned) - len(batch.n_id)
             if self.renumber:
                 exchange = replace(exchange, places=None)  # local ids lead to exchange.wanted, as it is
-            return batch.replace(
+            replaced = batch.replace(
                 **renumbered,
                 n_id=exchange.owned,
                 exchanges=(exchange, *batch.exchanges),
                 num_sampled_nodes=(*batch.num_sampled_nodes[:-1], batch.num_sampled_nodes[-1] + found),
             )
+            return replaced, self._counts(exchange)
 
         return run
 
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        del before
-        exchange = after.exchanges[0]
+    def _counts(self, exchange: Exchange) -> Counts:
         counts = {"rounds": 1, "collectives": 2, "sent_bytes": 8 * exchange.num_received}
         copied = self.partition.num_copies(exchange.wanted[: exchange.num_own])
         return {**counts, "copied_rows": copied} if copied else counts

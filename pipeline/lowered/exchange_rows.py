@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.exchange import take
-from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, verb
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 
 
-@verb("exchange_rows")
 @dataclass(frozen=True, eq=False, repr=False)
 class ExchangeRows(MapStage):
     """Send node features that were fetched for owned vertices to the inputs of ``blocks[0]``.
@@ -28,6 +28,9 @@ class ExchangeRows(MapStage):
         was before its ids were exchanged.
     """
 
+    name: ClassVar[str] = "exchange_rows"
+    lowered: ClassVar[bool] = True
+
     on_host: ClassVar[bool] = True
     collective: ClassVar[bool] = True
 
@@ -42,11 +45,16 @@ class ExchangeRows(MapStage):
     def writes(self) -> frozenset[str]:
         return frozenset({"n_id", "num_sampled_nodes"})
 
+    @property
+    def keeps_rows(self) -> bool:
+        return True
+
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
 
-        def run(batch: MiniBatch) -> MiniBatch:
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             exchange = batch.exchanges[0]
+            counts = self._counts(batch)
             n_id = exchange.wanted
             node = {name: exchange.deliver(batch.node[name], comm) for name in self.names}
             if exchange.places is not None:
@@ -54,18 +62,19 @@ class ExchangeRows(MapStage):
                 node = {name: take(rows, exchange.places) for name, rows in node.items()}
             returned = batch.replace(n_id=n_id, node={**batch.node, **node})
             if self.keep:
-                return returned
+                return returned, counts
             *inner, last = batch.num_sampled_nodes
-            return returned.replace(
+            given_back = returned.replace(
                 exchanges=batch.exchanges[1:],
                 num_sampled_nodes=(*inner, last + len(exchange.wanted) - len(exchange.owned)),
             )
+            return given_back, counts
 
         return run
 
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        features = [after.node[name] for name in self.names]
+    def _counts(self, batch: MiniBatch) -> Counts:
+        features = [batch.node[name] for name in self.names]
         row_bytes = sum(math.prod(rows.shape[1:]) * rows.element_size() for rows in features)
         rounds = len(features)
-        sent = row_bytes * before.exchanges[0].num_sent
+        sent = row_bytes * batch.exchanges[0].num_sent
         return {"rounds": rounds, "collectives": rounds, "sent_bytes": sent}

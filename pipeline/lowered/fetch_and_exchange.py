@@ -12,12 +12,13 @@ from torch import Tensor
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import graphs_of
+from headrace.pipeline.distributed.exchange import Exchange
+from headrace.pipeline.plan.checks import divided_features, graphs_of
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
 from headrace.pipeline.storage.features import FeatureStore, PlacingSource
 
 
-@verb("fetch_and_exchange")
 @dataclass(frozen=True, eq=False, repr=False)
 class FetchAndExchange(MapStage):
     """Read the node features of owned vertices to where they go: to the inputs of ``blocks[0]``, and to other ranks.
@@ -41,6 +42,9 @@ class FetchAndExchange(MapStage):
         For a name that the store does not have, or a source that only returns rows.
     """
 
+    name: ClassVar[str] = "fetch_and_exchange"
+    lowered: ClassVar[bool] = True
+
     on_host: ClassVar[bool] = True
     collective: ClassVar[bool] = True
 
@@ -63,8 +67,11 @@ class FetchAndExchange(MapStage):
     def decisive(self) -> dict[str, Any]:
         return {"node": self._sources()}
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        for _, graph in graphs_of(upstream):
+    def divided(self) -> tuple[Divided, ...]:
+        return divided_features(self.store, self.node)
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        for _, graph in graphs_of(before):
             self.store.check(node=self.node, num_nodes=graph.num_nodes)
 
     def runner(self, settings: RunSettings) -> Runner:
@@ -72,7 +79,7 @@ class FetchAndExchange(MapStage):
         threads = settings.num_threads
         sources = self._sources()
 
-        def run(batch: MiniBatch) -> MiniBatch:
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             exchange = batch.exchanges[0]
             num_own = exchange.num_own
             own, asked = exchange.owned[:num_own], gather_rows(exchange.owned, exchange.send_rows)
@@ -91,13 +98,11 @@ class FetchAndExchange(MapStage):
                     came = comm.all_to_all(sent, *counts, meanwhile=read_own)
                     gather_rows(came, torch.arange(len(came)), out=rows, places=order[num_own:], num_threads=threads)
                 node[name] = rows
-            return batch.replace(node=node)
+            return batch.replace(node=node), self._counts(exchange)
 
         return run
 
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        del after
-        exchange = before.exchanges[0]
+    def _counts(self, exchange: Exchange) -> Counts:
         row_bytes = sum(source.row_bytes for source in self._sources().values())
         num_rows, num_features = len(exchange.owned), len(self.node)
         return {

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from headrace.ops.random.rng import NEIGHBOR, stream_key
 from headrace.ops.sampling.rules import Rule
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.hop import Expand
-from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, verb
-from headrace.pipeline.stages.checks import check_expand, check_weight
-from headrace.pipeline.stages.sampler import Sampler
+from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
 
 
-@verb("sample_fused")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleFused(Sampler, MapStage):
+class SampleFused(MapStage):
     """Sample all hops in one call, straight into CSC (FastSample, arXiv 2311.17847).
 
     The pass ``fuse_sampling`` makes it from hops and compactions.
@@ -36,6 +37,12 @@ class SampleFused(Sampler, MapStage):
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 
+    name: ClassVar[str] = "sample_fused"
+    lowered: ClassVar[bool] = True
+
+    on_host: ClassVar[bool] = True
+
+    graph: Graph
     rules: tuple[Rule, ...]
     key_layers: tuple[int, ...] = field(kw_only=True)
     first_layer: int = field(default=0, kw_only=True)
@@ -44,13 +51,31 @@ class SampleFused(Sampler, MapStage):
     edge_ids: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_expand(self.verb, self.expand)
-        check_weight(self.verb, self.graph, self.weight)
+        check_graph(self.name, self.graph)
+        check_expand(self.name, self.expand)
+        check_weight(self.name, self.graph, self.weight)
+
+    @property
+    def first_hop(self) -> int | None:
+        return self.first_layer
 
     @property
     def num_hops(self) -> int:
         return len(self.rules)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "num_sampled_nodes"})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
+
+    def divided(self) -> tuple[Divided, ...]:
+        return divided_graph(self.graph)
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        check_items_fit(self, self.graph, before)
 
     @property
     def cooperates(self) -> bool:
@@ -59,7 +84,7 @@ class SampleFused(Sampler, MapStage):
     def runner(self, settings: RunSettings) -> Runner:
         sampler = self.graph.block_sampler(self.weight)
 
-        def run(batch: MiniBatch) -> MiniBatch:
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             if self.weight is not None:
                 self.graph.edge_weights(self.weight)  # refuses weights that were changed since
             sampled = sampler.sample(
@@ -81,14 +106,12 @@ class SampleFused(Sampler, MapStage):
                 )
                 for hop in reversed(sampled.hops)
             )
-            return batch.replace(
+            found = batch.replace(
                 n_id=sampled.n_id,
                 blocks=(*blocks, *batch.blocks),
                 num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),
                 num_sampled_edges=(*batch.num_sampled_edges, *sampled.num_sampled_edges),
             )
+            return found, count_new(batch, found)
 
         return run
-
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        return count_new(before, after)

@@ -14,10 +14,19 @@ from headrace.ops.sampling.rules import Rule
 from headrace.ops.sampling.sample import Hop, sample_hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import check_expand, check_graph, check_items_fit, check_weight
+from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import HOP, Counts, Divided, MapStage, Runner, Stage
 
 Expand = Literal["all", "new"]
+
+
+@dataclass(frozen=True)
+class SampledHop:
+    """A batch with a hop that is found, in global ids, but not numbered: on its way to :class:`Compact`."""
+
+    batch: MiniBatch
+    hop: Hop
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,6 +45,7 @@ class HopStage(MapStage):
         ``"all"``: the frontier is every vertex seen so far. ``"new"``: only those that the previous hop reached first.
     """
 
+    gives: ClassVar[str | None] = HOP
     on_host: ClassVar[bool] = True
 
     graph: Graph
@@ -44,9 +54,9 @@ class HopStage(MapStage):
     expand: Expand = field(default="all", kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph(self.verb, self.graph)
-        check_expand(self.verb, self.expand)
-        check_weight(self.verb, self.graph, self.weight)
+        check_graph(self.name, self.graph)
+        check_expand(self.name, self.expand)
+        check_weight(self.name, self.graph, self.weight)
 
     @property
     @abstractmethod
@@ -58,16 +68,23 @@ class HopStage(MapStage):
         return frozenset({"n_id", "num_sampled_nodes"})
 
     @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"hop"})
+    def first_hop(self) -> int | None:
+        return self.layer
+
+    @property
+    def num_hops(self) -> int:
+        return 1
 
     @property
     def cooperates(self) -> bool:
         # What is new to one rank may have been reached by another.
         return self.expand == "all"
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        check_items_fit(self, self.graph, upstream)
+    def divided(self) -> tuple[Divided, ...]:
+        return divided_graph(self.graph)
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        check_items_fit(self, self.graph, before)
 
     def frontier(self, batch: MiniBatch) -> Tensor:
         """Return the vertices to find neighbours of, int64[num_dst]."""
@@ -115,23 +132,21 @@ class RuleHop(HopStage):
             parallel_edges=not self.rule.has_edge_variates or self.graph.has_parallel_edges,
         )
 
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        del before
-        assert after.hop is not None
-        return {"edges": len(after.hop.neighbors)}
 
-
-@verb("sample_hop")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleHop(RuleHop):
     """Sample in-neighbours of the frontier by a rule; parameters as for :class:`RuleHop`."""
+
+    name: ClassVar[str] = "sample_hop"
+    lowered: ClassVar[bool] = True
 
     @property
     def cooperates(self) -> bool:
         return super().cooperates and self.rule.per_destination
 
     def runner(self, settings: RunSettings) -> Runner:
-        def run(batch: MiniBatch) -> MiniBatch:
-            return batch.replace(hop=self.sample(batch, settings))
+        def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
+            hop = self.sample(batch, settings)
+            return SampledHop(batch, hop), {"edges": len(hop.neighbors)}
 
         return run

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 import torch
 
 from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.block import Block
 from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edges
 from headrace.pipeline.distributed.exchange import exchange_ids
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.distributed.traffic import Traffic
 from headrace.pipeline.lowered.compact import count_new, with_hop
 from headrace.pipeline.lowered.hop import RuleHop
-from headrace.pipeline.plan.stage import Runner, RunSettings, verb
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import MINIBATCH, Counts, Runner
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class BlockFromOwners(Block):
-    """A block whose edges other ranks have picked.
-
-    Attributes
-    ----------
-    traffic
-        What it took to ask them.
-    """
-
-    traffic: Traffic = field(default_factory=Traffic)
-
-    @staticmethod
-    def of(block: Block, traffic: Traffic) -> BlockFromOwners:
-        """Return a block together with its traffic."""
-        return BlockFromOwners(**{one.name: getattr(block, one.name) for one in fields(Block)}, traffic=traffic)
-
-
-@verb("sample_at_owners")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleAtOwners(RuleHop):
     """Sample in-neighbours of the frontier where the rows of the graph are, and compact them: two rounds.
@@ -55,6 +36,10 @@ class SampleAtOwners(RuleHop):
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 
+    name: ClassVar[str] = "sample_at_owners"
+    lowered: ClassVar[bool] = True
+
+    gives: ClassVar[str | None] = MINIBATCH
     collective: ClassVar[bool] = True
 
     @property
@@ -70,7 +55,7 @@ class SampleAtOwners(RuleHop):
         graph = self.graph
         assert isinstance(graph, GraphShard)  # the pass makes the stage of shards
 
-        def run(batch: MiniBatch) -> MiniBatch:
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             exchange = exchange_ids(self.frontier(batch), graph.partition, comm, rows_comm)
             hop = self.sample(batch, settings, frontier=exchange.owned)
             columns = [hop.neighbors]
@@ -90,11 +75,6 @@ class SampleAtOwners(RuleHop):
             )
             found = with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand)
             traffic = Traffic(2, 4, exchange.wanted.element_size() * exchange.num_received + edge_bytes)
-            return found.replace(blocks=(BlockFromOwners.of(found.blocks[0], traffic), *found.blocks[1:]))
+            return found, {**count_new(batch, found), **asdict(traffic)}
 
         return run
-
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        block = after.blocks[0]
-        assert isinstance(block, BlockFromOwners)
-        return {**count_new(before, after), **asdict(block.traffic)}

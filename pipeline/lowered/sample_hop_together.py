@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import ClassVar
 
-from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.rank_reducer import RankReducer
-from headrace.pipeline.distributed.traffic import Traffic
-from headrace.pipeline.lowered.hop import RuleHop
+from headrace.pipeline.lowered.hop import RuleHop, SampledHop
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.plan.stage import Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import check_partition_fits
+from headrace.pipeline.plan.checks import check_partition_fits
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, Divided, Runner, Stage
 
 
-@dataclass(frozen=True)
-class HopTogether(Hop):
-    """A rank's share of a hop.
-
-    Attributes
-    ----------
-    traffic
-        What it took to agree with the other ranks.
-    """
-
-    traffic: Traffic = field(default_factory=Traffic)
-
-
-@verb("sample_hop_together")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleHopTogether(RuleHop):
     """Sample in-neighbours of owned vertices by a rule that depends on the whole frontier, that of all ranks.
@@ -58,31 +43,26 @@ class SampleHopTogether(RuleHop):
         The owner of each vertex; one part for each rank.
     """
 
+    name: ClassVar[str] = "sample_hop_together"
+    lowered: ClassVar[bool] = True
+
     collective: ClassVar[bool] = True
 
     partition: Partition = field(kw_only=True)
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        super().check(upstream)
-        check_partition_fits(self.verb, self.partition, self.verb, self.graph)
+    def divided(self) -> tuple[Divided, ...]:
+        return (*super().divided(), Divided("the partition", self.partition))
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        super().check(before)
+        check_partition_fits(self.name, self.partition, self.name, self.graph)
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
 
-        def run(batch: MiniBatch) -> MiniBatch:
+        def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
             reducer = RankReducer(self.partition, comm)
             hop = self.sample(batch, settings, reducer=reducer)
-            share = HopTogether(hop.indptr, hop.neighbors, hop.positions, hop.weights, reducer.traffic)
-            return batch.replace(hop=share)
+            return SampledHop(batch, hop), {"edges": len(hop.neighbors), **asdict(reducer.traffic)}
 
         return run
-
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        assert isinstance(after.hop, HopTogether)
-        traffic = after.hop.traffic
-        return {
-            **super().counts(before, after),
-            "rounds": traffic.rounds,
-            "collectives": traffic.collectives,
-            "sent_bytes": traffic.sent_bytes,
-        }

@@ -6,6 +6,8 @@ its own and give it a position below with the reason for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headrace.pipeline.passes.cooperative import COOPERATIVE
 from headrace.pipeline.passes.expand_macros import EXPAND_MACROS
 from headrace.pipeline.passes.fetch_at_owners import FETCH_AT_OWNERS
@@ -13,7 +15,11 @@ from headrace.pipeline.passes.fuse_exchange import FUSE_EXCHANGE
 from headrace.pipeline.passes.fuse_sampling import FUSE_SAMPLING
 from headrace.pipeline.passes.prefetch import PREFETCH
 from headrace.pipeline.passes.sample_at_owners import SAMPLE_AT_OWNERS
-from headrace.pipeline.plan.rewrite import Pass, Promise, Rule
+from headrace.pipeline.plan import rewriting
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.plan import Chain
+from headrace.pipeline.plan.rewriting import Rewriting
+from headrace.pipeline.plan.rules import Pass, Promise, Rule
 
 PASSES: tuple[Pass, ...] = (
     EXPAND_MACROS,  # first: every other pass is written against hops and compactions, not against samplers
@@ -24,6 +30,12 @@ PASSES: tuple[Pass, ...] = (
     FUSE_SAMPLING,  # before prefetch, so that whole fused stages are handed to a worker
     PREFETCH,  # last: it has to stand behind everything that others insert
 )
+
+
+def rewrite(plan: Chain, machine: Machine, switches: Mapping[str, bool] | None = None) -> Rewriting:
+    """Apply the passes; see `headrace.pipeline.plan.rewriting.rewrite`."""
+    return rewriting.rewrite(PASSES, plan, machine, switches)
+
 
 __all__ = [
     "COOPERATIVE",
@@ -37,4 +49,5 @@ __all__ = [
     "Pass",
     "Promise",
     "Rule",
+    "rewrite",
 ]

@@ -8,11 +8,11 @@ from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes.shards import graph_partition, in_order
+from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
-from headrace.pipeline.stages.checks import graphs_of
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.prefetch import Prefetch
 
@@ -29,7 +29,7 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
     for stage in stages:
         if not stage.cooperates:
             raise PlanError(
-                f"cooperative: what {stage.verb} finds depends on the whole frontier, of which each rank has a share; "
+                f"cooperative: what {stage.name} finds depends on the whole frontier, of which each rank has a share; "
                 "use sample_neighbor, sample_layer_neighbor, sample_ladies, sample_in_subgraph or sample_pinsage with "
                 "expand='all', or cooperative=False"
             )

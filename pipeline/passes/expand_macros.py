@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import MacroStage
 
 

@@ -8,7 +8,7 @@ from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.passes.shards import in_order, sharded_features
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
@@ -26,11 +26,11 @@ def _route(stages: Window, machine: Machine) -> Window | None:
             continue
         others = tuple(name for name in stage.node if name not in features)
         for names in _by_owners(features):
-            fetch = replace(stage, node=names, edge=(), labels=None, upstream=None)
+            fetch = replace(stage, node=names, edge=(), labels=None)
             ids = ExchangeIds(features[names[0]].partition, renumber=False)
             rewritten += [ids, fetch, ExchangeRows(names, keep=False)]
         if others or stage.edge or stage.labels is not None:
-            rewritten.append(replace(stage, node=others, upstream=None))
+            rewritten.append(replace(stage, node=others))
     return in_order(tuple(rewritten)) if len(rewritten) > len(stages) else None
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_and_exchange import FetchAndExchange
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.prefetch import Prefetch
@@ -46,11 +46,11 @@ def _fused(fetches: Window, exchange: ExchangeRows) -> Window | None:
         names = tuple(dict.fromkeys(name for name in fetch.node if name in fused))
         kept = tuple(name for name in fetch.node if name not in fused)
         if kept or fetch.edge or fetch.labels is not None:
-            rewritten.append(replace(fetch, node=kept, upstream=None))
+            rewritten.append(replace(fetch, node=kept))
         if names:
             rewritten.append(FetchAndExchange(fetch.store, node=names))
     left = tuple(name for name in exchange.names if name not in fused)
-    return (*rewritten, replace(exchange, names=left, upstream=None))
+    return (*rewritten, replace(exchange, names=left))
 
 
 FUSE_EXCHANGE = Pass(

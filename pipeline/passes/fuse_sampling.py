@@ -8,7 +8,7 @@ from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 
 
 def _fuse_hop(window: Window, machine: Machine) -> Window | None:
@@ -39,7 +39,7 @@ def _extend_fused(window: Window, machine: Machine) -> Window | None:
     if not (follows and _agree(hop, compact) and _agree(fused, compact)):
         return None
     rules, key_layers = (*fused.rules, hop.rule), (*fused.key_layers, hop.key_layer)
-    return (replace(fused, rules=rules, key_layers=key_layers, upstream=None),)
+    return (replace(fused, rules=rules, key_layers=key_layers),)
 
 
 def _agree(first: SampleHop | SampleFused, second: Compact) -> bool:

@@ -12,7 +12,7 @@ from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
 from headrace.pipeline.passes.shards import graph_partition, in_order
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rewrite import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
@@ -39,7 +39,7 @@ def _route(stages: Window, machine: Machine) -> Window | None:
             isinstance(stage, SampleHop) and stage.rule.per_destination
         ):
             raise PlanError(
-                f"{stage.verb} cannot sample a graph in shards: it needs more of the graph than the rows of single "
+                f"{stage.name} cannot sample a graph in shards: it needs more of the graph than the rows of single "
                 "vertices. Use the whole graph on every rank, or another sampler"
             )
         rewritten.append(stage)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.plan.rewrite import Window
-from headrace.pipeline.stages.checks import graphs_of
+from headrace.pipeline.plan.checks import graphs_of
+from headrace.pipeline.plan.rules import Window
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.prefetch import Prefetch
 from headrace.pipeline.storage.sharded_feature import ShardedFeature

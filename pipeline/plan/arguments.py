@@ -15,9 +15,6 @@ _NAMED = inspect.Parameter.KEYWORD_ONLY
 _ANY_NAME = inspect.Parameter.VAR_KEYWORD
 _ANY_NUMBER = inspect.Parameter.VAR_POSITIONAL
 
-#: Set by chaining, never by the user.
-UPSTREAM = "upstream"
-
 
 def check_arguments(
     what: str, function: Callable[..., Any], args: tuple[Any, ...], named: Iterable[str], *, complete: bool
@@ -51,7 +48,7 @@ def check_arguments(
         if name not in parameters and _ANY_NAME not in kinds:
             raise unknown_argument(what, name, names)
     if len(args) > len(by_position) and _ANY_NUMBER not in kinds:
-        rest = [f"{name}=" for name in names if name not in by_position and name != UPSTREAM]
+        rest = [f"{name}=" for name in names if name not in by_position]
         raise UsageError(
             f"{what}: expected at most {len(by_position)} without a name ({', '.join(by_position)}), got "
             f"{len(args)}; name the others{': ' if rest else ''}{', '.join(rest)}"
@@ -59,13 +56,13 @@ def check_arguments(
     given = {*named, *by_position[: len(args)]}
     missing = [name for name in names if name not in given and parameters[name].default is inspect.Parameter.empty]
     if complete and missing:
-        came = ", ".join(name for name in names if name in given and name != UPSTREAM)
+        came = ", ".join(name for name in names if name in given)
         raise UsageError(f"{what}: expected {', '.join(missing)}, got {came or 'nothing'}; pass {missing[0]}=...")
 
 
 def unknown_argument(what: str, name: str, known: Iterable[str]) -> UsageError:
     """Return the error for an argument that does not exist, naming the one that was probably meant."""
-    known = [one for one in known if one != UPSTREAM]
+    known = list(known)
     same = next((one for one in SAME.get(name, ()) if one in known), None)
     close = difflib.get_close_matches(name, known, n=1)
     if same is not None:

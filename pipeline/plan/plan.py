@@ -1,133 +1,146 @@
-"""Helpers on plans. A plan is the chain that ends in a stage, so these take that stage."""
+"""What a plan is: a tuple of stages, source first. Chaining returns a new plan and changes nothing.
+
+>>> import headrace as hr
+>>> plan = hr.ItemSampler(1_000, batch_size=64)
+>>> longer = plan.prefetch(workers=1)
+>>> [stage.name for stage in longer.stages]
+['item_sampler', 'prefetch']
+
+The decorator :func:`~headrace.pipeline.plan.verbs.verb` makes a stage a method of every plan.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import hashlib
-import types
-from collections.abc import Iterable
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
-import numpy as np
-import torch
+from headrace.ops.errors import PlanError, UsageError
+from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.text import render
 
-from headrace.pipeline.data.digest import sampled_digest
-from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.stage import SourceStage, Stage
+if TYPE_CHECKING:
+    from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.distributed.channel import Comm
+    from headrace.pipeline.partition.partition import Partition
+    from headrace.pipeline.plan.machine import Machine
+    from headrace.pipeline.run.loader import Loader
 
-
-def stages_of(plan: Stage) -> tuple[Stage, ...]:
-    """Return the stages of a plan, source first."""
-    found = []
-    stage: Stage | None = plan
-    while stage is not None:
-        found.append(stage)
-        stage = stage.upstream
-    return tuple(reversed(found))
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def chain(stages: Iterable[Stage]) -> Stage:
-    """Link stages in the given order into a plan; a stage that already stands on the right upstream is kept as it is.
+class Chain(ABC):
+    """What stages are chained to: a plan, or a source, which is the shortest one. It has a method for each verb."""
+
+    @property
+    @abstractmethod
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages, source first."""
+
+    def then(self, stage: Stage) -> Plan:
+        """Return the plan with one more stage; a verb makes the stage and calls this."""
+        return Plan((*self.stages, stage))
+
+    def pipe(self, function: Callable[Concatenate[Chain, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call ``function(plan, ...)``, so that stages from elsewhere keep the left-to-right reading order."""
+        return function(self, *args, **kwargs)
+
+    # A plan describes; what is iterated is the loader. Where these are not defined Python says "not iterable" alone.
+    def __iter__(self) -> NoReturn:
+        raise UsageError(f"expected a loader to iterate over, got a plan ({self._end}); call .loader() on it")
+
+    def __next__(self) -> NoReturn:
+        raise UsageError(
+            f"expected an iterator, got a plan ({self._end}); call next(iter(plan.loader())) for its first batch"
+        )
+
+    def __len__(self) -> int:
+        raise UsageError(
+            f"expected a loader, got a plan ({self._end}), whose number of batches depends on how it is run; "
+            "call len(plan.loader())"
+        )
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return render(self.stages)
+
+    @property
+    def _end(self) -> str:
+        return f"ends in {self.stages[-1].name}"
+
+    if TYPE_CHECKING:
+        # Verbs are registered at import time by the stages themselves, so no list of them stands here.
+        def __getattr__(self, name: str) -> Callable[..., Plan]: ...
+
+        # But for those behind which a loader yields other things than minibatches.
+        def to_pyg(self) -> Converted: ...  # noqa: D102
+        def to_dgl(self) -> Converted: ...  # noqa: D102
+
+        # What runs plans adds this, in pipeline/run/make_loader.py.
+        def loader(  # noqa: D102
+            self,
+            *,
+            machine: Machine | None = None,
+            num_threads: int | None = None,
+            rank: int | None = None,
+            world_size: int | None = None,
+            comm: Comm | None = None,
+            partition: Partition | None = None,
+            progress: bool = False,
+            **passes: bool,
+        ) -> Loader[MiniBatch]: ...
+
+
+class Plan(Chain):
+    """A tuple of stages, source first; a value: plans of equal stages are equal.
+
+    Parameters
+    ----------
+    stages
+        One or more.
 
     Raises
     ------
     PlanError
-        If there is no stage.
+        If there is none.
     """
-    plan: Stage | None = None
-    for stage in stages:
-        plan = stage if stage.upstream is plan else dataclasses.replace(stage, upstream=plan)
-    if plan is None:
-        raise PlanError("a plan needs at least one stage")
-    return plan
+
+    __slots__ = ("_stages",)
+
+    def __init__(self, stages: Iterable[Stage]) -> None:
+        self._stages = tuple(stages)
+        if not self._stages:
+            raise PlanError("a plan needs at least one stage")
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages, source first."""
+        return self._stages
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each stage, unique in the plan: that of the stage, numbered from the second use on."""
+        seen: dict[str, int] = {}
+        names = []
+        for stage in self._stages:
+            count = seen[stage.name] = seen.get(stage.name, 0) + 1
+            names.append(stage.name if count == 1 else f"{stage.name}#{count}")
+        return tuple(names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self._stages == other._stages
+
+    def __hash__(self) -> int:
+        return hash(self._stages)
 
 
-def source_of(plan: Stage) -> SourceStage:
-    """Return the source that begins a plan.
+if TYPE_CHECKING:
 
-    Raises
-    ------
-    PlanError
-        If the plan does not begin with a source.
-    """
-    first = stages_of(plan)[0]
-    if not isinstance(first, SourceStage):
-        raise PlanError(f"a plan begins with a source such as ItemSampler; this one begins with {first.describe()}")
-    return first
+    class Converted(Plan):
+        """The type of plans that end in ``to_pyg()`` or ``to_dgl()``, perhaps with a prefetch or a copy behind."""
 
-
-def stage_names(plan: Stage) -> tuple[str, ...]:
-    """Return a name for each stage, unique in the plan: its verb, numbered from the second use on."""
-    seen: dict[str, int] = {}
-    names = []
-    for stage in stages_of(plan):
-        seen[stage.verb] = seen.get(stage.verb, 0) + 1
-        count = seen[stage.verb]
-        names.append(stage.verb if count == 1 else f"{stage.verb}#{count}")
-    return tuple(names)
-
-
-def render(plan: Stage, indent: str = "") -> str:
-    """Return the plan as text, one stage a line, source first."""
-    return "\n".join(f"{indent}{stage.describe()}" for stage in stages_of(plan))
-
-
-def fingerprint(plan: Stage) -> dict[str, str]:
-    """Return a digest per stage, keyed by stage name, that is the same in every process.
-
-    Stages that have no say in what the minibatches hold (prefetch, copy_to) are left out, so that a checkpoint can be
-    continued on another machine. Functions count with their name, code, defaults and what they close over.
-    """
-    digests = {}
-    for name, stage in zip(stage_names(plan), stages_of(plan), strict=True):
-        if stage.changes_batches:
-            digest = hashlib.blake2b(digest_size=8)
-            _absorb(digest, stage.decisive())
-            digests[name] = digest.hexdigest()
-    return digests
-
-
-def _absorb(digest: hashlib.blake2b, value: Any) -> None:
-    """Feed a value to a digest, framed by its type and length so that no two values feed the same stream."""
-    # Data counts with its content alone: a checkpoint moves between a whole array and one in shards.
-    kind = "data" if hasattr(value, "content_digest") else type(value).__name__
-    digest.update(f"<{kind}".encode())
-    if hasattr(value, "content_digest"):
-        digest.update(value.content_digest().encode())
-    elif isinstance(value, (torch.Tensor, np.ndarray)):
-        digest.update(sampled_digest([("parameter", value)]).encode())
-    elif isinstance(value, dict):
-        for key in sorted(value):
-            _absorb(digest, key)
-            _absorb(digest, value[key])
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            _absorb(digest, item)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        _absorb(digest, {field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
-    elif isinstance(value, functools.partial):
-        _absorb(digest, (value.func, value.args, value.keywords))
-    elif isinstance(value, types.FunctionType):
-        cells = tuple(cell.cell_contents for cell in value.__closure__ or ())
-        _absorb(digest, (value.__module__, value.__qualname__, value.__defaults__, value.__kwdefaults__, cells))
-        _absorb_code(digest, value.__code__)
-    elif isinstance(value, type) or not hasattr(value, "__dict__"):
-        text = f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else repr(value)
-        digest.update(f"{len(text)} {text}".encode())
-    else:
-        # Any other object: its class and its attributes.
-        _absorb(digest, type(value))
-        _absorb(digest, vars(value))
-    digest.update(b">")
-
-
-def _absorb_code(digest: hashlib.blake2b, code: types.CodeType) -> None:
-    """Feed what a function does to a digest: its instructions, the names it uses and its constants."""
-    digest.update(code.co_code)
-    _absorb(digest, code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            _absorb_code(digest, constant)
-        else:
-            _absorb(digest, constant)
+        def __getattr__(self, name: str) -> Callable[..., Converted]: ...
+        def loader(self, **options: Any) -> Loader[Any]: ...  # noqa: D102

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headrace.pipeline.passes import PASSES
 from headrace.pipeline.plan.arguments import unknown_argument
 from headrace.pipeline.plan.errors import PlanError, UsageError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import render
-from headrace.pipeline.plan.stage import Stage
-from headrace.pipeline.plan.verify import verify
-
-#: What `Stage.loader` takes beside switches.
-_LOADER_PARAMETERS = tuple(
-    name for name in inspect.signature(Stage.loader).parameters if name not in ("self", "passes")
-)
+from headrace.pipeline.plan.plan import Chain, Plan
+from headrace.pipeline.plan.rules import Pass
+from headrace.pipeline.plan.text import render
+from headrace.pipeline.plan.verify import LOWERED, verify
 
 
 @dataclass(frozen=True)
@@ -29,25 +24,25 @@ class PassRecord:
     promise: str
     enabled: bool
     fired: tuple[str, ...]
-    plan: Stage
+    plan: Plan
 
 
 @dataclass(frozen=True)
 class Rewriting:
     """The user's plan, what each pass made of it, and the machine it was made for."""
 
-    plan: Stage
+    plan: Plan
     machine: Machine
     records: tuple[PassRecord, ...]
 
     @property
-    def final(self) -> Stage:
+    def final(self) -> Plan:
         """The plan that runs."""
         return self.records[-1].plan
 
     def explain(self) -> str:
         """Return the plan, what each pass changed in it, and the plan that runs."""
-        lines = ["plan", render(self.plan, "  ")]
+        lines = ["plan", render(self.plan.stages, "  ")]
         before, idle = self.plan, list[str]()
         for record in self.records:
             if not record.fired:
@@ -58,21 +53,25 @@ class Rewriting:
             lines += _difference(before, record.plan)
             before, idle = record.plan, []
         lines += _idle(idle)
-        lines += ["plan that runs", render(self.final, "  "), "on " + str(self.machine)]
+        lines += ["plan that runs", render(self.final.stages, "  "), "on " + str(self.machine)]
         return "\n".join(lines)
 
 
-def rewrite(plan: Stage, machine: Machine, switches: Mapping[str, bool] | None = None) -> Rewriting:
+def rewrite(
+    passes: Sequence[Pass], plan: Chain, machine: Machine, switches: Mapping[str, bool] | None = None
+) -> Rewriting:
     """Apply all passes whose switch is on, in order.
 
     Parameters
     ----------
+    passes
+        The passes. The first one leaves what passes say alone.
     plan
         The plan as the user wrote it.
     machine
         The machine to plan for.
     switches
-        Pass names to True or False; a pass that is not named is on.
+        Pass names to True or False; a pass that is not named is on or off by itself.
 
     Raises
     ------
@@ -80,28 +79,34 @@ def rewrite(plan: Stage, machine: Machine, switches: Mapping[str, bool] | None =
         If a switch names no optional pass, the plan is not legal, or a pass makes it illegal.
     """
     switches = {} if switches is None else switches
-    optional = [one.name for one in PASSES if one.optional]
-    for name, switch in switches.items():
-        if name not in optional:
-            raise unknown_argument("loader", name, (*_LOADER_PARAMETERS, *optional))
-        if not isinstance(switch, bool):
-            raise UsageError(f"loader: expected {name} to be True or False, the switch of a pass, got {switch!r}")
+    _check_switches(passes, switches)
     verify(plan)
+    current = plan = Plan(plan.stages)
     records = []
-    current = plan
-    for one in PASSES:
+    for one in passes:
         enabled = switches.get(one.name, one.on)
         before, fired = current, tuple[str, ...]()
         if enabled:
             current, fired = one.apply(before, machine)
             try:
-                verify(current, expanded=True)
+                verify(current, LOWERED)
             except PlanError as error:
                 raise PlanError(
-                    f"pass {one.name} (rules {', '.join(fired) or 'none'}) broke the plan\n{render(before, '  ')}"
+                    f"pass {one.name} (rules {', '.join(fired) or 'none'}) broke the plan\n"
+                    f"{render(before.stages, '  ')}"
                 ) from error
         records.append(PassRecord(one.name, one.promise.value, enabled, fired, current))
     return Rewriting(plan, machine, tuple(records))
+
+
+def _check_switches(passes: Sequence[Pass], switches: Mapping[str, bool]) -> None:
+    optional = [one.name for one in passes if one.optional]
+    for name, switch in switches.items():
+        if name not in optional:
+            others = [other for other in inspect.signature(Chain.loader).parameters if other not in ("plan", "passes")]
+            raise unknown_argument("loader", name, (*others, *optional))
+        if not isinstance(switch, bool):
+            raise UsageError(f"loader: expected {name} to be True or False, the switch of a pass, got {switch!r}")
 
 
 def _counted(names: tuple[str, ...]) -> list[str]:
@@ -113,9 +118,9 @@ def _idle(names: list[str]) -> list[str]:
     return [f"nothing to do: {', '.join(names)}"] if names else []
 
 
-def _difference(before: Stage, after: Stage) -> list[str]:
+def _difference(before: Plan, after: Plan) -> list[str]:
     """Return the stages that went (-) and came (+), with those right before and behind them."""
-    old, new = (render(plan).splitlines() for plan in (before, after))
+    old, new = (render(plan.stages).splitlines() for plan in (before, after))
     lines = []
     changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(1)
     for number, group in enumerate(changes):

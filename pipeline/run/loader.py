@@ -17,13 +17,16 @@ from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.comm import place_of_process, world_comm
 from headrace.pipeline.distributed.leaving import Loop
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.passes import rewrite
 from headrace.pipeline.passes.shards import graph_partition, sharded_features
 from headrace.pipeline.plan.errors import LoaderError, PeerError
+from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import fingerprint, source_of, stages_of
-from headrace.pipeline.plan.rewriting import rewrite
-from headrace.pipeline.plan.stage import RunSettings, Stage
-from headrace.pipeline.plan.verify import check_data, check_place, check_same_plan
+from headrace.pipeline.plan.plan import Chain, Plan
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import source_of
+from headrace.pipeline.plan.verify import check_data
+from headrace.pipeline.run.agreement import check_place, check_same_plan
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.checkpoint import LAST_EPOCH, check_state, make_state
 from headrace.pipeline.run.iteration import Iteration, Position
@@ -62,7 +65,7 @@ class Loader(Generic[Batch]):
 
     def __init__(
         self,
-        plan: Stage,
+        plan: Chain,
         *,
         machine: Machine | None = None,
         num_threads: int | None = None,
@@ -73,6 +76,7 @@ class Loader(Generic[Batch]):
         progress: bool = False,
         passes: Mapping[str, bool] | None = None,
     ) -> None:
+        plan = Plan(plan.stages)
         if comm is not None and rank is None and world_size is None:
             rank, world_size = comm.rank, comm.world_size
         if machine is not None and rank is None and world_size is None and machine.world_size > 1:
@@ -97,7 +101,8 @@ class Loader(Generic[Batch]):
             if num_threads is None:
                 num_threads = machine.cores
             num_threads = whole_number(num_threads, "num_threads", 1, LoaderError, MAX_THREADS)
-            self._settings = RunSettings(source_of(plan).seed, num_threads, rank, world_size, self._comm, self._comm)
+            source = source_of(self._rewriting.final)
+            self._settings = RunSettings(source.seed, source, num_threads, rank, world_size, self._comm, self._comm)
             check_place(self._rewriting.final, self._settings)
         except Exception as error:
             if self._comm is not None:
@@ -109,7 +114,7 @@ class Loader(Generic[Batch]):
             agreed = with_seed_of_channel(plan, self._comm)
             if agreed is not plan:
                 self._take(agreed)
-            check_same_plan(self._comm, self._plan_fingerprint(), self._rewriting.final)
+            check_same_plan(self._comm, self._rewriting.plan, self._plan_fingerprint(), self._rewriting.final)
         self._node, self._source, self._channels = lower(self._rewriting.final, self._settings)
         self._progress = progress
         self._stats = Stats()
@@ -283,10 +288,11 @@ class Loader(Generic[Batch]):
         for channel in self._channels:
             channel.close()
 
-    def _take(self, plan: Stage) -> None:
+    def _take(self, plan: Plan) -> None:
         """Let the loader run a plan that differs from its own in the seed alone."""
         self._rewriting = rewrite(plan, self._rewriting.machine, self._passes)
-        self._settings = replace(self._settings, seed=source_of(plan).seed)
+        source = source_of(self._rewriting.final)
+        self._settings = replace(self._settings, seed=source.seed, source=source)
         self._fingerprint = None
 
     def _fail(self, error: BaseException) -> None:
@@ -305,8 +311,7 @@ class Loader(Generic[Batch]):
         return self._fingerprint
 
     def _batch_size(self) -> int | None:
-        size: int | None = getattr(self._source, "batch_size", None)
-        return size
+        return self._source.batch_size
 
     def _received(self, work: Work, waited: float) -> None:
         """Count a batch that the training loop received after waiting some seconds for it."""
@@ -326,9 +331,9 @@ class Loader(Generic[Batch]):
         self._active = None
 
 
-def _communicates(plan: Stage, passes: Mapping[str, bool], world_size: int) -> bool:
+def _communicates(plan: Plan, passes: Mapping[str, bool], world_size: int) -> bool:
     """Whether ranks that run a plan exchange anything: it says so, they cooperate, or what they read is in shards."""
-    stages = stages_of(plan)
+    stages = plan.stages
     if any(stage.collective for stage in stages):
         return True
     in_shards = any(isinstance(stage, FetchFeature) and sharded_features(stage) for stage in stages)

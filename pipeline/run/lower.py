@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.plan import source_of, stage_names, stages_of
-from headrace.pipeline.plan.stage import BatchSource, MapStage, RunSettings, Stage
+from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import BatchSource, source_of
+from headrace.pipeline.plan.stage import MapStage
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.deferred_prefetch import DeferredPrefetchNode
 from headrace.pipeline.run.nodes import MapNode, SourceNode, Step, Work, step_of
@@ -13,7 +15,7 @@ from headrace.pipeline.run.prefetch_node import PrefetchNode
 from headrace.pipeline.stages.prefetch import Prefetch
 
 
-def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSource, tuple[Comm, ...]]:
+def lower(plan: Plan, settings: RunSettings) -> tuple[BaseNode[Work], BatchSource, tuple[Comm, ...]]:
     """Return the node that yields finished work, the source at its beginning, and the channels that were made for it.
 
     Stages between two prefetches run one after the other in the same thread, so they become one node. Those of them
@@ -25,14 +27,14 @@ def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSour
     PlanError
         If the plan holds a stage that cannot run (a macro that was not expanded).
     """
-    names = stage_names(plan)
+    names = plan.names
     source = source_of(plan).source(settings)
     node: BaseNode[Work] = SourceNode(names[0], source)
     steps: list[Step] = []
     channels: list[Comm] = []
     collective = False
-    lockstep = any(stage.collective for stage in stages_of(plan))
-    for name, stage in zip(names[1:], stages_of(plan)[1:], strict=True):
+    lockstep = any(stage.collective for stage in plan.stages)
+    for name, stage in zip(names[1:], plan.stages[1:], strict=True):
         if isinstance(stage, MapStage):
             if stage.collective and not collective:
                 collective = True
@@ -45,7 +47,7 @@ def lower(plan: Stage, settings: RunSettings) -> tuple[BaseNode[Work], BatchSour
                 steps = []
                 collective = False
         else:
-            raise PlanError(f"{stage.verb} cannot run as it is; a pass should have expanded it")
+            raise PlanError(f"{stage.name} cannot run as it is; a pass should have expanded it")
     return MapNode(node, tuple(steps)), source, tuple(channels)
 
 

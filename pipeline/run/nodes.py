@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.pipeline.plan.errors import PeerError
-from headrace.pipeline.plan.stage import BatchSource, MapStage, RunSettings
+from headrace.pipeline.plan.errors import PeerError, PlanError
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import BatchSource
+from headrace.pipeline.plan.stage import Counts, MapStage
 from headrace.pipeline.run.base_node import BaseNode
 
 
@@ -77,7 +79,7 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
         if stage.collective and settings.comm is not None:
             settings.comm.at((work.epoch, work.index))
         try:
-            batch = run(work.batch)
+            batch, counts = _outcome(run(work.batch))
         except StopIteration as error:
             tell(error)
             # Passed on, it would end the epoch here as if there were no more batches.
@@ -87,10 +89,20 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
             tell(error)
             raise
         seconds = time.perf_counter() - start
-        record = StageRecord(name, start, seconds, threading.get_ident(), stage.counts(work.batch, batch))
+        record = StageRecord(name, start, seconds, threading.get_ident(), dict(counts))
         return replace(work, batch=batch, records=(*work.records, record))
 
     return step
+
+
+def _outcome(returned: Any) -> tuple[Any, Counts]:
+    """Return what a runner made and counted, if that is what it returned."""
+    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping):
+        return returned
+    raise PlanError(
+        f"expected a runner to return a batch and what it counted, got {type(returned).__name__}; return batch, {{}} "
+        "where there is nothing to count"
+    )
 
 
 class SourceNode(BaseNode[Work]):
@@ -101,21 +113,25 @@ class SourceNode(BaseNode[Work]):
         self._name = name
         self._source = source
         self._epoch = 0
+        self._drawn = 0
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         super().reset(initial_state)
         self._epoch = 0 if initial_state is None else initial_state["epoch"]
-        self._source.seek(self._epoch, None if initial_state is None else initial_state["source"])
+        state = None if initial_state is None else initial_state["source"]
+        self._drawn = 0 if state is None else int(state["batch"])
+        self._source.seek(self._epoch, state)
 
     def next(self) -> Work:
         start = time.perf_counter()
         batch = self._source.draw()
+        self._drawn += 1
         seconds = time.perf_counter() - start
         record = StageRecord(self._name, start, seconds, threading.get_ident(), {"seeds": len(batch.seeds)})
         return Work(batch, batch.epoch, batch.index, self.get_state(), (record,))
 
     def get_state(self) -> dict[str, Any]:
-        return {"epoch": self._epoch, "source": self._source.state()}
+        return {"epoch": self._epoch, "source": {"batch": self._drawn, **self._source.state()}}
 
 
 class MapNode(BaseNode[Work]):

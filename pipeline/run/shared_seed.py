@@ -8,36 +8,36 @@ from collections.abc import Mapping
 
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.comm import seed_of_first_rank
-from headrace.pipeline.plan.plan import chain, stages_of
-from headrace.pipeline.plan.stage import LARGEST_SEED, SourceStage, Stage
+from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.source import LARGEST_SEED, SourceStage
 
 
-def with_seed_of_job(plan: Stage) -> Stage:
+def with_seed_of_job(plan: Plan) -> Plan:
     """Return the plan with the seed of rank 0 of torch.distributed, or as it is where its source has a seed."""
-    source = stages_of(plan)[0]
+    source = plan.stages[0]
     if not isinstance(source, SourceStage) or source.seed_given:
         return plan
     return _with_seed(plan, seed_of_first_rank(source.seed))
 
 
-def with_seed_of_channel(plan: Stage, comm: Comm) -> Stage:
+def with_seed_of_channel(plan: Plan, comm: Comm) -> Plan:
     """Return the plan with the seed of rank 0 of a channel, or as it is where its source has a seed.
 
     Every rank takes part, whether its source has a seed or not: that may differ, and is an error to be told later.
     """
-    source = stages_of(plan)[0]
+    source = plan.stages[0]
     assert isinstance(source, SourceStage)  # verified before any rank waits for another
     # Channels carry signed numbers.
     first = comm.all_gather(source.seed - (LARGEST_SEED + 1 if source.seed > LARGEST_SEED // 2 else 0))[0]
     return plan if source.seed_given else _with_seed(plan, first & LARGEST_SEED)
 
 
-def with_seed_of_state(plan: Stage, state: object) -> Stage:
+def with_seed_of_state(plan: Plan, state: object) -> Plan:
     """Return the plan with the seed of a loader's state, or as it is where its source was given one.
 
     States of older versions hold none. A plan to which none was given had seed 0 then.
     """
-    source = stages_of(plan)[0]
+    source = plan.stages[0]
     if not isinstance(source, SourceStage) or source.seed_given or not isinstance(state, Mapping):
         return plan
     told = state.get("seed", 0)
@@ -48,11 +48,11 @@ def with_seed_of_state(plan: Stage, state: object) -> Stage:
     return _with_seed(plan, seed) if 0 <= seed <= LARGEST_SEED else plan
 
 
-def _with_seed(plan: Stage, seed: int) -> Stage:
+def _with_seed(plan: Plan, seed: int) -> Plan:
     """Return the plan with another seed, which still counts as one that was not given."""
-    source, *others = stages_of(plan)
+    source, *others = plan.stages
     if isinstance(source, SourceStage) and source.seed == seed:
         return plan
     other = dataclasses.replace(source, seed=seed)  # type: ignore[call-arg] # a stage without a seed has none to settle
     object.__setattr__(other, "seed_given", False)
-    return chain([other, *others])
+    return Plan([other, *others])

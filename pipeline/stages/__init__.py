@@ -1,8 +1,5 @@
 """The stages, one a file. Importing this package registers their verbs on plans."""
 
-from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.fused import SampleFused
-from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.in_subgraph import SampleInSubgraph
@@ -11,7 +8,7 @@ from headrace.pipeline.stages.labor import SampleLayerNeighbor
 from headrace.pipeline.stages.ladies import SampleLadies
 from headrace.pipeline.stages.neighbor import SampleNeighbor
 from headrace.pipeline.stages.node_source import NodeSource
-from headrace.pipeline.stages.pinsage import SamplePinsage, WalkHop
+from headrace.pipeline.stages.pinsage import SamplePinsage
 from headrace.pipeline.stages.prefetch import Prefetch
 from headrace.pipeline.stages.saint_edge import SampleSaintEdge
 from headrace.pipeline.stages.saint_node import SampleSaintNode
@@ -21,14 +18,11 @@ from headrace.pipeline.stages.to_pyg import ToPyg
 from headrace.pipeline.stages.transform import Transform
 
 __all__ = [
-    "Compact",
     "CopyTo",
     "FetchFeature",
     "ItemSampler",
     "NodeSource",
     "Prefetch",
-    "SampleFused",
-    "SampleHop",
     "SampleInSubgraph",
     "SampleLadies",
     "SampleLayerNeighbor",
@@ -40,5 +34,4 @@ __all__ = [
     "ToDgl",
     "ToPyg",
     "Transform",
-    "WalkHop",
 ]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.ops.errors import PlanError
-from headrace.pipeline.lowered.exchange_ids import ExchangeIds
-from headrace.pipeline.plan.stage import MapStage, Stage
+from headrace.pipeline.plan.stage import CONVERTED, MapStage, Stage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -19,22 +18,22 @@ class Conversion(MapStage):
 
     changes_batches: ClassVar[bool] = False
     on_host: ClassVar[bool] = True
-    converts: ClassVar[bool] = True
+    gives: ClassVar[str | None] = CONVERTED
 
     @property
     def reads(self) -> frozenset[str]:
         return frozenset({"n_id", "blocks"})
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        if any(isinstance(stage, ExchangeIds) and stage.renumber for stage in upstream):
+    def check(self, before: tuple[Stage, ...]) -> None:
+        if any(stage.shares_layers for stage in before):
             raise PlanError(
-                f"{self.verb}: ranks make the batches together, and their layers exchange rows in the model, which "
-                f"needs the MiniBatch; leave out {self.verb}() and run the model by hr.cooperative, or set "
+                f"{self.name}: ranks make the batches together, and their layers exchange rows in the model, which "
+                f"needs the MiniBatch; leave out {self.name}() and run the model by hr.cooperative, or set "
                 "cooperative=False"
             )
 
 
-def sampled_hops(upstream: tuple[Stage, ...]) -> list[Stage]:
+def sampled_hops(before: tuple[Stage, ...]) -> list[Stage]:
     """Return for each hop the stage that makes its block, as far as there is a choice about it."""
-    samplers = [stage for stage in upstream if "blocks" in stage.writes and hasattr(stage, "expand")]
+    samplers = [stage for stage in before if "blocks" in stage.writes and hasattr(stage, "expand")]
     return [stage for stage in samplers for _ in range(getattr(stage, "num_hops", 1))]

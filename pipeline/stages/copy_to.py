@@ -10,7 +10,9 @@ import torch
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.interop.conversions import converted_bytes
-from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, verb
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Counts, MapStage, Runner
+from headrace.pipeline.plan.verbs import verb
 
 
 @verb("copy_to")
@@ -30,7 +32,8 @@ class CopyTo(MapStage):
     """
 
     changes_batches: ClassVar[bool] = False
-    takes_converted: ClassVar[bool] = True
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
+    gives: ClassVar[str | None] = None
 
     device: str
 
@@ -53,12 +56,9 @@ class CopyTo(MapStage):
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise PlanError(f"copy_to: the device {self.device!r} cannot be used here: {error}") from error
 
-        def run(batch: Any) -> Any:
+        def run(batch: Any) -> tuple[Any, Counts]:
             # Behind to_dgl a batch is a list of blocks.
-            return [block.to(device) for block in batch] if isinstance(batch, list) else batch.to(device)
+            copied = [block.to(device) for block in batch] if isinstance(batch, list) else batch.to(device)
+            return copied, {"bytes": copied.num_bytes if isinstance(copied, MiniBatch) else converted_bytes(copied)}
 
         return run
-
-    def counts(self, before: Any, after: Any) -> dict[str, int]:
-        del before
-        return {"bytes": after.num_bytes if isinstance(after, MiniBatch) else converted_bytes(after)}

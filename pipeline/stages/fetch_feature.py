@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 from headrace.ops.errors import FeatureError, PlanError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.graph_shard import GraphShard
-from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import graphs_of
-from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.plan.checks import divided_features, graphs_of
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import SourceStage
+from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
+from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.storage.features import FeatureStore
 
 
@@ -94,11 +96,14 @@ class FetchFeature(MapStage):
             "labels": None if self.labels is None else (self.labels, self.store.node[self.labels]),
         }
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        if self.edge and any(getattr(stage, "edge_ids", True) is False for stage in upstream):
+    def divided(self) -> tuple[Divided, ...]:
+        return divided_features(self.store, (*self.node, *(() if self.labels is None else (self.labels,))))
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        if self.edge and any(getattr(stage, "edge_ids", True) is False for stage in before):
             raise PlanError("fetch_feature: edge features need edge ids; pass edge_ids=True to the sampler")
         labels = () if self.labels is None else (self.labels,)
-        graphs = [graph for _, graph in graphs_of(upstream)]
+        graphs = [graph for _, graph in graphs_of(before)]
         for graph in graphs:
             self.store.check(
                 node=self.node,
@@ -107,25 +112,25 @@ class FetchFeature(MapStage):
                 num_edges=graph.num_edges,
                 all_edges=not isinstance(graph, GraphShard),  # a shard counts its own edges alone
             )
-        source = upstream[0]
-        fetched = any(isinstance(stage, FetchFeature) and stage.labels is not None for stage in upstream)
-        if labels and (fetched or (isinstance(source, ItemSampler) and source.items.labels is not None)):
+        source = before[0]
+        fetched = any(isinstance(stage, FetchFeature) and stage.labels is not None for stage in before)
+        if labels and (fetched or (isinstance(source, SourceStage) and source.gives_labels)):
             raise PlanError(self._labels_problem())
-        if any("seeds" in stage.writes for stage in upstream[1:]):  # any vertex of the graph may be a seed then
+        if any("seeds" in stage.writes for stage in before[1:]):  # any vertex of the graph may be a seed then
             for graph in graphs:
                 self.store.check(node=labels, num_nodes=graph.num_nodes)
-        elif isinstance(source, ItemSampler):
-            if labels and source.items.are_pairs:
+        elif isinstance(source, SourceStage) and source.largest_id is not None:
+            if labels and source.gives_pairs:
                 raise PlanError(
                     "fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)"
                 )
-            reached = source.items.largest_id + 1
+            reached = source.largest_id + 1
             self.store.check(node=labels if graphs else (*self.node, *labels), num_nodes=reached)
 
     def runner(self, settings: RunSettings) -> Runner:
         threads = settings.num_threads
 
-        def run(batch: MiniBatch) -> MiniBatch:
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             node = dict(batch.node)
             for name in self.node:
                 node[name] = self.store.node[name].read(batch.n_id, num_threads=threads)
@@ -139,12 +144,12 @@ class FetchFeature(MapStage):
                 if y is not None:
                     raise PlanError(self._labels_problem())
                 y = self.store.node[self.labels].read(batch.seeds, num_threads=threads)
-            return batch.replace(node=node, edge=edge, y=y)
+            fetched = batch.replace(node=node, edge=edge, y=y)
+            return fetched, self._counts(fetched)
 
         return run
 
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        del before
+    def _counts(self, after: MiniBatch) -> Counts:
         read = [after.node[name] for name in self.node]
         read += [rows for name in self.edge for rows in after.edge[name]]
         if self.labels is not None and after.y is not None:

@@ -10,8 +10,8 @@ from headrace.ops.sampling.rules import Rule
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import Expand, SampleHop
+from headrace.pipeline.plan.checks import check_expand, check_flags, check_weight, counts_by_hop
 from headrace.pipeline.plan.stage import MacroStage, Stage
-from headrace.pipeline.stages.checks import check_expand, check_flags, check_weight, counts_by_hop
 from headrace.pipeline.stages.sampler import Sampler
 
 
@@ -34,10 +34,10 @@ class HopSampler(Sampler, MacroStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_expand(self.verb, self.expand)
+        check_expand(self.name, self.expand)
         check_flags(self, "edge_ids")
-        check_weight(self.verb, self.graph, self.weight)
-        object.__setattr__(self, "fanouts", counts_by_hop(self.verb, "fanout", self.fanouts))
+        check_weight(self.name, self.graph, self.weight)
+        object.__setattr__(self, "fanouts", counts_by_hop(self.name, "fanout", self.fanouts))
 
     @property
     def num_hops(self) -> int:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from headrace.ops.sampling.rules import NeighborRule
 from headrace.pipeline.lowered.hop import Expand
-from headrace.pipeline.plan.stage import MacroStage, Stage, verb
-from headrace.pipeline.stages.checks import MOST_HOPS, check_expand, check_flags, make_positive
+from headrace.pipeline.plan.checks import MOST_HOPS, check_expand, check_flags, make_positive
+from headrace.pipeline.plan.stage import MacroStage, Stage
+from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.hop_sampler import hops
 from headrace.pipeline.stages.sampler import Sampler
 
@@ -39,7 +40,7 @@ class SampleInSubgraph(Sampler, MacroStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_expand(self.verb, self.expand)
+        check_expand(self.name, self.expand)
         make_positive(self, "num_hops", most=MOST_HOPS)
         check_flags(self, "edge_ids")
 

@@ -14,7 +14,9 @@ from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
-from headrace.pipeline.plan.stage import BatchSource, RunSettings, SourceStage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import BatchSource, SourceStage
+from headrace.pipeline.plan.stage import Divided
 
 if TYPE_CHECKING:
     from headrace.pipeline.partition.partition import Partition
@@ -70,7 +72,7 @@ class ItemSampler(SourceStage):
         a batch size below 1, and for a partition of pairs.
     """
 
-    verb: ClassVar[str] = "item_sampler"
+    name: ClassVar[str] = "item_sampler"
 
     items: Any  # every spelling that ItemSet.of takes; an ItemSet once constructed
     batch_size: int | None = field(default=None, kw_only=True)
@@ -106,6 +108,21 @@ class ItemSampler(SourceStage):
         labelled = {"y"} if self.items.labels is not None else set()
         return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes"} | labelled)
 
+    @property
+    def largest_id(self) -> int | None:
+        return int(self.items.largest_id)
+
+    @property
+    def gives_pairs(self) -> bool:
+        return bool(self.items.are_pairs)
+
+    @property
+    def gives_labels(self) -> bool:
+        return self.items.labels is not None
+
+    def divided(self) -> tuple[Divided, ...]:
+        return () if self.partition is None else (Divided("the partition of the items", self.partition),)
+
     def source(self, settings: RunSettings) -> ItemSource:
         return ItemSource(self, settings)
 
@@ -124,7 +141,7 @@ class ItemSource(BatchSource):
         if size is None:
             assert sampler.batch_size_per_rank is not None  # one of the two is set, see __post_init__
             size = sampler.batch_size_per_rank * settings.world_size
-        self.batch_size = size
+        self.batch_size: int = size
         num_items = len(sampler.items)
         self.num_batches: int = num_items // size if sampler.drop_last else -(-num_items // size)
         if self.num_batches == 0:
@@ -146,9 +163,6 @@ class ItemSource(BatchSource):
     def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
         self._epoch = epoch
         self._next = 0 if state is None else int(state["batch"])
-
-    def state(self) -> dict[str, Any]:
-        return {"batch": self._next}
 
     def draw(self) -> MiniBatch:
         if self._next >= self.num_batches:

@@ -8,8 +8,8 @@ from typing import Literal
 from headrace.ops.errors import InputError
 from headrace.ops.sampling.rules import MOST_ROUNDS, LaborImportanceRule, LaborRule
 from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.plan.stage import verb
-from headrace.pipeline.stages.checks import check_flags
+from headrace.pipeline.plan.checks import check_flags
+from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.hop_sampler import HopSampler
 
 
@@ -82,7 +82,7 @@ class SampleLayerNeighbor(HopSampler):
         super().__post_init__()
         check_flags(self, "exact", "layer_dependency")
         if self.importance != "*":
-            what = f'{self.verb}: importance (or "*", which stops by itself)'
+            what = f'{self.name}: importance (or "*", which stops by itself)'
             rounds = whole_number(self.importance, what, 0, InputError, MOST_ROUNDS)
             object.__setattr__(self, "importance", rounds)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headrace.ops.sampling.rules import LadiesRule
-from headrace.pipeline.plan.stage import MacroStage, Stage, verb
-from headrace.pipeline.stages.checks import check_flags, check_weight, counts_by_hop
+from headrace.pipeline.plan.checks import check_flags, check_weight, counts_by_hop
+from headrace.pipeline.plan.stage import MacroStage, Stage
+from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.hop_sampler import hops
 from headrace.pipeline.stages.sampler import Sampler
 
@@ -68,8 +69,8 @@ class SampleLadies(Sampler, MacroStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(self, "poisson", "layer_dependency", "edge_ids")
-        check_weight(self.verb, self.graph, self.weight)
-        object.__setattr__(self, "layer_sizes", counts_by_hop(self.verb, "layer_size", self.layer_sizes))
+        check_weight(self.name, self.graph, self.weight)
+        object.__setattr__(self, "layer_sizes", counts_by_hop(self.name, "layer_size", self.layer_sizes))
 
     @property
     def num_hops(self) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headrace.ops.sampling.rules import NeighborRule
-from headrace.pipeline.plan.stage import verb
-from headrace.pipeline.stages.checks import check_flags
+from headrace.pipeline.plan.checks import check_flags
+from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.hop_sampler import HopSampler
 
 

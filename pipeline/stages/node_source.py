@@ -10,7 +10,8 @@ import torch
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
-from headrace.pipeline.plan.stage import BatchSource, RunSettings, SourceStage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import BatchSource, SourceStage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,7 +35,7 @@ class NodeSource(SourceStage):
         If the node lacks one of these methods, or yields something that is not a set of items.
     """
 
-    verb: ClassVar[str] = "node_source"
+    name: ClassVar[str] = "node_source"
 
     node: Any
     seed: Any = field(default=None, kw_only=True)  # None or an int; an int once constructed
@@ -46,9 +47,6 @@ class NodeSource(SourceStage):
                 f"node_source: a torchdata node is needed; {type(self.node).__name__} has no {', '.join(missing)}"
             )
         self.settle_seed()
-
-    def describe(self) -> str:
-        return f"{self.verb}({type(self.node).__name__}, seed={self.seed})"
 
     @property
     def writes(self) -> frozenset[str]:
@@ -81,7 +79,7 @@ class NodeDrawer(BatchSource):
         self._node.reset(None if state is None else state["node"])
 
     def state(self) -> dict[str, Any]:
-        return {"batch": self._batch, "item": self._item, "node": self._node.state_dict()}
+        return {"item": self._item, "node": self._node.state_dict()}
 
     def draw(self) -> MiniBatch:
         drawn = next(self._node)

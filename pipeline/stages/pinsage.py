@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import torch
-
-from headrace.ops.random.rng import WALK, stream_key
-from headrace.ops.sampling.sample import Hop
-from headrace.ops.sampling.walk import WeightSums, pinsage_neighbors, weight_sums
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.hop import Expand, HopStage
-from headrace.pipeline.plan.stage import MacroStage, Runner, RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import (
+from headrace.pipeline.lowered.hop import Expand
+from headrace.pipeline.lowered.walk_hop import WalkHop
+from headrace.pipeline.plan.checks import (
     MOST_HOPS,
     check_expand,
     check_probability,
@@ -22,65 +15,9 @@ from headrace.pipeline.stages.checks import (
     check_weight,
     make_positive,
 )
+from headrace.pipeline.plan.stage import MacroStage, Stage
+from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.sampler import Sampler
-
-
-@verb("walk_hop")
-@dataclass(frozen=True, eq=False, repr=False)
-class WalkHop(HopStage):
-    """Find the PinSAGE neighbours of the frontier and leave them, with global ids, for :class:`Compact` to number.
-
-    Parameters
-    ----------
-    graph, layer, weight, expand
-        As for :class:`~headrace.pipeline.lowered.hop.HopStage`; the layer keys the randomness, too.
-    num_neighbors, num_walks, walk_length, restart
-        As for :class:`SamplePinsage`.
-    """
-
-    num_neighbors: int
-    num_walks: int
-    walk_length: int
-    restart: float = field(default=0.5, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        make_positive(self, "num_neighbors", "num_walks", "walk_length")
-        check_steps(self.verb, self.num_walks, self.walk_length)
-        check_probability(self.verb, "restart", self.restart)
-
-    @property
-    def edge_ids(self) -> bool:
-        return False  # a neighbour may be several edges away
-
-    def runner(self, settings: RunSettings) -> Runner:
-        weights = None if self.weight is None else walk_weights(self.graph, self.weight)
-
-        def run(batch: MiniBatch) -> MiniBatch:
-            if self.weight is not None:
-                self.graph.edge_weights(self.weight)  # refuses weights that were changed since
-            visits = pinsage_neighbors(
-                self.graph.indptr,
-                self.graph.indices,
-                self.frontier(batch),
-                self.num_neighbors,
-                num_walks=self.num_walks,
-                walk_length=self.walk_length,
-                restart=self.restart,
-                key=stream_key(settings.seed, batch.epoch, batch.index, self.layer, WALK),
-                weights=weights,
-                num_threads=settings.num_threads,
-            )
-            positions = torch.empty(0, dtype=torch.int64)
-            return batch.replace(hop=Hop(visits.indptr, visits.neighbors, positions, visits.importance()))
-
-        return run
-
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        assert after.hop is not None
-        rows = len(after.hop.indptr) - 1
-        del before
-        return {"edges": len(after.hop.neighbors), "walks": rows * self.num_walks}
 
 
 @verb("sample_pinsage")
@@ -133,10 +70,10 @@ class SamplePinsage(Sampler, MacroStage):
         super().__post_init__()
         make_positive(self, "num_neighbors", "num_walks", "walk_length")
         make_positive(self, "num_layers", most=MOST_HOPS)
-        check_steps(self.verb, self.num_walks, self.walk_length)
-        check_probability(self.verb, "restart", self.restart)
-        check_expand(self.verb, self.expand)
-        check_weight(self.verb, self.graph, self.weight)
+        check_steps(self.name, self.num_walks, self.walk_length)
+        check_probability(self.name, "restart", self.restart)
+        check_expand(self.name, self.expand)
+        check_weight(self.name, self.graph, self.weight)
 
     @property
     def num_hops(self) -> int:
@@ -157,12 +94,3 @@ class SamplePinsage(Sampler, MacroStage):
             )
             pieces += [hop, Compact(self.graph, expand=self.expand, edge_ids=False)]
         return tuple(pieces)
-
-
-def walk_weights(graph: Graph, weight: str) -> WeightSums:
-    """Return the graph's edge attribute in the form that walks read, made on first use."""
-    name = f"walk weights: {weight}"
-    if name not in graph.tables:
-        graph.tables[name] = weight_sums(graph.indptr, graph.edge_weights(weight), trust_weights=True)
-    table: WeightSums = graph.tables[name]
-    return table

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.plan.stage import Stage, verb
+from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Stage
+from headrace.pipeline.plan.verbs import verb
 
 #: More than any machine can run; a slip of the keyboard must not start a million threads.
 MOST_WORKERS = 1 << 12
@@ -39,7 +40,9 @@ class Prefetch(Stage):
     """
 
     changes_batches: ClassVar[bool] = False
-    takes_converted: ClassVar[bool] = True
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
+    gives: ClassVar[str | None] = None
+    threads: ClassVar[bool] = True
 
     workers: int = 1
     depth: int = 2

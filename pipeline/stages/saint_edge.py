@@ -12,7 +12,8 @@ from headrace.ops.random.rng import DRAW, stream_key
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.saint import EdgeLaw, draw_edges, edge_law
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.stage import RunSettings, verb
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.saint_sampler import DrawSampler
 
 

@@ -24,8 +24,9 @@ from headrace.ops.sampling.saint import (
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.lowered.compact import count_new
-from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, Stage
-from headrace.pipeline.stages.checks import check_flags, make_positive
+from headrace.pipeline.plan.checks import check_flags, make_positive
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.sampler import Sampler
 
@@ -73,7 +74,7 @@ class SaintSampler(Sampler, MapStage):
         super().__post_init__()
         check_flags(self, "norms", "edge_ids")
         if self.graph.num_edges == 0:
-            raise InputError(f"{self.verb}: the graph has no edges, so its subgraphs have none; expected at least one")
+            raise InputError(f"{self.name}: the graph has no edges, so its subgraphs have none; expected at least one")
 
     @abstractmethod
     def drawer(self, settings: RunSettings) -> Callable[[MiniBatch], Tensor]:
@@ -100,21 +101,21 @@ class SaintSampler(Sampler, MapStage):
     def cooperates(self) -> bool:
         return False
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        source = upstream[0]
+    def check(self, before: tuple[Stage, ...]) -> None:
+        source = before[0]
         if isinstance(source, ItemSampler) and source.items.labels is not None:
             raise PlanError(self._labels_problem())
 
     def runner(self, settings: RunSettings) -> Runner:
         if settings.world_size > 1:
             raise PlanError(
-                f"{self.verb}: {settings.world_size} ranks would share each batch, but a subgraph cannot be cut into "
+                f"{self.name}: {settings.world_size} ranks would share each batch, but a subgraph cannot be cut into "
                 "shares; give each rank a loader of its own, with rank=0, world_size=1 and another seed"
             )
         draw = self.drawer(settings)
         norms = self.make_norms(settings) if self.norms else None
 
-        def run(batch: MiniBatch) -> MiniBatch:
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             if batch.y is not None:
                 raise PlanError(self._labels_problem())
             nodes = draw(batch)
@@ -131,7 +132,7 @@ class SaintSampler(Sampler, MapStage):
                 edge_ids=self.graph.original_edge_ids(subgraph.positions) if self.edge_ids else None,
                 weight=None if norms is None else norms.edge_weight(subgraph, nodes, threads),
             )
-            return batch.replace(
+            drawn = batch.replace(
                 seeds=nodes,
                 seed_index=torch.arange(len(nodes)),
                 item_index=torch.full_like(nodes, -1),
@@ -142,15 +143,13 @@ class SaintSampler(Sampler, MapStage):
                 num_sampled_edges=(block.num_edges,),
                 num_global_seeds=len(nodes),
             )
+            return drawn, {**count_new(batch, drawn), "vertices": len(nodes)}
 
         return run
 
-    def counts(self, before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-        return {**count_new(before, after), "vertices": len(after.n_id)}
-
     def _labels_problem(self) -> str:
         return (
-            f"{self.verb}: the source's labels belong to its items, but the seeds of the batch become all vertices of "
+            f"{self.name}: the source's labels belong to its items, but the seeds of the batch become all vertices of "
             "the subgraph; give the source ids alone and fetch labels with .fetch_feature(store, labels='y')"
         )
 
@@ -158,7 +157,7 @@ class SaintSampler(Sampler, MapStage):
 def warn_of_left_out(stage: SaintSampler, num_left_out: int, what: str, advice: str) -> None:
     """Say how many vertices the norms know nothing of, if any."""
     if num_left_out > 0:
-        message = f"{stage.verb}: {num_left_out} of {stage.graph.num_nodes} vertices {what}; {advice}"
+        message = f"{stage.name}: {num_left_out} of {stage.graph.num_nodes} vertices {what}; {advice}"
         warnings.warn(message, UserWarning, stacklevel=2)
 
 
@@ -175,9 +174,9 @@ class DrawSampler(SaintSampler):
         super().__post_init__()
         make_positive(self, "budget")
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        super().check(upstream)
-        check_fits_memory(8 * self.budget, f"{self.verb}: got budget = {self.budget:,}", "lower it")
+    def check(self, before: tuple[Stage, ...]) -> None:
+        super().check(before)
+        check_fits_memory(8 * self.budget, f"{self.name}: got budget = {self.budget:,}", "lower it")
 
     @abstractmethod
     def law(self) -> NodeLaw | EdgeLaw:
@@ -197,7 +196,7 @@ class DrawSampler(SaintSampler):
 
     def _tell_of_never_drawn(self, law: NodeLaw | EdgeLaw) -> None:
         """Warn, once for a graph, of vertices without probability."""
-        name = f"vertices that {self.verb} never draws"
+        name = f"vertices that {self.name} never draws"
         if name not in self.graph.tables:
             self.graph.tables[name] = num_left_out = int((law.probability == 0).sum())
             num_drawn = self.graph.num_nodes - num_left_out

@@ -15,10 +15,12 @@ from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.saint import Subgraph, induced_subgraph
 from headrace.ops.sampling.walk import random_walk
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.plan import fingerprint, source_of
-from headrace.pipeline.plan.stage import RunSettings, Stage, verb
-from headrace.pipeline.stages.checks import MOST_STEPS, check_items_fit, make_positive
-from headrace.pipeline.stages.item_sampler import ItemSampler, ItemSource
+from headrace.pipeline.plan.checks import MOST_STEPS, check_items_fit, make_positive
+from headrace.pipeline.plan.fingerprint import fingerprint
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.verbs import verb
+from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler, warn_of_left_out
 
 COVERAGE = 50  # visits per vertex that pre-sampling aims at, as the authors' code does
@@ -75,19 +77,19 @@ class SampleSaintWalk(SaintSampler):
     def reads(self) -> frozenset[str]:
         return frozenset({"n_id"})
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        super().check(upstream)
-        check_items_fit(self, self.graph, upstream)
-        if self.norms and not isinstance(upstream[0], ItemSampler):
+    def check(self, before: tuple[Stage, ...]) -> None:
+        super().check(before)
+        check_items_fit(self, self.graph, before)
+        if self.norms and not isinstance(before[0], ItemSampler):
             raise PlanError(
-                f"{self.verb}: its norms are counted on batches drawn ahead, which {upstream[0].verb} cannot give; "
+                f"{self.name}: its norms are counted on batches drawn ahead, which {before[0].name} cannot give; "
                 "begin the plan with ItemSampler, or pass norms=False"
             )
-        if isinstance(upstream[0], ItemSampler):
-            roots = min(upstream[0].batch_size or upstream[0].batch_size_per_rank or 1, len(upstream[0].items))
+        if isinstance(before[0], ItemSampler):
+            roots = min(before[0].batch_size or before[0].batch_size_per_rank or 1, len(before[0].items))
             check_fits_memory(
                 8 * roots * (self.walk_length + 1),
-                f"{self.verb}: got walk_length = {self.walk_length:,} for {roots:,} roots",
+                f"{self.name}: got walk_length = {self.walk_length:,} for {roots:,} roots",
                 "lower walk_length, or the batch_size of the source",
             )
 
@@ -125,10 +127,11 @@ class SampleSaintWalk(SaintSampler):
 
     def _counts(self, settings: RunSettings) -> tuple[Tensor, Tensor, int]:
         """Return in how many of how many subgraphs each vertex and each edge is."""
-        name = f"counts of {sorted(fingerprint(self).items())}"
+        sampler = settings.source
+        assert isinstance(sampler, ItemSampler)  # see check
+        name = f"counts of {sorted(fingerprint(sampler.then(self)).items())}"
         if name not in self.graph.tables:
-            source = source_of(self).source(settings)
-            assert isinstance(source, ItemSource)  # see check
+            source = sampler.source(settings)
             num_samples = self.num_samples
             if num_samples is None:
                 num_samples = -(-COVERAGE * self.graph.num_nodes // (source.batch_size * (self.walk_length + 1)))

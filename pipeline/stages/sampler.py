@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.plan.stage import Stage
-from headrace.pipeline.stages.checks import check_graph, check_items_fit
+from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
+from headrace.pipeline.plan.stage import Divided, Stage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,7 +20,11 @@ class Sampler(Stage):
     graph: Graph
 
     def __post_init__(self) -> None:
-        check_graph(self.verb, self.graph)
+        check_graph(self.name, self.graph)
+
+    @property
+    def first_hop(self) -> int | None:
+        return 0
 
     @property
     @abstractmethod
@@ -35,5 +39,8 @@ class Sampler(Stage):
     def writes(self) -> frozenset[str]:
         return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        check_items_fit(self, self.graph, upstream)
+    def divided(self) -> tuple[Divided, ...]:
+        return divided_graph(self.graph)
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        check_items_fit(self, self.graph, before)

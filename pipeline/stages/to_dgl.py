@@ -8,7 +8,9 @@ from typing import Any
 from headrace.ops.errors import InputError, PlanError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.interop.conversions import batch_to_dgl, require_dgl
-from headrace.pipeline.plan.stage import Runner, RunSettings, Stage, verb
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, Runner, Stage
+from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.conversion import Conversion, sampled_hops
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
@@ -41,29 +43,23 @@ class ToDgl(Conversion):
         Then as well, if DGL is not installed.
     """
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        super().check(upstream)
-        hops = sampled_hops(upstream)
+    def check(self, before: tuple[Stage, ...]) -> None:
+        super().check(before)
+        hops = sampled_hops(before)
         if len(hops) > 1 and any(getattr(stage, "expand", None) == "new" for stage in hops):
-            raise PlanError(f'{self.verb}: {len(hops)} hops share one block; sample with expand="all", or use to_pyg()')
-        source = upstream[0]
+            raise PlanError(f'{self.name}: {len(hops)} hops share one block; sample with expand="all", or use to_pyg()')
+        source = before[0]
         if isinstance(source, ItemSampler) and source.items.are_pairs:
             raise PlanError(_PAIRS)
-        require_dgl(self.verb)
+        require_dgl(self.name)
 
     def runner(self, settings: RunSettings) -> Runner:
         del settings
 
-        def run(batch: MiniBatch) -> Any:
+        def run(batch: MiniBatch) -> tuple[Any, Counts]:
             if batch.seeds.ndim == 2:  # from a NodeSource, which does not tell beforehand
                 raise InputError(_PAIRS)
-            return batch_to_dgl(batch)
+            num_edges = sum(block.num_edges for block in batch.blocks)
+            return batch_to_dgl(batch), {"converted_vertices": batch.n_id.numel(), "converted_edges": num_edges}
 
         return run
-
-    def counts(self, before: MiniBatch, after: Any) -> dict[str, int]:
-        del after
-        return {
-            "converted_vertices": before.n_id.numel(),
-            "converted_edges": sum(block.num_edges for block in before.blocks),
-        }

@@ -8,7 +8,9 @@ from typing import Any
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.interop.conversions import batch_to_pyg, require_pyg
-from headrace.pipeline.plan.stage import Runner, RunSettings, Stage, verb
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, Runner, Stage
+from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.conversion import Conversion, sampled_hops
 
 
@@ -41,24 +43,21 @@ class ToPyg(Conversion):
         Then as well, if torch_geometric is not installed.
     """
 
-    def check(self, upstream: tuple[Stage, ...]) -> None:
-        super().check(upstream)
-        require_pyg(self.verb)
-        hops = [stage for stage in sampled_hops(upstream) if getattr(stage, "expand", None) == "all"]
+    def check(self, before: tuple[Stage, ...]) -> None:
+        super().check(before)
+        require_pyg(self.name)
+        hops = [stage for stage in sampled_hops(before) if getattr(stage, "expand", None) == "all"]
         if len(hops) > 1 and any(getattr(stage, "edge_ids", True) is False for stage in hops):
             raise PlanError(
-                f"{self.verb}: {len(hops)} hops share edges, which are known by their ids, but carry none; sample with "
+                f"{self.name}: {len(hops)} hops share edges, which are known by their ids, but carry none; sample with "
                 'edge_ids=True where the sampler has them, or with expand="new"'
             )
 
     def runner(self, settings: RunSettings) -> Runner:
         del settings
 
-        def run(batch: MiniBatch) -> Any:
-            return batch_to_pyg(batch)
+        def run(batch: MiniBatch) -> tuple[Any, Counts]:
+            data = batch_to_pyg(batch)
+            return data, {"converted_vertices": int(data.num_nodes), "converted_edges": int(data.edge_index.shape[1])}
 
         return run
-
-    def counts(self, before: MiniBatch, after: Any) -> dict[str, int]:
-        del before
-        return {"converted_vertices": int(after.num_nodes), "converted_edges": int(after.edge_index.shape[1])}

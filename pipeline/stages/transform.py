@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.stage import MapStage, Runner, RunSettings, verb
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner
+from headrace.pipeline.plan.text import describe
+from headrace.pipeline.plan.verbs import verb
 
 
 @verb("transform")
@@ -30,6 +34,8 @@ class Transform(MapStage):
         If it cannot be called, or, when run, returns something else than a MiniBatch.
     """
 
+    same_on_all_ranks: ClassVar[bool] = False  # a function may know its rank
+
     function: Callable[[MiniBatch], MiniBatch]
 
     def __post_init__(self) -> None:
@@ -41,13 +47,13 @@ class Transform(MapStage):
     def runner(self, settings: RunSettings) -> Runner:
         del settings
 
-        def run(batch: MiniBatch) -> MiniBatch:
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             result = self.function(batch)
             if not isinstance(result, MiniBatch):
                 raise PlanError(
-                    f"transform: {self.describe()} must return a MiniBatch; it returned {type(result).__name__} "
+                    f"transform: {describe(self)} must return a MiniBatch; it returned {type(result).__name__} "
                     f"(did it change the batch and return nothing? use batch.replace)"
                 )
-            return result
+            return result, {}
 
         return run

@@ -9,7 +9,7 @@ from ranks import cooperative_batches
 from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset
 
 import headrace as hr
-from headrace.pipeline.plan.plan import fingerprint
+from headrace.pipeline.plan.fingerprint import fingerprint
 
 from plans import NUM_NODES, graph, store
 

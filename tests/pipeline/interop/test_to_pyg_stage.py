@@ -11,7 +11,7 @@ import torch
 
 import headrace as hr
 from headrace.pipeline.data.digest import exact_digest
-from headrace.pipeline.plan.plan import fingerprint, stage_names
+from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.plan.verify import verify
 
 from plans import PLANS, graph, items, store
@@ -202,5 +202,5 @@ def test_an_error_names_the_stage_and_the_batch():
 
 
 def test_names_in_a_plan():
-    assert stage_names(plan().to_pyg())[-1] == "to_pyg"
+    assert plan().to_pyg().names[-1] == "to_pyg"
     assert plan().to_pyg() == plan().to_pyg() != plan().to_dgl()

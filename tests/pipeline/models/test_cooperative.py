@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hand_made import hand_made
 from ranks import assert_same_union, cooperative_batches, partition, run_ranks
 
 import headrace as hr
 import headrace.pipeline
 from headrace.ops import labor_importance
 from headrace.pipeline.distributed.rank_reducer import RankReducer
-from headrace.pipeline.plan.plan import stages_of
 
 from plans import PLANS, graph, items, store
 
@@ -208,7 +208,7 @@ def test_channels_carry_the_collectives_that_are_counted():
 def test_hops_that_are_sampled_together_are_not_fused():
     def verbs(comm):
         loader = SAMPLERS["labor_star"](items()).loader(cooperative=True, comm=comm)
-        return [stage.verb for stage in stages_of(loader._rewriting.final) if stage.verb != "prefetch"]
+        return [stage.name for stage in loader._rewriting.final.stages if stage.name != "prefetch"]
 
     hop = ["sample_hop_together", "compact", "exchange_ids"]
     assert run_ranks(2, verbs) == [["item_sampler", "exchange_ids", *hop * 3, "exchange_rows"]] * 2
@@ -241,7 +241,7 @@ def test_hops_sampled_together_check_their_partition():
     rule, comm = hr.LaborImportanceRule(2), hr.LocalGroup(2).comms[0]
 
     def plan(partition):
-        hop = items().sample_hop_together(graph(), rule, layer=0, key_layer=0, partition=partition)
+        hop = hand_made(items()).sample_hop_together(graph(), rule, layer=0, key_layer=0, partition=partition)
         return hop.compact(graph(), expand="all")
 
     with pytest.raises(hr.PlanError, match="sample_hop_together: the partition has 199 vertices, the graph"):
@@ -258,7 +258,7 @@ def test_exchanges_check_their_partition_before_any_rank_waits():
     """Where a plan was written by hand too, and with one rank alone: no other one has to come for the error."""
     importlib.import_module("headrace.pipeline.passes")  # the stages that passes make are loaded with these
     x = hr.FeatureStore(node={"x": hr.ShardedFeature.of(torch.zeros(200, 1), hr.Partition.hash(200, 3), 0)})
-    by_hand = items().exchange_ids(hr.Partition.hash(200, 3))
+    by_hand = hand_made(items()).exchange_ids(hr.Partition.hash(200, 3))
     for plan, expected in (
         (by_hand, "exchange_ids: the partition has 3 parts, but there are 2 ranks"),
         (
@@ -306,7 +306,7 @@ def test_several_workers_become_one():
 
     def workers(comm):
         loader = plan.loader(cooperative=True, comm=comm)
-        return [stage.workers for stage in stages_of(loader._rewriting.final) if stage.verb == "prefetch"]
+        return [stage.workers for stage in loader._rewriting.final.stages if stage.name == "prefetch"]
 
     assert run_ranks(2, workers) == [[1], [1]]
 

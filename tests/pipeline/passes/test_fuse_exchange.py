@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hand_made import hand_made
 from ranks import cooperative_batches, partition, run_ranks
 
 import headrace as hr
+from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import stages_of
-from headrace.pipeline.plan.rewriting import rewrite
+from headrace.pipeline.plan.text import describe
 
 from plans import NUM_NODES, graph, items, store
 
@@ -37,7 +38,7 @@ def sampled() -> hr.Stage:
 def fetches(plan: hr.Stage, **switches: bool) -> list[str]:
     """What of the final plan of one of two ranks fetches or gives rows back."""
     final = rewrite(plan, Machine(world_size=2), {"cooperative": True, "prefetch": False, **switches}).final
-    return [stage.describe() for stage in stages_of(final) if stage.verb.startswith(("fetch", "exchange_rows"))]
+    return [describe(stage) for stage in final.stages if stage.name.startswith(("fetch", "exchange_rows"))]
 
 
 def test_fires():
@@ -60,7 +61,7 @@ def test_leaves_what_cannot_place_rows():
     expected = [f"fetch_feature({features}, node=['slow'])", f"fetch_and_exchange({features}, node=['z'])"]
     assert fetches(plan) == [*expected, "exchange_rows(['slow'])"]
     with pytest.raises(hr.FeatureError, match="source of 'slow' has no read_into"):
-        sampled().fetch_and_exchange(features, node=("slow",))
+        hand_made(sampled()).fetch_and_exchange(features, node=("slow",))
 
 
 @pytest.mark.parametrize("order", [("fast", "slow"), ("slow", "fast"), ("fast", "fast")])
@@ -101,7 +102,7 @@ def test_every_kind_of_rows_in_every_mode(kind, mode):
         plan = plan.fetch_feature(hr.FeatureStore(node={"x": x}), node=["x"])
         where = {"cooperative": True, "partition": owners} if mode == "cooperative" else {}
         with plan.loader(comm=comm, **where) as loader:
-            assert "fetch_and_exchange" in repr(stages_of(loader._rewriting.final)[-2])
+            assert "fetch_and_exchange" in repr(loader._rewriting.final.stages[-2])
             return [torch.equal(batch.node["x"], SOURCES[kind].detach()[batch.n_id]) for batch in loader]
 
     assert all(all(same) for same in run_ranks(3, work))
@@ -109,7 +110,7 @@ def test_every_kind_of_rows_in_every_mode(kind, mode):
 
 def test_leaves_plans_without_an_exchange():
     plan = sampled().fetch_feature(store(), node=["x"])
-    assert fetches(plan, cooperative=False) == [plan.describe()]
+    assert fetches(plan, cooperative=False) == [describe(plan.stages[-1])]
 
 
 def test_fires_on_features_in_shards_without_cooperation():
@@ -122,7 +123,7 @@ def test_fires_on_features_in_shards_without_cooperation():
 
 def test_can_be_switched_off():
     plan = sampled().fetch_feature(store(), node=["x"])
-    assert fetches(plan, fuse_exchange=False) == [plan.describe(), "exchange_rows(['x'])"]
+    assert fetches(plan, fuse_exchange=False) == [describe(plan.stages[-1]), "exchange_rows(['x'])"]
 
 
 @pytest.mark.parametrize("kind", ["whole", "shards", "copies", "slow"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hand_made import hand_made, legal
 
 from headrace.ops.sampling.rules import LaborRule, NeighborRule
+from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered.fused import SampleFused
+from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import stages_of
-from headrace.pipeline.plan.rewriting import rewrite
-from headrace.pipeline.stages import Compact, SampleFused, SampleHop
 
 from plans import PLANS, graph, items, unchanged
 
@@ -30,7 +32,8 @@ SAMPLERS = [
 
 
 def final_stages(plan, **switches):
-    return [type(stage) for stage in stages_of(rewrite(plan, Machine(), switches).final)]
+    with legal():
+        return [type(stage) for stage in rewrite(plan, Machine(), switches).final.stages]
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -43,9 +46,7 @@ def test_fires_on_every_sampler(name):
 
 def test_keeps_what_keys_the_randomness():
     (fused,) = (
-        stage
-        for stage in stages_of(rewrite(PLANS["labor_dependent"](), Machine()).final)
-        if isinstance(stage, SampleFused)
+        stage for stage in rewrite(PLANS["labor_dependent"](), Machine()).final.stages if isinstance(stage, SampleFused)
     )
     assert fused.key_layers == (0, 0, 0)
     assert fused.rules == (LaborRule(5), LaborRule(3), LaborRule(2))
@@ -53,7 +54,7 @@ def test_keeps_what_keys_the_randomness():
 
 def test_does_not_fuse_across_hops_that_disagree():
     rule = NeighborRule(2)
-    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph())
+    plan = hand_made(items()).sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph())
     plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1, weight="weight").compact(graph())
     assert final_stages(plan).count(SampleFused) == 2
 
@@ -62,7 +63,11 @@ def test_does_not_fuse_across_hops_that_disagree():
 def test_does_not_fuse_across_hops_of_which_one_has_edge_ids(first):
     """A fused stage gives edge ids to all of its blocks or to none."""
     rule = NeighborRule(2)
-    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0, edge_ids=first).compact(graph(), edge_ids=first)
+    plan = (
+        hand_made(items())
+        .sample_hop(graph(), rule, layer=0, key_layer=0, edge_ids=first)
+        .compact(graph(), edge_ids=first)
+    )
     plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1, edge_ids=not first)
     plan = plan.compact(graph(), edge_ids=not first)
     assert final_stages(plan).count(SampleFused) == 2
@@ -73,7 +78,7 @@ def test_does_not_fuse_across_hops_of_which_one_has_edge_ids(first):
 
 def test_fires_on_both_sides_of_a_stage_between():
     rule = NeighborRule(2)
-    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph()).transform(unchanged)
+    plan = hand_made(items()).sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph()).transform(unchanged)
     plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1).compact(graph())
     assert final_stages(plan).count(SampleFused) == 2
     fused, apart = plan.loader(), plan.loader(fuse_sampling=False)
@@ -82,7 +87,9 @@ def test_fires_on_both_sides_of_a_stage_between():
 
 def test_keeps_a_later_hop_that_expands_only_what_is_new():
     rule = NeighborRule(2)
-    plan = items().sample_hop(graph(), rule, layer=0, key_layer=0, expand="new").compact(graph(), expand="new")
+    plan = (
+        hand_made(items()).sample_hop(graph(), rule, layer=0, key_layer=0, expand="new").compact(graph(), expand="new")
+    )
     plan = plan.transform(abs)
     plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1, expand="new").compact(graph(), expand="new")
     assert final_stages(plan).count(SampleHop) == 1

@@ -6,9 +6,8 @@ import torch
 from ranks import cooperative_batches, partition
 
 import headrace as hr
+from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import stages_of
-from headrace.pipeline.plan.rewriting import rewrite
 
 from plans import NUM_NODES, PLANS, graph, items, store
 
@@ -16,7 +15,7 @@ TWO_CORES = Machine(cores=2)
 
 
 def final_verbs(plan, machine=TWO_CORES, **switches):
-    return [stage.verb for stage in stages_of(rewrite(plan, machine, switches).final)]
+    return [stage.name for stage in rewrite(plan, machine, switches).final.stages]
 
 
 def test_fires_at_the_end():

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import headrace as hr
-from headrace.pipeline.plan.plan import chain
 from headrace.pipeline.plan.rewriting import _difference
 
 from plans import graph, items, store
@@ -89,15 +86,6 @@ def test_changes_far_apart_are_shown_each_for_itself():
     assert _difference(one, other) == ["    a", "  - b", "  + B", "    c", "    ...", "    f", "  + g"]
 
 
-def _plan(names: list[str]) -> hr.Stage:
+def _plan(names: list[str]) -> hr.Plan:
     """A plan of which nothing matters but what it prints."""
-    first, *others = (_Named(name) for name in names)
-    return chain([first, *others])
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _Named(hr.Stage):
-    name: str
-
-    def describe(self) -> str:
-        return self.name
+    return hr.Plan([type("_Named", (hr.Stage,), {"name": name})() for name in names])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hand_made import hand_made
 
 import headrace as hr
 from headrace.ops import memory_limit
@@ -48,7 +49,7 @@ def test_draws_with_replacement(fanout, weight, fuse_sampling):
     [
         (lambda: items().sample_layer_neighbor(graph(), [3], importance=10**9), "from 0 to 1000; 1000000000 came"),
         (lambda: items().sample_pinsage(graph(), 3, num_walks=HUGE, walk_length=HUGE), r"at most 1,048,576; 2,147,483"),
-        (lambda: items().walk_hop(graph(), 3, HUGE, HUGE, layer=0), r"at most 1,048,576; 2,147,483"),
+        (lambda: hand_made(items()).walk_hop(graph(), 3, HUGE, HUGE, layer=0), r"at most 1,048,576; 2,147,483"),
         (lambda: items().sample_pinsage(graph(), 3, 2, 2, num_layers=HUGE), "num_layers must be .* to 4096"),
         (lambda: items().sample_saint_walk(graph(), HUGE), "walk_length must be an integer from 1 to 1048576"),
         (lambda: items().sample_in_subgraph(graph(), num_hops=HUGE), "num_hops must be an integer from 1 to 4096"),
@@ -67,7 +68,7 @@ def test_work_without_end(plan, match):
 def test_draws_of_a_subgraph(verb, monkeypatch):
     monkeypatch.setattr(memory_limit, "memory_bytes", lambda: 1 << 30)
     with pytest.raises(hr.InputError, match=rf"{verb}: got budget = 2,147,483,647.*lower it"):
-        getattr(items(), verb)(graph(), HUGE).loader()
+        getattr(hand_made(items()), verb)(graph(), HUGE).loader()
 
 
 def test_walks_of_all_roots_together(monkeypatch):
@@ -116,4 +117,4 @@ def test_what_is_no_number(array):
 )
 def test_switches_are_true_or_false(verb, options):
     with pytest.raises(hr.InputError, match=f"{next(iter(options))} must be True or False"):
-        getattr(items(), verb)(graph(), [3], **options)
+        getattr(hand_made(items()), verb)(graph(), [3], **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hand_made import hand_made
 
 import headrace as hr
 from headrace.ops.sampling.sample import NeighborRule
@@ -24,7 +25,7 @@ def test_legal_plans(name):
 
 
 def test_hops_can_be_chained_by_hand():
-    by_hand = items().sample_hop(graph(), RULE, layer=0, key_layer=0).compact(graph())
+    by_hand = hand_made(items()).sample_hop(graph(), RULE, layer=0, key_layer=0).compact(graph())
     assert [batch.digest() for batch in by_hand.loader()] == [
         batch.digest() for batch in items().sample_neighbor(graph(), [2]).loader()
     ]
@@ -33,13 +34,15 @@ def test_hops_can_be_chained_by_hand():
 @pytest.mark.parametrize(
     ("build", "match"),
     [
-        (lambda: items().sample_hop(graph(), RULE, layer=0, key_layer=0), "its hop is not compacted"),
+        (lambda: hand_made(items()).sample_hop(graph(), RULE, layer=0, key_layer=0), "its hop is not compacted"),
         (
-            lambda: items().sample_hop(graph(), RULE, layer=0, key_layer=0).fetch_feature(store(), node=["x"]),
+            lambda: (
+                hand_made(items()).sample_hop(graph(), RULE, layer=0, key_layer=0).fetch_feature(store(), node=["x"])
+            ),
             "compacted by the very next stage",
         ),
-        (lambda: items().compact(graph()), "reads hop, which no stage before it writes"),
-        (lambda: items().sample_hop(graph(), RULE, layer=1, key_layer=1).compact(graph()), "this is hop 0"),
+        (lambda: hand_made(items()).compact(graph()), "it takes hop, and a minibatch comes"),
+        (lambda: hand_made(items()).sample_hop(graph(), RULE, layer=1, key_layer=1).compact(graph()), "this is hop 0"),
         (lambda: items().fetch_feature(store(), edge=["e"]), "reads blocks"),
         (
             lambda: items().fetch_feature(store(), node=["x"]).sample_neighbor(graph(), [2]),
@@ -47,7 +50,7 @@ def test_hops_can_be_chained_by_hand():
         ),
         (
             lambda: (
-                items()
+                hand_made(items())
                 .sample_hop(graph(), RULE, layer=0, key_layer=0)
                 .compact(graph())
                 .fetch_feature(store(), edge=["e"])
@@ -58,19 +61,24 @@ def test_hops_can_be_chained_by_hand():
         ),
         (
             lambda: (
-                items().sample_hop(graph(), RULE, layer=0, key_layer=0, expand="all").compact(graph(), expand="new")
+                hand_made(items())
+                .sample_hop(graph(), RULE, layer=0, key_layer=0, expand="all")
+                .compact(graph(), expand="new")
             ),
             "must be those of the hop",
         ),
         (
-            lambda: items().sample_hop(graph(), RULE, layer=0, key_layer=0).compact(other_graph()),
+            lambda: hand_made(items()).sample_hop(graph(), RULE, layer=0, key_layer=0).compact(other_graph()),
             "must be those of the hop",
         ),
         (
-            lambda: items().walk_hop(graph(), 2, 3, 2, layer=0).compact(graph()),
+            lambda: hand_made(items()).walk_hop(graph(), 2, 3, 2, layer=0).compact(graph()),
             "edge_ids must be those of the hop",
         ),
-        (lambda: items().walk_hop(graph(), 2, 3, 2, layer=1).compact(graph(), edge_ids=False), "this is hop 0"),
+        (
+            lambda: hand_made(items()).walk_hop(graph(), 2, 3, 2, layer=1).compact(graph(), edge_ids=False),
+            "this is hop 0",
+        ),
         (
             lambda: items().fetch_feature(store(), labels="y").sample_saint_edge(graph(), 5),
             "labels were fetched before",
@@ -104,8 +112,8 @@ def sample(plan, name):
 
 
 def test_the_samplers_are_all_that_there_are():
-    names = {stage.__dict__["verb"] for stage in subclasses(Sampler) if "verb" in stage.__dict__}
-    assert names == {*SAMPLERS, "sample_fused"}
+    names = {stage.__dict__["name"] for stage in subclasses(Sampler) if "name" in stage.__dict__}
+    assert names == {*SAMPLERS}
 
 
 def subclasses(base):
@@ -121,12 +129,12 @@ def test_a_plan_has_one_sampler(first, name):
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_a_plan_has_one_sampler_behind_hops_by_hand_too(name):
-    by_hand = items().sample_hop(graph(), RULE, layer=0, key_layer=0).compact(graph())
-    for plan in (by_hand, items().sample_fused(graph(), (RULE,), key_layers=(0,))):
+    by_hand = hand_made(items()).sample_hop(graph(), RULE, layer=0, key_layer=0).compact(graph())
+    for plan in (by_hand, hand_made(items()).sample_fused(graph(), (RULE,), key_layers=(0,))):
         with pytest.raises(hr.PlanError, match=f"{name} cannot stand here: a plan has one sampler"):
             sample(plan, name).loader()
     with pytest.raises(hr.PlanError, match="sample_fused cannot stand here: a plan has one sampler"):
-        sample(items(), name).sample_fused(graph(), (RULE,), key_layers=(0,)).loader()
+        hand_made(sample(items(), name)).sample_fused(graph(), (RULE,), key_layers=(0,)).loader()
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -148,29 +156,29 @@ BY_HAND = {
 @pytest.mark.parametrize("verb", BY_HAND)
 def test_bad_parameters_of_hand_made_hops(verb):
     with pytest.raises(hr.InputError, match=f"{verb}.*'all' or 'new'"):
-        getattr(items(), verb)(graph(), expand="zzz", **BY_HAND[verb])
+        getattr(hand_made(items()), verb)(graph(), expand="zzz", **BY_HAND[verb])
     with pytest.raises(hr.InputError, match=f"{verb}.*Graph; int came"):
-        getattr(items(), verb)(3, **BY_HAND[verb])
+        getattr(hand_made(items()), verb)(3, **BY_HAND[verb])
     if verb != "compact":
         with pytest.raises(hr.GraphError, match=f"{verb}.*'w'"):
-            getattr(items(), verb)(graph(), weight="w", **BY_HAND[verb])
+            getattr(hand_made(items()), verb)(graph(), weight="w", **BY_HAND[verb])
 
 
 @pytest.mark.parametrize("name", ["num_neighbors", "num_walks", "walk_length", "restart"])
 def test_bad_numbers_of_hand_made_walks(name):
     with pytest.raises(hr.InputError, match=f"walk_hop: {name} must be"):
-        items().walk_hop(graph(), **{**BY_HAND["walk_hop"], name: -1})
+        hand_made(items()).walk_hop(graph(), **{**BY_HAND["walk_hop"], name: -1})
 
 
 @pytest.mark.parametrize("verb", ["sample_hop", "walk_hop", "sample_fused"])
 def test_hand_made_hops_work_in_cpu_memory(verb):
-    plan = getattr(items().copy_to("meta"), verb)(graph(), **BY_HAND[verb])
+    plan = getattr(hand_made(items().copy_to("meta")), verb)(graph(), **BY_HAND[verb])
     with pytest.raises(hr.PlanError, match=f"{verb} cannot stand here: .*copied to a device before"):
         plan.compact(graph(), edge_ids=verb != "walk_hop").loader()
 
 
 def test_hops_by_hand_stand_before_features_of_what_they_change():
-    fetched = items().fetch_feature(store(), node=["x"])
+    fetched = hand_made(items().fetch_feature(store(), node=["x"]))
     with pytest.raises(hr.PlanError, match=r"compact cannot stand here: .*node features were fetched before"):
         fetched.walk_hop(graph(), **BY_HAND["walk_hop"]).compact(graph(), edge_ids=False).loader()
     with pytest.raises(hr.PlanError, match=r"sample_fused cannot stand here: .*node features were fetched before"):
@@ -178,7 +186,7 @@ def test_hops_by_hand_stand_before_features_of_what_they_change():
 
 
 def test_walk_hops_can_be_chained_by_hand():
-    by_hand = items().walk_hop(graph(), **BY_HAND["walk_hop"]).compact(graph(), edge_ids=False)
+    by_hand = hand_made(items()).walk_hop(graph(), **BY_HAND["walk_hop"]).compact(graph(), edge_ids=False)
     assert [batch.digest() for batch in by_hand.loader()] == [
         batch.digest() for batch in items().sample_pinsage(graph(), 2, 3, 2).loader()
     ]
@@ -192,4 +200,4 @@ def test_a_plan_begins_with_a_source():
     from headrace.pipeline.stages import Prefetch
 
     with pytest.raises(hr.PlanError, match="begins with a source"):
-        Prefetch().loader()
+        hr.Plan([Prefetch()]).loader()

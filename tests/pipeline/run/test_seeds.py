@@ -15,7 +15,7 @@ import torch
 from ranks import run_processes, run_ranks
 
 import headrace as hr
-from headrace.pipeline.plan.plan import fingerprint
+from headrace.pipeline.plan.fingerprint import fingerprint
 
 from contracts import digests
 from plans import graph, store

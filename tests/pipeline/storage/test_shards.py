@@ -272,16 +272,9 @@ def test_a_rank_that_owns_nothing():
 
 @pytest.mark.parametrize("name", ["ladies", "labor_star", "saint_node", "pinsage"])
 def test_samplers_that_need_more_than_rows_are_refused(name):
-    plan = PLANS[name]()
-    stages = [plan]
-    while stages[-1].upstream is not None:
-        stages.append(stages[-1].upstream)
-    sharded = None
-    for stage in reversed(stages):
-        if isinstance(stage, hr.ItemSampler):
-            sharded = stage
-        elif hasattr(stage, "graph"):
-            sharded = replace(stage, graph=graph().shard(partition("hash", 2), 0), upstream=sharded)
+    shard = graph().shard(partition("hash", 2), 0)
+    stages = [replace(one, graph=shard) if hasattr(one, "graph") else one for one in PLANS[name]().stages]
+    sharded = hr.Plan([one for one in stages if isinstance(one, hr.ItemSampler) or hasattr(one, "graph")])
     with pytest.raises(hr.PlanError, match="cannot sample a graph in shards"):
         sharded.loader(comm=hr.LocalGroup(2).comms[0])
 

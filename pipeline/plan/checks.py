@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.plan.stage import Stage
-from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.distributed.graph_shard import GraphShard
+from headrace.pipeline.plan.source import SourceStage
+from headrace.pipeline.plan.stage import Divided, Stage
+from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 if TYPE_CHECKING:
     from headrace.pipeline.partition.partition import Partition
@@ -38,8 +41,25 @@ def check_graph(stage: str, graph: object) -> None:
 
 def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, Graph]]:
     """Return the graphs that stages read, in their order, each with the verb of its stage."""
-    subjects = [(stage.verb, getattr(stage, "graph", None)) for stage in stages]
+    subjects = [(stage.name, getattr(stage, "graph", None)) for stage in stages]
     return [(verb, subject) for verb, subject in subjects if isinstance(subject, Graph)]
+
+
+def divided_graph(graph: Graph) -> tuple[Divided, ...]:
+    """Return that a graph is a shard, if it is."""
+    if not isinstance(graph, GraphShard):
+        return ()
+    return (Divided("the shard of the graph", graph.partition, graph.part),)
+
+
+def divided_features(store: FeatureStore, names: Iterable[str]) -> tuple[Divided, ...]:
+    """Return which node features are in shards."""
+    sources = {name: store.node[name] for name in names}
+    return tuple(
+        Divided(f"the shard of {name!r}", source.owners, source.part)
+        for name, source in sources.items()
+        if isinstance(source, ShardedFeature)
+    )
 
 
 def check_weights_unchanged(stages: Iterable[Stage]) -> None:
@@ -72,12 +92,12 @@ def check_weight(stage: str, graph: Graph, weight: str | None) -> None:
             raise GraphError(f"{stage}: {error}") from error
 
 
-def check_items_fit(stage: Stage, graph: Graph, upstream: tuple[Stage, ...]) -> None:
+def check_items_fit(stage: Stage, graph: Graph, before: Sequence[Stage]) -> None:
     """Refuse items that are not vertices of the graph, naming the largest item and the number of vertices."""
-    source = upstream[0]
-    if isinstance(source, ItemSampler) and source.items.largest_id >= graph.num_nodes:
+    largest = before[0].largest_id if isinstance(before[0], SourceStage) else None
+    if largest is not None and largest >= graph.num_nodes:
         raise InputError(
-            f"{stage.verb}: item {source.items.largest_id} is not a vertex of the graph, which has "
+            f"{stage.name}: item {largest} is not a vertex of the graph, which has "
             f"{graph.num_nodes} vertices (ids 0..{graph.num_nodes - 1}); do the items index another graph?"
         )
 
@@ -98,7 +118,7 @@ def counts_by_hop(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ..
 def make_positive(stage: Stage, *names: str, most: int = LARGEST_COUNT) -> None:
     """Turn the named parameters into integers of at least 1 and at most `most`, or refuse them."""
     for name in names:
-        value = whole_number(getattr(stage, name), f"{stage.verb}: {name}", 1, InputError, most)
+        value = whole_number(getattr(stage, name), f"{stage.name}: {name}", 1, InputError, most)
         object.__setattr__(stage, name, value)
 
 
@@ -116,7 +136,7 @@ def check_flags(stage: Stage, *names: str) -> None:
     for name in names:
         value = getattr(stage, name)
         if not isinstance(value, bool):
-            raise InputError(f"{stage.verb}: {name} must be True or False; {value!r} came")
+            raise InputError(f"{stage.name}: {name} must be True or False; {value!r} came")
 
 
 def check_probability(stage: str, name: str, value: object) -> None:

@@ -12,8 +12,9 @@ from enum import Enum
 
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import chain, render, stages_of
+from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.text import render
 
 #: A pass that rewrites more often than this for each stage of the plan it was given is taken to be in a circle.
 MOST_REWRITES_PER_STAGE = 100
@@ -71,7 +72,7 @@ class Pass:
     optional: bool = True
     on: bool = True
 
-    def apply(self, plan: Stage, machine: Machine) -> tuple[Stage, tuple[str, ...]]:
+    def apply(self, plan: Plan, machine: Machine) -> tuple[Plan, tuple[str, ...]]:
         """Return the rewritten plan and the names of the rules that fired, in order.
 
         Raises
@@ -79,7 +80,7 @@ class Pass:
         PlanError
             If the rules go in a circle.
         """
-        stages = list(stages_of(plan))
+        stages = list(plan.stages)
         fired: list[str] = []
         most = MOST_REWRITES_PER_STAGE * len(stages)
         # Where the windows of each rule begin that it has not seen: a rewrite makes new ones only around itself, so
@@ -88,11 +89,11 @@ class Pass:
         while True:
             step = self._step(stages, unseen, machine)
             if step is None:
-                return (chain(stages) if fired else plan), tuple(fired)
+                return (Plan(stages) if fired else plan), tuple(fired)
             fired.append(step)
             if len(fired) > most:
                 raise PlanError(
-                    f"pass {self.name}: rule {step!r} is in a circle; the plan is now\n{render(chain(stages), '  ')}"
+                    f"pass {self.name}: rule {step!r} is in a circle; the plan is now\n{render(stages, '  ')}"
                 )
 
     def _step(self, stages: list[Stage], unseen: list[range], machine: Machine) -> str | None:

@@ -1,0 +1,89 @@
+"""One hop of PinSAGE: random walks find the neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+
+from headrace.ops.random.rng import WALK, stream_key
+from headrace.ops.sampling.sample import Hop
+from headrace.ops.sampling.walk import WeightSums, pinsage_neighbors, weight_sums
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.lowered.hop import HopStage, SampledHop
+from headrace.pipeline.plan.checks import (
+    check_probability,
+    check_steps,
+    make_positive,
+)
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, Runner
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WalkHop(HopStage):
+    """Find the PinSAGE neighbours of the frontier and leave them, with global ids, for :class:`Compact` to number.
+
+    Parameters
+    ----------
+    graph, layer, weight, expand
+        As for :class:`~headrace.pipeline.lowered.hop.HopStage`; the layer keys the randomness, too.
+    num_neighbors, num_walks, walk_length, restart
+        As for :class:`SamplePinsage`.
+    """
+
+    name: ClassVar[str] = "walk_hop"
+    lowered: ClassVar[bool] = True
+
+    num_neighbors: int
+    num_walks: int
+    walk_length: int
+    restart: float = field(default=0.5, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        make_positive(self, "num_neighbors", "num_walks", "walk_length")
+        check_steps(self.name, self.num_walks, self.walk_length)
+        check_probability(self.name, "restart", self.restart)
+
+    @property
+    def edge_ids(self) -> bool:
+        return False  # a neighbour may be several edges away
+
+    def runner(self, settings: RunSettings) -> Runner:
+        weights = None if self.weight is None else walk_weights(self.graph, self.weight)
+
+        def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
+            if self.weight is not None:
+                self.graph.edge_weights(self.weight)  # refuses weights that were changed since
+            visits = pinsage_neighbors(
+                self.graph.indptr,
+                self.graph.indices,
+                self.frontier(batch),
+                self.num_neighbors,
+                num_walks=self.num_walks,
+                walk_length=self.walk_length,
+                restart=self.restart,
+                key=stream_key(settings.seed, batch.epoch, batch.index, self.layer, WALK),
+                weights=weights,
+                num_threads=settings.num_threads,
+            )
+            positions = torch.empty(0, dtype=torch.int64)
+            hop = Hop(visits.indptr, visits.neighbors, positions, visits.importance())
+            return SampledHop(batch, hop), {
+                "edges": len(hop.neighbors),
+                "walks": (len(hop.indptr) - 1) * self.num_walks,
+            }
+
+        return run
+
+
+def walk_weights(graph: Graph, weight: str) -> WeightSums:
+    """Return the graph's edge attribute in the form that walks read, made on first use."""
+    name = f"walk weights: {weight}"
+    if name not in graph.tables:
+        graph.tables[name] = weight_sums(graph.indptr, graph.edge_weights(weight), trust_weights=True)
+    table: WeightSums = graph.tables[name]
+    return table

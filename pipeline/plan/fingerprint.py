@@ -1,0 +1,75 @@
+"""Digests of plans, by which a checkpoint knows the plan that it belongs to."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import types
+from typing import Any
+
+import numpy as np
+import torch
+
+from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.plan.plan import Chain, Plan
+
+
+def fingerprint(plan: Chain) -> dict[str, str]:
+    """Return a digest per stage, keyed by stage name, that is the same in every process.
+
+    Stages that have no say in what the minibatches hold (prefetch, copy_to) are left out, so that a checkpoint can be
+    continued on another machine. Functions count with their name, code, defaults and what they close over.
+    """
+    digests = {}
+    for name, stage in zip(Plan(plan.stages).names, plan.stages, strict=True):
+        if stage.changes_batches:
+            digest = hashlib.blake2b(digest_size=8)
+            _absorb(digest, stage.decisive())
+            digests[name] = digest.hexdigest()
+    return digests
+
+
+def _absorb(digest: hashlib.blake2b, value: Any) -> None:
+    """Feed a value to a digest, framed by its type and length so that no two values feed the same stream."""
+    # Data counts with its content alone: a checkpoint moves between a whole array and one in shards.
+    kind = "data" if hasattr(value, "content_digest") else type(value).__name__
+    digest.update(f"<{kind}".encode())
+    if hasattr(value, "content_digest"):
+        digest.update(value.content_digest().encode())
+    elif isinstance(value, (torch.Tensor, np.ndarray)):
+        digest.update(sampled_digest([("parameter", value)]).encode())
+    elif isinstance(value, dict):
+        for key in sorted(value):
+            _absorb(digest, key)
+            _absorb(digest, value[key])
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            _absorb(digest, item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        _absorb(digest, {field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+    elif isinstance(value, functools.partial):
+        _absorb(digest, (value.func, value.args, value.keywords))
+    elif isinstance(value, types.FunctionType):
+        cells = tuple(cell.cell_contents for cell in value.__closure__ or ())
+        _absorb(digest, (value.__module__, value.__qualname__, value.__defaults__, value.__kwdefaults__, cells))
+        _absorb_code(digest, value.__code__)
+    elif isinstance(value, type) or not hasattr(value, "__dict__"):
+        text = f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else repr(value)
+        digest.update(f"{len(text)} {text}".encode())
+    else:
+        # Any other object: its class and its attributes.
+        _absorb(digest, type(value))
+        _absorb(digest, vars(value))
+    digest.update(b">")
+
+
+def _absorb_code(digest: hashlib.blake2b, code: types.CodeType) -> None:
+    """Feed what a function does to a digest: its instructions, the names it uses and its constants."""
+    digest.update(code.co_code)
+    _absorb(digest, code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            _absorb_code(digest, constant)
+        else:
+            _absorb(digest, constant)

@@ -1,0 +1,115 @@
+"""What begins a plan: a stage that draws batches of items, and what draws them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from headrace.ops.errors import ItemsError, PlanError
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.plan.plan import Chain
+from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.text import describe
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.plan.settings import RunSettings
+
+#: Seeds are 64-bit keys of the random streams.
+LARGEST_SEED = (1 << 64) - 1
+
+
+class BatchSource(ABC):
+    """Runs a :class:`SourceStage`: yields minibatches in order, and can go to any place among them.
+
+    The place is the number of batches drawn in an epoch, which the loader counts, and what :meth:`state` adds to it.
+    """
+
+    num_batches: int | None
+    """Batches in one epoch; None when unknown beforehand."""
+
+    batch_size: int | None = None
+    """Items in a batch of all ranks together, by which a checkpoint counts; None if the number of ranks may not change
+    between a checkpoint and its use."""
+
+    @abstractmethod
+    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
+        """Stand before the first batch of ``epoch``, or where ``state`` says.
+
+        ``state`` is what :meth:`state` returned, and ``state["batch"]`` the number of batches drawn until then.
+        """
+
+    @abstractmethod
+    def draw(self) -> MiniBatch:
+        """Return the next batch of the epoch; raise StopIteration at its end."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what :meth:`seek` needs, beside the number of batches drawn, to go on behind the last one.
+
+        Numbers, texts, lists and mappings, as checkpoints hold.
+        """
+        return {}
+
+
+class SourceStage(Chain, Stage):
+    """A stage that begins a plan, and by itself is the shortest one.
+
+    Attributes
+    ----------
+    seed
+        Seed of everything random in the plan.
+    seed_given
+        Whether whoever made the plan named it. A seed that was taken from torch gives way to that of rank 0 where a
+        loader takes its rank from torch.distributed, or where ranks have a channel. Counts in no comparison.
+    """
+
+    seed: int
+    seed_given: bool = True
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stage itself."""
+        return (self,)
+
+    @property
+    def largest_id(self) -> int | None:
+        """The largest node id among the seeds of all batches; None if that is not known beforehand."""
+        return None
+
+    @property
+    def gives_pairs(self) -> bool:
+        """Whether the seeds are known to be pairs of nodes."""
+        return False
+
+    @property
+    def gives_labels(self) -> bool:
+        """Whether the seeds are known to come with labels."""
+        return False
+
+    def settle_seed(self) -> None:
+        """Take torch's seed where none was given, and check the one that was; for ``__post_init__``."""
+        if self.seed is None:
+            object.__setattr__(self, "seed", torch.initial_seed())
+            object.__setattr__(self, "seed_given", False)
+        name = f"{type(self).__name__}: seed"
+        object.__setattr__(self, "seed", whole_number(self.seed, name, 0, ItemsError, LARGEST_SEED))
+
+    @abstractmethod
+    def source(self, settings: RunSettings) -> BatchSource:
+        """Return what draws this source's batches."""
+
+
+def source_of(plan: Chain) -> SourceStage:
+    """Return the source that begins a plan.
+
+    Raises
+    ------
+    PlanError
+        If the plan does not begin with a source.
+    """
+    first = plan.stages[0]
+    if not isinstance(first, SourceStage):
+        raise PlanError(f"a plan begins with a source such as ItemSampler; this one begins with {describe(first)}")
+    return first

@@ -1,0 +1,43 @@
+"""Plans as text: one stage a line, source first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import MISSING, fields
+from typing import Any
+
+import numpy as np
+import torch
+
+from headrace.pipeline.data.arrays import shown
+from headrace.pipeline.plan.stage import Stage, same
+
+
+def describe(stage: Stage) -> str:
+    """Return one line, ``name(parameters)``, leaving out parameters that have their default value."""
+    texts = []
+    for field in sorted(fields(stage), key=lambda one: bool(one.kw_only)):
+        value = getattr(stage, field.name)
+        if field.default is not MISSING and same(value, field.default):
+            continue
+        text = _show(value)
+        texts.append(f"{field.name}={text}" if field.kw_only else text)
+    return f"{stage.name}({', '.join(texts)})" if texts else stage.name
+
+
+def render(stages: Iterable[Stage], indent: str = "") -> str:
+    """Return stages as text, one a line."""
+    return "\n".join(f"{indent}{describe(stage)}" for stage in stages)
+
+
+def _show(value: Any) -> str:
+    """Return a short text for a parameter value."""
+    if isinstance(value, (torch.Tensor, np.ndarray)):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(_show(item) for item in value)}]"
+    if callable(value):
+        return str(getattr(value, "__qualname__", type(value).__name__))
+    text = repr(value) if isinstance(value, str) else shown(value)
+    # An object without a text of its own names its address.
+    return type(value).__name__ if " object at 0x" in text else text

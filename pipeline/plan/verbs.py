@@ -1,0 +1,56 @@
+"""Verbs: the methods by which plans chain stages."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from headrace.ops.errors import PlanError
+from headrace.pipeline.plan.arguments import check_arguments
+from headrace.pipeline.plan.plan import Chain, Plan
+from headrace.pipeline.plan.stage import Stage
+
+S = TypeVar("S", bound="type[Stage]")
+
+
+def verb(name: str) -> Callable[[S], S]:
+    """Register a stage class under a method name of every plan.
+
+    ``plan.name(*args, **kwargs)`` then returns the plan with ``StageClass(*args, **kwargs)`` behind it.
+
+    Raises
+    ------
+    PlanError
+        If the name is taken.
+    """
+
+    def register(stage: S) -> S:
+        if hasattr(Plan, name):
+            raise PlanError(f"cannot register {stage.__name__}: plans already have a method or attribute {name!r}")
+
+        def method(self: Chain, *args: Any, **kwargs: Any) -> Plan:
+            check_arguments(name, stage.__init__, args, kwargs, complete=True)
+            return self.then(stage(*args, **kwargs))
+
+        method.__name__ = name
+        method.__qualname__ = f"Plan.{name}"
+        method.__doc__ = stage.__doc__
+        method.__wrapped__ = stage  # type: ignore[attr-defined]
+        method.__signature__ = _signature(stage)  # type: ignore[attr-defined]
+        setattr(Chain, name, method)
+        stage.name = name
+        return stage
+
+    return register
+
+
+def verbs() -> tuple[str, ...]:
+    """Return the registered method names, sorted."""
+    return tuple(sorted(name for name, method in vars(Chain).items() if hasattr(method, "__wrapped__")))
+
+
+def _signature(stage: type[Stage]) -> inspect.Signature:
+    """Return the parameters of a stage as those of a method that returns a plan, for help() and completion."""
+    made = inspect.signature(stage.__init__)
+    return made.replace(return_annotation="Plan")

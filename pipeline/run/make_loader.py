@@ -1,0 +1,77 @@
+"""What turns a plan into a loader: the method ``loader`` of plans, which know of nothing that runs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.pipeline.plan.plan import Chain
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.distributed.channel import Comm
+    from headrace.pipeline.partition.partition import Partition
+    from headrace.pipeline.plan.machine import Machine
+    from headrace.pipeline.run.loader import Loader
+
+
+def loader(
+    plan: Chain,
+    *,
+    machine: Machine | None = None,
+    num_threads: int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    comm: Comm | None = None,
+    partition: Partition | None = None,
+    progress: bool = False,
+    **passes: bool,
+) -> Loader[MiniBatch]:
+    """Rewrite the plan for the machine and return the loader that runs it.
+
+    Parameters
+    ----------
+    machine
+        The machine to plan for; by default the one at hand.
+    num_threads
+        Threads that one kernel call may use at most; by default the machine's cores. A call takes as many as its
+        work is worth. The minibatches do not depend on it.
+    rank, world_size
+        Place among the processes that share every batch; by default from torch.distributed when it is initialised,
+        otherwise 0 of 1. Where they come from torch.distributed, a source without a seed takes that of rank 0, so
+        all ranks then make such loaders in the same order.
+    comm
+        What carries the exchanges of ``cooperative=True``; by default a process group of torch.distributed, where a
+        rank that does not come is given up after the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has
+        one for each thread that plays a rank.
+    partition
+        The owner of each vertex for ``cooperative=True``; by default `hr.Partition.hash`.
+    progress
+        Show a progress bar for each epoch, where stderr is a terminal or a notebook.
+    **passes
+        One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on but
+        ``cooperative``, by which the ranks make each batch together: no two ranks sample or fetch the same vertex.
+
+    Raises
+    ------
+    PlanError
+        If the plan is not legal or a switch names no pass.
+    InputError
+        If the data of two stages do not fit together.
+    """
+    # What runs plans is loaded with the first loader, so that importing headrace stays cheap.
+    from headrace.pipeline.run.loader import Loader
+
+    return Loader(
+        plan,
+        machine=machine,
+        num_threads=num_threads,
+        rank=rank,
+        world_size=world_size,
+        comm=comm,
+        partition=partition,
+        progress=progress,
+        passes=passes,
+    )
+
+
+Chain.loader = loader  # type: ignore[method-assign, assignment]
