@@ -16,10 +16,25 @@ MODULES = sorted(
 OPTIONAL = ("torch_geometric", "dgl", "scipy", "cupy", "ogb", "igraph", "pymetis", "matplotlib", "tqdm")
 
 
+#: Which wings of the pipeline a wing may import, beside itself: arrows point down. What only type checkers read does
+#: not count: `Plan.loader` returns a Loader.
+VALUES = {"plan", "data", "storage", "partition", "distributed", "interop"}
+BELOW = {
+    **{wing: VALUES for wing in VALUES},
+    "stages": VALUES | {"lowered"},
+    "lowered": VALUES,
+    "passes": VALUES | {"stages", "lowered"},
+    "run": VALUES | {"stages", "lowered", "passes"},
+    "models": VALUES | {"stages", "lowered", "passes", "run"},
+    "cli": VALUES | {"stages", "lowered", "passes", "run"},
+}
+
+
 class Import(NamedTuple):
     name: str
     line: int
     at_import_time: bool
+    for_types: bool = False
 
 
 def package_of(module: Path) -> str:
@@ -34,27 +49,27 @@ def imports_in(source: str, package: str) -> list[Import]:
     """
     found: list[Import] = []
 
-    def visit(node: ast.AST, at_import_time: bool) -> None:
+    def visit(node: ast.AST, at_import_time: bool, for_types: bool = False) -> None:
         if isinstance(node, ast.Import):
-            found.extend(Import(alias.name, node.lineno, at_import_time) for alias in node.names)
+            found.extend(Import(alias.name, node.lineno, at_import_time, for_types) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 base = ".".join(
                     [*package.split(".")[: len(package.split(".")) - node.level + 1], *([base] if base else [])]
                 )
-            found.extend(Import(f"{base}.{alias.name}", node.lineno, at_import_time) for alias in node.names)
+            found.extend(Import(f"{base}.{alias.name}", node.lineno, at_import_time, for_types) for alias in node.names)
         elif isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.distributed":
-            found.append(Import("torch.distributed", node.lineno, at_import_time))
+            found.append(Import("torch.distributed", node.lineno, at_import_time, for_types))
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for child in node.body:
-                visit(child, False)
+                visit(child, False, True)
             for child in node.orelse:
                 visit(child, at_import_time)
             return
         inside = at_import_time and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for child in ast.iter_child_nodes(node):
-            visit(child, inside)
+            visit(child, inside, for_types)
 
     visit(ast.parse(source), True)
     return found
@@ -130,6 +145,25 @@ def test_layers(module):
             [entry for entry in imports if within(entry.name, "headrace.cuda")],
             "pipeline reaches cuda through ops",
         )
+
+
+def test_every_wing_has_its_place():
+    wings = {module.parts[1] for module in MODULES if module.parts[0] == "pipeline" and len(module.parts) > 2}
+    assert wings == set(BELOW)
+
+
+@pytest.mark.parametrize(
+    "module", [module for module in MODULES if module.parts[0] == "pipeline" and len(module.parts) > 2], ids=str
+)
+def test_arrows_point_down(module):
+    wing = module.parts[1]
+    allowed = {"headrace.pipeline." + other for other in BELOW[wing] | {wing}}
+    offending = [
+        entry
+        for entry in imports_of(module)
+        if within(entry.name, "headrace.pipeline") and not entry.for_types and not within(entry.name, *allowed)
+    ]
+    assert_none(module, offending, f"{wing}/ imports {', '.join(sorted(BELOW[wing]))} alone")
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.is_relative_to("pipeline/passes")], ids=str)

@@ -18,6 +18,7 @@ from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.interop import conversions as interop
 
 if TYPE_CHECKING:
+    from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.exchange import Exchange
 
 
@@ -62,6 +63,8 @@ class MiniBatch:
     exchanges: num_layers + 1 exchanges
         Where rows of the layers go when ranks make the batch together (``.loader(cooperative=True)``), input side first
         and the one to the seeds last; see `exchange`. Empty otherwise.
+    comm
+        The channel on which a model exchanges these rows; None where ranks do not make the batch together.
     epoch, index
         Which batch this is.
     num_global_seeds
@@ -79,6 +82,7 @@ class MiniBatch:
     num_sampled_nodes: tuple[int, ...] = ()
     num_sampled_edges: tuple[int, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
+    comm: Comm | None = None
     epoch: int = 0
     index: int = 0
     num_global_seeds: int = 0
@@ -160,13 +164,13 @@ class MiniBatch:
         PeerError
             If another rank failed or was lost.
         """
-        if not self.exchanges:
+        if not self.exchanges or self.comm is None:
             return rows
         if not 0 <= layer < len(self.exchanges):
             raise InputError(
                 f"MiniBatch.exchange: the layers of this batch are 0 to {len(self.exchanges) - 1}, got {layer!r}"
             )
-        return self.exchanges[layer].deliver(rows)
+        return self.exchanges[layer].deliver(rows, self.comm)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> MiniBatch:
         """Return the batch with every tensor on `device`."""

@@ -12,7 +12,6 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.interop import conversions as interop
-from headrace.pipeline.models.running_batch import RUNNING
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -195,9 +194,6 @@ class Block:
         InputError
             If `x` does not have num_src rows.
         """
-        running = RUNNING.get()
-        if running is not None:
-            x = running.sources(self, x)
         if x.shape[0] != self.num_src:
             raise InputError(
                 f"Block.to_pyg: expected x with a row for each of {self.num_src} sources, got {describe(x)}; "

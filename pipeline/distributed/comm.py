@@ -24,10 +24,10 @@ from torch import Tensor
 from headrace.ops.errors import PeerError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.distributed.channel import Comm, nothing
+from headrace.pipeline.distributed.closing import closes_channels
 from headrace.pipeline.distributed.job_store import JobStore
 from headrace.pipeline.distributed.leaving import Loops, end_all
 from headrace.pipeline.distributed.store_comm import POLL, StoreComm
-from headrace.pipeline.run.shutdown import closes_channels
 
 
 class DistributedComm(StoreComm):

@@ -42,8 +42,6 @@ class Exchange:
         Rows to send to each rank, none to this one.
     receive_counts: world_size counts
         Rows that come from each rank, none from this one.
-    comm
-        The channel on which a model exchanges rows.
     places: int64[num_wanted], optional
         Where the vertices that `wanted` was made of are in it, if the batch still has their order.
     batch: (epoch, batch), optional
@@ -56,11 +54,10 @@ class Exchange:
     send_rows: Tensor
     send_counts: tuple[int, ...]
     receive_counts: tuple[int, ...]
-    comm: Comm
     places: Tensor | None = None
     batch: tuple[int, int] | None = None
 
-    def deliver(self, rows: Tensor, comm: Comm | None = None) -> Tensor:
+    def deliver(self, rows: Tensor, comm: Comm) -> Tensor:
         """Send rows from owners to those who want them.
 
         Gradients flow back to the owners, who add up what comes for one vertex: their own, then in the order of the
@@ -71,7 +68,7 @@ class Exchange:
         rows: [num_owned, ...]
             Row i belongs to ``owned[i]``.
         comm
-            The channel to use in place of the model's own.
+            The channel.
 
         Returns
         -------
@@ -87,10 +84,10 @@ class Exchange:
         """
         if rows.shape[:1] != self.owned.shape:
             raise InputError(
-                f"exchange: expected a row for each of the {len(self.owned)} vertices that rank {self.comm.rank} owns "
+                f"exchange: expected a row for each of the {len(self.owned)} vertices that rank {comm.rank} owns "
                 f"in this layer, got {list(rows.shape)}"
             )
-        delivered: Tensor = _Deliver.apply(rows, self, self.comm if comm is None else comm)  # type: ignore[no-untyped-call]
+        delivered: Tensor = _Deliver.apply(rows, self, comm)  # type: ignore[no-untyped-call]
         return delivered
 
     @cached_property
@@ -140,7 +137,6 @@ def exchange_ids(
     vertices: Tensor,
     partition: Partition,
     comm: Comm,
-    rows_comm: Comm,
     *,
     meanwhile: Callable[[Tensor], None] | None = None,
 ) -> Exchange:
@@ -154,8 +150,6 @@ def exchange_ids(
         Their owners.
     comm
         The channel for the ids.
-    rows_comm
-        The channel on which the rows will be exchanged.
     meanwhile
         Called with the places, int64[num_wanted], while this rank waits for the others.
     """
@@ -174,7 +168,6 @@ def exchange_ids(
         send_rows=compacted.indices,
         send_counts=tuple(send_counts),
         receive_counts=tuple(receive_counts),
-        comm=rows_comm,
         places=grouped.places,
         batch=comm.place,
     )

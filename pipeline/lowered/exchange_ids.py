@@ -74,9 +74,7 @@ class ExchangeIds(MapStage):
             def renumber(places: Tensor) -> None:
                 renumbered.update(_local_ids(batch, places))
 
-            exchange = exchange_ids(
-                batch.n_id, self.partition, comm, rows_comm, meanwhile=renumber if self.renumber else None
-            )
+            exchange = exchange_ids(batch.n_id, self.partition, comm, meanwhile=renumber if self.renumber else None)
             found = len(exchange.owned) - len(batch.n_id)
             if self.renumber:
                 exchange = replace(exchange, places=None)  # local ids lead to exchange.wanted, as it is
@@ -84,6 +82,7 @@ class ExchangeIds(MapStage):
                 **renumbered,
                 n_id=exchange.owned,
                 exchanges=(exchange, *batch.exchanges),
+                comm=rows_comm,
                 num_sampled_nodes=(*batch.num_sampled_nodes[:-1], batch.num_sampled_nodes[-1] + found),
             )
             return replaced, self._counts(exchange)

@@ -66,6 +66,7 @@ class ExchangeRows(MapStage):
             *inner, last = batch.num_sampled_nodes
             given_back = returned.replace(
                 exchanges=batch.exchanges[1:],
+                comm=batch.comm if len(batch.exchanges) > 1 else None,
                 num_sampled_nodes=(*inner, last + len(exchange.wanted) - len(exchange.owned)),
             )
             return given_back, counts

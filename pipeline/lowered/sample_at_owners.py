@@ -51,12 +51,12 @@ class SampleAtOwners(RuleHop):
         return False
 
     def runner(self, settings: RunSettings) -> Runner:
-        comm, rows_comm = settings.channels()
+        comm, _ = settings.channels()
         graph = self.graph
         assert isinstance(graph, GraphShard)  # the pass makes the stage of shards
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            exchange = exchange_ids(self.frontier(batch), graph.partition, comm, rows_comm)
+            exchange = exchange_ids(self.frontier(batch), graph.partition, comm)
             hop = self.sample(batch, settings, frontier=exchange.owned)
             columns = [hop.neighbors]
             if self.edge_ids:

@@ -12,6 +12,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.comm import is_distributed, world_comm
+from headrace.pipeline.models.bound_block import bind
 from headrace.pipeline.models.cooperative_degrees import count_on_all_ranks
 from headrace.pipeline.models.cooperative_dropout import convert_dropout
 from headrace.pipeline.models.cooperative_norm import convert_batch_norm
@@ -55,7 +56,10 @@ class Cooperative(nn.Module):
         self._comm = running.comm
         token = RUNNING.set(running)
         try:
-            out = self.model(*args, **kwargs)
+            out = self.model(
+                *(bind(argument, running) for argument in args),
+                **{name: bind(argument, running) for name, argument in kwargs.items()},
+            )
         finally:
             RUNNING.reset(token)
         if running.num_layers != self._num_layers or not isinstance(out, Tensor):
@@ -80,11 +84,12 @@ def _exchange_input(number: int) -> Any:
         if running is None:
             return None
         running.enter(number)
-        if not running.batch.exchanges:
+        comm = running.comm
+        if comm is None:
             return None
         exchange = running.batch.exchanges[number]
-        args = tuple(count_on_all_ranks(argument, exchange) for argument in args)
-        kwargs = {name: count_on_all_ranks(argument, exchange) for name, argument in kwargs.items()}
+        args = tuple(count_on_all_ranks(argument, exchange, comm) for argument in args)
+        kwargs = {name: count_on_all_ranks(argument, exchange, comm) for name, argument in kwargs.items()}
         if not running.needs_exchange(number):
             return args, kwargs
         for place, argument in enumerate(args):

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.exchange import Exchange
 
 
-def count_on_all_ranks(argument: Any, exchange: Exchange) -> Any:
+def count_on_all_ranks(argument: Any, exchange: Exchange, comm: Comm) -> Any:
     """Return a DGL block whose ``out_degrees`` are those of one process's block; anything else as it is.
 
     DGL's `GraphConv` divides by them (``norm="both"``, its default, and ``"left"``). In-degrees need no help: a rank
@@ -23,6 +24,8 @@ def count_on_all_ranks(argument: Any, exchange: Exchange) -> Any:
         An argument of a layer. A block of the user is not changed: the layer gets a copy that shares its edges.
     exchange
         That of the layer's sources.
+    comm
+        The channel of the model.
     """
     if not getattr(argument, "is_block", False):
         return argument
@@ -30,8 +33,8 @@ def count_on_all_ranks(argument: Any, exchange: Exchange) -> Any:
     def out_degrees(u: Any = None, etype: Any = None) -> Tensor:
         own: Tensor = argument.out_degrees(etype=etype)
         total = own.new_zeros(len(exchange.owned))
-        total.index_add_(0, exchange.asked_rows, exchange.collect(own, exchange.comm))
-        degrees = exchange.deliver(total)
+        total.index_add_(0, exchange.asked_rows, exchange.collect(own, comm))
+        degrees = exchange.deliver(total, comm)
         return degrees if u is None else degrees[u]
 
     counting = argument.local_var()

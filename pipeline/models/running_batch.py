@@ -89,7 +89,7 @@ class RunningBatch:
     @property
     def comm(self) -> Comm | None:
         """The channel on which the model communicates; None if the batch is one process's own."""
-        return self.batch.exchanges[0].comm if self.batch.exchanges else None
+        return self.batch.comm
 
     def ids(self, num_rows: int) -> Tensor:
         """Return the vertices of rows.

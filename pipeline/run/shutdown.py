@@ -1,23 +1,21 @@
-"""What has to end while Python is whole, and in which order: worker threads, then the channels that they use.
+"""Worker threads, which have to end while Python is whole.
 
 A thread that comes back to Python when it is being taken down, be it only to free a tensor, is ended by Python in the
 midst of C++ code that does not allow it, and the process aborts. So workers are known here from before their start
 until they have really ended: themselves, not the work they belong to, of which the worker may be the last owner.
-
-This is done with `atexit`, behind the threads that Python waits for by itself: one of these may be the training loop.
 """
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 from headrace.ops.errors import LoaderError
+from headrace.pipeline.distributed.closing import ends_workers
 
 #: Seconds for the batches that workers have begun.
 PATIENCE = 10.0
@@ -63,7 +61,6 @@ class _Workers:
 
 
 _WORKERS = _Workers()
-_CHANNELS: list[Callable[[], None]] = []
 
 
 def start_worker(thread: threading.Thread, stop: _Stop) -> None:
@@ -89,12 +86,6 @@ def in_worker() -> bool:
     return threading.current_thread() in _WORKERS
 
 
-def closes_channels(function: Callable[[], None]) -> Callable[[], None]:
-    """Have a function called when workers have ended, whatever was imported first; it closes channels."""
-    _CHANNELS.append(function)
-    return function
-
-
 def join_all(
     threads: Iterable[threading.Thread], timeout: float | None, *, interruptible: bool = True
 ) -> list[threading.Thread]:
@@ -114,12 +105,9 @@ def join_all(
     return [thread for thread in others if thread.is_alive()]
 
 
-@atexit.register
-def _shut_down() -> None:
-    with ExitStack() as all_functions:  # also where one fails; the last one in is called first
-        for function in reversed(_CHANNELS):
-            all_functions.callback(function)
-        all_functions.callback(_WORKERS.end)
+@ends_workers
+def _end_workers() -> None:
+    _WORKERS.end()
 
 
 def _interrupt(thread: threading.Thread) -> None:

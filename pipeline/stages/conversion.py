@@ -36,4 +36,4 @@ class Conversion(MapStage):
 def sampled_hops(before: tuple[Stage, ...]) -> list[Stage]:
     """Return for each hop the stage that makes its block, as far as there is a choice about it."""
     samplers = [stage for stage in before if "blocks" in stage.writes and hasattr(stage, "expand")]
-    return [stage for stage in samplers for _ in range(getattr(stage, "num_hops", 1))]
+    return [stage for stage in samplers for _ in range(max(1, stage.num_hops))]

@@ -151,11 +151,13 @@ def test_the_fallback_runs_plans_without_torchdata(monkeypatch):
     assert fallback.BaseNode is fallback.FallbackNode
     names = ["base_node", "nodes", "prefetch_node", "lower", "iteration", "loader", "loader_node"]
     modules = {
-        name: sys.modules[f"headrace.pipeline.{name}"] for name in names if f"headrace.pipeline.{name}" in sys.modules
+        name: sys.modules[f"headrace.pipeline.run.{name}"]
+        for name in names
+        if f"headrace.pipeline.run.{name}" in sys.modules
     }
     try:
         for name in names:
-            sys.modules.pop(f"headrace.pipeline.{name}", None)
+            sys.modules.pop(f"headrace.pipeline.run.{name}", None)
         loader = importlib.import_module("headrace.pipeline.run.loader")
         assert (
             importlib.import_module("headrace.pipeline.run.nodes").BaseNode.__module__
@@ -164,7 +166,7 @@ def test_the_fallback_runs_plans_without_torchdata(monkeypatch):
         assert [batch.digest() for batch in loader.Loader(PLANS["neighbor"]())] == expected
     finally:
         for name, module in modules.items():
-            sys.modules[f"headrace.pipeline.{name}"] = module
+            sys.modules[f"headrace.pipeline.run.{name}"] = module
 
 
 def test_the_fallback_resets_before_first_use():
