@@ -19,7 +19,13 @@ SCRIPT = Path(__file__).resolve().parent / "cooperative_rank.py"
 STAGES = {
     ("sampling",): ("sample_fused",),
     ("collectives of ids",): ("exchange_ids",),
-    ("gather", "collectives of rows"): ("fetch_feature", "fetch_and_exchange", "exchange_rows"),
+    ("gather", "collectives of rows"): (
+        "fetch_feature",
+        "fetch_owned",
+        "fetch_and_exchange",
+        "exchange_rows",
+        "return_ids",
+    ),
 }
 METRICS = {"all": "time", "cpu": "CPU time", "kernel": "CPU time in the kernel"}
 

@@ -10,8 +10,10 @@ from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_and_exchange import FetchAndExchange
+from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.return_ids import ReturnIds
 from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
 from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
 from headrace.pipeline.lowered.walk_hop import WalkHop
@@ -26,6 +28,8 @@ STAGES = {
         ExchangeIds,
         ExchangeRows,
         FetchAndExchange,
+        FetchOwned,
+        ReturnIds,
         SampleAtOwners,
         SampleFused,
         SampleHop,

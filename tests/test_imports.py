@@ -20,7 +20,7 @@ OPTIONAL = ("torch_geometric", "dgl", "scipy", "cupy", "ogb", "igraph", "pymetis
 #: not count: `Plan.loader` returns a Loader.
 VALUES = {"plan", "data", "storage", "partition", "distributed", "interop"}
 BELOW = {
-    **{wing: VALUES for wing in VALUES},
+    **dict.fromkeys(VALUES, VALUES),
     "stages": VALUES | {"lowered"},
     "lowered": VALUES,
     "passes": VALUES | {"stages", "lowered"},

@@ -13,7 +13,7 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.exchange import Exchange
-from headrace.pipeline.plan.checks import divided_features, graphs_of
+from headrace.pipeline.plan.checks import check_node_features, divided_features
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
 from headrace.pipeline.storage.features import FeatureStore, PlacingSource
@@ -23,7 +23,7 @@ from headrace.pipeline.storage.features import FeatureStore, PlacingSource
 class FetchAndExchange(MapStage):
     """Read the node features of owned vertices to where they go: to the inputs of ``blocks[0]``, and to other ranks.
 
-    What `fetch_feature` and `exchange_rows` do, without copies in between: a row that several ranks want is read for
+    What ``fetch_owned`` and ``exchange_rows`` do, without copies in between: a row that several ranks want is read for
     each of them, which takes no longer than to copy it if it is in memory (``loader.stats()`` counts as ``rows`` each
     row once, and as ``reread_rows`` how often it was read again). The pass ``fuse_exchange`` makes the stage of these
     two; turn it off for files that are far larger than memory.
@@ -71,8 +71,7 @@ class FetchAndExchange(MapStage):
         return divided_features(self.store, self.node)
 
     def check(self, before: tuple[Stage, ...]) -> None:
-        for _, graph in graphs_of(before):
-            self.store.check(node=self.node, num_nodes=graph.num_nodes)
+        check_node_features(self.store, self.node, before)
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()

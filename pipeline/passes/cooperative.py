@@ -1,31 +1,37 @@
-"""Let the ranks make every batch together (cooperative minibatching, arXiv 2310.12403)."""
+"""Let the ranks make every batch together (cooperative minibatching, arXiv 2310.12403).
+
+A rule on the whole plan: where rows come back depends on the last stage that finds nodes, and on all fetches behind it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
+from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.return_ids import ReturnIds
 from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.passes.shards import graph_partition, in_order
+from headrace.pipeline.passes.shards import graph_partition
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.stages.prefetch import Prefetch
 
 
 def _insert(stages: Window, machine: Machine) -> Window | None:
-    """Exchange ids behind every stage that finds vertices, and rows behind the stages that fetch them.
+    """Exchange ids behind every stage that finds nodes, and rows behind the stages that fetch them.
 
     Hops of layer-wise rules are sampled together.
     """
-    if machine.world_size == 1 or any(isinstance(stage, ExchangeIds) for stage in stages):
+    if machine.world_size == 1 or any(stage.shares_layers for stage in stages):
         return None
     partition = _partition(stages, machine)
-    stages = in_order(tuple(_together(stage, partition) for stage in stages))
+    stages = tuple(_together(stage, partition) for stage in stages)
     for stage in stages:
         if not stage.cooperates:
             raise PlanError(
@@ -33,32 +39,38 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
                 "use sample_neighbor, sample_layer_neighbor, sample_ladies, sample_in_subgraph or sample_pinsage with "
                 "expand='all', or cooperative=False"
             )
-    last = max(i for i, stage in enumerate(stages) if "n_id" in stage.writes)
-    end = _end_of_fetches(stages, last + 1)
+    finders = [place for place, stage in enumerate(stages) if "n_id" in stage.writes]
+    end = _end_of_fetches(stages, finders[-1] + 1)
     rewritten: list[Stage] = []
-    for i, stage in enumerate(stages):
-        rewritten.append(stage)
-        if "n_id" in stage.writes:
+    for place, stage in enumerate(stages):
+        fetches = finders[-1] < place < end and isinstance(stage, FetchFeature)
+        rewritten += _exchanged(stage) if fetches else [stage]
+        if place in finders:
             rewritten.append(ExchangeIds(partition))
-        if i == end - 1:
-            rewritten.append(_rows(stages[last + 1 : end]))
+        if place == end - 1:
+            rewritten.append(ReturnIds())
     return tuple(rewritten)
 
 
 def _end_of_fetches(stages: Window, start: int) -> int:
     """Return the place behind the last of the stages from `start` on that fetch; prefetches may stand among them."""
     end = start
-    for i, stage in enumerate(stages[start:], start):
+    for place, stage in enumerate(stages[start:], start):
         if isinstance(stage, FetchFeature):
-            end = i + 1
-        elif not isinstance(stage, Prefetch):
+            end = place + 1
+        elif not stage.threads:
             break
     return end
 
 
-def _rows(fetches: Window) -> Stage:
-    names = [name for stage in fetches if isinstance(stage, FetchFeature) for name in stage.node]
-    return ExchangeRows(tuple(dict.fromkeys(names)))
+def _exchanged(fetch: FetchFeature) -> list[Stage]:
+    """Return what fetches the same from the owners: each row is read once, and sent to the ranks that want it."""
+    stages: list[Stage] = []
+    if fetch.edge or fetch.labels is not None:
+        stages.append(replace(fetch, node=()))
+    if fetch.node:
+        stages += [FetchOwned(fetch.store, fetch.node), ExchangeRows(fetch.node)]
+    return stages
 
 
 def _together(stage: Stage, partition: Partition) -> Stage:

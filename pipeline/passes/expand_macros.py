@@ -7,10 +7,9 @@ from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import MacroStage
 
 
-def _parts(window: Window, machine: Machine) -> Window | None:
+def _parts(macro: MacroStage, machine: Machine) -> Window:
     del machine
-    (macro,) = window
-    return macro.parts() if isinstance(macro, MacroStage) else None
+    return macro.parts()
 
 
 EXPAND_MACROS = Pass(

@@ -2,59 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_and_exchange import FetchAndExchange
+from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
-from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.stages.prefetch import Prefetch
 from headrace.pipeline.storage.features import PlacingSource
 
 
-def _fuse(stages: Window, machine: Machine) -> Window | None:
+def _fuse(fetch: FetchOwned, exchange: ExchangeRows, machine: Machine) -> Window | None:
     """Read features whose sources can place rows where they go; what else is fetched stays as it is."""
     del machine
-    for end, exchange in enumerate(stages):
-        if isinstance(exchange, ExchangeRows):
-            start = end
-            while isinstance(stages[start - 1], (FetchFeature, Prefetch)):
-                start -= 1
-            fused = _fused(stages[start:end], exchange)
-            if fused is not None:
-                return (*stages[:start], *fused, *stages[end + 1 :])
-    return None
-
-
-def _fused(fetches: Window, exchange: ExchangeRows) -> Window | None:
-    """Return what takes the place of stages that fetch, and of the exchange behind them."""
-    sources = [
-        (name, fetch.store.node[name]) for fetch in fetches if isinstance(fetch, FetchFeature) for name in fetch.node
-    ]
-    # What is fetched twice, and once from another kind of source, is left alone.
-    others = {name for name, source in sources if not isinstance(source, PlacingSource)}
-    fused = {name for name, _ in sources if name in exchange.names} - others
+    placing = {name for name in fetch.node if isinstance(fetch.store.node[name], PlacingSource)}
+    fused = tuple(name for name in fetch.node if name in placing and name in exchange.names)
     if not fused:
         return None
-    rewritten: list[Stage] = []
-    for fetch in fetches:
-        if not isinstance(fetch, FetchFeature):
-            rewritten.append(fetch)
-            continue
-        names = tuple(dict.fromkeys(name for name in fetch.node if name in fused))
-        kept = tuple(name for name in fetch.node if name not in fused)
-        if kept or fetch.edge or fetch.labels is not None:
-            rewritten.append(replace(fetch, node=kept))
-        if names:
-            rewritten.append(FetchAndExchange(fetch.store, node=names))
-    left = tuple(name for name in exchange.names if name not in fused)
-    return (*rewritten, replace(exchange, names=left))
+    stages: list[Stage] = []
+    left = tuple(name for name in fetch.node if name not in fused)
+    if left:
+        stages = [FetchOwned(fetch.store, left), ExchangeRows(tuple(name for name in exchange.names if name in left))]
+    return (*stages, FetchAndExchange(fetch.store, node=fused))
 
 
 FUSE_EXCHANGE = Pass(
     "fuse_exchange",
     Promise.SAME_BATCHES,
-    rules=(Rule("fetch_feature, exchange_rows -> fetch_and_exchange, exchange_rows", (), _fuse),),
+    rules=(Rule("fetch_owned, exchange_rows -> fetch_and_exchange", (FetchOwned, ExchangeRows), _fuse),),
 )

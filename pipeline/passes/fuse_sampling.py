@@ -11,10 +11,9 @@ from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 
 
-def _fuse_hop(window: Window, machine: Machine) -> Window | None:
+def _fuse_hop(hop: SampleHop, compact: Compact, machine: Machine) -> Window | None:
     del machine
-    hop, compact = window
-    if not (isinstance(hop, SampleHop) and isinstance(compact, Compact) and _agree(hop, compact)):
+    if not _agree(hop, compact):
         return None
     if hop.layer > 0 and hop.expand == "new":  # its frontier is what the hops before it have reached
         return None
@@ -30,11 +29,8 @@ def _fuse_hop(window: Window, machine: Machine) -> Window | None:
     return (fused,)
 
 
-def _extend_fused(window: Window, machine: Machine) -> Window | None:
+def _extend_fused(fused: SampleFused, hop: SampleHop, compact: Compact, machine: Machine) -> Window | None:
     del machine
-    fused, hop, compact = window
-    if not (isinstance(fused, SampleFused) and isinstance(hop, SampleHop) and isinstance(compact, Compact)):
-        return None
     follows = hop.layer == fused.first_layer + len(fused.rules) and hop.weight == fused.weight
     if not (follows and _agree(hop, compact) and _agree(fused, compact)):
         return None

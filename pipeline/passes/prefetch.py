@@ -1,13 +1,12 @@
-"""Make batches ahead of the training loop, in background threads."""
+"""Make batches ahead of the training loop, in background threads.
+
+Rules on the whole plan: whether to prefetch, and where, depends on all that stands before the first copy.
+"""
 
 from __future__ import annotations
 
-from headrace.pipeline.lowered.exchange_ids import ExchangeIds
-from headrace.pipeline.lowered.exchange_rows import ExchangeRows
-from headrace.pipeline.lowered.fetch_and_exchange import FetchAndExchange
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
-from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.prefetch import Prefetch
 
@@ -21,8 +20,8 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
     The copy to a device stays with the training loop, whose current device and stream it uses.
     """
     place = next((i for i, stage in enumerate(stages) if isinstance(stage, CopyTo)), len(stages))
-    placed = any(isinstance(stage, Prefetch) for stage in stages)
-    if placed or machine.cores < 2 or all(isinstance(stage, SourceStage) for stage in stages[:place]):
+    placed = any(stage.threads for stage in stages)
+    if placed or machine.cores < 2 or place == 1:
         return None
     # One worker and two batches ahead hide sampling behind training: the kernels use the cores by themselves. It starts
     # where there is something to hide; ranks in lockstep cannot wait for that.
@@ -41,12 +40,12 @@ def _insert_two(stages: Window, machine: Machine) -> Window | None:
 
 def _start_of_rows(stages: Window) -> int | None:
     """Return the place behind which features go from rank to rank, if any do."""
-    if not any(isinstance(one, FetchAndExchange) or (isinstance(one, ExchangeRows) and one.names) for one in stages):
+    if not any(stage.collective and "node" in stage.writes for stage in stages):
         return None
-    exchanges = [(i, stage) for i, stage in enumerate(stages) if isinstance(stage, ExchangeIds)]
+    exchanges = [place for place, stage in enumerate(stages) if "exchanges" in stage.writes]
     # Ids that are only lent belong to the fetch behind them.
-    lent = [i for i, stage in exchanges if not stage.renumber]
-    return lent[0] if lent else exchanges[-1][0] + 1
+    lent = [place for place in exchanges if stages[place].keeps_rows]
+    return lent[0] if lent else exchanges[-1] + 1
 
 
 PREFETCH = Pass(

@@ -1,4 +1,8 @@
-"""Sample a graph in shards where its rows are: two rounds per hop (FastSample, arXiv 2311.17847)."""
+"""Sample a graph in shards where its rows are: two rounds per hop (FastSample, arXiv 2311.17847).
+
+A rule on the whole plan: whether the hop next to the seeds finds its rows here depends on the source, which it may not
+stand next to.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
-from headrace.pipeline.passes.shards import graph_partition, in_order
+from headrace.pipeline.passes.shards import graph_partition
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
@@ -27,7 +31,7 @@ def _route(stages: Window, machine: Machine) -> Window | None:
         return None
     rewritten: list[Stage] = [source]
     seeds_are_owned = False
-    if isinstance(source, ItemSampler) and not source.items.are_pairs:
+    if isinstance(source, ItemSampler) and not source.gives_pairs:
         seeds_are_owned = True
         rewritten = [replace(source, partition=partition)]
     for before, stage in pairwise(stages):
@@ -43,7 +47,7 @@ def _route(stages: Window, machine: Machine) -> Window | None:
                 "vertices. Use the whole graph on every rank, or another sampler"
             )
         rewritten.append(stage)
-    return in_order(tuple(rewritten))
+    return tuple(rewritten)
 
 
 SAMPLE_AT_OWNERS = Pass(

@@ -52,6 +52,12 @@ def divided_graph(graph: Graph) -> tuple[Divided, ...]:
     return (Divided("the shard of the graph", graph.partition, graph.part),)
 
 
+def check_node_features(store: FeatureStore, names: Iterable[str], before: Sequence[Stage]) -> None:
+    """Refuse node features that do not fit the graphs that were sampled."""
+    for _, graph in graphs_of(before):
+        store.check(node=tuple(names), num_nodes=graph.num_nodes)
+
+
 def divided_features(store: FeatureStore, names: Iterable[str]) -> tuple[Divided, ...]:
     """Return which node features are in shards."""
     sources = {name: store.node[name] for name in names}

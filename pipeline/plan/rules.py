@@ -1,7 +1,7 @@
 """The rewriting machinery: a rule is a pattern and a function, a pass is a list of rules.
 
-A rule's function sees the stages that matched and the machine, and returns what shall stand in their place, or None for
-"does not apply". It must be pure. A pass applies its rules until none applies.
+A rule's function gets the stages that matched, one argument each, and the machine, and returns what shall stand in
+their place, or None for "does not apply". It must be pure. A pass applies its rules until none applies.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ class Rule:
     name
         What the rule does, for explain and error messages.
     pattern
-        The types of the consecutive stages it looks at; empty for the whole plan.
+        The types of the consecutive stages it looks at; empty for the whole plan, which is the exception: the file of
+        such a rule says why.
     rewrite
-        Takes these stages and the machine; returns their replacement, or None if the rule does not apply.
+        Takes these stages, one argument each (the whole plan as a tuple), and the machine; returns their replacement,
+        or None if the rule does not apply.
     """
 
     name: str
     pattern: tuple[type[Stage], ...]
-    rewrite: Callable[[Window, Machine], Window | None]
+    rewrite: Callable[..., Window | None]
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Pass:
                 window = tuple(stages[start : start + length])
                 # Of a whole plan every stage will do.
                 if len(window) == length and all(map(isinstance, window, rule.pattern)):
-                    replacement = rule.rewrite(window, machine)
+                    replacement = rule.rewrite(*window, machine) if rule.pattern else rule.rewrite(window, machine)
                     if replacement is not None:
                         unseen[number] = range(start, len(stages))
                         stages[start : start + length] = replacement

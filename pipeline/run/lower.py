@@ -52,7 +52,9 @@ def lower(plan: Plan, settings: RunSettings) -> tuple[BaseNode[Work], BatchSourc
 
 
 def _prefetch_node(node: BaseNode[Work], steps: tuple[Step, ...], stage: Prefetch, *, lockstep: bool) -> PrefetchNode:
-    # Ranks in lockstep begin the same batches: when they begin them must not depend on the time that one rank takes.
-    if stage.eager or lockstep:
-        return PrefetchNode(node, steps, workers=stage.workers, depth=stage.depth, lockstep=lockstep)
-    return DeferredPrefetchNode(node, steps, workers=stage.workers, depth=stage.depth)
+    # Ranks in lockstep begin the same batches, and their collectives come in the same order: one thread makes the
+    # batches one after the other, and when it begins must not depend on the time that one rank takes.
+    if lockstep:
+        return PrefetchNode(node, steps, workers=1, depth=stage.depth, lockstep=True)
+    kind = PrefetchNode if stage.eager else DeferredPrefetchNode
+    return kind(node, steps, workers=stage.workers, depth=stage.depth)

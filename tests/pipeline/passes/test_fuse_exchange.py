@@ -35,16 +35,21 @@ def sampled() -> hr.Stage:
     return items(batch_size=40).sample_neighbor(graph(), [4, 3])
 
 
+SHOWN = ("fetch", "exchange_rows", "return_ids")
+
+
 def fetches(plan: hr.Stage, **switches: bool) -> list[str]:
     """What of the final plan of one of two ranks fetches or gives rows back."""
     final = rewrite(plan, Machine(world_size=2), {"cooperative": True, "prefetch": False, **switches}).final
-    return [describe(stage) for stage in final.stages if stage.name.startswith(("fetch", "exchange_rows"))]
+    return [
+        describe(stage) for stage in final.stages if stage.name.startswith(("fetch", "exchange_rows", "return_ids"))
+    ]
 
 
 def test_fires():
     of_x = f"fetch_and_exchange({store()}, node=['x'])"
     plan = sampled().fetch_feature(store(), node=["x"], edge=["e"], labels="y")
-    assert fetches(plan) == [f"fetch_feature({store()}, edge=['e'], labels='y')", of_x, "exchange_rows([])"]
+    assert fetches(plan) == [f"fetch_feature({store()}, edge=['e'], labels='y')", of_x, "return_ids"]
     assert fetches(sampled().fetch_feature(store(), node=["x"])) == [of_x, "exchange_rows([])"]
 
 
@@ -52,14 +57,14 @@ def test_fuses_all_stages_that_fetch():
     features = hr.FeatureStore(node={"x": X, "z": Z})
     plan = sampled().fetch_feature(features, node=["z"]).fetch_feature(features, node=["x"])
     fused = [f"fetch_and_exchange({features}, node=['{name}'])" for name in "zx"]
-    assert fetches(plan) == [*fused, "exchange_rows([])"]
+    assert fetches(plan) == [*fused, "return_ids"]
 
 
 def test_leaves_what_cannot_place_rows():
     features = hr.FeatureStore(node={"slow": Slow(), "z": Z})
     plan = sampled().fetch_feature(features, node=["slow", "z"])
-    expected = [f"fetch_feature({features}, node=['slow'])", f"fetch_and_exchange({features}, node=['z'])"]
-    assert fetches(plan) == [*expected, "exchange_rows(['slow'])"]
+    slow = [f"fetch_owned({features}, ['slow'])", "exchange_rows(['slow'])"]
+    assert fetches(plan) == [*slow, f"fetch_and_exchange({features}, node=['z'])", "return_ids"]
     with pytest.raises(hr.FeatureError, match="source of 'slow' has no read_into"):
         hand_made(sampled()).fetch_and_exchange(features, node=("slow",))
 
@@ -117,13 +122,17 @@ def test_fires_on_features_in_shards_without_cooperation():
     shards = [hr.ShardedFeature.of(X, partition(kind, 2), 0) for kind in ("hash", "range")]
     features = hr.FeatureStore(node=dict(zip("xz", shards, strict=True)))
     plan = sampled().fetch_feature(features, node=["x", "z"])
-    each = [(f"fetch_and_exchange({features}, node=['{name}'])", "exchange_rows([], keep=False)") for name in "xz"]
+    each = [(f"fetch_and_exchange({features}, node=['{name}'])", "return_ids(keep=False)") for name in "xz"]
     assert fetches(plan, cooperative=False) == [stage for pair in each for stage in pair]
 
 
 def test_can_be_switched_off():
     plan = sampled().fetch_feature(store(), node=["x"])
-    assert fetches(plan, fuse_exchange=False) == [describe(plan.stages[-1]), "exchange_rows(['x'])"]
+    assert fetches(plan, fuse_exchange=False) == [
+        f"fetch_owned({store()}, ['x'])",
+        "exchange_rows(['x'])",
+        "return_ids",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["whole", "shards", "copies", "slow"])

@@ -68,12 +68,12 @@ def test_samples_while_rows_are_exchanged():
     plan = items().sample_neighbor(graph(), [2]).fetch_feature(store(), node=["x"], labels="y")
     expected = ["exchange_ids", "sample_fused", "exchange_ids", "prefetch", "fetch_feature", "fetch_and_exchange"]
     together = final_verbs(plan, exchanging(), cooperative=True)
-    assert together == ["item_sampler", *expected, "exchange_rows", "prefetch"]
+    assert together == ["item_sampler", *expected, "return_ids", "prefetch"]
     apart = final_verbs(plan, exchanging(), cooperative=True, fuse_exchange=False)
-    assert apart == ["item_sampler", *expected[:-1], "exchange_rows", "prefetch"]
+    assert apart == ["item_sampler", *expected[:-1], "fetch_owned", "exchange_rows", "return_ids", "prefetch"]
     shards = hr.FeatureStore(node={"x": hr.ShardedFeature.of(torch.zeros(NUM_NODES, 2), partition("hash", 2), 0)})
     hybrid = final_verbs(items().sample_neighbor(graph(), [2]).fetch_feature(shards, node=["x"]), exchanging())
-    fetch = ["prefetch", "exchange_ids", "fetch_and_exchange", "exchange_rows"]
+    fetch = ["prefetch", "exchange_ids", "fetch_and_exchange", "return_ids"]
     assert hybrid == ["item_sampler", "sample_fused", *fetch, "prefetch"]
 
 
