@@ -66,6 +66,7 @@ class _Seen:
     hops: int = 0
     left_host: bool = False
     converted: Stage | None = None
+    fetched: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, stage: Stage) -> None:
         """Go past a stage."""
@@ -76,6 +77,7 @@ class _Seen:
             self.written.discard("hop")
         self.hops += stage.num_hops if isinstance(stage, Sampler) else isinstance(stage, HopStage)
         self.left_host |= isinstance(stage, CopyTo) and stage.leaves_host
+        self.fetched |= _fetched(stage)
         self.converted = stage if self.converted is None and stage.converts else self.converted
 
 
@@ -106,6 +108,13 @@ def _problem(stage: Stage, before: _Seen, *, expanded: bool) -> str | None:
     ):
         if changed in stage.writes and feature in fetched and not _returns_ids(stage):
             return f"it changes {changed}, for which {what} were fetched before: fetch them behind"
+    again = sorted(_fetched(stage) & before.fetched)
+    if again:
+        domain, name = again[0]
+        return (
+            f"it fetches {domain} feature {name!r}, which a stage before has fetched and would lose: fetch it once, "
+            "and give features of two stores two names"
+        )
     if stage.on_host and before.left_host:
         return "it works in CPU memory, but the batch was copied to a device before: copy it behind this stage"
     if isinstance(stage, HopStage) and stage.layer != before.hops:
@@ -115,6 +124,13 @@ def _problem(stage: Stage, before: _Seen, *, expanded: bool) -> str | None:
         if not (hop.graph is stage.graph and hop.expand == stage.expand and hop.edge_ids == stage.edge_ids):
             return "its graph, expand and edge_ids must be those of the hop before it"
     return None
+
+
+def _fetched(stage: Stage) -> set[tuple[str, str]]:
+    """Return the features that a stage fetches, each with its domain. Labels are checked with the data."""
+    edge = stage.edge if isinstance(stage, FetchFeature) else ()
+    node = stage.node if isinstance(stage, (FetchFeature, FetchAndExchange)) else ()
+    return {*(("node", name) for name in node), *(("edge", name) for name in edge)}
 
 
 def _returns_ids(stage: Stage) -> bool:

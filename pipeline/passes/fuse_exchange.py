@@ -33,9 +33,7 @@ def _fused(fetches: Window, exchange: ExchangeRows) -> Window | None:
     sources = [
         (name, fetch.store.node[name]) for fetch in fetches if isinstance(fetch, FetchFeature) for name in fetch.node
     ]
-    # What is fetched twice, and once from another kind of source, is left alone.
-    others = {name for name, source in sources if not isinstance(source, PlacingSource)}
-    fused = {name for name, _ in sources if name in exchange.names} - others
+    fused = {name for name, source in sources if name in exchange.names and isinstance(source, PlacingSource)}
     if not fused:
         return None
     rewritten: list[Stage] = []
@@ -43,7 +41,7 @@ def _fused(fetches: Window, exchange: ExchangeRows) -> Window | None:
         if not isinstance(fetch, FetchFeature):
             rewritten.append(fetch)
             continue
-        names = tuple(dict.fromkeys(name for name in fetch.node if name in fused))
+        names = tuple(name for name in fetch.node if name in fused)
         kept = tuple(name for name in fetch.node if name not in fused)
         if kept or fetch.edge or fetch.labels is not None:
             rewritten.append(replace(fetch, node=kept, upstream=None))

@@ -93,6 +93,11 @@ class ItemSampler(SourceStage):
                 raise ItemsError(f"ItemSampler: {name} must be True or False; {getattr(self, name)!r} came")
         if self.partition is not None and self.items.are_pairs:
             raise ItemsError("ItemSampler: a pair may have two owners, so pairs cannot be shared by partition")
+        if self.partition is not None and self.items.mask_size not in (None, self.partition.num_nodes):
+            raise ItemsError(
+                f"ItemSampler: expected a mask for the partition's {self.partition.num_nodes} vertices, got one of "
+                f"{self.items.mask_size}; give the mask and the partition of one graph"
+            )
         self.settle_seed()
 
     def decisive(self) -> dict[str, Any]:
