@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from headrace.pipeline.channel import Comm
 from headrace.pipeline.comm import seed_of_first_rank
-from headrace.pipeline.plan import chain, stages_of
+from headrace.pipeline.plan import chain, source_of, stages_of
 from headrace.pipeline.stage import LARGEST_SEED, SourceStage, Stage
 
 
@@ -25,8 +25,7 @@ def with_seed_of_channel(plan: Stage, comm: Comm) -> Stage:
 
     Every rank takes part, whether its source has a seed or not: that may differ, and is an error to be told later.
     """
-    source = stages_of(plan)[0]
-    assert isinstance(source, SourceStage)  # verified before any rank waits for another
+    source = source_of(plan)
     # Channels carry signed numbers.
     first = comm.all_gather(source.seed - (LARGEST_SEED + 1 if source.seed > LARGEST_SEED // 2 else 0))[0]
     return plan if source.seed_given else _with_seed(plan, first & LARGEST_SEED)

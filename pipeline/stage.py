@@ -15,6 +15,7 @@ work to background threads. The decorator :func:`verb` makes a stage a method of
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, replace
@@ -375,6 +376,9 @@ def verb(name: str) -> Callable[[S], S]:
         method.__name__ = name
         method.__qualname__ = f"Stage.{name}"
         method.__doc__ = stage.__doc__
+        signature = inspect.signature(stage.__init__)
+        taken = [one for one in signature.parameters.values() if one.name != UPSTREAM]
+        method.__signature__ = signature.replace(parameters=taken, return_annotation="Stage")  # type: ignore[attr-defined]
         setattr(Stage, name, method)
         stage.verb = name
         return stage

@@ -101,7 +101,13 @@ def test_epochs_yields_what_is_left():
                 break
         seen.append(epoch)
     assert seen == [0, 1, 2]
-    assert list(loader.epochs(3)) == []
+    with pytest.warns(UserWarning, match=r"next epoch is 3, so nothing is left; call loader\.set_epoch\(0\)"):
+        assert list(loader.epochs(3)) == []
+    loader.set_epoch(0)
+    assert list(loader.epochs(3)) == [0, 1, 2]
+    done = items().loader()
+    done.load_state_dict(loader.state_dict() | {"epoch": 3})
+    assert list(done.epochs(3)) == []  # a run that had come to its end when it was resumed
 
 
 def test_epochs_without_iterating_ends():
