@@ -73,7 +73,9 @@ void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destinatio
   constexpr std::ptrdiff_t kDistance = kRowsAhead + (Picker::kAhead == Ahead::kPrepare ? kRowsPrepared : 0);
   if (end - dst <= kDistance) return;
   const Row row = dst[kDistance].row;
-  if constexpr (Picker::kAhead == Ahead::kPicker || Picker::kAhead == Ahead::kPrepare) {
+  if constexpr (Picker::kAhead == Ahead::kPicker) {
+    picker.announce(dst[kDistance].vertex, row);
+  } else if constexpr (Picker::kAhead == Ahead::kPrepare) {
     picker.announce(row);
   } else if constexpr (Picker::kAhead == Ahead::kRow) {
     constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
@@ -120,6 +122,7 @@ void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::
       [&](std::size_t i) {
         prefetch_far(csc.indptr + frontier[i]);
         prefetch_far(csc.indptr + frontier[i] + 1);  // may be on the next cache line
+        if constexpr (Picker::kAhead == Ahead::kPicker) picker.announce_far(frontier[i]);
       },
       [&](std::size_t i) {
         const Row row = csc.row(frontier[i]);
