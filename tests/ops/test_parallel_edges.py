@@ -226,6 +226,18 @@ def test_rows_that_hold_no_source_twice_need_not_be_looked_through():
                 assert torch.equal(fused.hops[0].edge_ids, hop.positions)
 
 
+@pytest.mark.parametrize("rule", [LaborRule(2), LaborRule(2, exact=False)], ids=str)
+def test_edges_of_a_row_that_was_changed_are_of_the_row(rule):
+    """Nobody may change a graph that a sampler has; where indptr is, no memory outside of a row is written."""
+    indptr, indices = torch.tensor([0, 60, 61]), torch.ones(61, dtype=torch.int64)
+    sampler = BlockSampler(indptr, indices)
+    sampler.sample(torch.tensor([0]), [rule], [0])
+    indptr[1] = 3
+    for key in range(100):
+        hop = sampler.sample(torch.tensor([0]), [rule], [key]).hops[0]
+        assert all(edge < 3 for edge in hop.edge_ids.tolist())
+
+
 # --- graphs without any keep their bits -------------------------------------------------------------------------------
 
 # Digests of the samples below, without and with weights, from before parallel edges had variates of their own.

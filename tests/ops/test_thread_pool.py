@@ -99,9 +99,24 @@ sampler.sample(torch.arange(10_000), [NeighborRule(10)] * 2, [1, 2], num_threads
 assert 0 < _native.threads_in_pool() < 15, _native.threads_in_pool()
 """
 
+# With replacement a row has more picks than edges.
+MANY_DRAWS = """
+import torch
+from headrace.ops import BlockSampler, NeighborRule, _native
+sampler = BlockSampler(torch.arange(10_001), torch.arange(10_000))
+sampler.sample(torch.arange(2_000), [NeighborRule(500)], [1], num_threads=2)
+assert _native.threads_in_pool() == 0, _native.threads_in_pool()
+sampler.sample(torch.arange(2_000), [NeighborRule(500, replace=True)], [1], num_threads=2)
+assert _native.threads_in_pool() == 1, _native.threads_in_pool()
+"""
+
 
 def test_small_work_wakes_nobody():
     subprocess.run([sys.executable, "-c", SMALL_WORK], check=True, timeout=120)
+
+
+def test_draws_with_replacement_are_work_whatever_the_degree():
+    subprocess.run([sys.executable, "-c", MANY_DRAWS], check=True, timeout=120)
 
 
 def test_calls_at_once(sampler):
