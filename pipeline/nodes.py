@@ -78,6 +78,8 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
             settings.comm.at((work.epoch, work.index))
         try:
             batch = run(work.batch)
+            seconds = time.perf_counter() - start
+            counts = stage.counts(work.batch, batch)
         except StopIteration as error:
             tell(error)
             # Passed on, it would end the epoch here as if there were no more batches.
@@ -86,8 +88,7 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
             _add_note(error, f"headrace: in stage {name}, {_place(work)}")
             tell(error)
             raise
-        seconds = time.perf_counter() - start
-        record = StageRecord(name, start, seconds, threading.get_ident(), stage.counts(work.batch, batch))
+        record = StageRecord(name, start, seconds, threading.get_ident(), counts)
         return replace(work, batch=batch, records=(*work.records, record))
 
     return step

@@ -111,6 +111,7 @@ assert _native.threads_in_pool() == 1, _native.threads_in_pool()
 """
 
 
+@pytest.mark.slow
 def test_small_work_wakes_nobody():
     subprocess.run([sys.executable, "-c", SMALL_WORK], check=True, timeout=120)
 
@@ -180,9 +181,17 @@ assert _native.threads_in_pool() == 3
 """
 
 
-@pytest.mark.parametrize("end", ["", "raise SystemExit(0)", "import os; os.kill(os.getpid(), 15)"])
-def test_the_process_ends_right_after_a_call(end):
-    for _ in range(3):
+@pytest.mark.parametrize(
+    ("end", "times"),
+    [
+        ("", 1),
+        pytest.param("", 2, marks=pytest.mark.slow),
+        pytest.param("raise SystemExit(0)", 3, marks=pytest.mark.slow),
+        pytest.param("import os; os.kill(os.getpid(), 15)", 3, marks=pytest.mark.slow),
+    ],
+)
+def test_the_process_ends_right_after_a_call(end, times):
+    for _ in range(times):
         done = subprocess.run(
             [sys.executable, "-c", EXIT + end], capture_output=True, text=True, timeout=120, check=False
         )

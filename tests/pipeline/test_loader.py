@@ -19,6 +19,7 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.pipeline.plan import stages_of
 from headrace.pipeline.terminal import shows_bars
 
 from contracts import digests
@@ -30,6 +31,8 @@ def worker_threads():
 
 
 def wait_for_workers_to_end():
+    if not worker_threads():
+        return
     # An iteration that is collected tells its workers to end and does not wait for them.
     gc.collect()
     for thread in worker_threads():
@@ -205,6 +208,17 @@ def test_an_error_surfaces_in_order_with_its_traceback(workers):
     assert next(iter(loader)).epoch == 1
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_in_what_a_stage_counts_names_it_as_well(monkeypatch, workers):
+    loader = items().transform(lambda batch: batch).prefetch(workers=workers).loader()
+    stage = next(stage for stage in stages_of(loader._rewriting.final) if stage.verb == "transform")
+
+    monkeypatch.setattr(type(stage), "counts", lambda self, before, after: fails_at_batch_three(after) and {})
+    with pytest.raises(BrokenError) as caught:
+        list(loader)
+    assert caught.value.__notes__ == ["headrace: in stage transform, batch 3 of epoch 0"]
+
+
 def test_after_an_error_the_iteration_is_over():
     iterator = iter(items().transform(fails_at_batch_three).prefetch(workers=2).loader())
     with pytest.raises(BrokenError):
@@ -252,6 +266,7 @@ def run_script(body):
     return result.returncode, result.stdout + result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attempt", range(3))
 def test_python_ends_in_peace_while_workers_sample(attempt):
     code, output = run_script(
@@ -266,6 +281,7 @@ def test_python_ends_in_peace_while_workers_sample(attempt):
     assert code == 0, output
 
 
+@pytest.mark.slow
 def test_collecting_an_iteration_inside_its_own_worker_does_not_hang():
     code, output = run_script(
         """
@@ -293,6 +309,7 @@ def test_collecting_an_iteration_inside_its_own_worker_does_not_hang():
     assert "done" in output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_an_iteration_taken_through_a_fork_is_refused():
     code, output = run_script(

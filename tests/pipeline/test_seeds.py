@@ -230,6 +230,7 @@ torch.distributed.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_processes_take_the_seed_of_rank_0(tmp_path):
     """Two of gloo, of which each seeds torch with a number of its own."""
     began = time.monotonic()

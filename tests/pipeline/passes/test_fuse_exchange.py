@@ -111,7 +111,7 @@ def test_can_be_switched_off():
 
 
 @pytest.mark.parametrize("kind", ["whole", "shards", "copies", "slow"])
-@pytest.mark.parametrize("world_size", [2, 3, 8])
+@pytest.mark.parametrize("world_size", [2, 3, pytest.param(8, marks=pytest.mark.slow)])
 def test_the_batches_are_the_same(kind, world_size):
     owners = partition("table", world_size)
 
@@ -134,7 +134,7 @@ def test_the_batches_are_the_same(kind, world_size):
 
 
 @pytest.mark.parametrize("copies", [None, torch.arange(30)])
-@pytest.mark.parametrize("world_size", [2, 3, 8])
+@pytest.mark.parametrize("world_size", [2, 3, pytest.param(8, marks=pytest.mark.slow)])
 def test_the_batches_are_those_of_whole_features_without_cooperation(copies, world_size):
     owners = partition("table", world_size)
     whole = hr.FeatureStore(node={"x": X, "z": Z})
