@@ -3,6 +3,8 @@
 
 # A top-level cuda/ on sys.path hides NVIDIA's `cuda` package: Python must not put the working directory there.
 export PYTHONSAFEPATH := 1
+# Tests are compiled with their assertions rewritten, which takes five seconds: once, not in every run.
+unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export DGLBACKEND := pytorch
 
@@ -43,8 +45,8 @@ demo: .venv/.headrace ## train on a generated graph, or on DATA=file.npz; ARGS="
 test: .venv/.installed ## run the tests that need no DGL (12 minutes on two cores); ARGS="-k name" and more go to pytest
 	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl $(ARGS)
 
-test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, whole trainings (three minutes)
-	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl -m "not slow" $(ARGS)
+test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, whole trainings (80 seconds)
+	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl --hypothesis-profile quick -m "not slow" $(ARGS)
 
 # Copies are built in build/mutants; the second time only what has changed.
 mutants: .venv/.installed ## put faults into copies of the code, one by one: each must make its test fail; ARGS="--only text"

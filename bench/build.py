@@ -91,7 +91,7 @@ def main() -> None:
     print_table(records)
     write_json(options.json, records)
     draw_bars(options.plot, records, "time")
-    # SciPy merges repeated edges: it has a few fewer to write.
+    # SciPy merges repeated edges, which undirected graphs have: it has a few fewer to write.
     check_same_work(records, tolerance=0.06)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
 import hypothesis
 import pytest
-import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
@@ -22,6 +22,8 @@ hypothesis.settings.register_profile(
     database=None,
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
 )
+# For `make test-quick`: who has just changed a line has found most of what there is by then.
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("headrace"), max_examples=25)
 hypothesis.settings.load_profile("headrace")
 
 HAZARD = f"""the repository root is on sys.path: {ROOT}
@@ -37,6 +39,12 @@ def pytest_configure():
         raise pytest.UsageError(HAZARD)
 
 
+def pytest_collection_finish():
+    """Let the collector pass over what imports have made, which stays: half a second for each `gc.collect()`."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_report_header():
     """Say at the top which tests will not run."""
     if not SHARED_DATA.is_dir():
@@ -47,6 +55,8 @@ def pytest_report_header():
 @pytest.fixture(autouse=True)
 def _seed_of_torch():
     """Let plans without a seed, which take torch's, be the same in every run."""
+    import torch  # here, as the process that hands tests to others needs none
+
     torch.manual_seed(0)
 
 

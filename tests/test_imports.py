@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,6 +81,7 @@ def within(name: str, *modules: str) -> bool:
     return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
+@cache
 def imports_of(module: Path) -> list[Import]:
     return imports_in((ROOT / module).read_text(), package_of(module))
 

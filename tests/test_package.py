@@ -91,6 +91,7 @@ def test_all_is_sorted_and_is_the_namespace(module):
     assert not unlisted, "public by name, but not in __all__"
 
 
+@pytest.mark.slow
 def test_dir_shows_all_public_names():
     """Those that are loaded when asked for the first time included: a fresh process has loaded none of them."""
     program = "import headrace as hr; print([name for name in hr.__all__ if name not in dir(hr)])"
@@ -105,6 +106,7 @@ def test_errors_form_one_tree():
     assert all(issubclass(error, hr.HeadraceError) for error in errors)
 
 
+@pytest.mark.slow
 def test_import_loads_and_starts_nothing():
     """A fresh process: what this one has loaded says nothing."""
     program = f"""

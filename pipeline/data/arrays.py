@@ -65,9 +65,11 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
     try:
         values = np.asarray(array)
     except (TypeError, ValueError) as cause:
+        # NumPy's own text speaks of its insides.
+        came = "rows that differ in length" if "inhomogeneous" in str(cause) else f"what NumPy cannot read: {cause}"
         raise error(
-            f"expected {name} to be numbers in rows of one length, got {type(array).__name__} that is none "
-            f"({cause}); pad ragged rows, or pass a tensor or array"
+            f"expected {name} to be numbers in rows of one length, got a {type(array).__name__} with {came}; pad "
+            "ragged rows, or pass a tensor or array"
         ) from cause
     if values.size == 0 and values.ndim == 1 and not isinstance(array, np.ndarray):
         values = values.astype(np.int64)  # NumPy makes float64 of an empty list.

@@ -195,7 +195,8 @@ class MiniBatch:
         Its attributes are those of PyG's loaders: ``x`` and the other node features (rows of ``n_id``), ``y`` (a row
         for each of ``n_id[:batch_size]``), ``edge_index`` in local ids, ``n_id``, ``e_id``, ``batch_size`` (distinct
         seeds, which are the first rows, in order of first occurrence), ``input_id`` (the items of all seeds),
-        ``num_sampled_nodes``, ``num_sampled_edges``, and edge features. ``num_global_seeds`` is that of the batch.
+        ``num_sampled_nodes``, ``num_sampled_edges``, ``importance_weight`` where blocks have weights, and the edge
+        features that were fetched. ``num_global_seeds`` is that of the batch.
         Pairs become ``edge_label_index`` (and ``edge_label``).
 
         When seeds repeat, ``seed_index`` leads from each of them to its row: ``out[data.seed_index]`` and
@@ -215,7 +216,7 @@ class MiniBatch:
         ------
         InputError
             If several blocks carry no edge ids, by which repeated edges are known, if ranks made the batch together,
-            or if a seed came twice with different labels.
+            if a seed came twice with different labels, or if a feature has the name of something else in the Data.
         ModuleNotFoundError
             If torch_geometric is not installed.
         """

@@ -67,6 +67,8 @@ class Block:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
+            if hasattr(type(self), name):  # a property that failed within: once more, for its own error
+                object.__getattribute__(self, name)
             # Layers of DGL ask a graph for much; what they do not find is the first that a user of them sees.
             raise AttributeError(
                 f"expected an attribute of a headrace Block, got {name!r}; give a layer of DGL block.to_dgl(): "

@@ -8,6 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -94,7 +95,7 @@ class Graph:
     def from_coo(
         cls,
         src: ArrayLike | Tensor,
-        dst: ArrayLike | Tensor,
+        dst: ArrayLike | Tensor | None = None,
         *,
         num_nodes: int | None = None,
         edge_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
@@ -110,7 +111,8 @@ class Graph:
         Parameters
         ----------
         src, dst: int32[num_edges] or int64[num_edges]
-            Tensors or arrays in CPU memory, strided ones too. Other integer dtypes are refused.
+            Tensors or arrays in CPU memory, strided ones too. Other integer dtypes are refused. Of PyG's ``edge_index``
+            they are the two rows, ``edge_index[0], edge_index[1]``.
         num_nodes
             Default: the largest id plus one. Say it, or trailing nodes without edges are missing.
         edge_attrs
@@ -127,6 +129,13 @@ class Graph:
             If ids are negative or >= num_nodes, lengths or dtypes do not match, there are no nodes, tensors are not
             in CPU memory, or types do not cover the ids.
         """
+        if dst is None or (isinstance(src, (Tensor, np.ndarray)) and src.ndim == 2 and len(src) == 2):
+            came = describe(src) if isinstance(src, (Tensor, np.ndarray)) else type(src).__name__
+            raise GraphError(
+                f"Graph.from_coo: expected ids of sources and of destinations, got {came} as src"
+                f"{' and no dst' if dst is None else ''}; of an edge_index pass both rows: "
+                "from_coo(edge_index[0], edge_index[1], num_nodes=...)"
+            )
         src, dst = as_ids(src, "src", GraphError), as_ids(dst, "dst", GraphError)
         if src.shape != dst.shape:
             raise GraphError(

@@ -28,10 +28,13 @@ class ItemSet:
         ``range``, or integer[num_items] vertex ids, or integer[num_items, 2] pairs of vertex ids.
     labels
         Any dtype, [num_items, ...]; None when the items carry no labels.
+    mask_size
+        Length of the mask that the ids were given as; None where there was none.
     """
 
     ids: range | torch.Tensor
     labels: torch.Tensor | None = None
+    mask_size: int | None = None
 
     @staticmethod
     def of(items: Any, *, allow_empty: bool = False) -> ItemSet:
@@ -64,14 +67,16 @@ class ItemSet:
                 raise ItemsError(f"a tuple of items is (ids, labels); this one has {len(items)} entries")
             items, labels = items
             labels = as_cpu_tensor(labels, "labels", ItemsError)
-        ids = _ids(items)
+        ids, mask_size = _ids(items)
         if len(ids) == 0 and not allow_empty:
             raise ItemsError("ItemSampler needs at least one item; an empty set came (is the mask all false?)")
         if labels is not None and (labels.dim() == 0 or labels.shape[0] != len(ids)):
+            of_all = mask_size is not None and labels.dim() > 0 and labels.shape[0] == mask_size
             raise ItemsError(
                 f"labels must have one row per item: {len(ids)} items, labels of shape {list(labels.shape)}"
+                f"{'; pass labels[mask]' if of_all else ''}"
             )
-        return ItemSet(ids, labels)
+        return ItemSet(ids, labels, mask_size)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -159,17 +164,18 @@ def _is_array(items: Any) -> bool:
     return isinstance(items, (torch.Tensor, np.ndarray))
 
 
-def _ids(items: Any) -> range | torch.Tensor:
+def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
+    """Return the ids, and the length of the mask that they came as, if they did."""
     if isinstance(items, bool) or items is None:
         raise ItemsError(f"items must be ids, a range, a mask or pairs; {items!r} came")
     if isinstance(items, int):
         if not 0 <= items < 1 << 63:
             raise ItemsError(f"ItemSampler: an item count must be in [0, 2**63) and not negative; {items} came")
-        return range(items)
+        return range(items), None
     if isinstance(items, range):
         if len(items) > 0 and min(items[0], items[-1]) < 0:
             raise ItemsError(f"vertex ids must not be negative; {items!r} came")
-        return items
+        return items, None
     if isinstance(items, Mapping):
         raise ItemsError(
             f"items must be ids, a range, a mask or pairs; a mapping with the keys {list(items)} came. Items by node "
@@ -184,7 +190,7 @@ def _ids(items: Any) -> range | torch.Tensor:
     if ids.dtype == torch.bool:
         if ids.dim() != 1:
             raise ItemsError(f"a mask of items must have one dimension [num_nodes]; shape {list(ids.shape)} came")
-        return ids.nonzero().reshape(-1)
+        return ids.nonzero().reshape(-1), len(ids)
     if ids.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
         hint = "; a mask of uint8 must be made one of bool, mask.bool()" if ids.dtype == torch.uint8 else ""
         raise ItemsError(f"ItemSampler: items must be integer ids or a boolean mask; dtype {ids.dtype} came{hint}")
@@ -193,4 +199,4 @@ def _ids(items: Any) -> range | torch.Tensor:
         raise ItemsError(f"items must have shape [num_items] or [num_items, 2]; {list(ids.shape)} came{hint}")
     if ids.numel() > 0 and int(ids.min()) < 0:
         raise ItemsError(f"vertex ids must not be negative; the smallest item is {int(ids.min())}")
-    return ids
+    return ids, None

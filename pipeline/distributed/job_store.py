@@ -21,6 +21,9 @@ from headrace.pipeline.distributed.progress import Asked, Progress
 #: Ranks that may look at the store as often as they like.
 RANKS_AT_ONCE = 8
 
+#: Seconds between two looks of a rank at most, however many there are: it is to name soon who keeps it waiting.
+LONGEST_LOOK = 5.0
+
 
 class JobStore(Board):
     """What ranks say through a store of torch.distributed, which has keys, values and counters.
@@ -42,7 +45,7 @@ class JobStore(Board):
         self.rank = rank
         self.world_size = world_size
         # One process answers all ranks: many of them look less often, so that it has no more to answer.
-        self.look_every = LOOK * max(1.0, world_size / RANKS_AT_ONCE)
+        self.look_every = min(LOOK * max(1.0, world_size / RANKS_AT_ONCE), LONGEST_LOOK)
         with self._reached():
             # A store may outlive a job, with its counters, while those here begin anew.
             self._prefix = f"headrace/{store.add(f'headrace/job/{rank}', 1)}"

@@ -99,6 +99,7 @@ class Loops:
         self.progress = Progress()
         self.failure: Callable[[], PeerError | None] = no_failure  # what a rank said of an error, if one did
         self._has_left = False  # whether this rank left a loop, and did nothing since of which others would know
+        _ALL.add(self)
 
     def begin(self, loader: int) -> Loop:
         """Begin a loop over a loader.
@@ -138,6 +139,10 @@ class Loops:
         """Tell the other ranks that this one leaves a loop behind so many batches; safe in a destructor."""
         self._has_left = True
         self._post({"loop": [loop.loader, loop.number], "batches": batches, "word": word})
+
+    def leave_to_the_parent(self) -> None:
+        """Make a new lock in a forked process: the old one is perhaps held by a thread that was not taken along."""
+        self._reading = threading.Lock()
 
     def break_off(self) -> None:
         """Say nothing of the loops that run: another rank is why they end, and all are told which."""
@@ -215,6 +220,7 @@ class Loops:
     def _note(self, rank: int, told: dict[str, Any]) -> None:
         if "loop" in told:
             loader, number = told["loop"]
+            self._forget_before(loader)
             self._left.setdefault((loader, number), []).append(_Left(told["batches"], rank, told["word"]))
         if "final" in told:
             for loop in self._left.values():
@@ -224,6 +230,12 @@ class Loops:
                         left.word += told.get("why", "")
         if "ended" in told:
             self._ended.add(rank)
+
+    def _forget_before(self, loader: int) -> None:
+        """Forget who left loops of a loader that this rank is done with, so that many epochs keep no list of them."""
+        last = self._num_loops.get(loader, 0) - 1
+        for loop in [loop for loop in self._left if loop[0] == loader and loop[1] < last]:
+            del self._left[loop]
 
     def _reason(self) -> PeerError | None:
         """Return the error for which a rank left, if it says so: a loop is left before ``with`` hears of its error."""
@@ -295,6 +307,8 @@ class Loop:
             self.loops.leave(self, self._received, f"left epoch {self._epoch} behind batch {self._batch}")
 
 
+_ALL: weakref.WeakSet[Loops] = weakref.WeakSet()
+
 #: All loops that are there, by id.
 _LOOPS: weakref.WeakValueDictionary[int, Loop] = weakref.WeakValueDictionary()
 
@@ -313,6 +327,8 @@ def _leave_to_the_parent() -> None:
     """Say nothing of any loop in a forked process: it is the parent who runs them."""
     for loop in _running():
         loop.is_running = False
+    for loops in list(_ALL):
+        loops.leave_to_the_parent()
 
 
 if hasattr(os, "register_at_fork"):

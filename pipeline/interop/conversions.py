@@ -39,10 +39,6 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     data.num_global_seeds = batch.num_global_seeds
     data.num_sampled_nodes = list(batch.num_sampled_nodes)
     data.num_sampled_edges = list(batch.num_sampled_edges) if len(hops) == 1 else list(joined.num_edges)
-    for name, tensor in batch.node.items():
-        data[name] = tensor
-    for name, tensors in batch.edge.items():
-        data[name] = joined.join(list(reversed(tensors)))
     if hops and all(block.weight is not None for block in hops):
         data[IMPORTANCE_WEIGHT] = joined.join([block.weight for block in hops if block.weight is not None])
     if batch.seeds.ndim == 2:
@@ -53,6 +49,15 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
         data.seed_index = batch.seed_index
         if batch.y is not None:
             data.y = labels_of_rows(batch, batch.y, "MiniBatch.to_pyg")
+    features = list(batch.node.items())
+    features += [(name, joined.join(list(reversed(tensors)))) for name, tensors in batch.edge.items()]
+    for name, tensor in features:
+        if name in data:
+            raise InputError(
+                f"MiniBatch.to_pyg: expected features under names of their own, got a feature {name!r} beside what the "
+                f"Data holds as {name!r} already; give it another name in the store, or do not fetch it"
+            )
+        data[name] = tensor
     return data
 
 

@@ -64,6 +64,10 @@ class FetchAndExchange(MapStage):
     def writes(self) -> frozenset[str]:
         return frozenset({"node"})
 
+    @property
+    def fetches(self) -> frozenset[tuple[str, str]]:
+        return frozenset(("node", name) for name in self.node)
+
     def decisive(self) -> dict[str, Any]:
         return {"node": self._sources()}
 

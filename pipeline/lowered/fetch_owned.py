@@ -41,6 +41,10 @@ class FetchOwned(MapStage):
     def writes(self) -> frozenset[str]:
         return frozenset({"node"})
 
+    @property
+    def fetches(self) -> frozenset[tuple[str, str]]:
+        return frozenset(("node", name) for name in self.node)
+
     def decisive(self) -> dict[str, Any]:
         return {"node": {name: self.store.node[name] for name in self.node}}
 

@@ -161,7 +161,9 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
         ``conv(block, h)`` or ``conv(block, (h, h[:num_dst]))``, or others with an argument `h`. By default those of the
         model's only `nn.ModuleList`.
     seed
-        Of the masks of dropout.
+        Of the masks of dropout. ``torch.manual_seed`` has no say in them: they are a function of this seed, the batch
+        and the vertex, which is what lets all ranks agree. So runs that differ in torch's seed alone have the same
+        masks; pass ``seed=torch.initial_seed()``, of rank 0 on all ranks, for others.
 
     Raises
     ------

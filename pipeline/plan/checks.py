@@ -30,13 +30,21 @@ MOST_HOPS = 1 << 12
 def check_graph(stage: str, graph: object) -> None:
     """Refuse a subject that is not a graph, or one whose types would go unheeded."""
     if not isinstance(graph, Graph):
-        raise InputError(f"{stage}: the first argument must be an hr.Graph; {type(graph).__name__} came")
+        raise InputError(f"{stage}: expected an hr.Graph, got {type(graph).__name__}; {_how_to_make_it(graph)}")
     if graph.node_types is not None or graph.edge_types is not None:
         raise GraphError(
             f"{stage}: expected a graph without types, got {graph!r}; types are not sampled in this version. To sample "
             "it as if all nodes and edges were of one type, pass graph.untyped(), and items as global ids: "
             "graph.node_types.global_ids(name, ids)"
         )
+
+
+def _how_to_make_it(graph: object) -> str:
+    """Return what to write for a graph of another library, by what it has: none of them is imported for this."""
+    for sign, source in (("edge_index", "pyg"), ("canonical_etypes", "dgl"), ("tocoo", "scipy")):
+        if hasattr(graph, sign):
+            return f"pass hr.Graph.from_{source}(...) of it, made once before the plan"
+    return "make one of the edges, hr.Graph.from_coo(src, dst, num_nodes=...)"
 
 
 def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, Graph]]:
@@ -99,8 +107,14 @@ def check_weight(stage: str, graph: Graph, weight: str | None) -> None:
 
 
 def check_items_fit(stage: Stage, graph: Graph, before: Sequence[Stage]) -> None:
-    """Refuse items that are not vertices of the graph, naming the largest item and the number of vertices."""
-    largest = before[0].largest_id if isinstance(before[0], SourceStage) else None
+    """Refuse items that are not vertices of the graph, and a mask that has not one entry for each of them."""
+    source = before[0] if isinstance(before[0], SourceStage) else None
+    if source is not None and source.mask_size not in (None, graph.num_nodes):
+        raise InputError(
+            f"{stage.name}: expected a mask of items for the graph's {graph.num_nodes} vertices, got one of "
+            f"{source.mask_size}; give the mask of this graph, or ids: mask.nonzero().squeeze(1)"
+        )
+    largest = None if source is None else source.largest_id
     if largest is not None and largest >= graph.num_nodes:
         raise InputError(
             f"{stage.name}: item {largest} is not a vertex of the graph, which has "
@@ -114,6 +128,8 @@ def counts_by_hop(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ..
     if isinstance(counts, str) or not isinstance(counts, Iterable):
         raise InputError(f"{expected}; {counts!r} came")
     listed = list(counts)
+    if any(isinstance(count, (list, tuple, dict)) for count in listed):
+        raise InputError(f"{expected}; {listed} came, which is not one number per hop")
     if not 0 < len(listed) <= MOST_HOPS:
         came = f"{len(listed)} came, more than {MOST_HOPS}" if listed else "none came"
         raise InputError(f"{expected}; {came}")

@@ -79,6 +79,11 @@ class SourceStage(Chain, Stage):
         return None
 
     @property
+    def mask_size(self) -> int | None:
+        """Entries of the mask that the seeds were given by; None if they were given as ids."""
+        return None
+
+    @property
     def gives_pairs(self) -> bool:
         """Whether the seeds are known to be pairs of nodes."""
         return False

@@ -114,6 +114,11 @@ class Stage(ABC):
         return frozenset()
 
     @property
+    def fetches(self) -> frozenset[tuple[str, str]]:
+        """The features that the stage reads into the batch, each with its domain: ("node", "x")."""
+        return frozenset()
+
+    @property
     def first_hop(self) -> int | None:
         """The first hop that the stage samples, 0 next to the seeds; None if it samples none."""
         return None

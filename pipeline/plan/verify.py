@@ -64,6 +64,7 @@ class _Before:
     left_host: bool = False
     given: str = MINIBATCH
     converted: Stage | None = None
+    fetched: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, stage: Stage) -> None:
         """Go past a stage."""
@@ -72,6 +73,7 @@ class _Before:
         self.written |= stage.writes
         self.hops += stage.num_hops
         self.left_host |= stage.leaves_host
+        self.fetched |= stage.fetches
         self.given = stage.gives or self.given
         self.converted = stage if stage.gives == CONVERTED else self.converted
 
@@ -100,6 +102,13 @@ def _problem(stage: Stage, before: _Before) -> str | None:
     ):
         if changed in stage.writes and feature in fetched and not stage.keeps_rows:
             return f"it changes {changed}, for which {what} were fetched before: fetch them behind"
+    again = sorted(stage.fetches & before.fetched)
+    if again:
+        domain, name = again[0]
+        return (
+            f"it fetches {domain} feature {name!r}, which a stage before has fetched and would lose: fetch it once, "
+            "and give features of two stores two names"
+        )
     if stage.on_host and before.left_host:
         return "it works in CPU memory, but the batch was copied to a device before: copy it behind this stage"
     return None if before.last is None else stage.fits_behind(before.last)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.plan.errors import StateError
+from headrace.pipeline.plan.source import LARGEST_SEED
 
 FORMAT = 1
 
@@ -50,6 +51,8 @@ def check_state(
     _check_whole("format", state["format"], None)
     if state["format"] != FORMAT:
         raise StateError(f"the state has format {state['format']}; this version reads format {FORMAT}")
+    if "seed" in state:  # older states have none
+        _check_whole("seed", state["seed"], LARGEST_SEED)
     theirs = state["plan"]
     if not isinstance(theirs, Mapping) or theirs.keys() != plan.keys() or _order(state) != list(plan):
         names = ", ".join(map(str, _order(state))) if isinstance(theirs, Mapping) else repr(theirs)

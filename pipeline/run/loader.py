@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -19,7 +20,7 @@ from headrace.pipeline.distributed.leaving import Loop
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.passes.shards import graph_partition, sharded_features
-from headrace.pipeline.plan.errors import LoaderError, PeerError
+from headrace.pipeline.plan.errors import LoaderError, PeerError, UsageError
 from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Chain, Plan
@@ -97,6 +98,7 @@ class Loader(Generic[Batch]):
             plan = with_seed_of_job(plan)
         try:
             self._rewriting = rewrite(plan, machine, passes)
+            check_data(self._rewriting.plan)  # names the stages that the user wrote, as the final plan may not
             check_data(self._rewriting.final)
             if num_threads is None:
                 num_threads = machine.cores
@@ -122,6 +124,7 @@ class Loader(Generic[Batch]):
         self._position = Position(self._source.num_batches)
         # Whether batches were handed out since the position was set by something else than handing out batches.
         self._started = False
+        self._used = False  # whether it was iterated since it was told where to begin
         self._active: weakref.ref[Iteration] | None = None
 
     @property
@@ -134,12 +137,32 @@ class Loader(Generic[Batch]):
 
         Raises
         ------
-        TypeError
-            If the source is a torchdata node, which does not tell.
+        UsageError
+            If the source is a torchdata node, which does not tell. It is a TypeError, too.
         """
         if self._source.num_batches is None:
-            raise TypeError("this loader's source does not know its number of batches")
+            raise UsageError(
+                "len(loader): expected a source that knows its number of batches, got a torchdata node; count them "
+                "as they come"
+            )
         return self._source.num_batches
+
+    def __bool__(self) -> bool:
+        return True
+
+    if not TYPE_CHECKING:  # for type checkers a loader is no iterator, and has no items
+
+        def __next__(self) -> NoReturn:
+            raise UsageError(
+                "expected an iterator, got a loader; iterate with `for batch in loader`, or take one batch by "
+                "next(iter(loader))"
+            )
+
+        def __getitem__(self, index: object) -> NoReturn:
+            raise UsageError(
+                f"expected a loader to be iterated, got loader[{index!r}]; iterate with `for batch in loader`, or take "
+                "the first batch by next(iter(loader)): batches have no index to look them up by"
+            )
 
     def __iter__(self) -> Iterator[Batch]:
         self._end_iteration()
@@ -148,6 +171,7 @@ class Loader(Generic[Batch]):
         if self._left_midway():
             self._position.move(self._position.epoch + 1)
         self._started = False
+        self._used = True
         iteration = Iteration(
             self._node, self._position, self._received, self._fail, loop=self._begin_loop(), progress=self._progress
         )
@@ -157,6 +181,9 @@ class Loader(Generic[Batch]):
     def epochs(self, num_epochs: int) -> Iterator[int]:
         """Yield the epochs that are left of ``num_epochs``, so that a training loop resumes where its state says.
 
+        It counts all epochs of the loader since epoch 0, those iterated before included, also one that was left after a
+        first look at a batch. `set_epoch` goes back to where it should begin. A warning says so where nothing is left.
+
         >>> import headrace as hr
         >>> loader = hr.ItemSampler(4, batch_size=2, shuffle=True).loader()
         >>> for epoch in loader.epochs(2):
@@ -165,6 +192,13 @@ class Loader(Generic[Batch]):
         1 2
         """
         first = self.epoch + (1 if self._left_midway() else 0)
+        if self._used and first >= num_epochs > 0:
+            warnings.warn(
+                f"epochs({num_epochs}): expected a loader that has not come so far, got one whose next epoch is "
+                f"{first}, so nothing is left; call loader.set_epoch(0) to begin anew, or epochs({first + num_epochs}) "
+                "to go on",
+                stacklevel=2,
+            )
         for epoch in range(first, num_epochs):
             if self.epoch != epoch:
                 self.set_epoch(epoch)
@@ -181,7 +215,7 @@ class Loader(Generic[Batch]):
         epoch = whole_number(epoch, "set_epoch: the epoch", 0, LoaderError, LAST_EPOCH)
         self._end_iteration()
         self._position.move(epoch)
-        self._started = False
+        self._started = self._used = False
 
     def state_dict(self) -> dict[str, Any]:
         """Return the place behind the last batch handed out: a few integers and a fingerprint of the plan.
@@ -226,7 +260,7 @@ class Loader(Generic[Batch]):
         if source is not None:
             source = {**source, "batch": int(source["batch"])}  # as it was, whatever integers a file has made of it
         self._position.move(int(state["epoch"]), source)
-        self._started = False
+        self._started = self._used = False
 
     def explain(self) -> str:
         """Return the plan before and after the passes, pass by pass."""

@@ -80,6 +80,7 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
             settings.comm.at((work.epoch, work.index))
         try:
             batch, counts = _outcome(run(work.batch))
+            seconds = time.perf_counter() - start
         except StopIteration as error:
             tell(error)
             # Passed on, it would end the epoch here as if there were no more batches.
@@ -88,7 +89,6 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
             _add_note(error, f"headrace: in stage {name}, {_place(work)}")
             tell(error)
             raise
-        seconds = time.perf_counter() - start
         record = StageRecord(name, start, seconds, threading.get_ident(), dict(counts))
         return replace(work, batch=batch, records=(*work.records, record))
 

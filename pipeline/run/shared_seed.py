@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.comm import seed_of_first_rank
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.source import LARGEST_SEED, SourceStage
+from headrace.pipeline.plan.source import LARGEST_SEED, SourceStage, source_of
 
 
 def with_seed_of_job(plan: Plan) -> Plan:
@@ -25,8 +25,7 @@ def with_seed_of_channel(plan: Plan, comm: Comm) -> Plan:
 
     Every rank takes part, whether its source has a seed or not: that may differ, and is an error to be told later.
     """
-    source = plan.stages[0]
-    assert isinstance(source, SourceStage)  # verified before any rank waits for another
+    source = source_of(plan)
     # Channels carry signed numbers.
     first = comm.all_gather(source.seed - (LARGEST_SEED + 1 if source.seed > LARGEST_SEED // 2 else 0))[0]
     return plan if source.seed_given else _with_seed(plan, first & LARGEST_SEED)

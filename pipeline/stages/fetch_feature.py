@@ -88,6 +88,10 @@ class FetchFeature(MapStage):
             fields.add("y")
         return frozenset(fields)
 
+    @property
+    def fetches(self) -> frozenset[tuple[str, str]]:
+        return frozenset({*(("node", name) for name in self.node), *(("edge", name) for name in self.edge)})
+
     def decisive(self) -> dict[str, Any]:
         # The features that are read, whatever else the store holds.
         return {
@@ -104,6 +108,7 @@ class FetchFeature(MapStage):
             raise PlanError("fetch_feature: edge features need edge ids; pass edge_ids=True to the sampler")
         labels = () if self.labels is None else (self.labels,)
         graphs = [graph for _, graph in graphs_of(before)]
+        longest = max((self.store.node[name].num_rows for name in labels), default=0)
         for graph in graphs:
             self.store.check(
                 node=self.node,
@@ -112,6 +117,8 @@ class FetchFeature(MapStage):
                 num_edges=graph.num_edges,
                 all_edges=not isinstance(graph, GraphShard),  # a shard counts its own edges alone
             )
+            # Labels may end behind the last seed, but those of a larger graph belong to other vertices.
+            self.store.check(node=labels if longest > graph.num_nodes else (), num_nodes=graph.num_nodes)
         source = before[0]
         fetched = any(isinstance(stage, FetchFeature) and stage.labels is not None for stage in before)
         if labels and (fetched or (isinstance(source, SourceStage) and source.gives_labels)):
@@ -125,7 +132,8 @@ class FetchFeature(MapStage):
                     "fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)"
                 )
             reached = source.largest_id + 1
-            self.store.check(node=labels if graphs else (*self.node, *labels), num_nodes=reached)
+            reading = labels if graphs else (*self.node, *labels)
+            self.store.check(node=reading, num_nodes=reached, all_nodes=False)
 
     def runner(self, settings: RunSettings) -> Runner:
         threads = settings.num_threads
@@ -169,6 +177,12 @@ class FetchFeature(MapStage):
 def _names(kind: str, names: Sequence[str] | str) -> tuple[str, ...]:
     if isinstance(names, str):
         return (names,)
-    if not all(isinstance(name, str) for name in names):
+    listed = tuple(names)
+    if not all(isinstance(name, str) for name in listed):
         raise FeatureError(f"fetch_feature: {kind} must be a list of feature names; {type(names).__name__} came")
-    return tuple(names)
+    twice = next((name for place, name in enumerate(listed) if name in listed[:place]), None)
+    if twice is not None:
+        raise FeatureError(
+            f"fetch_feature: expected {kind} to name each feature once, got {twice!r} twice; name it once"
+        )
+    return listed

@@ -96,6 +96,11 @@ class ItemSampler(SourceStage):
                 raise ItemsError(f"ItemSampler: {name} must be True or False; {getattr(self, name)!r} came")
         if self.partition is not None and self.items.are_pairs:
             raise ItemsError("ItemSampler: a pair may have two owners, so pairs cannot be shared by partition")
+        if self.partition is not None and self.items.mask_size not in (None, self.partition.num_nodes):
+            raise ItemsError(
+                f"ItemSampler: expected a mask for the partition's {self.partition.num_nodes} vertices, got one of "
+                f"{self.items.mask_size}; give the mask and the partition of one graph"
+            )
         self.settle_seed()
 
     def decisive(self) -> dict[str, Any]:
@@ -111,6 +116,11 @@ class ItemSampler(SourceStage):
     @property
     def largest_id(self) -> int | None:
         return int(self.items.largest_id)
+
+    @property
+    def mask_size(self) -> int | None:
+        size: int | None = self.items.mask_size
+        return size
 
     @property
     def gives_pairs(self) -> bool:

@@ -193,7 +193,7 @@ class FeatureStore:
     Parameters
     ----------
     node
-        Arrays of at least num_nodes rows, row v for node v: tensors, NumPy arrays or memory maps, of any dtype and any
+        Arrays of num_nodes rows, row v for node v: tensors, NumPy arrays or memory maps, of any dtype and any
         number of dimensions, or other `FeatureSource` objects. Labels are a node feature like any other.
     edge
         Arrays of num_edges rows in *input* edge order (what ``graph.edge_ids`` and ``batch.e_id`` speak of).
@@ -219,25 +219,26 @@ class FeatureStore:
         edge: Sequence[str] = (),
         num_nodes: int | None = None,
         num_edges: int | None = None,
+        all_nodes: bool = True,
         all_edges: bool = True,
         stage: str = "fetch_feature",
     ) -> None:
-        """Check that the named features exist and reach to the end of the graph, before any batch is made.
+        """Check that the named features exist and are as long as the graph, before any batch is made.
 
         Raises
         ------
         FeatureError
-            If a name is missing, or a feature has fewer rows than the graph has nodes, or not as many as it has edges:
-            rows of edges that the graph does not have would shift all others. Without `all_edges`, as for a shard, the
-            graph may have more edges than that.
+            If a name is missing, or a feature has not as many rows as the graph has nodes or edges: with more it is
+            that of another graph, whose ids mean other nodes. Without `all_nodes` (ids of a part of the nodes) and
+            `all_edges` (a shard), there may be more rows than that.
         """
-        for sources, names, num_ids, what in (
-            (self.node, node, num_nodes, "nodes"),
-            (self.edge, edge, num_edges, "edges"),
+        for sources, names, num_ids, all_ids, what in (
+            (self.node, node, num_nodes, all_nodes, "nodes"),
+            (self.edge, edge, num_edges, all_edges, "edges"),
         ):
             for name in names:
                 num_rows = sources[name].num_rows
-                too_many = sources is self.edge and all_edges and num_ids is not None and num_rows > num_ids
+                too_many = all_ids and num_ids is not None and num_rows > num_ids
                 if too_many or (num_ids is not None and num_rows < num_ids):
                     raise FeatureError(
                         f"{stage}: expected {what[:-1]} feature {name!r} to have a row for each of the graph's "

@@ -32,6 +32,27 @@ def test_graphs_depend_on_the_seed_alone(graphs):
         assert not np.array_equal(first[0], other[0])
 
 
+def test_skewed_edges_are_distinct_and_as_many_as_asked_for(graphs):
+    src, dst = graphs.skewed_edges(graphs.Shape(NUM_NODES, NUM_EDGES), 0)
+    assert src.dtype == dst.dtype == np.int32
+    assert min(src.min(), dst.min()) >= 0
+    assert max(src.max(), dst.max()) < NUM_NODES
+    assert len(np.unique(src.astype(np.int64) * NUM_NODES + dst)) == len(src) == len(dst) == NUM_EDGES
+    # In no order, and skewed as before: the most popular hundredth has many times its share of the edges.
+    assert not np.array_equal(dst, np.sort(dst))
+    degrees = np.sort(np.bincount(dst, minlength=NUM_NODES))
+    assert degrees[-NUM_NODES // 100 :].sum() > 5 * NUM_EDGES / 100
+
+
+def test_cached_weights_are_as_many_as_the_edges(graphs, monkeypatch, tmp_path):
+    monkeypatch.setattr(graphs, "CACHE", tmp_path)
+    monkeypatch.setitem(graphs.SHAPES, "tiny", graphs.Shape(NUM_NODES, NUM_EDGES))
+    indices = np.load(graphs.cached_csc("tiny") / "indices.npy")
+    assert np.load(graphs.cached_weights("tiny")).shape == indices.shape == (NUM_EDGES,)
+    src = np.load(graphs.cached_coo("tiny") / "src.npy")
+    assert np.array_equal(np.sort(src), np.sort(indices))
+
+
 def test_undirected_edges_come_in_both_directions(graphs):
     src, dst, _ = undirected(graphs)
     assert len(src) == len(dst) == NUM_EDGES

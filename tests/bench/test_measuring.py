@@ -103,6 +103,7 @@ def test_environments_count_only_when_they_are_complete(bench, tmp_path):
     assert environment.ready
 
 
+@pytest.mark.slow
 def test_plots_are_drawn_and_the_same_each_time(bench, tmp_path):
     record = partial(bench("harness").Record, "bench", unit="ms", min=1.0, max=3.0, n=3, threads=1)
     records = [record(case=case, system=system, metric="time", median=2.0) for case in "xy" for system in "abc"]

@@ -11,7 +11,8 @@ from exits import scenarios
 from exits.scenarios import SCENARIOS
 
 #: Seconds after which a program hangs. It needs three for its imports, and many beside other processes.
-TIMEOUT = 300.0
+#: Less than what pytest waits for a test, so that it is told which program hangs.
+TIMEOUT = 120.0
 
 #: What is printed where Python ended badly, though the status may be right.
 COMPLAINTS = ("terminate called", "Fatal Python error", "Exception ignored", "exception not rethrown")
@@ -47,17 +48,20 @@ class End:
 def run(name: str) -> End:
     _, expected = SCENARIOS[name]
     began = time.monotonic()
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, scenarios.__file__, name],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    try:
-        _, errors = process.communicate(timeout=TIMEOUT)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        _, errors = process.communicate()
-        return End(name, expected, None, errors, time.monotonic() - began)
-    return End(name, expected, process.returncode, errors, time.monotonic() - began)
+    ) as process:
+        try:
+            _, errors = process.communicate(timeout=TIMEOUT)
+            status = process.returncode
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, errors = process.communicate()
+            status = None
+        finally:
+            process.kill()  # also where pytest is interrupted, or runs out of time
+    return End(name, expected, status, errors, time.monotonic() - began)

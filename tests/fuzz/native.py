@@ -13,7 +13,6 @@ from headrace.ops._arrays import MAX_THREADS
 from fuzz.draw import LARGE_EDGES, LARGE_NODES, MAX_EDGES, Draw
 from fuzz.entry import Entry, check_compact, check_importance, check_rows, values
 from fuzz.reducer import Liar, reducer
-from instruction_sets import SETS
 
 KINDS = list(_native.RuleKind)
 
@@ -223,20 +222,6 @@ def check_blocks(indptr: np.ndarray, indices: np.ndarray, seeds: np.ndarray, n_i
     assert num_nodes[0] == len(seeds)
 
 
-def _scan_arguments(draw: Draw) -> list[Any]:
-    ids = draw.ids(draw.integer(0, 70), 1 << 31, draw.one_of(np.int32, np.int64))
-    return [ids, draw.key(), draw.random.getrandbits(32), draw.integer(0, 80), draw.one_of(*SETS)]
-
-
-def _check_scan(arguments: list[Any], answer: Any) -> None:
-    high, offsets, kept = answer
-    assert len(high) == len(offsets)
-    assert (high <= int(arguments[2])).all()
-    assert (offsets < len(values(arguments[0]))).all()
-    assert len(kept) >= min(int(arguments[3]), len(high))
-    assert np.isin(kept, offsets).all()
-
-
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
@@ -415,7 +400,6 @@ ENTRIES = {
     "use_instruction_set": Entry(_native.use_instruction_set, _set_arguments, lambda given, answer: None),
     "share_all_work": Entry(_native.share_all_work, lambda draw: [draw.chance(0.5)], lambda given, answer: None),
     "threads_in_pool": Entry(_native.threads_in_pool, lambda draw: [], _check_num_threads),
-    "labor_scan": Entry(_native.labor_scan, _scan_arguments, _check_scan, frozenset({4}), aligned=True),
     "empty": Entry(_native.empty, lambda draw: [_small_or_impossible(draw)], _check_empty, frozenset({0})),
     "use_huge_pages": Entry(_use_huge_pages, _huge_arguments, lambda given, answer: None, frozenset({0})),
     "gather_rows": Entry(_gather, _gather_arguments, _check_gather, frozenset({0, 1, 3}), aligned=True),

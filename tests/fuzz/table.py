@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from fuzz import compactor, join_hops, native, native_laws, native_partition, native_weighted, public, public_laws
+from fuzz import (
+    compactor,
+    join_hops,
+    native,
+    native_labor,
+    native_laws,
+    native_partition,
+    native_weighted,
+    public,
+    public_laws,
+)
 from fuzz.entry import Entry
 
 NATIVE: Final = {
     **native.ENTRIES,
+    **native_labor.ENTRIES,
     **native_laws.ENTRIES,
     **native_partition.ENTRIES,
     **native_weighted.ENTRIES,

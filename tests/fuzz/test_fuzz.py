@@ -40,6 +40,7 @@ def test_every_public_function_has_an_entry():
     assert functions | rules | {"BlockSampler", "Compactor"} == set(PUBLIC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENTRIES)
 def test_answers_and_refusals(name):
     """300 calls: a fuzzer of which all calls are refused at the door would test the door."""

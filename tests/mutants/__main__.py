@@ -14,6 +14,7 @@ what a digest covers, a count, an error that must not be lost, a folder that mus
   lines rather than dropping them. `make mutants ARGS="--only text"` runs those with the text in them.
 - Name the one test that is there for the fault, not a file: it is run for every `make mutants`, so it should be fast. A
   test that needs the shared data, which copies have not, will not do.
+- A test that never ends with the fault kills it only if the entry says so (`hangs=True`); better is a test that ends.
 - An entry that survives wants a test, in the same change; `equivalent=` is for what has no effect by construction.
 
 Nothing is done in the working tree. The copies are in build/mutants, with an environment for each test process; the
@@ -45,7 +46,7 @@ _FAILED = 1  # pytest's exit code for tests that failed, unlike those for tests 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant: "killed", "survived" or what else went wrong."""
+    """What became of a mutant: "killed", "survived", "timed out" or what else went wrong."""
 
     mutant: Mutant
     verdict: str
@@ -122,18 +123,23 @@ class Run:
             with applied(mutant, copy.root):
                 code, output = copy.run([mutant.test], LIMIT_SECONDS)
             seconds = time.monotonic() - start
-            # A process that a signal ended has a negative code; one that never ends was killed by us.
-            if code is None or code == _FAILED or code < 0:
-                verdict = "killed"
-            else:
-                verdict = "survived" if code == 0 else f"was not tested: pytest exited with {code}"
-            self._add(Outcome(mutant, verdict, seconds, output))
+            self._add(Outcome(mutant, verdict(mutant, code), seconds, output))
 
     def _add(self, outcome: Outcome) -> None:
         with self._lock:
             self._outcomes[outcome.mutant] = outcome
             number, all_ = len(self._outcomes), len(self._mutants)
             print(f"[{number}/{all_}] {outcome.verdict:<8} {outcome.seconds:5.1f} s  {outcome.mutant}", flush=True)
+
+
+def verdict(mutant: Mutant, code: int | None) -> str:
+    """Return what pytest's exit code says of a mutant; None is that of a test that did not end in time."""
+    if code is None:
+        return "killed" if mutant.hangs else "timed out"
+    if code == 0:
+        return "survived"
+    # A process that a signal ended has a negative code.
+    return "killed" if code == _FAILED or code < 0 else f"was not tested: pytest exited with {code}"
 
 
 def stale(mutants: Iterable[Mutant], root: Path = ROOT) -> list[str]:

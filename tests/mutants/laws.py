@@ -12,9 +12,9 @@ _PARTS = "tests/ops/sampling/test_layer_reducer.py::"
 
 LAWS = (
     Mutant(
-        "ops/native/sampling/pick_labor.hpp",
-        "high_word(edge_variate(key_, indices_, repeat.position, repeat.number))",
-        "high_word(edge_variate(key_, indices_, repeat.position, 0))",
+        "ops/native/sampling/parallel_edges.hpp",
+        "numbers_[i++] = repeat.number;",
+        "numbers_[i++] = 0;",
         "tests/ops/sampling/test_parallel_edges.py::test_one_of_three_edges_from_two_sources",
     ),
     # Variates: all of an id and of a variate counts.

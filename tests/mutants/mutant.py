@@ -26,6 +26,9 @@ class Mutant:
         The pytest node that fails then, of a test that passes without the change.
     equivalent
         Why no test can fail, where that is so: the mutant is then there to survive.
+    hangs
+        Whether the test never ends with the fault. Of others, a test that runs out of time has told nothing: the
+        machine may have been busy.
     """
 
     file: str
@@ -33,6 +36,7 @@ class Mutant:
     that: str
     test: str
     equivalent: str = ""
+    hangs: bool = False
 
     @property
     def is_native(self) -> bool:

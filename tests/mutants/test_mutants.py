@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mutants.__main__ import Outcome, verdict
 from mutants.mutant import Mutant
 from mutants.table import MUTANTS
 
@@ -39,3 +40,21 @@ def test_what_does_not_apply_says_so(tmp_path, file, this, test, message):
     (tmp_path / "test_code.py").write_text("def test_sum():\n    pass\n")
     misfit = Mutant(file, this, "0", test).misfit(tmp_path)
     assert message in misfit if message else not misfit
+
+
+@pytest.mark.parametrize(
+    ("code", "hangs", "expected", "is_right"),
+    [
+        (0, False, "survived", False),
+        (1, False, "killed", True),
+        (1, True, "killed", True),
+        (-11, False, "killed", True),
+        (None, True, "killed", True),
+        (None, False, "timed out", False),
+        (4, False, "was not tested: pytest exited with 4", False),
+    ],
+)
+def test_a_test_that_runs_out_of_time_kills_only_what_is_known_to_hang(code, hangs, expected, is_right):
+    mutant = Mutant("code.py", "a", "b", "test_code.py::test_sum", hangs=hangs)
+    assert verdict(mutant, code) == expected
+    assert Outcome(mutant, expected, 1.0).is_right == is_right

@@ -15,6 +15,7 @@
 #include "sampling/fused.hpp"
 #include "sampling/hop.hpp"
 #include "sampling/labor_scan.hpp"
+#include "sampling/labor_variates.hpp"
 
 namespace headrace {
 namespace {
@@ -167,6 +168,16 @@ nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t
   return nb::make_tuple(to_numpy(std::move(high)), to_numpy(std::move(offsets)), to_numpy(std::move(kept)));
 }
 
+// Those of edges, each with its source and its number among parallel ones; for the tests as well.
+template <class Index>
+nb::object variates_of_edges(std::uint64_t key, const InArray<Index>& sources, const InArray<std::uint32_t>& numbers) {
+  const std::size_t count = sources.shape(0);
+  if (numbers.shape(0) != count) throw InputError("labor_variates: expected one number per source");
+  Buffer<std::uint64_t> variates(count);
+  labor_variates(key, sources.data(), numbers.data(), count, variates.data());
+  return nb::cast(to_numpy(std::move(variates)));
+}
+
 }  // namespace
 
 void bind_sample(nb::module_& m) {
@@ -174,6 +185,8 @@ void bind_sample(nb::module_& m) {
   m.def("threads_in_pool", &threads_in_pool);
   m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
   m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
+  m.def("labor_variates", &variates_of_edges<std::int32_t>, "key"_a, "sources"_a.noconvert(), "numbers"_a.noconvert());
+  m.def("labor_variates", &variates_of_edges<std::int64_t>, "key"_a, "sources"_a.noconvert(), "numbers"_a.noconvert());
   m.def(
       "check_weights",
       [](const InArray<std::int64_t>& indptr, nb::handle weights, int num_threads) {

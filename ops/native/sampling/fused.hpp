@@ -47,7 +47,7 @@ struct Sampled {
 // Samples from one graph, which it borrows. May be called from several threads at once: each call takes a vertex map
 // from a pool, and the pool grows to the number of calls that ever ran together. The first call that draws by weight
 // makes the running sums and shares of all rows, two and a half bytes per edge, and keeps them; the first one of LABOR
-// finds the parallel edges, and keeps them: 16 bytes each, and a bit for each vertex.
+// finds the parallel edges, and keeps them: 16 bytes each, and 8 for each vertex where there are any.
 template <class Index>
 class FusedSampler {
  public:

@@ -73,7 +73,9 @@ void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destinatio
   constexpr std::ptrdiff_t kDistance = kRowsAhead + (Picker::kAhead == Ahead::kPrepare ? kRowsPrepared : 0);
   if (end - dst <= kDistance) return;
   const Row row = dst[kDistance].row;
-  if constexpr (Picker::kAhead == Ahead::kPicker || Picker::kAhead == Ahead::kPrepare) {
+  if constexpr (Picker::kAhead == Ahead::kPicker) {
+    picker.announce(dst[kDistance].vertex, row);
+  } else if constexpr (Picker::kAhead == Ahead::kPrepare) {
     picker.announce(row);
   } else if constexpr (Picker::kAhead == Ahead::kRow) {
     constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
@@ -120,6 +122,7 @@ void find_rows(const HopGraph<Index>& graph, const std::int64_t* frontier, std::
       [&](std::size_t i) {
         prefetch_far(csc.indptr + frontier[i]);
         prefetch_far(csc.indptr + frontier[i] + 1);  // may be on the next cache line
+        if constexpr (Picker::kAhead == Ahead::kPicker) picker.announce_far(frontier[i]);
       },
       [&](std::size_t i) {
         const Row row = csc.row(frontier[i]);
@@ -242,22 +245,25 @@ void refuse_too_many_draws(const CscView<Index>& csc, const std::int64_t* fronti
 // About what one thread takes for a hop, were the frontier's degrees those of the whole graph. Rules that read rows do
 // so from end to end, the others draw positions.
 template <class Index>
-double nanoseconds_of(const CscView<Index>& csc, std::size_t num_dst, bool reads_rows, std::uint64_t limit) {
+double nanoseconds_of(const CscView<Index>& csc, std::size_t num_dst, bool reads_rows, Rule rule) {
   const double degree =
       static_cast<double>(csc.num_edges) / static_cast<double>(std::max<std::size_t>(csc.num_nodes, 1));
-  const double picks = std::min(degree, static_cast<double>(limit));
+  const auto limit = static_cast<double>(rule.limit());
+  // With a mean degree below 1 some rows are empty.
+  const double picks = rule.replaces() ? limit * std::min(degree, 1.0) : std::min(degree, limit);
   const double row = kRowNanoseconds + (reads_rows ? kReadNanoseconds * degree : 0.0) + kPickNanoseconds * picks;
   return row * static_cast<double>(num_dst);
 }
 
 template <class Index, class MakePicker>
 void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
-                 const MakePicker& make_picker, std::uint64_t limit, int num_threads, HopSink<Index>& sink) {
+                 const MakePicker& make_picker, Rule rule, int num_threads, HopSink<Index>& sink) {
+  const std::uint64_t limit = rule.limit();
   sink.expect(num_dst, limit);
   const bool wants_edges = sink.wants_edges();
   using Picker = decltype(make_picker());
   constexpr bool kReadsRows = Picker::kAhead != Ahead::kNothing && Picker::kAhead != Ahead::kPicks;
-  num_threads = threads_for(num_threads, nanoseconds_of(graph.csc, num_dst, kReadsRows, limit));
+  num_threads = threads_for(num_threads, nanoseconds_of(graph.csc, num_dst, kReadsRows, rule));
   const auto make_place = [&] { return Workplace<Picker>{make_picker(), {}, {}, {}}; };
   // Something is appended even of an empty frontier: it says whether there are weights.
   const std::size_t num_tasks = std::max<std::size_t>(1, (num_dst + kRowsInStretch - 1) / kRowsInStretch);
@@ -299,13 +305,13 @@ void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std:
     return sink.append(sample_layer(graph, frontier, num_dst, rule, key, num_threads, reducer));
   }
   const auto run = [&](const auto& make_picker) {
-    sample_with(graph, frontier, num_dst, make_picker, rule.limit(), num_threads, sink);
+    sample_with(graph, frontier, num_dst, make_picker, rule, num_threads, sink);
   };
   const Index* const indices = graph.csc.indices;
   const EdgeWeights weights = graph.weights;
   const std::uint64_t fanout = rule.limit();
   const auto repeats = [&] { return RowRepeats<Index>(indices, graph.parallel_edges, graph.known_parallel_edges); };
-  if (rule.kind == Rule::Kind::kNeighborReplacement && !rule.takes_all()) {
+  if (rule.replaces()) {
     refuse_too_many_draws(graph.csc, frontier, num_dst, fanout);
   }
   if (weights.none()) {
@@ -327,7 +333,7 @@ void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std:
     const bool exact = rule.kind == Rule::Kind::kLaborExact;
     return run([=] { return LaborWeightedPicker<Index>(indices, weights, key, fanout, exact, repeats()); });
   }
-  if (rule.kind == Rule::Kind::kNeighborReplacement && !rule.takes_all()) {
+  if (rule.replaces()) {
     return run([=] { return WeightedReplacementPicker(weights, key, fanout); });
   }
   return run([=] { return WeightedPicker(weights, key, fanout); });

@@ -11,9 +11,17 @@
 namespace headrace {
 namespace {
 
-template <class Index>
-void one_by_one(std::uint64_t key, const Index* vertices, std::size_t count, std::uint64_t* out) {
-  for (std::size_t i = 0; i < count; ++i) out[i] = labor_variate(key, static_cast<std::uint64_t>(vertices[i]));
+// Edges that are no repeats: the number of each is 0.
+struct NoNumbers {
+  std::uint32_t operator[](std::size_t) const { return 0; }
+  NoNumbers operator+(std::size_t) const { return {}; }
+};
+
+template <class Index, class Numbers>
+void one_by_one(std::uint64_t key, const Index* vertices, Numbers numbers, std::size_t count, std::uint64_t* out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = labor_variate(key, static_cast<std::uint64_t>(vertices[i]), numbers[i]);
+  }
 }
 
 #if defined(__x86_64__)
@@ -26,49 +34,77 @@ HEADRACE_AVX2 inline __m256i load4(const std::int64_t* ids) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ids));
 }
 
+HEADRACE_AVX2 inline __m256i load4(const std::uint32_t* numbers) {
+  return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
+}
+
+HEADRACE_AVX2 inline __m256i load4(NoNumbers) { return _mm256_setzero_si256(); }
+
+// Two vectors hide the multiplier's latency.
+constexpr std::size_t kVectors = kVariatesAtOnce / 4;
+
 // Philox4x32 with each 32-bit word in the lower half of a 64-bit lane. The upper halves hold rubbish, which neither
-// the 32 x 32 -> 64 bit multiplication nor the final shift and mask look at. Two vectors hide the multiplier's latency.
-template <class Index>
-HEADRACE_AVX2 void four_by_four(std::uint64_t key, const Index* vertices, std::size_t count, std::uint64_t* out) {
-  constexpr int kVectors = 2;
-  constexpr std::size_t kStep = 4 * kVectors;
-  const __m256i low_half = _mm256_set1_epi64x(0xFFFFFFFFLL);
-  std::size_t i = 0;
-  for (; i + kStep <= count; i += kStep) {
-    __m256i c0[kVectors], c1[kVectors], c2[kVectors], c3[kVectors];
-    for (int v = 0; v < kVectors; ++v) {
-      c0[v] = load4(vertices + i + 4 * static_cast<std::size_t>(v));
-      c1[v] = _mm256_srli_epi64(c0[v], 32);
-      c2[v] = c3[v] = _mm256_setzero_si256();
-    }
-    std::uint32_t k0 = low_word(key);
-    std::uint32_t k1 = high_word(key);
-    for (int round = 0; round < kVariateRounds; ++round, k0 += 0x9E3779B9U, k1 += 0xBB67AE85U) {
-      const __m256i key0 = _mm256_set1_epi64x(static_cast<long long>(k0));
-      const __m256i key1 = _mm256_set1_epi64x(static_cast<long long>(k1));
-      for (int v = 0; v < kVectors; ++v) philox_round(c0[v], c1[v], c2[v], c3[v], key0, key1);
-    }
-    for (int v = 0; v < kVectors; ++v) {
-      const __m256i variates = _mm256_or_si256(_mm256_slli_epi64(c0[v], 32), _mm256_and_si256(c1[v], low_half));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i + 4 * static_cast<std::size_t>(v)), variates);
-    }
+// the 32 x 32 -> 64 bit multiplication nor the final shift and mask look at.
+template <class Index, class Numbers>
+HEADRACE_AVX2 HEADRACE_INLINE void eight(std::uint64_t key, const Index* vertices, Numbers numbers,
+                                         std::uint64_t* out) {
+  __m256i c0[kVectors], c1[kVectors], c2[kVectors], c3[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    c0[v] = load4(vertices + 4 * v);
+    c1[v] = _mm256_srli_epi64(c0[v], 32);
+    c2[v] = load4(numbers + 4 * v);
+    c3[v] = _mm256_setzero_si256();
   }
-  one_by_one(key, vertices + i, count - i, out + i);
+  std::uint32_t k0 = low_word(key);
+  std::uint32_t k1 = high_word(key);
+  for (int round = 0; round < kVariateRounds; ++round, k0 += 0x9E3779B9U, k1 += 0xBB67AE85U) {
+    const __m256i key0 = _mm256_set1_epi64x(static_cast<long long>(k0));
+    const __m256i key1 = _mm256_set1_epi64x(static_cast<long long>(k1));
+    for (std::size_t v = 0; v < kVectors; ++v) philox_round(c0[v], c1[v], c2[v], c3[v], key0, key1);
+  }
+  const __m256i low_half = _mm256_set1_epi64x(0xFFFFFFFFLL);
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    const __m256i variates = _mm256_or_si256(_mm256_slli_epi64(c0[v], 32), _mm256_and_si256(c1[v], low_half));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 4 * v), variates);
+  }
+}
+
+template <class Index, class Numbers>
+HEADRACE_AVX2 void four_by_four(std::uint64_t key, const Index* vertices, Numbers numbers, std::size_t count,
+                                std::uint64_t* out) {
+  std::size_t i = 0;
+  for (; i + kVariatesAtOnce <= count; i += kVariatesAtOnce) eight(key, vertices + i, numbers + i, out + i);
+  one_by_one(key, vertices + i, numbers + i, count - i, out + i);
 }
 
 #endif
+
+template <class Index, class Numbers>
+void all_variates(std::uint64_t key, const Index* vertices, Numbers numbers, std::size_t count, std::uint64_t* out) {
+#if defined(__x86_64__)
+  if (best_instruction_set() != InstructionSet::kPortable) return four_by_four(key, vertices, numbers, count, out);
+#endif
+  one_by_one(key, vertices, numbers, count, out);
+}
 
 }  // namespace
 
 template <class Index>
 void labor_variates(std::uint64_t key, const Index* vertices, std::size_t count, std::uint64_t* out) {
-#if defined(__x86_64__)
-  if (best_instruction_set() != InstructionSet::kPortable) return four_by_four(key, vertices, count, out);
-#endif
-  one_by_one(key, vertices, count, out);
+  all_variates(key, vertices, NoNumbers(), count, out);
+}
+
+template <class Index>
+void labor_variates(std::uint64_t key, const Index* vertices, const std::uint32_t* numbers, std::size_t count,
+                    std::uint64_t* out) {
+  all_variates(key, vertices, numbers, count, out);
 }
 
 template void labor_variates<std::int32_t>(std::uint64_t, const std::int32_t*, std::size_t, std::uint64_t*);
 template void labor_variates<std::int64_t>(std::uint64_t, const std::int64_t*, std::size_t, std::uint64_t*);
+template void labor_variates<std::int32_t>(std::uint64_t, const std::int32_t*, const std::uint32_t*, std::size_t,
+                                           std::uint64_t*);
+template void labor_variates<std::int64_t>(std::uint64_t, const std::int64_t*, const std::uint32_t*, std::size_t,
+                                           std::uint64_t*);
 
 }  // namespace headrace

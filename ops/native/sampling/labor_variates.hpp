@@ -1,4 +1,4 @@
-// The variates r_t of LABOR for a whole row at once: the same integers as labor_variate, several per instruction.
+// The variates of LABOR, many at once: the same integers as labor_variate (stream.hpp), several per instruction.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,16 @@
 
 namespace headrace {
 
+// Variates that are made at once where the machine can; the last ones of another count are made one by one.
+constexpr std::size_t kVariatesAtOnce = 8;
+
 // out[i] = labor_variate(key, vertices[i]).
 template <class Index>
 void labor_variates(std::uint64_t key, const Index* vertices, std::size_t count, std::uint64_t* out);
+
+// out[i] = labor_variate(key, vertices[i], numbers[i]).
+template <class Index>
+void labor_variates(std::uint64_t key, const Index* vertices, const std::uint32_t* numbers, std::size_t count,
+                    std::uint64_t* out);
 
 }  // namespace headrace

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "core/buffer.hpp"
+#include "core/prefetch.hpp"
 #include "graphs/graph.hpp"
 #include "random/stream.hpp"
 #include "sampling/labor_variates.hpp"
+#include "sampling/picker.hpp"
 
 namespace headrace {
 
@@ -28,15 +30,15 @@ class Repeats {
 
   const Repeat* begin() const { return first_; }
   const Repeat* end() const { return first_ + count_; }
+  std::size_t size() const { return count_; }
   bool empty() const { return count_ == 0; }
 
   // The number of the edge at a position; 0 for all that are not here.
   std::uint32_t number(std::int64_t position) const {
+    const auto before = [](const Repeat& repeat, std::int64_t one) { return repeat.position < one; };
     const Repeat* const found = std::lower_bound(begin(), end(), position, before);
     return found != end() && found->position == position ? found->number : 0;
   }
-
-  static bool before(const Repeat& repeat, std::int64_t position) { return repeat.position < position; }
 
  private:
   const Repeat* first_ = nullptr;
@@ -102,27 +104,28 @@ class RepeatCounter {
   Buffer<Repeat> found_;
 };
 
-// The repeats of a whole graph: 16 bytes for each, and a bit for each row where there are any.
+// The repeats of a whole graph: 16 bytes for each, and 8 for each vertex where there are any.
 class ParallelEdges {
  public:
-  ParallelEdges(Buffer<std::uint64_t> rows, Buffer<Repeat> repeats)
-      : rows_(std::move(rows)), repeats_(std::move(repeats)) {}
+  // Those of vertex v are starts[v] to starts[v + 1]. Without repeats no starts are needed.
+  ParallelEdges(Buffer<std::size_t> starts, Buffer<Repeat> repeats)
+      : starts_(std::move(starts)), repeats_(std::move(repeats)) {}
 
   bool any() const { return repeats_.size() != 0; }
 
-  Repeats of(std::int64_t vertex, Row row) const {
-    const auto v = static_cast<std::size_t>(vertex);
-    if ((rows_[v / 64] >> (v % 64) & 1) == 0) return {};
-    const Repeat* const end = repeats_.data() + repeats_.size();
-    const Repeat* const first = std::lower_bound(repeats_.data(), end, row.start, Repeats::before);
-    const std::int64_t stop = row.start + static_cast<std::int64_t>(row.degree);
-    return {first, static_cast<std::size_t>(std::lower_bound(first, end, stop, Repeats::before) - first)};
+  // Of a vertex of a graph that has any.
+  Repeats of(std::int64_t vertex) const {
+    const std::size_t* const start = starts_.data() + vertex;
+    return {repeats_.data() + start[0], start[1] - start[0]};
   }
 
-  std::size_t num_bytes() const { return rows_.size() * sizeof(std::uint64_t) + repeats_.size() * sizeof(Repeat); }
+  // The beginning of of(vertex).
+  const void* start_of(std::int64_t vertex) const { return starts_.data() + vertex; }
+
+  std::size_t num_bytes() const { return starts_.size() * sizeof(std::size_t) + repeats_.size() * sizeof(Repeat); }
 
  private:
-  Buffer<std::uint64_t> rows_;
+  Buffer<std::size_t> starts_;
   Buffer<Repeat> repeats_;
 };
 
@@ -137,10 +140,33 @@ class RowRepeats {
   // Valid until the next call.
   Repeats of(std::int64_t vertex, Row row) {
     if (!may_repeat_) return {};
-    return known_ != nullptr ? known_->of(vertex, row) : counter_.find(indices_, row);
+    if (known_ != nullptr) {
+      const Repeats repeats = known_->of(vertex);
+      if (repeats.empty() || is_in(row, *repeats.begin(), *(repeats.end() - 1))) return repeats;
+    }
+    return counter_.find(indices_, row);
+  }
+
+  // A vertex that will be announced.
+  void announce_far(std::int64_t vertex) const {
+    if (may_repeat_ && known_ != nullptr) prefetch_far(known_->start_of(vertex));
+  }
+
+  // A vertex that will be asked for.
+  void announce(std::int64_t vertex) const {
+    if (!may_repeat_ || known_ == nullptr) return;
+    const Repeats repeats = known_->of(vertex);
+    if (!repeats.empty()) prefetch_array(repeats.begin(), std::min(repeats.size(), kRepeatsAhead));
   }
 
  private:
+  // Where indptr was changed since they were found they may be outside, and those who ask write to places in the row.
+  static bool is_in(Row row, const Repeat& first, const Repeat& last) {
+    return first.position >= row.start && last.position - row.start < static_cast<std::int64_t>(row.degree);
+  }
+
+  static constexpr std::size_t kRepeatsAhead = kLinesAhead * kCacheLineBytes / sizeof(Repeat);
+
   const Index* indices_;
   bool may_repeat_;
   const ParallelEdges* known_;
@@ -153,14 +179,59 @@ std::uint64_t edge_variate(std::uint64_t key, const Index* indices, std::int64_t
   return labor_variate(key, static_cast<std::uint64_t>(indices[position]), number);
 }
 
-// Those of all edges of a row.
+// Those of the repeats of row after row.
 template <class Index>
-void edge_variates(std::uint64_t key, const Index* indices, Row row, Repeats repeats, std::uint64_t* out) {
-  labor_variates(key, indices + row.start, static_cast<std::size_t>(row.degree), out);
-  for (const Repeat& repeat : repeats) {
-    out[repeat.position - row.start] = edge_variate(key, indices, repeat.position, repeat.number);
+class RepeatVariates {
+ public:
+  RepeatVariates(std::uint64_t key, const Index* indices) : key_(key), indices_(indices) {}
+
+  // In the order of the repeats. Valid until the next call.
+  const std::uint64_t* of(Repeats repeats) {
+    const std::size_t room = (repeats.size() + kVariatesAtOnce - 1) / kVariatesAtOnce * kVariatesAtOnce;
+    sources_.resize(room);
+    numbers_.resize(room);
+    variates_.resize(room);
+    std::size_t i = 0;
+    for (const Repeat& repeat : repeats) {
+      sources_[i] = indices_[repeat.position];
+      numbers_[i++] = repeat.number;
+    }
+    // Nobody asks for these, but a full lot takes less time than a part of one.
+    for (; i < room; ++i) {
+      sources_[i] = 0;
+      numbers_[i] = 0;
+    }
+    labor_variates(key_, sources_.data(), numbers_.data(), room, variates_.data());
+    return variates_.data();
   }
-}
+
+ private:
+  std::uint64_t key_;
+  const Index* indices_;
+  Buffer<Index> sources_;
+  Buffer<std::uint32_t> numbers_;
+  Buffer<std::uint64_t> variates_;
+};
+
+// The variates of all edges of row after row.
+template <class Index>
+class EdgeVariates {
+ public:
+  EdgeVariates(std::uint64_t key, const Index* indices) : key_(key), indices_(indices), of_repeats_(key, indices) {}
+
+  // To `out`, with room for all of them.
+  void of(Row row, Repeats repeats, std::uint64_t* out) {
+    labor_variates(key_, indices_ + row.start, static_cast<std::size_t>(row.degree), out);
+    if (repeats.empty()) return;
+    const std::uint64_t* variate = of_repeats_.of(repeats);
+    for (const Repeat& repeat : repeats) out[repeat.position - row.start] = *variate++;
+  }
+
+ private:
+  std::uint64_t key_;
+  const Index* indices_;
+  RepeatVariates<Index> of_repeats_;
+};
 
 // Whether any row of a graph holds a source twice.
 template <class Index>

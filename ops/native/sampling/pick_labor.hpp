@@ -26,7 +26,7 @@ namespace headrace {
 template <class Index>
 class RowScan {
  public:
-  RowScan(const Index* indices, std::uint64_t key) : indices_(indices), key_(key) {}
+  RowScan(const Index* indices, std::uint64_t key) : indices_(indices), key_(key), of_repeats_(key, indices) {}
 
   // Rows from 2^32 edges on have offsets of more than 32 bits.
   static bool fits(Row row) { return row.degree <= std::numeric_limits<std::uint32_t>::max(); }
@@ -78,11 +78,12 @@ class RowScan {
       merged_offsets_[count++] = offset;
     };
     std::size_t i = 0;
+    const std::uint64_t* variate = of_repeats_.of(repeats_);
     for (const Repeat& repeat : repeats_) {
       const auto offset = static_cast<std::uint32_t>(repeat.position - row.start);
       for (; i < count_ && offsets_[i] < offset; ++i) put(high_[i], offsets_[i]);
       if (i < count_ && offsets_[i] == offset) ++i;
-      const std::uint32_t high = high_word(edge_variate(key_, indices_, repeat.position, repeat.number));
+      const std::uint32_t high = high_word(*variate++);
       if (high <= bound) put(high, offset);
     }
     for (; i < count_; ++i) put(high_[i], offsets_[i]);
@@ -93,6 +94,7 @@ class RowScan {
 
   const Index* indices_;
   std::uint64_t key_;
+  RepeatVariates<Index> of_repeats_;
   Repeats repeats_;
   IdsAhead<Index> ahead_;
   std::size_t count_ = 0;
@@ -111,13 +113,22 @@ class LaborExactPicker {
   static constexpr bool kReturnsWeights = false;
 
   LaborExactPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout, RowRepeats<Index> repeats)
-      : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key), repeats_(std::move(repeats)) {
+      : indices_(indices),
+        key_(key),
+        fanout_(fanout),
+        variates_(key, indices),
+        scan_(indices, key),
+        repeats_(std::move(repeats)) {
     // Enough candidates that fewer than `fanout` of them turn up in about one row of a hundred.
     candidates_ = fanout + 2 * static_cast<std::uint64_t>(std::sqrt(static_cast<double>(fanout))) + 2;
   }
 
   const void* beginning(Row row) const { return indices_ + row.start; }
-  void announce(Row row) { scan_.announce(row); }
+  void announce_far(std::int64_t vertex) const { repeats_.announce_far(vertex); }
+  void announce(std::int64_t vertex, Row row) {
+    scan_.announce(row);
+    repeats_.announce(vertex);
+  }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
@@ -153,7 +164,7 @@ class LaborExactPicker {
   }
 
   std::size_t pick_from_all(Row row, Repeats repeats, std::int64_t* positions) {
-    edge_variates(key_, indices_, row, repeats, selector_.keys(static_cast<std::size_t>(row.degree)));
+    variates_.of(row, repeats, selector_.keys(static_cast<std::size_t>(row.degree)));
     std::size_t picked = 0;
     selector_.select(static_cast<std::size_t>(fanout_),
                      [&](std::size_t i) { positions[picked++] = row.start + static_cast<std::int64_t>(i); });
@@ -164,6 +175,7 @@ class LaborExactPicker {
   std::uint64_t key_;
   std::uint64_t fanout_;
   std::uint64_t candidates_;
+  EdgeVariates<Index> variates_;
   RowScan<Index> scan_;
   RowRepeats<Index> repeats_;
   SmallestSelector selector_;
@@ -180,7 +192,11 @@ class LaborPoissonPicker {
       : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key), repeats_(std::move(repeats)) {}
 
   const void* beginning(Row row) const { return indices_ + row.start; }
-  void announce(Row row) { scan_.announce(row); }
+  void announce_far(std::int64_t vertex) const { repeats_.announce_far(vertex); }
+  void announce(std::int64_t vertex, Row row) {
+    scan_.announce(row);
+    repeats_.announce(vertex);
+  }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
 

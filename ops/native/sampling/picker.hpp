@@ -34,8 +34,8 @@ enum class Ahead {
   kNothing,  // it reads nothing, and picks edges side by side
   kPicks,    // it reads nothing: announce what it has picked, here and there
   kRow,      // it reads the row from end to end
-  kPicker,   // it knows best: call its announce(row)
-  kPrepare,  // the same, and then its prepare(vertex, row) for every row in turn
+  kPicker,   // it knows best: call its announce_far(vertex), and then its announce(vertex, row)
+  kPrepare,  // call its announce(row), and then its prepare(vertex, row) for every row in turn
 };
 
 inline std::size_t take_all(Row row, std::int64_t* positions) {

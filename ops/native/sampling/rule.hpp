@@ -35,6 +35,8 @@ struct Rule {
     return !takes_all() && (kind == Kind::kLaborExact || kind == Kind::kLaborPoisson || kind == Kind::kLaborImportance);
   }
   bool takes_all() const { return fanout == kAll; }
+  // Whether a row that is not empty has as many picks as are asked for, even if it has fewer edges.
+  bool replaces() const { return !takes_all() && kind == Kind::kNeighborReplacement; }
   std::uint64_t limit() const {
     return takes_all() ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(fanout);
   }

@@ -30,7 +30,7 @@ class LaborWeightedPicker {
 
   LaborWeightedPicker(const Index* indices, EdgeWeights weights, std::uint64_t key, std::uint64_t fanout, bool exact,
                       RowRepeats<Index> repeats)
-      : indices_(indices), key_(key), weights_(weights), fanout_(fanout), exact_(exact), repeats_(std::move(repeats)) {}
+      : weights_(weights), fanout_(fanout), exact_(exact), edge_variates_(key, indices), repeats_(std::move(repeats)) {}
 
   const void* beginning(Row row) const { return weights_.address(row.start); }
 
@@ -47,7 +47,7 @@ class LaborWeightedPicker {
     double total = 0.0;
     for (std::size_t i = 0; i < count; ++i) total += weights_[positions[i]];
     variates_.resize(static_cast<std::size_t>(row.degree));
-    edge_variates(key_, indices_, row, repeats_.of(vertex, row), variates_.data());
+    edge_variates_.of(row, repeats_.of(vertex, row), variates_.data());
     const auto variate = [&](std::int64_t position) {
       return unit_interval(variates_[static_cast<std::size_t>(position - row.start)]);
     };
@@ -78,11 +78,10 @@ class LaborWeightedPicker {
     }
   }
 
-  const Index* indices_;
-  std::uint64_t key_;
   EdgeWeights weights_;
   std::uint64_t fanout_;
   bool exact_;
+  EdgeVariates<Index> edge_variates_;
   RowRepeats<Index> repeats_;
   Buffer<std::uint64_t> variates_;
   SmallestSelector selector_;

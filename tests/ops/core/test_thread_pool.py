@@ -99,9 +99,25 @@ sampler.sample(torch.arange(10_000), [NeighborRule(10)] * 2, [1, 2], num_threads
 assert 0 < _native.threads_in_pool() < 15, _native.threads_in_pool()
 """
 
+# With replacement a row has more picks than edges.
+MANY_DRAWS = """
+import torch
+from headrace.ops import BlockSampler, NeighborRule, _native
+sampler = BlockSampler(torch.arange(10_001), torch.arange(10_000))
+sampler.sample(torch.arange(2_000), [NeighborRule(500)], [1], num_threads=2)
+assert _native.threads_in_pool() == 0, _native.threads_in_pool()
+sampler.sample(torch.arange(2_000), [NeighborRule(500, replace=True)], [1], num_threads=2)
+assert _native.threads_in_pool() == 1, _native.threads_in_pool()
+"""
 
+
+@pytest.mark.slow
 def test_small_work_wakes_nobody():
     subprocess.run([sys.executable, "-c", SMALL_WORK], check=True, timeout=120)
+
+
+def test_draws_with_replacement_are_work_whatever_the_degree():
+    subprocess.run([sys.executable, "-c", MANY_DRAWS], check=True, timeout=120)
 
 
 def test_calls_at_once(sampler):
@@ -165,9 +181,17 @@ assert _native.threads_in_pool() == 3
 """
 
 
-@pytest.mark.parametrize("end", ["", "raise SystemExit(0)", "import os; os.kill(os.getpid(), 15)"])
-def test_the_process_ends_right_after_a_call(end):
-    for _ in range(3):
+@pytest.mark.parametrize(
+    ("end", "times"),
+    [
+        ("", 1),
+        pytest.param("", 2, marks=pytest.mark.slow),
+        pytest.param("raise SystemExit(0)", 3, marks=pytest.mark.slow),
+        pytest.param("import os; os.kill(os.getpid(), 15)", 3, marks=pytest.mark.slow),
+    ],
+)
+def test_the_process_ends_right_after_a_call(end, times):
+    for _ in range(times):
         done = subprocess.run(
             [sys.executable, "-c", EXIT + end], capture_output=True, text=True, timeout=120, check=False
         )

@@ -106,7 +106,7 @@ print(peak / output)
 
 
 @pytest.mark.uninstrumented
-@pytest.mark.parametrize("num_threads", [1, 4])
+@pytest.mark.parametrize("num_threads", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_peak_memory_is_within_a_fifth_of_the_output(num_threads):
     """Peak resident memory of a fresh process over an edge list of 12 million edges (an output of 98 MB)."""
     if not sys.platform.startswith("linux"):

@@ -83,6 +83,7 @@ def test_long_lists_equal_reference(num_items):
         assert np.array_equal(shuffled_range(num_items, 0, num_items, 8).numpy(), reference.fisher_yates(num_items, 8))
 
 
+@pytest.mark.slow
 def test_bounds_that_refuse_words():
     """Of 2**20 draws with bounds up to 2**20 about 64 words are refused: the list is that of bounded integers."""
     words = _native.stream_words(5, 0, LISTED + 1_000).astype(np.uint64)
@@ -134,6 +135,7 @@ def test_threads_get_the_same(num_items):
 # --- every order is equally likely ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_items", [2, 3, 4, 5, 6, 7])
 def test_all_orders_are_equally_likely(num_items):
     """Chi-square over 400,000 keys, of all orders and of each place; each test fails once in 10,000 without a fault.

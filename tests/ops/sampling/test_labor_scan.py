@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.ops import _native, reference
+from headrace.ops import BlockSampler, LaborRule, _native, reference, sample_hop
 
 from instruction_sets import SETS
 
@@ -53,3 +53,32 @@ def test_known_answers(one):
     high, _, _ = _native.labor_scan(np.zeros(1, np.int64), 0, (1 << 32) - 1, 1, one)
     assert high.tolist() == [0x5F6FB709]
     assert reference.philox4x32([0] * 4, [0] * 2, rounds=7) == (0x5F6FB709, 0x0D893F64, 0x4F121F81, 0x4F730A48)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_variates_of_parallel_edges(instructions, dtype):
+    """Each has its source and its number, and all bits of both count; of any count, as the last ones come singly."""
+    random = np.random.default_rng(3)
+    for count in range(20):
+        sources = random.integers(0, np.iinfo(dtype).max, count, dtype, endpoint=True)
+        numbers = random.integers(0, 2**32, count, np.uint32)
+        numbers[::3] = np.arange(len(numbers[::3]))
+        key = int(random.integers(0, 2**64, dtype=np.uint64))
+        right = [reference.labor_variate(key, int(t), int(j)) for t, j in zip(sources, numbers, strict=True)]
+        assert _native.labor_variates(key, sources, numbers).tolist() == right
+
+
+@pytest.mark.parametrize("rule", [LaborRule(20), LaborRule(20, exact=False)], ids=str)
+def test_rows_of_many_parallel_edges_equal_the_reference(instructions, rule):
+    """Rows of all numbers of repeats, in a graph that was looked through and in rows that are looked through."""
+    random = np.random.default_rng(4)
+    degrees = np.arange(21, 60)
+    rows = [random.integers(0, random.integers(1, 60), degree) for degree in degrees]
+    indptr = np.concatenate([[0], np.cumsum(degrees), np.full(60 - len(degrees), degrees.sum())])
+    indices, frontier = np.concatenate(rows), np.arange(len(degrees))
+    sampler = BlockSampler(indptr, indices)
+    for key in range(5):
+        right = reference.sample_hop(indptr, indices, frontier, rule, key)
+        hop = sample_hop(indptr, indices, frontier, rule, key)
+        fused = sampler.sample(frontier, [rule], [key]).hops[0]
+        assert hop.positions.tolist() == fused.edge_ids.tolist() == list(right.positions)

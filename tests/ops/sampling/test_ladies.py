@@ -124,6 +124,7 @@ def test_pladies_draws_by_its_probabilities(weighted):
     assert_variance(drawn.sum(axis=1), (pi * (1 - pi)).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2])
 def test_ladies_follows_successive_draws(size):
     """Chi-square over the ordered law of one and two draws by score, without replacement, of five sources."""
@@ -164,6 +165,7 @@ def test_ladies_probabilities_average_to_how_often_sources_are_drawn():
         assert_mean(inverse[:, t], 1.0, rare=1.0)
 
 
+@pytest.mark.slow
 @WEIGHTED
 @POISSON
 def test_horvitz_thompson_and_hajek_estimates(weighted, poisson):

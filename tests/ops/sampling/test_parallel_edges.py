@@ -71,18 +71,21 @@ def independent_law(probabilities):
 # --- the law ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
 def test_one_of_three_edges_from_two_sources(dtype):
     """A third each, where a variate that both edges from 1 share gives 1/2, 0 and 1/2."""
     assert_law(picks(SMALL, LaborRule(1), DRAWS, dtype=dtype), {(i,): 1 / 3 for i in range(3)})
 
 
+@pytest.mark.slow
 def test_every_subset_of_a_richer_row_is_equally_likely():
     """35 ways to pick 3 of 7 edges."""
     law = dict.fromkeys(combinations(range(7), 3), 1 / 35)
     assert_law(picks(RICH, LaborRule(3), DRAWS), law)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule", [LaborRule(3, exact=False), LaborImportanceRule(3, 1), LaborImportanceRule(3)], ids=str
 )
@@ -94,11 +97,13 @@ def test_poisson_picks_are_independent(rule):
 WEIGHTS = torch.tensor([1.0, 3.0, 0.5, 2.0, 0.0, 1.5, 2.5], dtype=torch.float64)
 
 
+@pytest.mark.slow
 def test_poisson_picks_by_weight_are_independent():
     law = independent_law((2 * WEIGHTS / WEIGHTS.sum()).clamp(max=1).tolist())
     assert_law(picks(RICH, LaborRule(2, exact=False), DRAWS, WEIGHTS), law)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, "*"])
 def test_importance_picks_by_weight_are_independent(rounds):
     """With the probabilities that the rule solves for; an edge of weight 0 counts among the parallel ones."""
@@ -109,6 +114,7 @@ def test_importance_picks_by_weight_are_independent(rounds):
     assert_law(picks(RICH, rule, DRAWS, WEIGHTS), independent_law(kept))
 
 
+@pytest.mark.slow
 def test_exact_picks_by_weight():
     """The smallest u / A of independent u: the integral of its density times the others' chances to be larger."""
     row = [1.0, 2.0, 3.0]
@@ -224,6 +230,18 @@ def test_rows_that_hold_no_source_twice_need_not_be_looked_through():
                 fused = BlockSampler(indptr, indices, None, one).sample(torch.tensor([0, 1, 2]), [rule], [key])
                 hop = sample_hop(indptr, indices, torch.tensor([0, 1, 2]), rule, key, weights=one)
                 assert torch.equal(fused.hops[0].edge_ids, hop.positions)
+
+
+@pytest.mark.parametrize("rule", [LaborRule(2), LaborRule(2, exact=False)], ids=str)
+def test_edges_of_a_row_that_was_changed_are_of_the_row(rule):
+    """Nobody may change a graph that a sampler has; where indptr is, no memory outside of a row is written."""
+    indptr, indices = torch.tensor([0, 60, 61]), torch.ones(61, dtype=torch.int64)
+    sampler = BlockSampler(indptr, indices)
+    sampler.sample(torch.tensor([0]), [rule], [0])
+    indptr[1] = 3
+    for key in range(100):
+        hop = sampler.sample(torch.tensor([0]), [rule], [key]).hops[0]
+        assert all(edge < 3 for edge in hop.edge_ids.tolist())
 
 
 # --- graphs without any keep their bits -------------------------------------------------------------------------------

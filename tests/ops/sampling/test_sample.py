@@ -246,6 +246,7 @@ except InputError:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.uninstrumented
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the memory of a process")
 def test_more_draws_than_memory_can_hold_are_refused_before_any():

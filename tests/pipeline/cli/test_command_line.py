@@ -170,6 +170,7 @@ def test_usage(arguments, capsys):
     assert "usage: headrace" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_both_ways_to_start_it(tmp_path):
     """As the script that pip installs, and as a module."""
     (script,) = entry_points(group="console_scripts", name="headrace")

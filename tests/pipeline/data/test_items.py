@@ -183,6 +183,27 @@ def test_labels_of_items_and_of_a_feature_are_refused():
         next(iter(hr.ItemSampler(IDS, seed=0).transform(keep).fetch_feature(store(), labels="y").loader()))
 
 
+@pytest.mark.parametrize("length", [NUM_NODES - 1, NUM_NODES + 1])
+@pytest.mark.parametrize("of", [torch.Tensor.bool, torch.Tensor.numpy, torch.Tensor.tolist, TensorDataset])
+def test_a_mask_is_as_long_as_the_graph(length, of):
+    mask = torch.arange(length) < 5
+    with pytest.raises(hr.InputError, match=f"a mask of items for the graph's 200 vertices, got one of {length}"):
+        hr.ItemSampler(of(mask)).sample_neighbor(graph(), [2]).loader()
+    with pytest.raises(hr.ItemsError, match=f"expected a mask for the partition's 200 vertices, got one of {length}"):
+        hr.ItemSampler(of(mask), partition=hr.Partition.hash(NUM_NODES, 2))
+
+
+def test_a_mask_is_the_ids_where_it_is_true():
+    mask = torch.arange(NUM_NODES) % 7 == 3
+    ids = mask.nonzero().squeeze(1)
+    assert hr.ItemSampler(mask, seed=0) == hr.ItemSampler(ids, seed=0)
+    batch = next(iter(hr.ItemSampler((mask, ids * 2)).sample_neighbor(graph(), [2]).loader()))
+    assert torch.equal(batch.seeds, ids)
+    assert torch.equal(batch.y, ids * 2)
+    with pytest.raises(hr.ItemsError, match=r"labels of shape \[200\]; pass labels\[mask\]"):
+        hr.ItemSampler((mask, torch.arange(NUM_NODES)))
+
+
 def test_seeds_name_orders():
     orders = {tuple(first(100, batch_size=100, shuffle=True, seed=seed).seeds.tolist()) for seed in (0, 1, 2, 2**40)}
     assert len(orders) == 4

@@ -128,5 +128,6 @@ def test_a_waiting_rank_asks_the_store_no_more_the_more_ranks_there_are(world_si
 
 
 def test_many_ranks_look_less_often():
-    assert [JobStore(Store(), 0, world_size).look_every for world_size in (1, 8, 16, 80)] == [0.2, 0.2, 0.4, 2.0]
+    sizes = (1, 8, 16, 80, 200, 10_000)
+    assert [JobStore(Store(), 0, size).look_every for size in sizes] == [0.2, 0.2, 0.4, 2.0, 5.0, 5.0]
     assert Loops(0, JobStore(Store(), 0, 80)).look_every == 2.0

@@ -44,8 +44,8 @@ def all_of(world_size: int, work: Callable[[Comm], object], timeout: float = 60.
 
 
 @pytest.mark.parametrize("prefetch", [True, False])
-@pytest.mark.parametrize("closed", [True, False])
-@pytest.mark.parametrize("world_size", [2, 4])
+@pytest.mark.parametrize("closed", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_rank_that_breaks_is_named(world_size, closed, prefetch):
     """Also where it neither closes its loader nor ends."""
     over = threading.Event()
@@ -69,7 +69,9 @@ def test_a_rank_that_breaks_is_named(world_size, closed, prefetch):
     assert all("rank 1 left epoch 0 behind batch 3" in error for error in errors)
 
 
-@pytest.mark.parametrize("leave", ["iter", "set_epoch", "close", "del", "collect"])
+@pytest.mark.parametrize(
+    "leave", ["iter", *(pytest.param(way, marks=pytest.mark.slow) for way in ("set_epoch", "close", "del", "collect"))]
+)
 def test_every_way_to_leave_is_told(leave):
     def work(comm: Comm) -> None:
         loader = loader_of(comm)
@@ -94,6 +96,7 @@ def test_every_way_to_leave_is_told(leave):
     assert "rank 1 left epoch 0 behind batch 2" in first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefetch", [True, False])
 def test_ranks_that_leave_together_go_on(prefetch):
     """Whatever one of them is ahead of the others."""
@@ -113,6 +116,7 @@ def test_ranks_that_leave_together_go_on(prefetch):
     assert run_ranks(3, work) == [expected] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefetch", [True, False])
 def test_an_iteration_that_asked_for_nothing_is_no_loop(prefetch):
     """One rank may make it alone, as to look at its length."""
@@ -166,6 +170,7 @@ def test_loops_begin_and_end_while_another_thread_goes_through_them():
     assert not any(loop.is_running for loop in kept)
 
 
+@pytest.mark.slow
 def test_leaving_at_different_batches_is_found_by_the_next_epoch():
     """Where every rank leaves before it asks for a batch that another one lacks."""
 
@@ -241,6 +246,7 @@ def test_a_rank_that_skips_the_rest_of_the_epoch_is_named():
         assert "of batch 14 of epoch 0" in error
 
 
+@pytest.mark.slow
 def test_a_thread_of_the_user_may_ask_ahead_of_the_model():
     """On each rank as far as it likes: rank 1 has asked for all while rank 0 waits for it in the model."""
 
@@ -278,6 +284,7 @@ def test_a_rank_that_ends_its_loop_before_the_model_is_named():
         assert "batch 2" in error or "rank 1 at exchange 0 of batch 0 of epoch 1" in error
 
 
+@pytest.mark.slow
 def test_the_first_batch_alone_may_be_used_behind_its_loop():
     def work(comm: Comm) -> float:
         loader = loader_of(comm)
@@ -288,6 +295,7 @@ def test_the_first_batch_alone_may_be_used_behind_its_loop():
     assert all(total > 0 for total in run_ranks(2, work))
 
 
+@pytest.mark.slow
 def test_ranks_may_use_the_last_batch_behind_their_loop_as_late_as_they_come_to_it(monkeypatch):
     """As where one of them saves a checkpoint first. What is waited for is the timeout, by no clock of its own."""
     clock, ahead = time.monotonic, [0.0]
@@ -335,6 +343,7 @@ def test_a_rank_that_leaves_without_the_last_batch_is_named(goes_on):
     assert ("did not come to an exchange in the 1 seconds" in first) is not goes_on
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_come_is_named_when_the_time_is_over():
     over = threading.Event()
 
@@ -368,6 +377,7 @@ def test_what_follows_from_the_batch_before_needs_no_agreement():
     assert [course.follows((1, 6), kind) for kind in [*step[1:], step[0]]] == [True, False, False]
 
 
+@pytest.mark.slow
 def test_ranks_that_parted_begin_anew_with_a_further_loader():
     """What was left is forgotten with the loops, but not while one of them still runs."""
 

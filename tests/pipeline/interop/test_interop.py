@@ -202,6 +202,20 @@ def test_overlapping_hops_without_edge_ids_are_refused():
     assert "e_id" not in data
 
 
+@pytest.mark.parametrize("name", ["w", "n_id", "y", "batch_size"])
+def test_features_do_not_replace_what_the_data_holds(name):
+    """Nor each other, nor labels, them."""
+    graph = hr.Graph.from_coo([0, 1], [1, 2], num_nodes=3)
+    store = hr.FeatureStore(node={name: torch.arange(3), "label": torch.arange(3)}, edge={"w": torch.ones(2)})
+    plan = hr.ItemSampler([2]).sample_neighbor(graph, [1]).fetch_feature(store, node=[name], edge=["w"], labels="label")
+    batch = next(iter(plan.loader()))
+    with pytest.raises(hr.InputError, match=f"got a feature '{name}' beside what the Data holds as '{name}' already"):
+        batch.to_pyg()
+    plain = hr.ItemSampler([2]).sample_neighbor(graph, [1]).fetch_feature(store, node=[name])
+    if name == "y":  # a feature of all vertices, as PyG's loaders give it
+        assert next(iter(plain.loader())).to_pyg().y.tolist() == [2, 1]
+
+
 def test_importance_weights_keep_their_own_name():
     inner = hr.Block(
         torch.tensor([0, 1]), torch.tensor([1]), 2, 1, edge_ids=torch.tensor([4]), weight=torch.tensor([2.0])

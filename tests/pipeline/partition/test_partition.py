@@ -279,6 +279,7 @@ print((resident("VmHWM") - before) / num_nodes)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("order", ["ids", "shuffle"])
 def test_stream_takes_four_bytes_per_vertex(order):

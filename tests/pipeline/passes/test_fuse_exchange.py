@@ -69,21 +69,6 @@ def test_leaves_what_cannot_place_rows():
         hand_made(sampled()).fetch_and_exchange(features, node=("slow",))
 
 
-@pytest.mark.parametrize("order", [("fast", "slow"), ("slow", "fast"), ("fast", "fast")])
-def test_a_feature_that_is_fetched_twice(order):
-    """The later one stays, as without the pass."""
-    stores = {"fast": hr.FeatureStore(node={"x": 7 * X}), "slow": hr.FeatureStore(node={"x": Slow()})}
-    plan = sampled()
-    for name in order:
-        plan = plan.fetch_feature(stores[name], node=["x", "x"])
-    for batches, apart in zip(
-        cooperative_batches(plan, 2), cooperative_batches(plan, 2, fuse_exchange=False), strict=True
-    ):
-        assert [batch.digest() for batch in batches] == [batch.digest() for batch in apart]
-        for batch in batches:
-            assert torch.equal(batch.x, stores[order[-1]].node["x"].read(batch.n_id))
-
-
 SOURCES = {
     "bfloat16": X.bfloat16(),
     "bool": X > 50,
@@ -136,7 +121,7 @@ def test_can_be_switched_off():
 
 
 @pytest.mark.parametrize("kind", ["whole", "shards", "copies", "slow"])
-@pytest.mark.parametrize("world_size", [2, 3, 8])
+@pytest.mark.parametrize("world_size", [2, 3, pytest.param(8, marks=pytest.mark.slow)])
 def test_the_batches_are_the_same(kind, world_size):
     owners = partition("table", world_size)
 
@@ -159,7 +144,7 @@ def test_the_batches_are_the_same(kind, world_size):
 
 
 @pytest.mark.parametrize("copies", [None, torch.arange(30)])
-@pytest.mark.parametrize("world_size", [2, 3, 8])
+@pytest.mark.parametrize("world_size", [2, 3, pytest.param(8, marks=pytest.mark.slow)])
 def test_the_batches_are_those_of_whole_features_without_cooperation(copies, world_size):
     owners = partition("table", world_size)
     whole = hr.FeatureStore(node={"x": X, "z": Z})

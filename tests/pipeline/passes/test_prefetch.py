@@ -89,7 +89,7 @@ def test_has_one_thread_where_no_rows_are_exchanged_or_cores_are_few():
 
 
 def test_same_result_in_two_threads():
-    plan = PLANS["neighbor"]().fetch_feature(store(), node=["x"])
+    plan = PLANS["neighbor"]().fetch_feature(store(), node=["y"])
     ahead = cooperative_batches(plan, 3, machine=Machine(cores=4))
     inline = cooperative_batches(plan, 3, prefetch=False)
     for mine, other in zip(ahead, inline, strict=True):

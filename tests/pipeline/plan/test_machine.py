@@ -33,6 +33,7 @@ def test_without_affinity_all_cores_count(monkeypatch):
     assert Machine.detect().cores == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity masks")
 def test_a_process_that_is_held_on_one_core_has_one():
     core = min(os.sched_getaffinity(0))

@@ -6,7 +6,9 @@ import copy
 import inspect
 import pickle
 
+import numpy as np
 import pytest
+import torch
 
 import headrace as hr
 from headrace.pipeline.passes import PASSES
@@ -35,6 +37,62 @@ def test_a_plan_is_no_loader(use, advice):
         use(sampled())
     assert isinstance(caught.value, hr.PlanError)
     assert isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("use", "advice"),
+    [
+        (next, r"got a loader; iterate with `for batch in loader`, .* next\(iter\(loader\)\)"),
+        (lambda loader: loader[0], r"got loader\[0\]; .* next\(iter\(loader\)\)"),
+    ],
+)
+def test_a_loader_is_neither_an_iterator_nor_a_list(use, advice):
+    with sampled().loader() as loader:
+        with pytest.raises(hr.UsageError, match=advice):
+            use(loader)
+        assert len(list(loader)) == len(loader)
+
+
+def test_a_loader_that_does_not_know_its_length_is_true():
+    nodes = pytest.importorskip("torchdata.nodes")
+    loader = hr.NodeSource(nodes.IterableWrapper([[1, 2], [3]]), seed=0).sample_neighbor(graph(), [3]).loader()
+    assert loader
+    assert len(list(loader)) == 2
+    with pytest.raises(hr.UsageError, match=r"len\(loader\): expected .* got a torchdata node; count"):
+        len(loader)
+
+
+class Foreign:
+    """A graph of another library, by what it has."""
+
+    def __init__(self, sign):
+        setattr(self, sign, None)
+
+
+@pytest.mark.parametrize(
+    ("sign", "maker"),
+    [("edge_index", "from_pyg"), ("canonical_etypes", "from_dgl"), ("tocoo", "from_scipy"), ("anything", "from_coo")],
+)
+def test_graphs_of_other_libraries_are_told_what_takes_them(sign, maker):
+    with pytest.raises(hr.InputError, match=rf"^sample_neighbor: expected an hr\.Graph, got Foreign; .*\.{maker}"):
+        items().sample_neighbor(Foreign(sign), [3])
+
+
+@pytest.mark.parametrize("more", [{}, {"num_nodes": 5}, {"dst": 5}])
+@pytest.mark.parametrize("edge_index", [torch.zeros(2, 3, dtype=torch.int64), np.zeros((2, 3), dtype=np.int64)])
+def test_an_edge_index_is_two_arrays(edge_index, more):
+    with pytest.raises(hr.GraphError, match=r"got int64\[2, 3\] as src.*from_coo\(edge_index\[0\], edge_index\[1\]"):
+        hr.Graph.from_coo(edge_index, **more)
+
+
+def test_a_list_of_lists_of_fanouts():
+    with pytest.raises(hr.InputError, match=r"fanouts must list one number per hop.*\[\[2, 3\], \[1\]\] came"):
+        items().sample_neighbor(graph(), [[2, 3], [1]])
+
+
+def test_errors_of_data_name_the_stage_that_was_written():
+    with pytest.raises(hr.InputError, match=r"^sample_layer_neighbor: item 5000 is not a vertex"):
+        hr.ItemSampler([5000]).sample_layer_neighbor(graph(), [3]).loader()
 
 
 def test_a_plan_is_true():
@@ -96,6 +154,10 @@ def test_foreign_words_lead_to_arguments_that_exist():
 
 def test_signatures_stay_readable():
     assert {"items", "batch_size", "shuffle"} <= set(inspect.signature(hr.ItemSampler).parameters)
+    for verb in STAGES:
+        assert verb in dir(items())
+        of_stage = [name for name in inspect.signature(_stage_of(verb)).parameters if name != "upstream"]
+        assert list(inspect.signature(getattr(items(), verb)).parameters) == of_stage
 
 
 def test_a_plan_can_be_copied_and_pickled():

@@ -204,11 +204,11 @@ def test_bad_number_of_hops(num_hops):
 
 
 def test_a_subject_that_is_no_graph():
-    with pytest.raises(hr.InputError, match="Graph; Tensor came"):
+    with pytest.raises(hr.InputError, match=r"hr\.Graph, got Tensor; make one"):
         items().sample_neighbor(torch.zeros(3), [2])
-    with pytest.raises(hr.InputError, match=r"sample_ladies.*Graph; Tensor came"):
+    with pytest.raises(hr.InputError, match=r"sample_ladies.*hr.Graph, got Tensor; make one"):
         items().sample_ladies(torch.zeros(3), [2])
-    with pytest.raises(hr.InputError, match=r"sample_in_subgraph.*Graph; Tensor came"):
+    with pytest.raises(hr.InputError, match=r"sample_in_subgraph.*hr.Graph, got Tensor; make one"):
         items().sample_in_subgraph(torch.zeros(3))
 
 

@@ -157,7 +157,7 @@ BY_HAND = {
 def test_bad_parameters_of_hand_made_hops(verb):
     with pytest.raises(hr.InputError, match=f"{verb}.*'all' or 'new'"):
         getattr(hand_made(items()), verb)(graph(), expand="zzz", **BY_HAND[verb])
-    with pytest.raises(hr.InputError, match=f"{verb}.*Graph; int came"):
+    with pytest.raises(hr.InputError, match=f"{verb}.*hr.Graph, got int"):
         getattr(hand_made(items()), verb)(3, **BY_HAND[verb])
     if verb != "compact":
         with pytest.raises(hr.GraphError, match=f"{verb}.*'w'"):
@@ -183,6 +183,17 @@ def test_hops_by_hand_stand_before_features_of_what_they_change():
         fetched.walk_hop(graph(), **BY_HAND["walk_hop"]).compact(graph(), edge_ids=False).loader()
     with pytest.raises(hr.PlanError, match=r"sample_fused cannot stand here: .*node features were fetched before"):
         fetched.sample_fused(graph(), **BY_HAND["sample_fused"]).loader()
+
+
+@pytest.mark.parametrize("again", [{"node": ["y", "x"]}, {"edge": ["e"]}])
+def test_a_feature_is_fetched_once(again):
+    fetched = sample(items(), "sample_neighbor").fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    with pytest.raises(hr.PlanError, match=r"fetch_feature cannot stand here: it fetches (node|edge) feature '[xe]'"):
+        fetched.fetch_feature(hr.FeatureStore(store().node, store().edge), **again).loader()
+    domain, names = next(iter(again.items()))
+    with pytest.raises(hr.FeatureError, match=rf"expected {domain} to name each feature once, got '\w' twice"):
+        items().fetch_feature(store(), **{domain: names * 2})
+    assert set(next(iter(fetched.fetch_feature(store(), node=["y"]).loader())).node) == {"x", "y"}
 
 
 def test_walk_hops_can_be_chained_by_hand():

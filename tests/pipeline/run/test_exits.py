@@ -2,18 +2,59 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from exits.run import run
+import exits.run
 from exits.scenarios import SCENARIOS
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow
 
 
+@slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sends signals and forks")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_ends_as_it_should(name):
-    end = run(name)
+    end = exits.run.run(name)
     assert end.is_right, end
+
+
+@pytest.fixture
+def sleeping(tmp_path, monkeypatch):
+    """Let the scenario "sleeps" be there, which never ends; return the processes that are started."""
+    program = tmp_path / "sleeps.py"
+    program.write_text("import time\ntime.sleep(1000)\n")
+    monkeypatch.setattr(exits.run, "scenarios", SimpleNamespace(__file__=str(program)))
+    monkeypatch.setattr(exits.run, "SCENARIOS", {"sleeps": (None, 0)})
+    started = []
+
+    class Process(subprocess.Popen):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Process)
+    return started
+
+
+def test_one_that_hangs_has_no_status_and_is_killed(sleeping, monkeypatch):
+    monkeypatch.setattr(exits.run, "TIMEOUT", 0.2)
+    end = exits.run.run("sleeps")
+    assert end.status is None
+    assert not end.is_right
+    assert [process.returncode for process in sleeping] == [-9]
+
+
+def test_none_is_left_where_the_test_is_interrupted(sleeping, monkeypatch):
+    """As by the time limit for every test."""
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        exits.run.run("sleeps")
+    assert [process.returncode for process in sleeping] == [-9]

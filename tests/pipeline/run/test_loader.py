@@ -30,6 +30,8 @@ def worker_threads():
 
 
 def wait_for_workers_to_end():
+    if not worker_threads():
+        return
     # An iteration that is collected tells its workers to end and does not wait for them.
     gc.collect()
     for thread in worker_threads():
@@ -101,7 +103,13 @@ def test_epochs_yields_what_is_left():
                 break
         seen.append(epoch)
     assert seen == [0, 1, 2]
-    assert list(loader.epochs(3)) == []
+    with pytest.warns(UserWarning, match=r"next epoch is 3, so nothing is left; call loader\.set_epoch\(0\)"):
+        assert list(loader.epochs(3)) == []
+    loader.set_epoch(0)
+    assert list(loader.epochs(3)) == [0, 1, 2]
+    done = items().loader()
+    done.load_state_dict(loader.state_dict() | {"epoch": 3})
+    assert list(done.epochs(3)) == []  # a run that had come to its end when it was resumed
 
 
 def test_epochs_without_iterating_ends():
@@ -199,6 +207,19 @@ def test_an_error_surfaces_in_order_with_its_traceback(workers):
     assert next(iter(loader)).epoch == 1
 
 
+def test_a_runner_that_returns_no_counts_is_told_what_to_return():
+    class Silent(hr.MapStage):
+        name = "silent"
+
+        def runner(self, settings):
+            return lambda batch: batch
+
+    loader = items().then(Silent()).loader(prefetch=False)
+    with pytest.raises(hr.PlanError, match=r"a batch and what it counted, got MiniBatch; return batch, \{\}") as caught:
+        next(iter(loader))
+    assert "in stage silent, batch 0" in caught.value.__notes__[0]
+
+
 def test_after_an_error_the_iteration_is_over():
     iterator = iter(items().transform(fails_at_batch_three).prefetch(workers=2).loader())
     with pytest.raises(BrokenError):
@@ -246,6 +267,7 @@ def run_script(body):
     return result.returncode, result.stdout + result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attempt", range(3))
 def test_python_ends_in_peace_while_workers_sample(attempt):
     code, output = run_script(
@@ -260,6 +282,7 @@ def test_python_ends_in_peace_while_workers_sample(attempt):
     assert code == 0, output
 
 
+@pytest.mark.slow
 def test_collecting_an_iteration_inside_its_own_worker_does_not_hang():
     code, output = run_script(
         """
@@ -287,6 +310,7 @@ def test_collecting_an_iteration_inside_its_own_worker_does_not_hang():
     assert "done" in output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_an_iteration_taken_through_a_fork_is_refused():
     code, output = run_script(

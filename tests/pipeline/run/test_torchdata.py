@@ -149,7 +149,7 @@ def test_the_fallback_runs_plans_without_torchdata(monkeypatch):
     fallback = importlib.util.module_from_spec(importlib.util.find_spec("headrace.pipeline.run.base_node"))
     fallback.__spec__.loader.exec_module(fallback)
     assert fallback.BaseNode is fallback.FallbackNode
-    names = ["base_node", "nodes", "prefetch_node", "lower", "iteration", "loader", "loader_node"]
+    names = ["base_node", "nodes", "prefetch_node", "deferred_prefetch", "lower", "iteration", "loader", "loader_node"]
     modules = {
         name: sys.modules[f"headrace.pipeline.run.{name}"]
         for name in names

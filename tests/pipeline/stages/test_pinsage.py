@@ -113,7 +113,7 @@ def test_bad_numbers(arguments, message):
 
 
 def test_bad_subjects():
-    with pytest.raises(hr.InputError, match="Graph; int came"):
+    with pytest.raises(hr.InputError, match="Graph, got int; make one"):
         items().sample_pinsage(3, 1, 1, 1)
     with pytest.raises(hr.InputError, match="'all' or 'new'"):
         items().sample_pinsage(graph(), 1, 1, 1, expand="old")

@@ -236,7 +236,7 @@ def test_without_norms():
 
 
 def test_refusals():
-    with pytest.raises(hr.InputError, match="Graph; int came"):
+    with pytest.raises(hr.InputError, match="Graph, got int; make one"):
         items().sample_saint_node(3, 5)
     with pytest.raises(hr.InputError, match="sample_saint_edge: the graph has no edges"):
         items().sample_saint_edge(hr.Graph.from_coo([], [], num_nodes=4), 5)

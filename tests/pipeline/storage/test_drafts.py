@@ -76,6 +76,7 @@ def kill(process: subprocess.Popen[str]) -> None:
         process.communicate()
 
 
+@pytest.mark.slow
 def test_drafts_of_killed_runs_are_removed_and_those_in_use_stay(tmp_path):
     path = tmp_path / "my-shards"
     processes = [start(path) for _ in range(3)]
@@ -100,6 +101,7 @@ def test_drafts_of_killed_runs_are_removed_and_those_in_use_stay(tmp_path):
     assert hidden(tmp_path) == [other.name]
 
 
+@pytest.mark.slow
 def test_a_refused_run_clears_up_as_well(tmp_path):
     path = tmp_path / "shards"
     kill(start(path))
@@ -147,6 +149,7 @@ def _live_draft(path: Path) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 def test_a_run_killed_between_the_two_renames_loses_nothing(tmp_path):
     path = tmp_path / "shards"
     write(path)

@@ -120,6 +120,20 @@ def test_features_shorter_than_the_graph_are_refused_before_work_starts():
         plan.fetch_feature(short, edge=["w"]).loader()
 
 
+def test_features_longer_than_the_graph_are_refused_before_work_starts():
+    graph = hr.Graph.from_coo([0, 1], [1, 2], num_nodes=4)
+    store = hr.FeatureStore(node={"x": torch.zeros(5, 1), "part": torch.zeros(3), "y": torch.arange(4)})
+    plan = hr.ItemSampler([0, 2]).sample_neighbor(graph, [1])
+    owners = hr.Partition.hash(4, 1)
+    sharded = hr.ItemSampler([0, 2]).sample_neighbor(graph.shard(owners, 0), [1])
+    for one in (plan, sharded):
+        for names in ({"node": ["x"]}, {"labels": "x"}):
+            with pytest.raises(hr.FeatureError, match="'x' to have a row for each of the graph's 4 nodes, got 5 rows"):
+                one.fetch_feature(store, **names).loader()
+    assert next(iter(plan.fetch_feature(store, node=["y"], labels="part").loader())).y.tolist() == [0, 0]
+    assert len(next(iter(hr.ItemSampler([0, 2]).fetch_feature(store, node=["x"]).loader())).x) == 2
+
+
 def test_digest_tells_names_values_and_dtypes_apart():
     def digest(**node):
         return hr.FeatureStore(node=node).content_digest()

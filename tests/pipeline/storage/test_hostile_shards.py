@@ -190,6 +190,7 @@ def with_value(fields: dict, place: tuple[str, ...], value: object) -> dict:
     return {**fields, name: inner}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", ["checksum", "checksum of the forger", "none, as shards of before"])
 @pytest.mark.parametrize("kind", ["hash", "range", "table"])
 @pytest.mark.parametrize("place", [(name,) for name in FIELDS] + INNER, ids=".".join)

@@ -75,6 +75,7 @@ def test_a_shard_is_not_cut_again():
         graph().shard(partition("hash", 3), 1).shard(partition("hash", 3), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world_size", [2, 3, 5])
 @pytest.mark.parametrize("kind", ["hash", "range", "table"])
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -161,6 +162,7 @@ def rounds_per_batch(plan_of, world_size: int, **options: object) -> float:
     return rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fanout", [1, 5, -1])
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
 def test_rounds(num_layers, fanout):

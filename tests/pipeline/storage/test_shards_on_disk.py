@@ -34,6 +34,7 @@ def folder(tmp_path):
     return write(tmp_path / "shards", graph(), partition("hash", 3), store())
 
 
+@pytest.mark.slow
 @settings(max_examples=40)  # each makes a folder and some thirty files
 @given(st.data(), st.integers(1, 4), st.booleans())
 def test_what_is_loaded_is_what_was_cut(tmp_path_factory, data, num_parts, memory_map):
@@ -376,6 +377,7 @@ print("written")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.uninstrumented
 def test_writing_takes_less_memory_than_one_shard(tmp_path):
     """Two shards of 110 MB, in a process that may allocate 100; half of that is pieces and what malloc keeps."""
