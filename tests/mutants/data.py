@@ -51,13 +51,13 @@ DATA = (
         "pipeline/passes/fuse_sampling.py",
         "follows and _agree(hop, compact) and _agree(fused, compact)",
         "follows and _agree(hop, compact)",
-        _FUSE + "test_does_not_fuse_across_hops_of_which_one_has_edge_ids",
+        _FUSE + "test_refuses_hops_of_which_one_has_edge_ids",
     ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",
         "and hop.weight == fused.weight",
         "",
-        _FUSE + "test_does_not_fuse_across_hops_that_disagree",
+        _FUSE + "test_refuses_hops_that_disagree",
     ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",

@@ -55,7 +55,7 @@ RANKS = (
         "pipeline/lowered/fetch_and_exchange.py",
         "places=order[:num_own]",
         "places=order[-num_own:]",
-        _EXCHANGE + "test_the_batches_are_those_of_whole_features_without_cooperation[2-None]",
+        _EXCHANGE + "test_same_result_as_whole_features_without_cooperation[2-None]",
     ),
     Mutant(
         "pipeline/distributed/rank_reducer.py",
