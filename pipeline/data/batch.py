@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
@@ -93,6 +94,36 @@ class MiniBatch:
 
     def __post_init__(self) -> None:
         self._freeze(_COLLECTIONS)
+
+    @staticmethod
+    def of_seeds(
+        seeds: Tensor, *, epoch: int, index: int, y: Tensor | None = None, num_global_seeds: int | None = None
+    ) -> MiniBatch:
+        """Return a batch that is not yet sampled, as a source draws it.
+
+        Parameters
+        ----------
+        seeds: int64[num_seeds] or int64[num_pairs, 2]
+            They may repeat: `n_id` are the distinct ones, in order of first occurrence.
+        epoch, index
+            Which batch it is; the randomness of samplers depends on them.
+        y: [num_seeds, ...] or [num_pairs, ...], optional
+            Labels.
+        num_global_seeds
+            Seeds of all ranks together; those of this one by default.
+        """
+        unique, inverse = unique_and_inverse(seeds.reshape(-1))
+        return MiniBatch(
+            seeds=seeds,
+            seed_index=inverse.reshape(seeds.shape),
+            item_index=torch.full((len(seeds),), -1),
+            y=y,
+            n_id=unique,
+            num_sampled_nodes=(len(unique),),
+            epoch=epoch,
+            index=index,
+            num_global_seeds=len(seeds) if num_global_seeds is None else num_global_seeds,
+        )
 
     def replace(self, **changes: Any) -> MiniBatch:
         """Return a copy with some fields changed; the others are shared, not copied.
