@@ -35,13 +35,13 @@ DATA = (
         _DIGEST + "test_graphs_are_told_apart_by_their_edge_ids",
     ),
     Mutant(
-        "pipeline/plan/plan.py",
+        "pipeline/plan/fingerprint.py",
         "_absorb(digest, code.co_names)",
         "pass",
         "tests/pipeline/plan/test_stages.py::test_fingerprints_tell_functions_apart_by_the_names_and_values_they_use",
     ),
     Mutant(
-        "pipeline/plan/plan.py",
+        "pipeline/plan/fingerprint.py",
         "value.__defaults__, value.__kwdefaults__, cells",
         "value.__defaults__, value.__kwdefaults__",
         "tests/pipeline/plan/test_stages.py::test_fingerprints_tell_functions_apart_by_what_they_close_over",

@@ -71,8 +71,8 @@ RANKS = (
         "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
     ),
     Mutant(
-        "pipeline/plan/verify.py",
-        "if part not in (None, rank):",
+        "pipeline/run/agreement.py",
+        "if one.part not in (None, rank):",
         "if False:",
         _SHARDS + "test_shards_of_others_are_refused",
     ),

@@ -50,7 +50,7 @@ def test_fires():
     of_x = f"fetch_and_exchange({store()}, node=['x'])"
     plan = sampled().fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     assert fetches(plan) == [f"fetch_feature({store()}, edge=['e'], labels='y')", of_x, "return_ids"]
-    assert fetches(sampled().fetch_feature(store(), node=["x"])) == [of_x, "exchange_rows([])"]
+    assert fetches(sampled().fetch_feature(store(), node=["x"])) == [of_x, "return_ids"]
 
 
 def test_fuses_all_stages_that_fetch():
