@@ -44,7 +44,7 @@ def loader(
         rank that does not come is given up after the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has
         one for each thread that plays a rank.
     partition
-        The owner of each vertex for ``cooperative=True``; by default `hr.Partition.hash`.
+        The owner of each node for ``cooperative=True``; by default `hr.Partition.hash`.
     progress
         Show a progress bar for each epoch, where stderr is a terminal or a notebook.
     **passes
