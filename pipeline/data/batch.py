@@ -195,7 +195,7 @@ class MiniBatch:
         return torch.cat(ids) if ids else _no_ids()
 
     def exchange(self, layer: int, rows: Tensor) -> Tensor:
-        """Send rows of a layer from the ranks that own its vertices to those that need them; gradients flow back.
+        """Send rows of a layer from the ranks that own its nodes to those that need them; gradients flow back.
 
         In a model: ``h`` before layer i is ``batch.exchange(i, h)``, but for the first layer, whose input `x` was
         exchanged by the loader. The output of the last layer, ``batch.exchange(num_layers, h)``, has a row for each
@@ -207,7 +207,7 @@ class MiniBatch:
         layer
             From 0, the input of ``blocks[0]``, to the number of layers, the seeds.
         rows: [num_owned, ...]
-            A row for each vertex of the layer that this rank owns: the output of the layer before.
+            A row for each node of the layer that this rank owns: the output of the layer before.
 
         Returns
         -------
