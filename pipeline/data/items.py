@@ -138,8 +138,14 @@ def seed_batch(
     are the distinct ones, in order of first occurrence, and ``seed_index`` leads from each seed to its node.
     """
     seeds, labels = items.take(positions)
-    batch = MiniBatch.of_seeds(seeds, epoch=epoch, index=index, y=labels, num_global_seeds=num_global_seeds)
-    return batch.replace(item_index=positions + first)
+    return MiniBatch.of_seeds(
+        seeds,
+        epoch=epoch,
+        index=index,
+        y=labels,
+        item_index=positions + first if first else positions,
+        num_global_seeds=num_global_seeds,
+    )
 
 
 def _are_two_arrays(items: Any) -> bool:
