@@ -143,7 +143,7 @@ def seed_batch(
         epoch=epoch,
         index=index,
         y=labels,
-        item_index=positions + first if first else positions,
+        item_index=positions + first,
         num_global_seeds=num_global_seeds,
     )
 
