@@ -39,7 +39,7 @@ HIDDEN, CLASSES = 128, 47
 Edges = Callable[[hr.Block], torch.Tensor]
 
 
-def batches_of(plan: hr.Stage, threads: int) -> Iterator[hr.MiniBatch]:
+def batches_of(plan: hr.Plan, threads: int) -> Iterator[hr.MiniBatch]:
     """Yield batches without end, each made when it is asked for."""
     loader = plan.loader(num_threads=threads, prefetch=False)
     while True:
@@ -87,7 +87,7 @@ def step(model: Sage, batches: Iterator[hr.MiniBatch], x: torch.Tensor, edges: E
     return {"time": seconds * 1e3}
 
 
-def conversions(plan: Callable[[Literal["all", "new"]], hr.Stage], case: str, options: Any) -> list[Record]:
+def conversions(plan: Callable[[Literal["all", "new"]], hr.Plan], case: str, options: Any) -> list[Record]:
     """Measure both rules for the next hop, each in a case of its own."""
     records = []
     expands: tuple[Literal["all", "new"], ...] = ("all", "new")
@@ -105,7 +105,7 @@ def conversions(plan: Callable[[Literal["all", "new"]], hr.Stage], case: str, op
     return records
 
 
-def steps(plan: hr.Stage, case: str, width: int, options: Any) -> list[Record]:
+def steps(plan: hr.Plan, case: str, width: int, options: Any) -> list[Record]:
     """Measure steps on the threads that torch has."""
     torch.manual_seed(0)
     model, batches = Sage(width), batches_of(plan, max(options.threads))
@@ -130,7 +130,7 @@ def main() -> None:
     graph = hr.Graph.from_csc(*(np.load(folder / f"{name}.npy") for name in ("indptr", "indices")))
     items = torch.from_numpy(seeds_of(0, cached_train(options.shape), options.batch_size * options.batches))
 
-    def plan(expand: Literal["all", "new"]) -> hr.Stage:
+    def plan(expand: Literal["all", "new"]) -> hr.Plan:
         sampler = hr.ItemSampler(items, batch_size=options.batch_size, shuffle=True)
         return sampler.sample_neighbor(graph, options.fanouts, expand=expand)
 

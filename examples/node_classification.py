@@ -132,7 +132,7 @@ class Network(nn.Module):
 # ---------------------------------------------------------------------------------------------------------------------
 # Loader: which seeds, which neighbours, which features.
 
-SAMPLERS: dict[str, Callable[[hr.Stage, hr.Graph, list[int]], hr.Stage]] = {
+SAMPLERS: dict[str, Callable[[hr.Plan, hr.Graph, list[int]], hr.Plan]] = {
     "neighbor": lambda items, graph, fanouts: items.sample_neighbor(graph, fanouts),
     "labor": lambda items, graph, fanouts: items.sample_layer_neighbor(graph, fanouts),
     "labor-1": lambda items, graph, fanouts: items.sample_layer_neighbor(graph, fanouts, importance=1),

@@ -24,7 +24,7 @@ def digests(loader: hr.Loader, num_epochs: int = NUM_EPOCHS) -> list[str]:
     return [batch.digest() for _ in loader.epochs(num_epochs) for batch in loader]
 
 
-def with_workers(plan: hr.Stage, workers: int | None) -> hr.Stage:
+def with_workers(plan: hr.Plan, workers: int | None) -> hr.Plan:
     """The plan with a prefetch stage behind it; None leaves that to the pass."""
     return plan if workers is None else plan.prefetch(workers=workers, depth=3)
 

@@ -18,7 +18,7 @@ from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
 from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
 from headrace.pipeline.lowered.walk_hop import WalkHop
 from headrace.pipeline.plan import rewriting
-from headrace.pipeline.plan.plan import Chain, Plan
+from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.verify import Language, verify
 
 STAGES = {
@@ -65,6 +65,6 @@ def legal() -> Iterator[None]:
         yield
 
 
-def hand_made(plan: Chain) -> HandMade:
+def hand_made(plan: Plan) -> HandMade:
     """Return a plan to which lowered stages can be chained."""
     return HandMade(plan.stages)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
-from headrace.pipeline.plan.plan import Chain
+from headrace.pipeline.plan.plan import Plan
 
 ROOT = Path(__file__).parent.parent
 #: What CONTRIBUTING.md calls places kept free.
@@ -26,7 +26,7 @@ def test_code_blocks_run(name, tmp_path, monkeypatch):
             exec(compile(block, name, "exec", dont_inherit=True), names)  # noqa: S102 - our own text
     finally:
         if "keep_labelled" in hr.verbs():
-            del Chain.keep_labelled
+            del Plan.keep_labelled
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

@@ -32,7 +32,7 @@ def loss_of(batch: hr.MiniBatch, out: torch.Tensor) -> torch.Tensor:
     return losses / batch.num_global_seeds
 
 
-def train(plan: hr.Stage, model: nn.Module, num_steps: int, comm: Comm | None = None, **options: object) -> dict:
+def train(plan: hr.Plan, model: nn.Module, num_steps: int, comm: Comm | None = None, **options: object) -> dict:
     """Take some steps; return the seeds' outputs of the first, its gradients, and the parameters at the end."""
     together = hr.cooperative(copy.deepcopy(model))
     optimizer = torch.optim.Adam(together.parameters(), lr=0.01)
@@ -57,7 +57,7 @@ def train(plan: hr.Stage, model: nn.Module, num_steps: int, comm: Comm | None = 
     return seen
 
 
-def assert_equal_training(plan: hr.Stage, model: nn.Module, world_size: int, tolerance: float, **options) -> None:
+def assert_equal_training(plan: hr.Plan, model: nn.Module, world_size: int, tolerance: float, **options) -> None:
     alone = train(plan, model, 20)
     shares = run_ranks(world_size, lambda comm: train(plan, model, 20, comm, **options))
     together = {index: out for share in shares for index, out in share["out"].items()}

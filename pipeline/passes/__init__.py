@@ -17,7 +17,7 @@ from headrace.pipeline.passes.prefetch import PREFETCH
 from headrace.pipeline.passes.sample_at_owners import SAMPLE_AT_OWNERS
 from headrace.pipeline.plan import rewriting
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import Chain
+from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.rules import Pass, Promise, Rule
 
@@ -32,7 +32,7 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def rewrite(plan: Chain, machine: Machine, switches: Mapping[str, bool] | None = None) -> Rewriting:
+def rewrite(plan: Plan, machine: Machine, switches: Mapping[str, bool] | None = None) -> Rewriting:
     """Apply the passes; see `headrace.pipeline.plan.rewriting.rewrite`."""
     return rewriting.rewrite(PASSES, plan, machine, switches)
 

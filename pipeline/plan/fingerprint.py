@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from headrace.pipeline.data.digest import sampled_digest
-from headrace.pipeline.plan.plan import Chain, Plan
+from headrace.pipeline.plan.plan import Plan
 
 
-def fingerprint(plan: Chain) -> dict[str, str]:
+def fingerprint(plan: Plan) -> dict[str, str]:
     """Return a digest per stage, keyed by stage name, that is the same in every process.
 
     Stages that have no say in what the minibatches hold (prefetch, copy_to) are left out, so that a checkpoint can be

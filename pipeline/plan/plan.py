@@ -11,7 +11,6 @@ The decorator :func:`~headrace.pipeline.plan.verbs.verb` makes a stage a method 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
@@ -30,19 +29,47 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Chain(ABC):
-    """What stages are chained to: a plan, or a source, which is the shortest one. It has a method for each verb."""
+class Plan:
+    """A tuple of stages, source first; a value: plans of equal stages are equal. It has a method for each verb.
+
+    A source is a plan as well, the shortest one.
+
+    Parameters
+    ----------
+    stages
+        One or more.
+
+    Raises
+    ------
+    PlanError
+        If there is none.
+    """
+
+    def __init__(self, stages: Iterable[Stage]) -> None:
+        self._stages = tuple(stages)
+        if not self._stages:
+            raise PlanError("a plan needs at least one stage")
 
     @property
-    @abstractmethod
     def stages(self) -> tuple[Stage, ...]:
         """The stages, source first."""
+        return self._stages
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each stage, unique in the plan: that of the stage, numbered from the second use on."""
+        seen: dict[str, int] = {}
+        names = []
+        for stage in self.stages:
+            count = seen[stage.name] = seen.get(stage.name, 0) + 1
+            names.append(stage.name if count == 1 else f"{stage.name}#{count}")
+        return tuple(names)
 
     def then(self, stage: Stage) -> Plan:
         """Return the plan with one more stage; a verb makes the stage and calls this."""
         return Plan((*self.stages, stage))
 
-    def pipe(self, function: Callable[Concatenate[Chain, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def pipe(self, function: Callable[Concatenate[Plan, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``function(plan, ...)``, so that stages from elsewhere keep the left-to-right reading order."""
         return function(self, *args, **kwargs)
 
@@ -63,6 +90,12 @@ class Chain(ABC):
 
     def __bool__(self) -> bool:
         return True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.stages == other.stages
+
+    def __hash__(self) -> int:
+        return hash(self.stages)
 
     def __repr__(self) -> str:
         return render(self.stages)
@@ -92,49 +125,6 @@ class Chain(ABC):
             progress: bool = False,
             **passes: bool,
         ) -> Loader[MiniBatch]: ...
-
-
-class Plan(Chain):
-    """A tuple of stages, source first; a value: plans of equal stages are equal.
-
-    Parameters
-    ----------
-    stages
-        One or more.
-
-    Raises
-    ------
-    PlanError
-        If there is none.
-    """
-
-    __slots__ = ("_stages",)
-
-    def __init__(self, stages: Iterable[Stage]) -> None:
-        self._stages = tuple(stages)
-        if not self._stages:
-            raise PlanError("a plan needs at least one stage")
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """The stages, source first."""
-        return self._stages
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """A name for each stage, unique in the plan: that of the stage, numbered from the second use on."""
-        seen: dict[str, int] = {}
-        names = []
-        for stage in self._stages:
-            count = seen[stage.name] = seen.get(stage.name, 0) + 1
-            names.append(stage.name if count == 1 else f"{stage.name}#{count}")
-        return tuple(names)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Plan) and self._stages == other._stages
-
-    def __hash__(self) -> int:
-        return hash(self._stages)
 
 
 if TYPE_CHECKING:

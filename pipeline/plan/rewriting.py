@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from headrace.pipeline.plan.arguments import unknown_argument
 from headrace.pipeline.plan.errors import PlanError, UsageError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import Chain, Plan
+from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rules import Pass
 from headrace.pipeline.plan.text import render
 from headrace.pipeline.plan.verify import LOWERED, verify
@@ -58,7 +58,7 @@ class Rewriting:
 
 
 def rewrite(
-    passes: Sequence[Pass], plan: Chain, machine: Machine, switches: Mapping[str, bool] | None = None
+    passes: Sequence[Pass], plan: Plan, machine: Machine, switches: Mapping[str, bool] | None = None
 ) -> Rewriting:
     """Apply all passes whose switch is on, in order.
 
@@ -103,7 +103,7 @@ def _check_switches(passes: Sequence[Pass], switches: Mapping[str, bool]) -> Non
     optional = [one.name for one in passes if one.optional]
     for name, switch in switches.items():
         if name not in optional:
-            others = [other for other in inspect.signature(Chain.loader).parameters if other not in ("plan", "passes")]
+            others = [other for other in inspect.signature(Plan.loader).parameters if other not in ("plan", "passes")]
             raise unknown_argument("loader", name, (*others, *optional))
         if not isinstance(switch, bool):
             raise UsageError(f"loader: expected {name} to be True or False, the switch of a pass, got {switch!r}")

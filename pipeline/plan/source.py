@@ -9,7 +9,7 @@ import torch
 
 from headrace.ops.errors import ItemsError, PlanError
 from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.plan.plan import Chain
+from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.text import describe
 
@@ -72,7 +72,7 @@ class BatchSource(ABC):
         return {}
 
 
-class SourceStage(Chain, Stage):
+class SourceStage(Stage, Plan):
     """A stage that begins a plan, and by itself is the shortest one.
 
     Attributes
@@ -130,7 +130,7 @@ class SourceStage(Chain, Stage):
         """Return what draws this source's batches."""
 
 
-def source_of(plan: Chain) -> SourceStage:
+def source_of(plan: Plan) -> SourceStage:
     """Return the source that begins a plan.
 
     Raises

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.plan.arguments import check_arguments
-from headrace.pipeline.plan.plan import Chain, Plan
+from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import Stage
 
 S = TypeVar("S", bound="type[Stage]")
@@ -29,7 +29,7 @@ def verb(name: str) -> Callable[[S], S]:
         if hasattr(Plan, name):
             raise PlanError(f"cannot register {stage.__name__}: plans already have a method or attribute {name!r}")
 
-        def method(self: Chain, *args: Any, **kwargs: Any) -> Plan:
+        def method(self: Plan, *args: Any, **kwargs: Any) -> Plan:
             check_arguments(name, stage.__init__, args, kwargs, complete=True)
             return self.then(stage(*args, **kwargs))
 
@@ -38,7 +38,7 @@ def verb(name: str) -> Callable[[S], S]:
         method.__doc__ = stage.__doc__
         method.__wrapped__ = stage  # type: ignore[attr-defined]
         method.__signature__ = _signature(stage)  # type: ignore[attr-defined]
-        setattr(Chain, name, method)
+        setattr(Plan, name, method)
         stage.name = name
         return stage
 
@@ -47,7 +47,7 @@ def verb(name: str) -> Callable[[S], S]:
 
 def verbs() -> tuple[str, ...]:
     """Return the registered method names, sorted."""
-    return tuple(sorted(name for name, method in vars(Chain).items() if hasattr(method, "__wrapped__")))
+    return tuple(sorted(name for name, method in vars(Plan).items() if hasattr(method, "__wrapped__")))
 
 
 def _signature(stage: type[Stage]) -> inspect.Signature:

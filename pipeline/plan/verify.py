@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.plan.checks import check_weights_unchanged
-from headrace.pipeline.plan.plan import Chain
+from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import CONVERTED, HOP, MINIBATCH, MacroStage, Stage
 from headrace.pipeline.plan.text import render
 
@@ -32,7 +32,7 @@ LOWERED = Language(
 )
 
 
-def verify(plan: Chain, language: Language = USERS) -> None:
+def verify(plan: Plan, language: Language = USERS) -> None:
     """Check that a plan is legal.
 
     Raises
@@ -81,7 +81,7 @@ class _Before:
 def _problem(stage: Stage, before: _Before) -> str | None:
     """Return what is wrong with a stage at its place, or None."""
     written = before.written
-    if (before.source is None) != isinstance(stage, Chain):
+    if (before.source is None) != isinstance(stage, Plan):
         return "a plan begins with a source such as ItemSampler, and has no second one"
     if before.source is None:
         return None
@@ -126,7 +126,7 @@ def _not_taken(stage: Stage, before: _Before) -> str:
     return f"it takes {' or '.join(sorted(stage.takes))}, and a {before.given} comes"
 
 
-def check_data(plan: Chain) -> None:
+def check_data(plan: Plan) -> None:
     """Check that the data of the stages fit together; run once, before any batch is made.
 
     Raises

@@ -23,7 +23,7 @@ from headrace.pipeline.passes.shards import graph_partition, sharded_features
 from headrace.pipeline.plan.errors import LoaderError, PeerError, UsageError
 from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import Chain, Plan
+from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import source_of
 from headrace.pipeline.plan.verify import check_data
@@ -66,7 +66,7 @@ class Loader(Generic[Batch]):
 
     def __init__(
         self,
-        plan: Chain,
+        plan: Plan,
         *,
         machine: Machine | None = None,
         num_threads: int | None = None,

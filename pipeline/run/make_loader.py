@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.pipeline.plan.plan import Chain
+from headrace.pipeline.plan.plan import Plan
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def loader(
-    plan: Chain,
+    plan: Plan,
     *,
     machine: Machine | None = None,
     num_threads: int | None = None,
@@ -100,4 +100,4 @@ def loader(
     )
 
 
-Chain.loader = loader  # type: ignore[method-assign, assignment]
+Plan.loader = loader  # type: ignore[method-assign, assignment]

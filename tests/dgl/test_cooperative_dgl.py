@@ -21,11 +21,11 @@ from plans import graph, items
 HEADS = 2
 
 
-def fetched(plan: hr.Stage) -> hr.Stage:
+def fetched(plan: hr.Plan) -> hr.Plan:
     return plan.fetch_feature(store(torch.float64), node=["x"], labels="y")
 
 
-def plan() -> hr.Stage:
+def plan() -> hr.Plan:
     return fetched(items(batch_size=40).sample_neighbor(graph(), [4, 3]))
 
 

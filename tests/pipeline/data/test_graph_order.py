@@ -53,7 +53,7 @@ def test_ranges_of_a_reordered_graph_find_the_same_union(kind):
     new_id = order.argsort()
     x = store().node["x"].read(torch.arange(NUM_NODES))
 
-    def plan(one: hr.Graph, train_ids: torch.Tensor, rows: torch.Tensor) -> hr.Stage:
+    def plan(one: hr.Graph, train_ids: torch.Tensor, rows: torch.Tensor) -> hr.Plan:
         seeds = hr.ItemSampler(train_ids, batch_size=40, shuffle=True, seed=3)
         return seeds.sample_neighbor(one, [-1, -1]).fetch_feature(hr.FeatureStore(node={"x": rows}), node=["x"])
 

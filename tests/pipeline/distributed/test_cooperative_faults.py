@@ -85,13 +85,13 @@ def run_with(fault: str, folder: Path, world_size: int = 3) -> list[dict | None]
     return [json.loads(text) if text else None for text in printed]
 
 
-def expected(plan: hr.Stage | None = None, world_size: int = 3) -> list[list[str]]:
+def expected(plan: hr.Plan | None = None, world_size: int = 3) -> list[list[str]]:
     plan = items().sample_neighbor(graph(), [5, 3]) if plan is None else plan
     fetched = plan.fetch_feature(store(), node=["x"])
     return run_ranks(world_size, lambda comm: digests(fetched, comm))
 
 
-def digests(plan: hr.Stage, comm: Comm) -> list[str]:
+def digests(plan: hr.Plan, comm: Comm) -> list[str]:
     with plan.loader(cooperative=True, comm=comm) as loader:
         return [batch.digest() for batch in loader]
 

@@ -40,7 +40,7 @@ def graph() -> hr.Graph:
     return hr.Graph.from_coo(pairs // NUM_NODES, pairs % NUM_NODES, num_nodes=NUM_NODES)
 
 
-def plan(sampler: str, batch_size: int, num_batches: int) -> hr.Stage:
+def plan(sampler: str, batch_size: int, num_batches: int) -> hr.Plan:
     seeds = torch.randperm(NUM_NODES, generator=torch.Generator().manual_seed(batch_size))
     return SAMPLERS[sampler](hr.ItemSampler(seeds[: batch_size * num_batches], batch_size=batch_size, seed=0))
 

@@ -94,11 +94,11 @@ SAMPLERS = {
 }
 
 
-def node_plan(sampler: str, dtype: torch.dtype) -> hr.Stage:
+def node_plan(sampler: str, dtype: torch.dtype) -> hr.Plan:
     return SAMPLERS[sampler](items(batch_size=40)).fetch_feature(store(dtype), node=["x"], labels="y")
 
 
-def pair_plan(sampler: str, dtype: torch.dtype) -> hr.Stage:
+def pair_plan(sampler: str, dtype: torch.dtype) -> hr.Plan:
     pairs = torch.arange(120).reshape(60, 2) * 7 % 101
     labelled = hr.ItemSampler((pairs, (torch.arange(60) % 2).to(dtype)), batch_size=23, shuffle=True, seed=4)
     return SAMPLERS[sampler](labelled).fetch_feature(store(dtype), node=["x"])

@@ -31,14 +31,14 @@ class Slow:
         return "slow"
 
 
-def sampled() -> hr.Stage:
+def sampled() -> hr.Plan:
     return items(batch_size=40).sample_neighbor(graph(), [4, 3])
 
 
 SHOWN = ("fetch", "exchange_rows", "return_ids")
 
 
-def fetches(plan: hr.Stage, **switches: bool) -> list[str]:
+def fetches(plan: hr.Plan, **switches: bool) -> list[str]:
     """What of the final plan of one of two ranks fetches or gives rows back."""
     final = rewrite(plan, Machine(world_size=2), {"cooperative": True, "prefetch": False, **switches}).final
     return [

@@ -10,7 +10,7 @@ from plans import graph, items, store
 GRAPH, STORE = str(graph()), str(store())
 
 
-def explain(plan: hr.Stage, machine: hr.Machine, **switches: bool) -> str:
+def explain(plan: hr.Plan, machine: hr.Machine, **switches: bool) -> str:
     text = plan.loader(machine=machine, **switches).explain()
     return text.replace(GRAPH, "G").replace(STORE, "F")
 

@@ -191,5 +191,5 @@ def test_a_layer_of_dgl_is_told_what_to_take():
     assert repr(copy.deepcopy(block)) == repr(block)
 
 
-def _stage_of(verb: str) -> type[hr.Stage]:
+def _stage_of(verb: str) -> type[hr.Plan]:
     return STAGES[verb].__wrapped__

@@ -12,7 +12,7 @@ import torch
 
 import headrace as hr
 from headrace.pipeline.plan.fingerprint import fingerprint
-from headrace.pipeline.plan.plan import Chain, Plan
+from headrace.pipeline.plan.plan import Plan
 
 from plans import PLANS, graph, items, store
 
@@ -149,7 +149,7 @@ def test_a_new_stage_becomes_a_method_and_runs():
         batch = next(iter(hr.ItemSampler(3).reverse_seeds().loader()))
         assert batch.seeds.tolist() == [2, 1, 0]
     finally:
-        del Chain.reverse_seeds
+        del Plan.reverse_seeds
 
 
 @pytest.mark.parametrize("name", ["sample_neighbor", "loader", "pipe"])

@@ -30,12 +30,12 @@ def _torch_seed():
         yield
 
 
-def plan(seed: int | None = None) -> hr.Stage:
+def plan(seed: int | None = None) -> hr.Plan:
     items = hr.ItemSampler(60, batch_size=16, shuffle=True, seed=seed)
     return items.sample_neighbor(graph(), [3, 2]).fetch_feature(store(), node=["x"], labels="y")
 
 
-def plan_under(torch_seed: int) -> hr.Stage:
+def plan_under(torch_seed: int) -> hr.Plan:
     """A plan that was made while torch had this seed."""
     torch.manual_seed(torch_seed)
     return plan()
@@ -125,7 +125,7 @@ def test_the_seed_of_a_state_is_any_integer(integer):
 def test_a_state_without_a_seed_is_that_of_an_older_version(shuffle):
     """There, a plan that was given no seed had 0."""
 
-    def items(seed: int | None) -> hr.Stage:
+    def items(seed: int | None) -> hr.Plan:
         return hr.ItemSampler(60, batch_size=16, shuffle=shuffle, seed=seed).sample_neighbor(graph(), [3, 2])
 
     first = items(0).loader()

@@ -34,7 +34,7 @@ def in_shards(owners: hr.Partition, part: int, cached: torch.Tensor | None = Non
     return hr.FeatureStore(node={"x": x, "y": store().node["y"]})
 
 
-def batches_of_shares(plan: hr.Stage, world_size: int) -> list[list[hr.MiniBatch]]:
+def batches_of_shares(plan: hr.Plan, world_size: int) -> list[list[hr.MiniBatch]]:
     """The batches of each rank when nothing is in shards."""
     return [list(plan.loader(rank=rank, world_size=world_size)) for rank in range(world_size)]
 
@@ -169,11 +169,11 @@ def test_rounds(num_layers, fanout):
     """Hybrid partitioning takes 2 rounds per minibatch, full partitioning 2L, whatever the fan-out; one rank none."""
     fanouts = [fanout] * num_layers
 
-    def hybrid(comm: Comm) -> hr.Stage:
+    def hybrid(comm: Comm) -> hr.Plan:
         owners = partition("hash", comm.world_size)
         return items().sample_neighbor(graph(), fanouts).fetch_feature(in_shards(owners, comm.rank), node=["x"])
 
-    def full(comm: Comm) -> hr.Stage:
+    def full(comm: Comm) -> hr.Plan:
         owners = partition("hash", comm.world_size)
         plan = items().sample_neighbor(graph().shard(owners, comm.rank), fanouts)
         return plan.fetch_feature(in_shards(owners, comm.rank), node=["x"])
@@ -281,7 +281,7 @@ def test_samplers_that_need_more_than_rows_are_refused(name):
         sharded.loader(comm=hr.LocalGroup(2).comms[0])
 
 
-def refused(plan: hr.Stage, message: str, **options: object) -> None:
+def refused(plan: hr.Plan, message: str, **options: object) -> None:
     with pytest.raises(hr.PlanError, match=message):
         plan.loader(**{"comm": hr.LocalGroup(2).comms[0], **options})
 

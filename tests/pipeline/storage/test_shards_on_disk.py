@@ -101,7 +101,7 @@ def test_batches_and_checkpoints_are_those_of_shards_in_memory(tmp_path, kind, c
 
 
 def test_a_checkpoint_continues_over_the_whole_graph(folder):
-    def plan(one: hr.Graph, features: hr.FeatureStore) -> hr.Stage:
+    def plan(one: hr.Graph, features: hr.FeatureStore) -> hr.Plan:
         return items().sample_neighbor(one, [2]).fetch_feature(features, node=["x"], labels="y")
 
     def work(comm: Comm) -> dict:
