@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "../ops/native/prefetch.hpp"
+#include "../ops/native/core/prefetch.hpp"
 
 namespace {
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "torch.Tensor | NDArray[Any]"
 
 ID_DTYPES = ("int32", "int64")
+_NAMES = {torch.int32: "int32", torch.int64: "int64"}  # asked for in every call
 _MASK64 = (1 << 64) - 1
 MAX_THREADS = 1 << 12  # more than any machine has cores; a slip of the keyboard must not start a million threads
 
@@ -53,29 +54,33 @@ def as_numpy(
     InputError
         (or `error`) for another type, device, number of dimensions or dtype.
     """
-    expected = f"{stage}: {name} must be a 1-d CPU tensor or NumPy array of {' or '.join(dtypes)}"
     if isinstance(value, torch.Tensor):
         if value.device.type != "cpu":
-            message = f"{expected}, got a tensor on {value.device}; pass {name}.cpu()"
-            raise error(message)
-        kind = str(value.dtype).removeprefix("torch.")
+            raise error(f"{_expected(name, stage, dtypes)}, got a tensor on {value.device}; pass {name}.cpu()")
+        kind = _NAMES.get(value.dtype) or str(value.dtype).removeprefix("torch.")
     elif isinstance(value, np.ndarray):
         kind = value.dtype.name if value.dtype.isnative else f"byte-swapped {value.dtype.name}"
     else:
-        message = f"{expected}, got {type(value).__name__}; pass torch.as_tensor({name})"
+        message = f"{_expected(name, stage, dtypes)}, got {type(value).__name__}; pass torch.as_tensor({name})"
         raise error(message)
     if kind not in dtypes:
-        message = f"{expected}, got {kind}{list(value.shape)}; convert it, for example with .to(torch.{dtypes[-1]})"
+        message = (
+            f"{_expected(name, stage, dtypes)}, got {kind}{list(value.shape)}; convert it, for example with "
+            f".to(torch.{dtypes[-1]})"
+        )
         raise error(message)
     if value.ndim != 1:
-        message = f"{expected}, got {kind}{list(value.shape)}"
-        raise error(message)
+        raise error(f"{_expected(name, stage, dtypes)}, got {kind}{list(value.shape)}")
     array: NDArray[Any] = value.detach().resolve_neg().numpy() if isinstance(value, torch.Tensor) else value
     # Kernels step by whole elements; records of structured arrays and of files may have other strides and addresses.
     # NumPy calls one element contiguous whatever its stride, torch does not.
     stride, item = array.strides[0], array.itemsize
     in_place = array.flags.aligned and (stride == item if contiguous else stride % item == 0)
     return array if in_place else np.array(array, order="C")
+
+
+def _expected(name: str, stage: str, dtypes: Sequence[str]) -> str:
+    return f"{stage}: {name} must be a 1-d CPU tensor or NumPy array of {' or '.join(dtypes)}"
 
 
 def as_key(key: int, *, stage: str) -> int:

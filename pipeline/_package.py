@@ -30,7 +30,7 @@ from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.source import SourceStage
+from headrace.pipeline.plan.source import BatchSource, SourceStage
 from headrace.pipeline.plan.stage import MacroStage, MapStage, Stage
 from headrace.pipeline.plan.verbs import verb, verbs
 from headrace.pipeline.run import make_loader as _make_loader  # noqa: F401 - it adds a method to plans
@@ -54,6 +54,7 @@ if _TYPE_CHECKING:
 __version__ = _version("headrace")
 
 __all__ = [
+    "BatchSource",
     "Block",
     "EdgePartition",
     "FeatureError",

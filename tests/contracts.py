@@ -1,6 +1,6 @@
 """The contracts that every stage set and every pass set must stand.
 
-Run as a script, it continues a named plan from saved states in a fresh process and prints the digests of the batches.
+Run as a script, it continues named plans from saved states in a fresh process and prints the digests of the batches.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def run_and_save(loader: hr.Loader) -> tuple[list[str], list[dict[str, Any]]]:
     return seen, states
 
 
-def continue_in_fresh_process(name: str, states: list[dict[str, Any]], **options: Any) -> list[list[str]]:
-    """Load each state in a new process and return the digests of the batches that follow it."""
-    order = {"plan": name, "states": states, "options": options}
+def continue_in_fresh_process(states: dict[str, list[dict[str, Any]]], **options: Any) -> dict[str, list[list[str]]]:
+    """Load each state of each plan in a new process and return the digests of the batches that follow it."""
+    order = {"states": states, "options": options}
     result = subprocess.run(
         [sys.executable, __file__],
         input=json.dumps(order),
@@ -57,11 +57,12 @@ def continue_in_fresh_process(name: str, states: list[dict[str, Any]], **options
 def _main() -> None:
     order = json.load(sys.stdin)
     workers = order["options"].pop("workers", None)
-    tails = []
-    for state in order["states"]:
-        with with_workers(PLANS[order["plan"]](), workers).loader(**order["options"]) as loader:
-            loader.load_state_dict(state)
-            tails.append(digests(loader))
+    tails: dict[str, list[list[str]]] = {name: [] for name in order["states"]}
+    for name, states in order["states"].items():
+        for state in states:
+            with with_workers(PLANS[name](), workers).loader(**order["options"]) as loader:
+                loader.load_state_dict(state)
+                tails[name].append(digests(loader))
     json.dump(tails, sys.stdout)
 
 

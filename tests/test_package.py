@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A name enters or leaves this list on purpose, with a line in CHANGELOG.md.
 PUBLIC = [
+    "BatchSource",
     "Block",
     "EdgePartition",
     "FeatureError",
@@ -43,6 +44,7 @@ PUBLIC = [
     "Partition",
     "PartitionReport",
     "PeerError",
+    "Plan",
     "PlanError",
     "RunSettings",
     "ShardedFeature",

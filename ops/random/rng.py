@@ -48,7 +48,7 @@ WALK: Final = 4  # random walks
 DRAW: Final = 5  # vertices and edges drawn from the whole graph
 DROPOUT: Final = 6  # masks of rows, by dropout in the model in place of the layer
 
-_WIDTHS = {"seed": 64, "epoch": 32, "batch": 64, "layer": 16, "purpose": 16}
+_LIMITS = (("seed", 1 << 64), ("epoch", 1 << 32), ("batch", 1 << 64), ("layer", 1 << 16), ("purpose", 1 << 16))
 
 
 def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> int:
@@ -72,9 +72,8 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     InputError
         If a coordinate does not fit its width.
     """
-    coordinates = {"seed": seed, "epoch": epoch, "batch": batch, "layer": layer, "purpose": purpose}
-    for name, value in coordinates.items():
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 1 << _WIDTHS[name]:
-            message = f"stream_key: {name} must be in [0, 2**{_WIDTHS[name]}) and an int, got {value!r}"
+    for (name, limit), value in zip(_LIMITS, (seed, epoch, batch, layer, purpose), strict=True):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < limit:
+            message = f"stream_key: {name} must be in [0, 2**{limit.bit_length() - 1}) and an int, got {value!r}"
             raise InputError(message)
     return _native.stream_key(int(seed), int(epoch), int(batch), int(layer), int(purpose))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
@@ -20,6 +21,10 @@ from headrace.pipeline.interop import conversions as interop
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.exchange import Exchange
+
+
+#: Fields that are made read-only.
+_COLLECTIONS = frozenset({"node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
 
 
 def _no_ids() -> Tensor:
@@ -88,14 +93,66 @@ class MiniBatch:
     num_global_seeds: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "node", MappingProxyType(dict(self.node)))
-        object.__setattr__(self, "edge", MappingProxyType({name: tuple(self.edge[name]) for name in self.edge}))
-        for name in ("blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        self._freeze(_COLLECTIONS)
+
+    @staticmethod
+    def of_seeds(
+        seeds: Tensor, *, epoch: int, index: int, y: Tensor | None = None, num_global_seeds: int | None = None
+    ) -> MiniBatch:
+        """Return a batch that is not yet sampled, as a source draws it.
+
+        Parameters
+        ----------
+        seeds: int64[num_seeds] or int64[num_pairs, 2]
+            They may repeat: `n_id` are the distinct ones, in order of first occurrence.
+        epoch, index
+            Which batch it is; the randomness of samplers depends on them.
+        y: [num_seeds, ...] or [num_pairs, ...], optional
+            Labels.
+        num_global_seeds
+            Seeds of all ranks together; those of this one by default.
+        """
+        unique, inverse = unique_and_inverse(seeds.reshape(-1))
+        return MiniBatch(
+            seeds=seeds,
+            seed_index=inverse.reshape(seeds.shape),
+            item_index=torch.full((len(seeds),), -1),
+            y=y,
+            n_id=unique,
+            num_sampled_nodes=(len(unique),),
+            epoch=epoch,
+            index=index,
+            num_global_seeds=len(seeds) if num_global_seeds is None else num_global_seeds,
+        )
 
     def replace(self, **changes: Any) -> MiniBatch:
-        """Return a copy with some fields changed; the others are shared, not copied."""
-        return dataclasses.replace(self, **changes)
+        """Return a copy with some fields changed; the others are shared, not copied.
+
+        Raises
+        ------
+        InputError
+            For a name that is no field.
+        """
+        # Every stage of a plan calls this for every batch: all that is not changed is taken over as it is.
+        unknown = changes.keys() - self.__dataclass_fields__.keys()
+        if unknown:
+            raise InputError(f"MiniBatch.replace: expected names of fields, got {', '.join(sorted(unknown))}")
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        copied.__dict__.update(changes)
+        copied._freeze(_COLLECTIONS & changes.keys())
+        return copied
+
+    def _freeze(self, names: Iterable[str]) -> None:
+        """Make fields read-only that came as dictionaries or lists."""
+        fields = self.__dict__
+        for name in names:
+            if name == "node":
+                fields[name] = MappingProxyType(dict(fields[name]))
+            elif name == "edge":
+                fields[name] = MappingProxyType({key: tuple(rows) for key, rows in fields[name].items()})
+            else:
+                fields[name] = tuple(fields[name])
 
     @property
     def num_seeds(self) -> int:

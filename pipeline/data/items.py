@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from headrace.ops.errors import ItemsError
-from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
@@ -139,18 +138,8 @@ def seed_batch(
     are the distinct ones, in order of first occurrence, and ``seed_index`` leads from each seed to its vertex.
     """
     seeds, labels = items.take(positions)
-    unique, inverse = unique_and_inverse(seeds.reshape(-1))
-    return MiniBatch(
-        seeds=seeds,
-        seed_index=inverse.reshape(seeds.shape),
-        item_index=positions + first,
-        y=labels,
-        n_id=unique,
-        num_sampled_nodes=(len(unique),),
-        epoch=epoch,
-        index=index,
-        num_global_seeds=num_global_seeds,
-    )
+    batch = MiniBatch.of_seeds(seeds, epoch=epoch, index=index, y=labels, num_global_seeds=num_global_seeds)
+    return batch.replace(item_index=positions + first)
 
 
 def _are_two_arrays(items: Any) -> bool:

@@ -51,7 +51,7 @@ class RankReducer:
 
     def begin(self, candidates: NDArray[np.int64]) -> None:
         """Tell the owners of the candidates."""
-        self._exchange = exchange_ids(torch.from_numpy(candidates), self._partition, self._comm, self._comm)
+        self._exchange = exchange_ids(torch.from_numpy(candidates), self._partition, self._comm)
         self._count(1, 2, 8 * self._exchange.num_received)
 
     def counted(self) -> NDArray[np.bool_]:

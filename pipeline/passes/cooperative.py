@@ -43,8 +43,10 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
     end = _end_of_fetches(stages, finders[-1] + 1)
     rewritten: list[Stage] = []
     for place, stage in enumerate(stages):
-        fetches = finders[-1] < place < end and isinstance(stage, FetchFeature)
-        rewritten += _exchanged(stage) if fetches else [stage]
+        if isinstance(stage, FetchFeature) and finders[-1] < place < end:
+            rewritten += _exchanged(stage)
+        else:
+            rewritten.append(stage)
         if place in finders:
             rewritten.append(ExchangeIds(partition))
         if place == end - 1:

@@ -25,6 +25,25 @@ class BatchSource(ABC):
     """Runs a :class:`SourceStage`: yields minibatches in order, and can go to any place among them.
 
     The place is the number of batches drawn in an epoch, which the loader counts, and what :meth:`state` adds to it.
+
+    >>> import headrace as hr, torch
+    >>> class Pairs(hr.BatchSource):
+    ...     num_batches = 2
+    ...     def seek(self, epoch, state):
+    ...         self.epoch, self.drawn = epoch, 0 if state is None else state["batch"]
+    ...     def draw(self):
+    ...         if self.drawn == self.num_batches:
+    ...             raise StopIteration
+    ...         self.drawn += 1
+    ...         seeds = torch.tensor([self.drawn, 10 * self.drawn])
+    ...         return hr.MiniBatch.of_seeds(seeds, epoch=self.epoch, index=self.drawn - 1)
+    >>> class PairSource(hr.SourceStage):
+    ...     name, seed = "pair_source", 7
+    ...     def source(self, settings):
+    ...         return Pairs()
+    >>> loader = PairSource().loader()
+    >>> [batch.seeds.tolist() for batch in loader]
+    [[1, 10], [2, 20]]
     """
 
     num_batches: int | None
@@ -72,6 +91,11 @@ class SourceStage(Chain, Stage):
     def stages(self) -> tuple[Stage, ...]:
         """The stage itself."""
         return (self,)
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """What `MiniBatch.of_seeds` fills in."""
+        return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes"})
 
     @property
     def largest_id(self) -> int | None:

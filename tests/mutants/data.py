@@ -35,13 +35,13 @@ DATA = (
         _DIGEST + "test_graphs_are_told_apart_by_their_edge_ids",
     ),
     Mutant(
-        "pipeline/plan/plan.py",
+        "pipeline/plan/fingerprint.py",
         "_absorb(digest, code.co_names)",
         "pass",
         "tests/pipeline/plan/test_stages.py::test_fingerprints_tell_functions_apart_by_the_names_and_values_they_use",
     ),
     Mutant(
-        "pipeline/plan/plan.py",
+        "pipeline/plan/fingerprint.py",
         "value.__defaults__, value.__kwdefaults__, cells",
         "value.__defaults__, value.__kwdefaults__",
         "tests/pipeline/plan/test_stages.py::test_fingerprints_tell_functions_apart_by_what_they_close_over",
@@ -51,13 +51,13 @@ DATA = (
         "pipeline/passes/fuse_sampling.py",
         "follows and _agree(hop, compact) and _agree(fused, compact)",
         "follows and _agree(hop, compact)",
-        _FUSE + "test_does_not_fuse_across_hops_of_which_one_has_edge_ids",
+        _FUSE + "test_refuses_hops_of_which_one_has_edge_ids",
     ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",
         "and hop.weight == fused.weight",
         "",
-        _FUSE + "test_does_not_fuse_across_hops_that_disagree",
+        _FUSE + "test_refuses_hops_that_disagree",
     ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",

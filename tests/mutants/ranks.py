@@ -55,7 +55,7 @@ RANKS = (
         "pipeline/lowered/fetch_and_exchange.py",
         "places=order[:num_own]",
         "places=order[-num_own:]",
-        _EXCHANGE + "test_the_batches_are_those_of_whole_features_without_cooperation[2-None]",
+        _EXCHANGE + "test_same_result_as_whole_features_without_cooperation[2-None]",
     ),
     Mutant(
         "pipeline/distributed/rank_reducer.py",
@@ -71,8 +71,8 @@ RANKS = (
         "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
     ),
     Mutant(
-        "pipeline/plan/verify.py",
-        "if part not in (None, rank):",
+        "pipeline/run/agreement.py",
+        "if one.part not in (None, rank):",
         "if False:",
         _SHARDS + "test_shards_of_others_are_refused",
     ),

@@ -60,7 +60,10 @@ SEEDS = {
 def test_union_is_the_batch_of_one_process(sampler, seeds, kind):
     plan = SAMPLERS[sampler](SEEDS[seeds]())
     whole = list(plan.loader())
-    for world_size in WORLD_SIZES[1:]:
+    world_sizes = WORLD_SIZES[1:]
+    if "star" in sampler:  # rounds until it has converged take ten times as long: each partition with half of the sizes
+        world_sizes = world_sizes[kind in ("range", "table") :: 2]
+    for world_size in world_sizes:
         owners = partition(kind, world_size)
         shares = cooperative_batches(plan, world_size, partition=owners)
         for index, batch in enumerate(whole):

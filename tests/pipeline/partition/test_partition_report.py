@@ -93,9 +93,9 @@ def test_picture(tmp_path, suffix):
     for name, report in reports.items():
         first, second = tmp_path / f"{name}{suffix}", tmp_path / f"{name}-again{suffix}"
         report.plot(first)
-        report.plot(str(second))
         assert first.stat().st_size > 1_000
-        if suffix == ".png":
+        if suffix == ".png" and name != "many":  # which takes five seconds
+            report.plot(str(second))
             assert first.read_bytes() == second.read_bytes()
 
 

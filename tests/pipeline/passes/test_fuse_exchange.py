@@ -50,7 +50,7 @@ def test_fires():
     of_x = f"fetch_and_exchange({store()}, node=['x'])"
     plan = sampled().fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     assert fetches(plan) == [f"fetch_feature({store()}, edge=['e'], labels='y')", of_x, "return_ids"]
-    assert fetches(sampled().fetch_feature(store(), node=["x"])) == [of_x, "exchange_rows([])"]
+    assert fetches(sampled().fetch_feature(store(), node=["x"])) == [of_x, "return_ids"]
 
 
 def test_fuses_all_stages_that_fetch():
@@ -60,7 +60,7 @@ def test_fuses_all_stages_that_fetch():
     assert fetches(plan) == [*fused, "return_ids"]
 
 
-def test_leaves_what_cannot_place_rows():
+def test_refuses_what_cannot_place_rows():
     features = hr.FeatureStore(node={"slow": Slow(), "z": Z})
     plan = sampled().fetch_feature(features, node=["slow", "z"])
     slow = [f"fetch_owned({features}, ['slow'])", "exchange_rows(['slow'])"]
@@ -98,7 +98,7 @@ def test_every_kind_of_rows_in_every_mode(kind, mode):
     assert all(all(same) for same in run_ranks(3, work))
 
 
-def test_leaves_plans_without_an_exchange():
+def test_refuses_plans_without_an_exchange():
     plan = sampled().fetch_feature(store(), node=["x"])
     assert fetches(plan, cooperative=False) == [describe(plan.stages[-1])]
 
@@ -111,7 +111,7 @@ def test_fires_on_features_in_shards_without_cooperation():
     assert fetches(plan, cooperative=False) == [stage for pair in each for stage in pair]
 
 
-def test_can_be_switched_off():
+def test_is_switched_off():
     plan = sampled().fetch_feature(store(), node=["x"])
     assert fetches(plan, fuse_exchange=False) == [
         f"fetch_owned({store()}, ['x'])",
@@ -122,7 +122,7 @@ def test_can_be_switched_off():
 
 @pytest.mark.parametrize("kind", ["whole", "shards", "copies", "slow"])
 @pytest.mark.parametrize("world_size", [2, 3, pytest.param(8, marks=pytest.mark.slow)])
-def test_the_batches_are_the_same(kind, world_size):
+def test_same_result(kind, world_size):
     owners = partition("table", world_size)
 
     def x_of(rank: int) -> object:
@@ -145,7 +145,7 @@ def test_the_batches_are_the_same(kind, world_size):
 
 @pytest.mark.parametrize("copies", [None, torch.arange(30)])
 @pytest.mark.parametrize("world_size", [2, 3, pytest.param(8, marks=pytest.mark.slow)])
-def test_the_batches_are_those_of_whole_features_without_cooperation(copies, world_size):
+def test_same_result_as_whole_features_without_cooperation(copies, world_size):
     owners = partition("table", world_size)
     whole = hr.FeatureStore(node={"x": X, "z": Z})
 

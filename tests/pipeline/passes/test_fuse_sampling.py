@@ -52,7 +52,7 @@ def test_keeps_what_keys_the_randomness():
     assert fused.rules == (LaborRule(5), LaborRule(3), LaborRule(2))
 
 
-def test_does_not_fuse_across_hops_that_disagree():
+def test_refuses_hops_that_disagree():
     rule = NeighborRule(2)
     plan = hand_made(items()).sample_hop(graph(), rule, layer=0, key_layer=0).compact(graph())
     plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1, weight="weight").compact(graph())
@@ -60,7 +60,7 @@ def test_does_not_fuse_across_hops_that_disagree():
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_does_not_fuse_across_hops_of_which_one_has_edge_ids(first):
+def test_refuses_hops_of_which_one_has_edge_ids(first):
     """A fused stage gives edge ids to all of its blocks or to none."""
     rule = NeighborRule(2)
     plan = (

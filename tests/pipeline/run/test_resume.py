@@ -17,20 +17,26 @@ from plans import PLANS, double, graph, items, store
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", PLANS)
-def test_continues_in_a_fresh_process(name):
-    with PLANS[name]().loader() as loader:
-        seen, states = run_and_save(loader)
-    assert len(set(seen)) == len(seen), "epochs and batches must differ"
-    tails = continue_in_fresh_process(name, states, num_threads=2)
-    assert tails == [seen[done:] for done in range(len(seen) + 1)]
+NAMES = list(PLANS)
+
+
+# Several in one process, as it takes longer to start than what it does for one.
+@pytest.mark.parametrize("names", [NAMES[i : i + 8] for i in range(0, len(NAMES), 8)], ids=" ".join)
+def test_continues_in_a_fresh_process(names):
+    expected, states = {}, {}
+    for name in names:
+        with PLANS[name]().loader() as loader:
+            seen, states[name] = run_and_save(loader)
+        assert len(set(seen)) == len(seen), f"epochs and batches must differ: {name}"
+        expected[name] = [seen[done:] for done in range(len(seen) + 1)]
+    assert continue_in_fresh_process(states, num_threads=2) == expected
 
 
 def test_continues_under_other_passes_and_workers():
     with PLANS["neighbor"]().loader() as loader:
         seen, states = run_and_save(loader)
-    tails = continue_in_fresh_process("neighbor", states, num_threads=1, fuse_sampling=False, workers=3)
-    assert tails == [seen[done:] for done in range(len(seen) + 1)]
+    tails = continue_in_fresh_process({"neighbor": states}, num_threads=1, fuse_sampling=False, workers=3)
+    assert tails["neighbor"] == [seen[done:] for done in range(len(seen) + 1)]
 
 
 def test_state_is_a_few_plain_values():

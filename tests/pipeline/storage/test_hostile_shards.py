@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.pipeline.storage import load_shards
 from headrace.pipeline.storage.shard_meta import _checksum
 
 from plans import graph, store
@@ -298,7 +299,7 @@ def test_a_file_that_is_still_being_copied_is_refused(written, tmp_path, monkeyp
     """A size that changes while the shards are loaded."""
     shards = copied(written, "hash", tmp_path)
     read_before = shards / f"part-{PART}/indices.npy"
-    read = hr.pipeline.load_shards.ArraySource
+    read = load_shards.ArraySource
 
     def grow(*arguments, **options):
         longer(read_before)

@@ -1,0 +1,55 @@
+"""cooperative: fires, refuses, is switched off, gives the same result."""
+
+from __future__ import annotations
+
+import pytest
+from ranks import assert_same_union, cooperative_batches, partition
+
+import headrace as hr
+from headrace.pipeline.passes import rewrite
+from headrace.pipeline.plan.machine import Machine
+
+from plans import graph, items, store
+
+TWO_RANKS = Machine(world_size=2)
+
+
+def plan():
+    return items(batch_size=40).sample_neighbor(graph(), [3, 2]).fetch_feature(store(), node=["x"], labels="y")
+
+
+def final_names(plan, machine=TWO_RANKS, **switches):
+    switches = {"prefetch": False, "fuse_sampling": False, "fuse_exchange": False, **switches}
+    return [stage.name for stage in rewrite(plan, machine, switches).final.stages]
+
+
+def test_fires_behind_all_that_finds_nodes_and_all_that_fetches():
+    hop = ["sample_hop", "compact", "exchange_ids"]
+    fetch = ["fetch_feature", "fetch_owned", "exchange_rows", "return_ids"]
+    assert final_names(plan(), cooperative=True) == ["item_sampler", "exchange_ids", *hop * 2, *fetch]
+
+
+def test_fires_on_layerwise_rules_which_ranks_sample_together():
+    names = final_names(items().sample_ladies(graph(), [9]), cooperative=True)
+    assert names == ["item_sampler", "exchange_ids", "sample_hop_together", "compact", "exchange_ids", "return_ids"]
+
+
+def test_refuses_one_rank():
+    assert "exchange_ids" not in final_names(plan(), Machine(), cooperative=True)
+
+
+def test_refuses_what_depends_on_a_share_of_the_frontier():
+    with pytest.raises(hr.PlanError, match="depends on the whole frontier"):
+        final_names(items().sample_neighbor(graph(), [3, 2], expand="new"), cooperative=True)
+
+
+def test_is_switched_off_unless_asked_for():
+    assert final_names(plan()) == final_names(plan(), cooperative=False)
+    assert "exchange_ids" not in final_names(plan())
+
+
+def test_same_result_together():
+    owners = partition("hash", 3)
+    shares = cooperative_batches(plan(), 3, partition=owners)
+    for batch, *mine in zip(plan().loader(), *shares, strict=True):
+        assert_same_union(batch, mine, owners)

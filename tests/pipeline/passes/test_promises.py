@@ -1,0 +1,186 @@
+"""Promise 3: a pass never changes the answer. What it promises selects the test that it must stand.
+
+The passes are those of the list: a new one is tested here from the day on which it is in it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hand_made import HandMade
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_plans import SAMPLERS, RandomPlan, digest, random_plans
+from ranks import assert_same_union, partition, run_ranks
+
+import headrace as hr
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.passes import PASSES, Pass, Promise
+
+from plans import NUM_NODES, graph, store
+
+pytestmark = pytest.mark.slow
+
+MACHINES = [hr.Machine(cores=1), hr.Machine(cores=2), hr.Machine(cores=64, gpus=8)]
+OPTIONAL = [one for one in PASSES if one.optional]
+REQUIRED = [one for one in PASSES if not one.optional]
+WORLD_SIZES = st.integers(2, 4)
+KINDS = st.sampled_from(["hash", "range", "table"])
+
+
+def promising(promise: Promise) -> list[Pass]:
+    """The optional passes that promise something."""
+    return [one for one in OPTIONAL if one.promise is promise]
+
+
+def switches_but(one: Pass, data: st.DataObject) -> dict[str, bool]:
+    """Any switch for each of the other passes that leave the batches as they are."""
+    others = [other for other in OPTIONAL if other is not one and other.promise is Promise.SAME_BATCHES]
+    return {other.name: data.draw(st.booleans(), label=other.name) for other in others}
+
+
+def each_rank(plans: Callable[[int], hr.Plan], world_size: int, **options: object) -> list[list[object]]:
+    """The batches of each rank."""
+
+    def work(comm: Comm) -> list[object]:
+        with plans(comm.rank).loader(comm=comm, **options) as loader:
+            return list(loader)
+
+    return run_ranks(world_size, work)
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in OPTIONAL if one.promise is Promise.SAME_BATCHES], ids=lambda one: one.name
+)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_same_batches_with_and_without(one, data):
+    world_size = data.draw(st.integers(1, 3), label="ranks")
+    plan = data.draw(random_plans(ranks=world_size > 1, together=world_size > 1), label="plan")
+    switches = switches_but(one, data)
+    options = {"machine": data.draw(st.sampled_from(MACHINES), label="machine"), "num_threads": 2}
+    if world_size > 1:
+        options = {"machine": hr.Machine(cores=options["machine"].cores), "cooperative": True}
+    found = [
+        each_rank(lambda _: plan.build(), world_size, **options, **switches, **{one.name: switch})
+        if world_size > 1
+        else [list(plan.build().loader(**options, **switches, **{one.name: switch}))]
+        for switch in (True, False)
+    ]
+    with_it, without = ([[digest(batch) for batch in batches] for batches in ranks] for ranks in found)
+    assert with_it == without
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in OPTIONAL if one.promise is Promise.SAME_UNION], ids=lambda one: one.name
+)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_same_union_over_ranks(one, data):
+    plan = data.draw(random_plans(ranks=True, together=True), label="plan")
+    world_size, kind = data.draw(WORLD_SIZES, label="ranks"), data.draw(KINDS, label="owners")
+    owners = partition(kind, world_size)
+    options = {**switches_but(one, data), one.name: True, "partition": owners}
+    whole = list(plan.build().loader(num_threads=1, fuse_sampling=False, prefetch=False))
+    shares = each_rank(lambda _: plan.build(), world_size, **options)
+    for index, batch in enumerate(whole):
+        mine = [batches[index] for batches in shares]
+        assert_same_union(batch, mine, owners)
+        if plan.node:
+            assert all(torch.equal(share.x, store().node["x"].read(share.n_id)) for share in mine)
+
+
+@pytest.mark.parametrize("one", REQUIRED, ids=lambda one: one.name)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_required_passes_against_what_they_stand_for(one, data):
+    """They cannot be switched off: each has a reference of its own, below."""
+    found, expected = REFERENCES[one.name](data)
+    assert found == expected
+
+
+def expanded(data: st.DataObject) -> tuple[object, object]:
+    """Macros against their parts, written by hand."""
+    plan = data.draw(random_plans(), label="plan").build()
+    parts = [part for stage in plan.stages for part in (stage.parts() if isinstance(stage, hr.MacroStage) else [stage])]
+    options = {"machine": data.draw(st.sampled_from(MACHINES), label="machine")}
+    by_hand = HandMade(parts).loader(fuse_sampling=False, prefetch=False, num_threads=1)
+    return [digest(batch) for batch in plan.loader(**options)], [digest(batch) for batch in by_hand]
+
+
+def fetched_at_owners(data: st.DataObject) -> tuple[object, object]:
+    """Features in shards against whole ones, on each rank."""
+    world_size, kind = data.draw(WORLD_SIZES, label="ranks"), data.draw(KINDS, label="owners")
+    plan = data.draw(random_plans(ranks=True, node=True), label="plan")
+    owners = partition(kind, world_size)
+    shards = [in_shards(owners, rank, data) for rank in range(world_size)]
+    found = each_rank(lambda rank: plan.build(features=shards[rank]), world_size)
+    expected = [list(plan.build().loader(rank=rank, world_size=world_size)) for rank in range(world_size)]
+    return digests(found), digests(expected)
+
+
+def sampled_at_owners(data: st.DataObject) -> tuple[object, object]:
+    """A graph in shards against the whole one, on each rank with the seeds that it owns."""
+    world_size, kind = data.draw(WORLD_SIZES, label="ranks"), data.draw(KINDS, label="owners")
+    plan = data.draw(random_plans(ranks=True, by_row=True).filter(lambda one: not one.edge), label="plan")
+    owners = partition(kind, world_size)
+    found = each_rank(lambda rank: plan.build(over=graph().shard(owners, rank)), world_size)
+    expected = [
+        list(with_owned_seeds(plan, owners).loader(rank=rank, world_size=world_size)) for rank in range(world_size)
+    ]
+    return digests(found), digests(expected)
+
+
+def in_shards(owners: hr.Partition, rank: int, data: st.DataObject) -> hr.FeatureStore:
+    """The features, those of nodes in shards, with or without copies of some rows."""
+    cached = torch.arange(rank, NUM_NODES, 5) if data.draw(st.booleans(), label=f"copies of rank {rank}") else None
+    x = hr.ShardedFeature.of(store().node["x"].read(torch.arange(NUM_NODES)), owners, rank, cached=cached)
+    return hr.FeatureStore(node={"x": x, "y": store().node["y"]}, edge={"e": store().edge["e"]})
+
+
+def with_owned_seeds(plan: RandomPlan, owners: hr.Partition) -> hr.Plan:
+    """The plan over the whole graph in which each rank takes the seeds that it owns; pairs have no owner."""
+    source, *others = plan.build().stages
+    if plan.source == "pairs":
+        return hr.Plan([source, *others])
+    named = {name: value for name, value in source.parameters().items() if name != "partition"}
+    return hr.Plan([hr.ItemSampler(named.pop("items"), **named, partition=owners), *others])
+
+
+def digests(ranks: list[list[object]]) -> list[list[str]]:
+    return [[digest(batch) for batch in batches] for batches in ranks]
+
+
+REFERENCES: dict[str, Callable[[st.DataObject], tuple[object, object]]] = {
+    "expand_macros": expanded,
+    "fetch_at_owners": fetched_at_owners,
+    "sample_at_owners": sampled_at_owners,
+}
+
+
+def test_every_required_pass_has_a_reference():
+    assert set(REFERENCES) == {one.name for one in REQUIRED}
+
+
+def test_random_plans_reach_every_verb():
+    """All but to_dgl, which has an environment of its own."""
+    made = {
+        stage.name for sampler in SAMPLERS.values() for stage in sampler.chain(hr.ItemSampler(5), graph()).stages[1:]
+    }
+    made |= {"fetch_feature", "transform", "prefetch", "copy_to", "to_pyg"}
+    assert made >= {*hr.verbs()} - {"to_dgl"}
+
+
+@pytest.mark.parametrize("one", PASSES, ids=lambda one: one.name)
+def test_every_pass_has_its_four_tests(one):
+    """It fires, refuses, is switched off (or cannot be), and gives the same result."""
+    path = Path(__file__).parent / f"test_{one.name}.py"
+    assert path.exists(), f"write {path.name}: the pass fires, refuses, is switched off, and gives the same result"
+    tests = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+    switched = "test_is_switched_off" if one.optional else "test_cannot_be_switched_off"
+    for start in ("test_fires", "test_refuses", switched, "test_same_result"):
+        assert any(name.startswith(start) for name in tests), f"{path.name} has no {start}..."

@@ -1,0 +1,68 @@
+"""sample_at_owners: fires, refuses, cannot be switched off, gives the same result."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from ranks import partition, run_ranks
+
+import headrace as hr
+from headrace.pipeline.passes import rewrite
+from headrace.pipeline.plan.machine import Machine
+
+from plans import graph, items
+
+
+def plan(one: hr.Graph, source: hr.Plan | None = None):
+    return (items(batch_size=40) if source is None else source).sample_neighbor(one, [3, 2])
+
+
+def final(plan, world_size=2):
+    switches = {"prefetch": False, "fuse_sampling": False}
+    return rewrite(plan, Machine(world_size=world_size), switches).final.stages
+
+
+def names(stages):
+    return [stage.name for stage in stages]
+
+
+def shard(rank: int = 0) -> hr.Graph:
+    return graph().shard(partition("hash", 2), rank)
+
+
+def test_fires_on_hops_behind_the_first_which_finds_its_rows_here():
+    stages = final(plan(shard()))
+    assert names(stages) == ["item_sampler", "sample_hop", "compact", "sample_at_owners"]
+    assert stages[0].partition == partition("hash", 2)
+
+
+def test_fires_on_all_hops_where_seeds_have_no_owner():
+    pairs = hr.ItemSampler(torch.arange(20).reshape(10, 2), batch_size=5)
+    assert names(final(plan(shard(), pairs))) == ["item_sampler", "sample_at_owners", "sample_at_owners"]
+
+
+def test_refuses_whole_graphs_and_one_rank():
+    assert "sample_at_owners" not in names(final(plan(graph())))
+    assert "sample_at_owners" not in names(final(plan(shard()), world_size=1))
+
+
+def test_refuses_samplers_that_need_more_than_rows():
+    with pytest.raises(hr.PlanError, match="sample_hop cannot sample a graph in shards"):
+        final(items().sample_ladies(shard(), [5]))
+
+
+def test_cannot_be_switched_off():
+    with pytest.raises(hr.PlanError, match="sample_at_owners"):
+        rewrite(items(), Machine(), {"sample_at_owners": False})
+
+
+def test_same_result_as_the_whole_graph_from_the_seeds_that_a_rank_owns():
+    def work(comm):
+        with plan(shard(comm.rank)).loader(comm=comm) as loader:
+            return [batch.digest() for batch in loader]
+
+    owned = hr.ItemSampler(
+        torch.arange(0, 200, 2), batch_size=40, shuffle=True, seed=11, partition=partition("hash", 2)
+    )
+    expected = [[batch.digest() for batch in plan(graph(), owned).loader(rank=rank, world_size=2)] for rank in range(2)]
+    assert run_ranks(2, work) == expected

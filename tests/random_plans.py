@@ -1,0 +1,179 @@
+"""Random plans over every stage that users can chain, for contracts that hold of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.pipeline.data.digest import exact_digest
+
+from plans import double, graph, items, store, unchanged
+
+Chaining = Callable[[hr.Plan, hr.Graph], hr.Plan]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A way to sample.
+
+    Parameters
+    ----------
+    chain
+        Adds it to a plan.
+    by_row
+        Whether it needs no more of a graph than the rows of single nodes, so that the graph may lie in shards.
+    together
+        Whether ranks can make its batches together.
+    edge_ids
+        Whether its blocks have the ids of their edges.
+    takes_labels
+        Whether its source may have labels, and come in pairs, and its seeds are those of the source.
+    """
+
+    chain: Chaining
+    by_row: bool = False
+    together: bool = False
+    edge_ids: bool = True
+    keeps_seeds: bool = True
+
+
+SAMPLERS = {
+    "none": Sampler(lambda plan, _: plan, edge_ids=False),
+    "neighbor": Sampler(lambda plan, one: plan.sample_neighbor(one, [4, 3]), by_row=True, together=True),
+    "neighbor_new": Sampler(lambda plan, one: plan.sample_neighbor(one, [4, 3], expand="new"), by_row=True),
+    "replace": Sampler(lambda plan, one: plan.sample_neighbor(one, [3, 2], replace=True), by_row=True, together=True),
+    "weighted": Sampler(lambda plan, one: plan.sample_neighbor(one, [4], weight="weight"), by_row=True, together=True),
+    "labor": Sampler(
+        lambda plan, one: plan.sample_layer_neighbor(one, [4, -1], edge_ids=False),
+        by_row=True,
+        together=True,
+        edge_ids=False,
+    ),
+    "labor_star": Sampler(lambda plan, one: plan.sample_layer_neighbor(one, [4, 2], importance="*"), together=True),
+    "ladies": Sampler(lambda plan, one: plan.sample_ladies(one, [20, 30], weight="weight"), together=True),
+    "in_subgraph": Sampler(lambda plan, one: plan.sample_in_subgraph(one), by_row=True, together=True),
+    "pinsage": Sampler(
+        lambda plan, one: plan.sample_pinsage(one, 3, num_walks=4, walk_length=2, num_layers=2),
+        together=True,
+        edge_ids=False,
+    ),
+    "saint_node": Sampler(lambda plan, one: plan.sample_saint_node(one, 40), keeps_seeds=False),
+    "saint_edge": Sampler(lambda plan, one: plan.sample_saint_edge(one, 25), keeps_seeds=False),
+    "saint_walk": Sampler(lambda plan, one: plan.sample_saint_walk(one, 2, num_samples=10), keeps_seeds=False),
+}
+
+
+class Counting:
+    """Seeds of batches as a torchdata node yields them."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def reset(self, state: dict[str, int] | None = None) -> None:
+        self._next = 0 if state is None else state["next"]
+
+    def __next__(self) -> torch.Tensor:
+        if self._next == 3:
+            raise StopIteration
+        self._next += 1
+        return torch.arange(self._next, 30, 7)
+
+    def state_dict(self) -> dict[str, int]:
+        return {"next": self._next}
+
+
+SOURCES: dict[str, Callable[[], hr.Plan]] = {
+    "nodes": lambda: items(batch_size=40),
+    "in_order": lambda: items(batch_size=33, shuffle=False, drop_last=True),
+    "repeated": lambda: hr.ItemSampler(torch.arange(90) % 13, batch_size=40, seed=3),
+    "labelled": lambda: hr.ItemSampler((torch.arange(50), torch.arange(50) * 2), batch_size=30, shuffle=True, seed=3),
+    "pairs": lambda: hr.ItemSampler(torch.arange(60).reshape(30, 2) % 37, batch_size=13, shuffle=True, seed=3),
+    "node_source": lambda: hr.NodeSource(Counting(), seed=3),
+}
+
+
+@dataclass(frozen=True)
+class RandomPlan:
+    """A plan that can be built over whole or over divided data.
+
+    Parameters
+    ----------
+    source, sampler
+        Names in `SOURCES` and `SAMPLERS`.
+    node, labels, edge
+        Whether it fetches node features, labels and edge features.
+    tail
+        Names of verbs behind the fetches.
+    """
+
+    source: str
+    sampler: str
+    node: bool
+    labels: bool
+    edge: bool
+    tail: tuple[str, ...]
+
+    def build(
+        self, over: hr.Graph | None = None, features: hr.FeatureStore | None = None, source: hr.Plan | None = None
+    ) -> hr.Plan:
+        """The plan over a graph and features, by default the whole ones; and from another source, if there is one."""
+        plan = SOURCES[self.source]() if source is None else source
+        plan = SAMPLERS[self.sampler].chain(plan, graph() if over is None else over)
+        names = {"node": ["x"] if self.node else [], "edge": ["e"] if self.edge else []}
+        if self.node or self.edge or self.labels:
+            plan = plan.fetch_feature(
+                store() if features is None else features, **names, labels="y" if self.labels else None
+            )
+        for verb in self.tail:
+            plan = _TAIL[verb](plan)
+        return plan
+
+
+_TAIL: dict[str, Callable[[hr.Plan], hr.Plan]] = {
+    "transform": lambda plan: plan.transform(unchanged),
+    "transform_x": lambda plan: plan.transform(double),
+    "prefetch": lambda plan: plan.prefetch(workers=2, depth=2),
+    "prefetch_lazily": lambda plan: plan.prefetch(workers=1, eager=False),
+    "prefetch_nothing": lambda plan: plan.prefetch(workers=0),
+    "copy_to": lambda plan: plan.copy_to("cpu"),
+    "to_pyg": lambda plan: plan.to_pyg(),
+}
+
+
+@st.composite
+def random_plans(
+    draw: st.DrawFn, *, ranks: bool = False, together: bool = False, by_row: bool = False, node: bool | None = None
+) -> RandomPlan:
+    """Plans over every stage, or over those for several ranks, for ranks that cooperate, or for graphs in shards."""
+    samplers = [
+        name
+        for name, one in SAMPLERS.items()
+        if (not together or one.together) and (not by_row or one.by_row) and (not ranks or one.keeps_seeds)
+    ]
+    name = draw(st.sampled_from(samplers))
+    sampler = SAMPLERS[name]
+    sources = ["nodes", "in_order", "repeated", *(["labelled", "pairs"] if sampler.keeps_seeds else [])]
+    if not ranks and name != "saint_walk":
+        sources.append("node_source")
+    source = draw(st.sampled_from(sources))
+    fetches = draw(st.booleans()) if node is None else node
+    labels = source not in ("labelled", "pairs") and draw(st.booleans())
+    edge = sampler.edge_ids and draw(st.booleans())
+    choices = ["transform", "prefetch", "prefetch_lazily", "prefetch_nothing", "copy_to"]
+    tail = draw(st.lists(st.sampled_from([*choices, *(["transform_x"] if fetches else [])]), max_size=2, unique=True))
+    converts = not together and sampler.edge_ids and name != "none"
+    if converts and draw(st.booleans()):
+        tail.append("to_pyg")
+    return RandomPlan(source, name, fetches, labels, edge, tuple(tail))
+
+
+def digest(batch: object) -> str:
+    """A fingerprint of every bit of a minibatch, or of what it was converted to."""
+    if isinstance(batch, hr.MiniBatch):
+        return batch.digest()
+    fields = sorted(batch.to_dict().items())
+    return exact_digest([(name, torch.as_tensor(value)) for name, value in fields])
