@@ -65,7 +65,7 @@ LAWS = (
         "ops/native/sampling/pick_uniform.hpp",
         "bounded(stream, last + 1)",
         "bounded(stream, last)",
-        "tests/ops/sampling/test_sample.py::test_large_fanouts_use_another_duplicate_check",
+        "tests/ops/sampling/test_picks.py::test_large_fanouts_use_another_duplicate_check",
     ),
     # Layer-wise rules.
     Mutant(
