@@ -19,7 +19,7 @@ LAWS = (
     ),
     # Variates: all of an id and of a variate counts.
     Mutant(
-        "ops/native/sampling/labor_variates.cpp",
+        "ops/native/random/labor_variates.cpp",
         "c1[v] = _mm256_srli_epi64(c0[v], 32);",
         "c1[v] = _mm256_setzero_si256();",
         _WIDE + "test_hops_equal_the_reference",
