@@ -1,4 +1,4 @@
-"""Turn the records of one run into Markdown: the bars, the plots and a table a case.
+"""Turn the records of one run into Markdown: the bars, the plots and few tables, each as `layout` says.
 
 Reads every NAME.json in a folder, with NAME.txt (what the benchmark printed: its first lines, up to an empty one, say
 on what it ran) and NAME.png beside it. What stands between the two marks in an existing report is kept: it is written
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bars import BARS, Bar
 from harness import Record, read_json
+from layout import ACROSS, row_and_column, shown
 from published import COLUMNS, PUBLISHED
 
 BENCH = Path(__file__).resolve().parent
@@ -68,31 +70,96 @@ def bar_lines(records: Sequence[Record], bars: Sequence[Bar] = BARS) -> list[str
 
 
 def case_lines(records: Sequence[Record]) -> list[str]:
-    """Return the table of one case: a row a system, a column a metric; then the ratios."""
-    plain = [record for record in records if record.unit != "×"]
-    ratios = [record for record in records if record.unit == "×"]
-    lines = [f"### {records[0].bench}: {records[0].case}", "", f"{records[0].n} rounds; median (range).", ""]
-    if plain:
-        metrics = list(dict.fromkeys((record.metric, record.unit) for record in plain))
-        rows = []
-        for system, threads in dict.fromkeys((record.system, record.threads) for record in plain):
-            own = {r.metric: r for r in plain if (r.system, r.threads) == (system, threads)}
-            cells = [cell(own[metric]) if metric in own else "-" for metric, _ in metrics]
-            rows.append([system, str(threads), *cells])
-        lines += [*table(["system", "threads", *(f"{metric}, {unit}" for metric, unit in metrics)], rows), ""]
-    if ratios:
-        rows = [[record.system, str(record.threads), record.metric, spread(record)] for record in ratios]
-        lines += [*table(["ratio", "threads", "of", "median (range)"], rows), ""]
+    """Return the tables of one case: a row a system, a column a metric; then the ratios."""
+    lines = [f"### {records[0].bench}: {records[0].case}", "", f"{rounds(records)}.", ""]
+    for first, part in (("system", plain(records)), ("ratio", ratios(records))):
+        if part:
+            lines += [*rows_and_columns((first,), part, lambda record: (record.system,), lambda _: ""), ""]
     return lines
 
 
+def across_lines(records: Sequence[Record]) -> list[str]:
+    """Return the tables of one part of a benchmark: a row a case, a column a system and metric.
+
+    Cases that have the same columns are in one table.
+    """
+
+    def row(record: Record) -> tuple[str, ...]:
+        return record.case, row_and_column(record)[0]
+
+    cases = list(dict.fromkeys(record.case for record in records))
+    records = sorted(records, key=lambda record: cases.index(record.case))
+    columns: dict[str, dict[tuple[str, str], None]] = {}
+    for record in records:
+        columns.setdefault(record.case, {})[row_and_column(record)[1], record.metric] = None
+    tables: dict[tuple[tuple[str, str], ...], list[Record]] = {}
+    for record in records:
+        tables.setdefault(tuple(sorted(columns[record.case])), []).append(record)
+    lines = [f"### {records[0].bench}", "", f"{rounds(records)}.", ""]
+    for part in tables.values():
+        lines += [*rows_and_columns(("case", ""), part, row, lambda record: row_and_column(record)[1] + ": "), ""]
+    return lines
+
+
+def rows_and_columns(
+    first: tuple[str, ...],
+    records: Sequence[Record],
+    row: Callable[[Record], tuple[str, ...]],
+    prefix: Callable[[Record], str],
+) -> list[str]:
+    """Return a table; a cell has the medians of all threads of its row, and their ranges where they are ratios."""
+
+    def column(record: Record) -> str:
+        return prefix(record) + record.metric + ("" if record.unit == "×" else f", {record.unit}")
+
+    columns = list(dict.fromkeys(column(record) for record in records))
+    lines = []
+    for name in dict.fromkeys(row(record) for record in records):
+        own = [record for record in records if row(record) == name]
+        threads = sorted({record.threads for record in own})
+        cells = []
+        for one in columns:
+            by_threads = {record.threads: cell(record) for record in own if column(record) == one}
+            cells.append(" / ".join(by_threads.get(number, "-") for number in threads) if by_threads else "-")
+        lines.append([*name, " / ".join(map(str, threads)), *cells])
+    kept = [place for place, title in enumerate(first) if title or any(line[place] for line in lines)]
+    kept += range(len(first), len(first) + 1 + len(columns))
+    header = [*first, "threads", *columns]
+    return table([header[place] for place in kept], [[line[place] for place in kept] for line in lines])
+
+
+def plain(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if record.unit != "×"]
+
+
+def ratios(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if record.unit == "×"]
+
+
+def rounds(records: Sequence[Record]) -> str:
+    """Return how many there were."""
+    counts = sorted({record.n for record in records})
+    return " or ".join(map(str, counts)) + (" round" if counts == [1] else " rounds")
+
+
 def cell(record: Record) -> str:
-    """Return the median and range, and the published number where there is one."""
+    """Return the median, with the range of a ratio and the published number where there is one."""
     published = PUBLISHED.get(record.case, {}).get(record.system) if record.bench == "labor" else None
-    if published is None:
-        return spread(record)
-    by_column = dict(zip((*COLUMNS, "batch rate"), (*published.counts, published.rate), strict=True))
-    return f"{number(record.median)}, published {by_column[record.metric]:g}"
+    if published is not None:
+        by_column = dict(zip((*COLUMNS, "batch rate"), (*published.counts, published.rate), strict=True))
+        return f"{number(record.median)}, published {by_column[record.metric]:g}"
+    return spread(record) if record.unit == "×" and record.n > 1 else number(record.median)
+
+
+def machine_lines(records: Sequence[Record], printed: str) -> list[str]:
+    """Return the machine of a benchmark's output, and how fast it copies, if that was measured."""
+    machine = re.sub(", load .*", "", printed.split(";", 1)[0]).strip()
+    rates: dict[int, float] = {}
+    for record in records:
+        if (record.system, record.metric) == ("limit: straight copy", "row rate"):
+            rates[record.threads] = max(record.median, rates.get(record.threads, 0.0))
+    copies = [f"{number(rate)} GB/s on {threads} thread{'s' * (threads > 1)}" for threads, rate in rates.items()]
+    return [f"Machine: {machine}" + (f"; copies at {', '.join(copies)}." if copies else "."), ""]
 
 
 def by_hand(report: Path) -> str:
@@ -101,6 +168,11 @@ def by_hand(report: Path) -> str:
     if BEGIN not in text or END not in text:
         return "\n"
     return text.split(BEGIN, 1)[1].split(END, 1)[0]
+
+
+def first_lines(printed: Path) -> str:
+    """Return what a benchmark said of the machine and its data, or nothing."""
+    return printed.read_text().split("\n\n", 1)[0].strip() if printed.exists() else ""
 
 
 def report_text(results: Path, report: Path) -> str:
@@ -121,10 +193,12 @@ def report_text(results: Path, report: Path) -> str:
         "# Benchmark results",
         "",
         "Written by `make bench-report` from the files of `bench/results`, except for the part that is marked.",
-        "Ratios are of systems that ran in turns in the same run, taken round by round; `a over b` is how many times",
-        "better a is. All graphs are generated: they have the sizes of the data sets that they are named after, not",
-        "their edges.",
+        "Numbers are medians over rounds, `1 / 2` those on one thread and on two; the files have the ranges and what",
+        "is not shown here. Ratios are of systems that ran in turns in the same run, taken round by round, with their",
+        "ranges; `a over b` is how many times better a is. All graphs are generated: they have the sizes of the data",
+        "sets that they are named after, not their edges.",
         "",
+        *machine_lines(everything, first_lines(results / f"{ordered[0]}.txt")),
         "## Bars",
         "",
         *bar_lines(everything),
@@ -136,13 +210,17 @@ def report_text(results: Path, report: Path) -> str:
     ]
     for name in ordered:
         lines += [f"## {name}", ""]
-        printed = results / f"{name}.txt"
-        if printed.exists():
-            lines += ["```", printed.read_text().split("\n\n", 1)[0].strip(), "```", ""]
+        if printed := first_lines(results / f"{name}.txt"):
+            lines += ["```", printed, "```", ""]
         if (results / f"{name}.png").exists():
             lines += [f"![{name}]({os.path.relpath(results, report.parent)}/{name}.png)", ""]
-        for bench, case in dict.fromkeys((record.bench, record.case) for record in records[name]):
-            lines += case_lines([r for r in records[name] if (r.bench, r.case) == (bench, case)])
+        for bench in dict.fromkeys(record.bench for record in records[name]):
+            part = shown([record for record in records[name] if record.bench == bench])
+            if bench in ACROSS:
+                lines += across_lines(part)
+                continue
+            for case in dict.fromkeys(record.case for record in part):
+                lines += case_lines([record for record in part if record.case == case])
     return "\n".join(lines).rstrip() + "\n"
 
 

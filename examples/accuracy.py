@@ -4,6 +4,25 @@
 
 Each run is `node_classification.train` with its defaults but for the epochs below; validation accuracy chooses the
 epoch that counts. A new seed changes initial weights, dropout, order and samples; the split stays as the file has it.
+The folder holds cora.npz, amazon_computers.npz and coauthor_physics.npz, each with `edge_index`, the features in CSR
+form (`x_indptr`, `x_indices`, `x_data`, `x_shape`), `y`, and `train_mask`, `val_mask` and `test_mask`. PyG's Planetoid,
+Amazon and Coauthor have the graphs, the first also its masks. coauthor_physics goes through a random projection of its
+8,415 features to 512.
+
+Mean, standard deviation and lowest of 5 seeds:
+
+================  =========  ========  ==========  ======  ===============  ======
+data set          model      sampler   fanouts     epochs  test accuracy    lowest
+================  =========  ========  ==========  ======  ===============  ======
+cora              GCN        neighbor  -1, -1      100     0.8240 ± 0.0092  0.8140
+cora              GCN        labor     -1, -1      100     0.8240 ± 0.0092  0.8140
+amazon_computers  GraphSAGE  neighbor  10, 10, 10  15      0.9151 ± 0.0029  0.9109
+amazon_computers  GraphSAGE  labor     10, 10, 10  15      0.9141 ± 0.0032  0.9106
+coauthor_physics  GraphSAGE  neighbor  10, 10, 10  4       0.9621 ± 0.0010  0.9607
+coauthor_physics  GraphSAGE  labor     10, 10, 10  4       0.9621 ± 0.0009  0.9612
+================  =========  ========  ==========  ======  ===============  ======
+
+With full neighbourhoods both samplers give the same batches, hence the same cora rows.
 """
 
 from __future__ import annotations

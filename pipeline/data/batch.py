@@ -97,7 +97,13 @@ class MiniBatch:
 
     @staticmethod
     def of_seeds(
-        seeds: Tensor, *, epoch: int, index: int, y: Tensor | None = None, num_global_seeds: int | None = None
+        seeds: Tensor,
+        *,
+        epoch: int,
+        index: int,
+        y: Tensor | None = None,
+        item_index: Tensor | None = None,
+        num_global_seeds: int | None = None,
     ) -> MiniBatch:
         """Return a batch that is not yet sampled, as a source draws it.
 
@@ -109,6 +115,8 @@ class MiniBatch:
             Which batch it is; the randomness of samplers depends on them.
         y: [num_seeds, ...] or [num_pairs, ...], optional
             Labels.
+        item_index: int64[num_seeds] or int64[num_pairs], optional
+            Each seed's position in the item set; -1 by default.
         num_global_seeds
             Seeds of all ranks together; those of this one by default.
         """
@@ -116,7 +124,7 @@ class MiniBatch:
         return MiniBatch(
             seeds=seeds,
             seed_index=inverse.reshape(seeds.shape),
-            item_index=torch.full((len(seeds),), -1),
+            item_index=torch.full((len(seeds),), -1) if item_index is None else item_index,
             y=y,
             n_id=unique,
             num_sampled_nodes=(len(unique),),
@@ -195,7 +203,7 @@ class MiniBatch:
         return torch.cat(ids) if ids else _no_ids()
 
     def exchange(self, layer: int, rows: Tensor) -> Tensor:
-        """Send rows of a layer from the ranks that own its vertices to those that need them; gradients flow back.
+        """Send rows of a layer from the ranks that own its nodes to those that need them; gradients flow back.
 
         In a model: ``h`` before layer i is ``batch.exchange(i, h)``, but for the first layer, whose input `x` was
         exchanged by the loader. The output of the last layer, ``batch.exchange(num_layers, h)``, has a row for each
@@ -207,7 +215,7 @@ class MiniBatch:
         layer
             From 0, the input of ``blocks[0]``, to the number of layers, the seeds.
         rows: [num_owned, ...]
-            A row for each vertex of the layer that this rank owns: the output of the layer before.
+            A row for each node of the layer that this rank owns: the output of the layer before.
 
         Returns
         -------

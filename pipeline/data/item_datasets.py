@@ -11,7 +11,7 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset, de
 from headrace.ops.errors import ItemsError
 
 SPELLINGS = (
-    "give ids with labels as a tuple (ids, labels), and pairs of vertices as one integer tensor of shape "
+    "give ids with labels as a tuple (ids, labels), and pairs of nodes as one integer tensor of shape "
     "[num_pairs, 2], torch.as_tensor(pairs)"
 )
 
@@ -19,7 +19,7 @@ SPELLINGS = (
 def items_of_dataset(dataset: Dataset[Any]) -> Tensor | tuple[Tensor, Tensor]:
     """Return the ids, or the ids and labels, of all samples of a map-style data set.
 
-    A sample of one entry is an id, or a pair of vertices if it is a tensor of two; a sample of two is (id, label). The
+    A sample of one entry is an id, or a pair of nodes if it is a tensor of two; a sample of two is (id, label). The
     tensors of a ``TensorDataset`` are taken as they are; other data sets are read sample by sample.
 
     Raises

@@ -24,7 +24,7 @@ class ItemSet:
     Parameters
     ----------
     ids
-        ``range``, or integer[num_items] vertex ids, or integer[num_items, 2] pairs of vertex ids.
+        ``range``, or integer[num_items] node ids, or integer[num_items, 2] pairs of node ids.
     labels
         Any dtype, [num_items, ...]; None when the items carry no labels.
     mask_size
@@ -82,7 +82,7 @@ class ItemSet:
 
     @property
     def are_pairs(self) -> bool:
-        """Whether an item is a pair of vertices rather than one vertex."""
+        """Whether an item is a pair of nodes rather than one node."""
         return isinstance(self.ids, torch.Tensor) and self.ids.dim() == 2
 
     def take(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -94,7 +94,7 @@ class ItemSet:
 
     @cached_property
     def largest_id(self) -> int:
-        """The largest vertex id among the items, found in one pass over them."""
+        """The largest node id among the items, found in one pass over them."""
         if isinstance(self.ids, range):
             return max(self.ids[0], self.ids[-1])
         return int(self.ids.max())
@@ -134,12 +134,18 @@ def seed_batch(
 ) -> MiniBatch:
     """Return the batch, not yet sampled, whose seeds are the items at ``positions``, int64[num_seeds].
 
-    ``first`` is the position of the set's first item in the whole epoch. Seeds may repeat: the vertices of the batch
-    are the distinct ones, in order of first occurrence, and ``seed_index`` leads from each seed to its vertex.
+    ``first`` is the position of the set's first item in the whole epoch. Seeds may repeat: the nodes of the batch
+    are the distinct ones, in order of first occurrence, and ``seed_index`` leads from each seed to its node.
     """
     seeds, labels = items.take(positions)
-    batch = MiniBatch.of_seeds(seeds, epoch=epoch, index=index, y=labels, num_global_seeds=num_global_seeds)
-    return batch.replace(item_index=positions + first)
+    return MiniBatch.of_seeds(
+        seeds,
+        epoch=epoch,
+        index=index,
+        y=labels,
+        item_index=positions + first,
+        num_global_seeds=num_global_seeds,
+    )
 
 
 def _are_two_arrays(items: Any) -> bool:
@@ -163,7 +169,7 @@ def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
         return range(items), None
     if isinstance(items, range):
         if len(items) > 0 and min(items[0], items[-1]) < 0:
-            raise ItemsError(f"vertex ids must not be negative; {items!r} came")
+            raise ItemsError(f"node ids must not be negative; {items!r} came")
         return items, None
     if isinstance(items, Mapping):
         raise ItemsError(
@@ -174,7 +180,7 @@ def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
     if ids.dim() == 2 and not _is_array(items):
         raise ItemsError(
             f"expected items to be ids, got a {type(items).__name__} of {len(ids)} entries with {ids.shape[1]} numbers "
-            f"each, which may be pairs of vertices or ids with labels; {SPELLINGS}"
+            f"each, which may be pairs of nodes or ids with labels; {SPELLINGS}"
         )
     if ids.dtype == torch.bool:
         if ids.dim() != 1:
@@ -187,5 +193,5 @@ def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
         hint = "; pass its transpose, pairs.t()" if ids.dim() == 2 and ids.shape[0] == 2 else ""
         raise ItemsError(f"items must have shape [num_items] or [num_items, 2]; {list(ids.shape)} came{hint}")
     if ids.numel() > 0 and int(ids.min()) < 0:
-        raise ItemsError(f"vertex ids must not be negative; the smallest item is {int(ids.min())}")
+        raise ItemsError(f"node ids must not be negative; the smallest item is {int(ids.min())}")
     return ids, None

@@ -1,4 +1,4 @@
-"""Compaction: number the vertices that a hop reached and turn its edges into a block."""
+"""Compaction: number the nodes that a hop reached and turn its edges into a block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, Stage
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compact(MapStage):
-    """Give the vertices reached by the last hop local ids, in order of first occurrence, and add a block.
+    """Give the nodes reached by the last hop local ids, in order of first occurrence, and add a block.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Compact(MapStage):
 
 
 def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand) -> MiniBatch:
-    """Return the batch with the vertices that a hop reached numbered, and its edges as a block."""
+    """Return the batch with the nodes that a hop reached numbered, and its edges as a block."""
     num_seen = len(batch.n_id)
     compacted = compact(batch.n_id, hop.neighbors)
     block = Block(
@@ -100,7 +100,7 @@ def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: 
 
 
 def count_new(before: MiniBatch, after: MiniBatch) -> dict[str, int]:
-    """Return the vertices and edges that sampling added to a batch."""
+    """Return the nodes and edges that sampling added to a batch."""
     hops = len(before.num_sampled_edges)
     return {
         "vertices": sum(after.num_sampled_nodes[len(before.num_sampled_nodes) :]),

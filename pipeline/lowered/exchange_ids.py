@@ -1,4 +1,4 @@
-"""Exchange of ids: every vertex of a layer goes to the rank that owns it."""
+"""Exchange of ids: every node of a layer goes to the rank that owns it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stag
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExchangeIds(MapStage):
-    """Replace the vertices that this rank found by those that it owns among what all ranks found.
+    """Replace the nodes that this rank found by those that it owns among what all ranks found.
 
-    The step between two hops of cooperative minibatching (arXiv 2310.12403): no vertex is sampled twice. The pass
-    ``cooperative`` puts it behind every stage that finds vertices.
+    The step between two hops of cooperative minibatching (arXiv 2310.12403): no node is sampled twice. The pass
+    ``cooperative`` puts it behind every stage that finds nodes.
 
     Parameters
     ----------
     partition
-        The owner of each vertex; one part for each rank.
+        The owner of each node; one part for each rank.
     renumber
         Whether the batch takes on the order in which rows will come, so that none has to be moved then: local ids of
         the last block, or of the seeds, are changed. If not, `exchange_rows` restores the order that the batch has.
@@ -96,7 +96,7 @@ class ExchangeIds(MapStage):
 
 
 def _local_ids(batch: MiniBatch, places: Tensor) -> dict[str, Any]:
-    """Return the fields of the batch that hold local ids of its vertices, which moved to `places`."""
+    """Return the fields of the batch that hold local ids of its nodes, which moved to `places`."""
     if not batch.blocks:
         return {"seed_index": places[batch.seed_index]}
     first, *others = batch.blocks

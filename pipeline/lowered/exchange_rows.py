@@ -1,4 +1,4 @@
-"""Exchange of rows: features go from the ranks that own vertices to those that need them."""
+"""Exchange of rows: features go from the ranks that own nodes to those that need them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExchangeRows(MapStage):
-    """Send node features that were fetched for owned vertices to the inputs of ``blocks[0]``.
+    """Send node features that were fetched for owned nodes to the inputs of ``blocks[0]``.
 
     Every row was read by its owner alone. The passes ``cooperative`` (arXiv 2310.12403) and ``fetch_at_owners``
     (FastSample, arXiv 2311.17847) put it behind the stages that fetch.

@@ -21,7 +21,7 @@ from headrace.pipeline.storage.features import FeatureStore, PlacingSource
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FetchAndExchange(MapStage):
-    """Read the node features of owned vertices to where they go: to the inputs of ``blocks[0]``, and to other ranks.
+    """Read the node features of owned nodes to where they go: to the inputs of ``blocks[0]``, and to other ranks.
 
     What ``fetch_owned`` and ``exchange_rows`` do, without copies in between: a row that several ranks want is read for
     each of them, which takes no longer than to copy it if it is in memory (``loader.stats()`` counts as ``rows`` each
@@ -122,6 +122,6 @@ class FetchAndExchange(MapStage):
 
 
 def _inverse(places: Tensor) -> Tensor:
-    """Return which vertex of the batch each of ``exchange.wanted`` is."""
+    """Return which node of the batch each of ``exchange.wanted`` is."""
     numbers = torch.arange(len(places))
     return gather_rows(numbers, numbers, out=torch.empty_like(places), places=places)

@@ -42,7 +42,7 @@ class HopStage(MapStage):
     weight
         Edge attribute to sample by; None for uniform sampling.
     expand
-        ``"all"``: the frontier is every vertex seen so far. ``"new"``: only those that the previous hop reached first.
+        ``"all"``: the frontier is every node seen so far. ``"new"``: only those that the previous hop reached first.
     """
 
     gives: ClassVar[str | None] = HOP
@@ -87,7 +87,7 @@ class HopStage(MapStage):
         check_items_fit(self, self.graph, before)
 
     def frontier(self, batch: MiniBatch) -> Tensor:
-        """Return the vertices to find neighbours of, int64[num_dst]."""
+        """Return the nodes to find neighbours of, int64[num_dst]."""
         return batch.n_id if self.expand == "all" else batch.n_id[len(batch.n_id) - batch.num_sampled_nodes[-1] :]
 
 

@@ -23,7 +23,7 @@ from headrace.pipeline.plan.stage import MINIBATCH, Counts, Runner
 class SampleAtOwners(RuleHop):
     """Sample in-neighbours of the frontier where the rows of the graph are, and compact them: two rounds.
 
-    The frontier goes to the owners of its vertices, the picked edges come back: the hop of a fully partitioned graph
+    The frontier goes to the owners of its nodes, the picked edges come back: the hop of a fully partitioned graph
     in FastSample (arXiv 2311.17847). The pass ``sample_at_owners`` makes it from hops over shards. ``loader.stats()``
     counts as sent the ids that this rank asks others for, and the degrees, edges, ids of edges and weights that it
     returns to them.

@@ -16,7 +16,7 @@ from headrace.pipeline.plan.stage import Counts, Divided, Runner, Stage
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleHopTogether(RuleHop):
-    """Sample in-neighbours of owned vertices by a rule that depends on the whole frontier, that of all ranks.
+    """Sample in-neighbours of owned nodes by a rule that depends on the whole frontier, that of all ranks.
 
     The edges of all ranks, and their weights, are those that one process would sample. The pass ``cooperative`` puts it
     in the place of ``sample_hop`` for LABOR-1, ..., LABOR-* (arXiv 2210.13339), LADIES (arXiv 1911.07323) and PLADIES.
@@ -40,7 +40,7 @@ class SampleHopTogether(RuleHop):
     graph, rule, layer, weight, expand, key_layer, edge_ids
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     partition
-        The owner of each vertex; one part for each rank.
+        The owner of each node; one part for each rank.
     """
 
     name: ClassVar[str] = "sample_hop_together"

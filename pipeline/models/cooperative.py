@@ -144,7 +144,8 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     What the model does between layers it does for the vertices that this rank owns, each of which is in one rank, so
     operations row by row are exact. Two kinds of modules are replaced, in place, by ones that are exact as well: every
     `nn.BatchNorm1d` by one over the rows of all ranks, every `nn.Dropout` by one whose masks belong to vertices, or to
-    edges where a layer calls it `attn_drop`, as DGL does.
+    edges where a layer calls it `attn_drop`, as DGL does. `F.dropout`, which PyG's layers use, draws on each rank for
+    itself.
 
     A rank has all sampled in-edges of the vertices that it owns, but only some of the out-edges of a source. What a
     layer computes from in-edges is exact: sums, means, attention, in-degrees (``norm="right"`` of DGL's `GraphConv`).

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LARGEST_COUNT = (1 << 31) - 1
 MOST_PICKS = 1 << 62
 
-#: Steps that walks from one vertex may take together: a kernel call cannot be interrupted, so it has to end.
+#: Steps that walks from one node may take together: a kernel call cannot be interrupted, so it has to end.
 MOST_STEPS = 1 << 20
 
 #: Hops of a plan. Each is a layer of the model.
@@ -107,18 +107,18 @@ def check_weight(stage: str, graph: GraphView, weight: str | None) -> None:
 
 
 def check_items_fit(stage: Stage, graph: GraphView, before: Sequence[Stage]) -> None:
-    """Refuse items that are not vertices of the graph, and a mask that has not one entry for each of them."""
+    """Refuse items that are not nodes of the graph, and a mask that has not one entry for each of them."""
     source = before[0] if isinstance(before[0], SourceStage) else None
     if source is not None and source.mask_size not in (None, graph.num_nodes):
         raise InputError(
-            f"{stage.name}: expected a mask of items for the graph's {graph.num_nodes} vertices, got one of "
+            f"{stage.name}: expected a mask of items for the graph's {graph.num_nodes} nodes, got one of "
             f"{source.mask_size}; give the mask of this graph, or ids: mask.nonzero().squeeze(1)"
         )
     largest = None if source is None else source.largest_id
     if largest is not None and largest >= graph.num_nodes:
         raise InputError(
-            f"{stage.name}: item {largest} is not a vertex of the graph, which has "
-            f"{graph.num_nodes} vertices (ids 0..{graph.num_nodes - 1}); do the items index another graph?"
+            f"{stage.name}: item {largest} is not a node of the graph, which has "
+            f"{graph.num_nodes} nodes (ids 0..{graph.num_nodes - 1}); do the items index another graph?"
         )
 
 
@@ -145,7 +145,7 @@ def make_positive(stage: Stage, *names: str, most: int = LARGEST_COUNT) -> None:
 
 
 def check_steps(stage: str, num_walks: int, walk_length: int) -> None:
-    """Refuse walks from one vertex that take too many steps together."""
+    """Refuse walks from one node that take too many steps together."""
     if num_walks * walk_length > MOST_STEPS:
         raise InputError(
             f"{stage}: num_walks * walk_length must be at most {MOST_STEPS:,}; {num_walks:,} * {walk_length:,} came; "
@@ -168,9 +168,9 @@ def check_probability(stage: str, name: str, value: object) -> None:
 
 
 def check_partition_fits(stage: str, partition: Partition, sampler: str, graph: GraphView) -> None:
-    """Refuse a partition of the vertices of another graph."""
+    """Refuse a partition of the nodes of another graph."""
     if graph.num_nodes != partition.num_nodes:
         raise PlanError(
-            f"{stage}: the partition has {partition.num_nodes} vertices, the graph of {sampler} {graph.num_nodes}; "
+            f"{stage}: the partition has {partition.num_nodes} nodes, the graph of {sampler} {graph.num_nodes}; "
             "make the partition for this graph"
         )

@@ -25,7 +25,7 @@ class Machine:
     rank, world_size
         Its place among the processes that share every batch.
     partition
-        The rank that owns each vertex; None where that has not been decided.
+        The rank that owns each node; None where that has not been decided.
     """
 
     cores: int = 1

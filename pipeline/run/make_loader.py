@@ -44,12 +44,12 @@ def loader(
         rank that does not come is given up after the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has
         one for each thread that plays a rank.
     partition
-        The owner of each vertex for ``cooperative=True``; by default `hr.Partition.hash`.
+        The owner of each node for ``cooperative=True``; by default `hr.Partition.hash`.
     progress
         Show a progress bar for each epoch, where stderr is a terminal or a notebook.
     **passes
         One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on but
-        ``cooperative``, by which the ranks make each batch together: no two ranks sample or fetch the same vertex.
+        ``cooperative``, by which the ranks make each batch together: no two ranks sample or fetch the same node.
 
     Raises
     ------
@@ -57,6 +57,32 @@ def loader(
         If the plan is not legal or a switch names no pass.
     InputError
         If the data of two stages do not fit together.
+    PeerError
+        If another rank fails, now or while the loader runs: with its traceback. All ranks run the same plan and leave
+        their loops at the same batch; one that leaves earlier is named ("rank 1 left epoch 0 behind batch 3").
+
+    Notes
+    -----
+    With several ranks, what each holds decides who works, and in how many *rounds* for a minibatch of L layers and one
+    feature. In a round every rank sends something to every other one; ids come with their counts, so it takes one or
+    two collectives. The second and third line are what FastSample calls hybrid and full partitioning.
+
+    ==============================  =======================  ============================================  ===========
+    each rank holds                 ``.loader(...)``         who samples and fetches                       rounds
+    ==============================  =======================  ============================================  ===========
+    graph and features              ``()``                   each rank its share, common nodes repeatedly  0
+    graph; features in shards       ``()``                   owners fetch                                  2
+    both in shards                  ``()``                   owners sample and fetch                       2 L
+    any of these                    ``(cooperative=True)``   owners, for all ranks                         L + 2
+    ==============================  =======================  ============================================  ===========
+
+    Cooperation takes one more round for each layer of the model, each way (`hr.cooperative`). Every sampler with
+    ``expand="all"`` can be used but GraphSAINT's; LABOR-1 to LABOR-* and (P)LADIES take more rounds, by which ranks
+    agree on the whole frontier. Fetch right behind the sampler: behind a ``transform`` each rank fetches for itself.
+    With four cores or more, the next minibatch is sampled while rows are on their way.
+
+    Features are read straight to where they go, once for each rank that wants a row; ``fuse_exchange=False`` reads a
+    row once, for files that are far larger than memory. ``loader.stats()`` counts rounds, collectives and bytes.
     """
     # What runs plans is loaded with the first loader, so that importing headrace stays cheap.
     from headrace.pipeline.run.loader import Loader

@@ -41,7 +41,7 @@ class _Workers:
     def start(self, thread: threading.Thread, stop: _Stop) -> None:
         with self._lock:
             if self._ended:
-                raise LoaderError("no batch can be prefetched when Python is ending; use prefetch=False there")
+                raise LoaderError("no batch can be prefetched while Python shuts down; use prefetch=False there")
             for other in [other for other in self._stops if not other.is_alive()]:
                 del self._stops[other]
             self._stops[thread] = stop
@@ -76,7 +76,7 @@ def start_worker(thread: threading.Thread, stop: _Stop) -> None:
     Raises
     ------
     LoaderError
-        If Python is ending.
+        If Python is shutting down.
     """
     _WORKERS.start(thread, stop)
 

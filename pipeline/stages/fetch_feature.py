@@ -1,4 +1,4 @@
-"""Fetching features: rows of a store for the vertices and edges of a batch."""
+"""Fetching features: rows of a store for the nodes and edges of a batch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from headrace.pipeline.storage.features import FeatureStore
 @verb("fetch_feature")
 @dataclass(frozen=True, eq=False, repr=False)
 class FetchFeature(MapStage):
-    """Read feature rows for the vertices (``batch.node``, ``batch.x``), edges (``batch.edge``) and seeds (``batch.y``).
+    """Read feature rows for the nodes (``batch.node``, ``batch.x``), edges (``batch.edge``) and seeds (``batch.y``).
 
     Parameters
     ----------
     store
         Where the features are.
     node
-        Names of node features to read for every vertex of the batch, in the order of ``batch.n_id``.
+        Names of node features to read for every node of the batch, in the order of ``batch.n_id``.
     edge
         Names of edge features to read for every sampled edge, one tensor per block; rows are in input edge order.
     labels
@@ -115,13 +115,13 @@ class FetchFeature(MapStage):
                 num_nodes=graph.num_nodes,
                 num_edges=graph.num_edges,
             )
-            # Labels may end behind the last seed, but those of a larger graph belong to other vertices.
+            # Labels may end behind the last seed, but those of a larger graph belong to other nodes.
             self.store.check(node=labels if longest > graph.num_nodes else (), num_nodes=graph.num_nodes)
         source = before[0]
         fetched = any(isinstance(stage, FetchFeature) and stage.labels is not None for stage in before)
         if labels and (fetched or (isinstance(source, SourceStage) and source.gives_labels)):
             raise PlanError(self._labels_problem())
-        if any("seeds" in stage.writes for stage in before[1:]):  # any vertex of the graph may be a seed then
+        if any("seeds" in stage.writes for stage in before[1:]):  # any node of the graph may be a seed then
             for graph in graphs:
                 self.store.check(node=labels, num_nodes=graph.num_nodes)
         elif isinstance(source, SourceStage) and source.largest_id is not None:

@@ -26,7 +26,7 @@ class HopSampler(Sampler, MacroStage):
 
     @abstractmethod
     def rule(self, fanout: int) -> Rule:
-        """Return how a hop with this fanout chooses among the in-edges of one vertex."""
+        """Return how a hop with this fanout chooses among the in-edges of one node."""
 
     def key_layer(self, layer: int) -> int:
         """Return the layer that keys the randomness of hop ``layer``."""

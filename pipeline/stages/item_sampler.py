@@ -98,7 +98,7 @@ class ItemSampler(SourceStage):
             raise ItemsError("ItemSampler: a pair may have two owners, so pairs cannot be shared by partition")
         if self.partition is not None and self.items.mask_size not in (None, self.partition.num_nodes):
             raise ItemsError(
-                f"ItemSampler: expected a mask for the partition's {self.partition.num_nodes} vertices, got one of "
+                f"ItemSampler: expected a mask for the partition's {self.partition.num_nodes} nodes, got one of "
                 f"{self.items.mask_size}; give the mask and the partition of one graph"
             )
         self.settle_seed()

@@ -1,4 +1,4 @@
-"""LABOR: layer-neighbour sampling, where vertices share their randomness and so their neighbours."""
+"""LABOR: layer-neighbour sampling, where nodes share their randomness and so their neighbours."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from headrace.pipeline.stages.hop_sampler import HopSampler
 @verb("sample_layer_neighbor")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleLayerNeighbor(HopSampler):
-    """Sample in-neighbours with one random number per *source* vertex and hop: LABOR (arXiv 2210.13339).
+    """Sample in-neighbours with one random number per *source* node and hop: LABOR (arXiv 2210.13339).
 
-    Vertices that share a neighbour agree on whether to draw it, so a batch touches fewer vertices than with
-    ``sample_neighbor`` at the same fanouts, while each vertex by itself sees a uniform sample of the same size. Of
-    several edges from one vertex to another each has a random number of its own; whether a graph has any is found out
+    Nodes that share a neighbour agree on whether to draw it, so a batch touches fewer nodes than with
+    ``sample_neighbor`` at the same fanouts, while each node by itself sees a uniform sample of the same size. Of
+    several edges from one node to another each has a random number of its own; whether a graph has any is found out
     once, at the first batch.
 
     Parameters
@@ -28,30 +28,30 @@ class SampleLayerNeighbor(HopSampler):
     graph
         The graph to sample from; messages flow along its edges, so neighbours are in-neighbours.
     fanouts
-        In-edges per vertex, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and
+        In-edges per node, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and
         GraphBolt list them from the input side, so reverse a list that comes from there. -1 takes all in-edges.
     exact
-        True (default): each vertex gets exactly ``min(fanout, in-degree)`` in-edges, those with the smallest random
+        True (default): each node gets exactly ``min(fanout, in-degree)`` in-edges, those with the smallest random
         numbers. False: Poisson sampling as in the paper, where ``fanout`` is the expected number. LABOR-1, ... and
         LABOR-* are Poisson sampling whatever this says.
     importance
-        Rounds by which the vertices of a hop agree on the probabilities of their in-neighbours: 0 (default) is
-        LABOR-0, 1 is LABOR-1, and so on to 1,000; ``"*"`` goes on until a round lowers the expected number of vertices
+        Rounds by which the nodes of a hop agree on the probabilities of their in-neighbours: 0 (default) is
+        LABOR-0, 1 is LABOR-1, and so on to 1,000; ``"*"`` goes on until a round lowers the expected number of nodes
         by no more than 0.01 % (LABOR-*).
 
-        *Gains*: fewer vertices, so fewer feature rows, at the same variance of a mean over the sampled neighbours
+        *Gains*: fewer nodes, so fewer feature rows, at the same variance of a mean over the sampled neighbours
         (published for ogbn-products, three layers of fanout 10: 166 thousand for LABOR-*, 237 thousand for LABOR-0, 513
         thousand for ``sample_neighbor``).
 
-        *Costs*: more edges, since a vertex draws more than ``fanout`` of its in-edges where their probabilities differ;
-        time, since all in-edges of all vertices of the hop are looked at once per round and more; and a model must use
+        *Costs*: more edges, since a node draws more than ``fanout`` of its in-edges where their probabilities differ;
+        time, since all in-edges of all nodes of the hop are looked at once per round and more; and a model must use
         ``Block.weight``, which is always there: a plain mean of weighted messages is the Hajek estimate (of no edges,
-        take it as 0). The probabilities depend on all vertices of the hop: ranks that each sample a share of the batch
-        agree among their own and do not reach the vertices that one process would, but with ``cooperative=True`` they
+        take it as 0). The probabilities depend on all nodes of the hop: ranks that each sample a share of the batch
+        agree among their own and do not reach the nodes that one process would, but with ``cooperative=True`` they
         agree with each other, in 3 rounds of communication for each round of importance (see `sample_hop_together`).
     layer_dependency
-        Whether all hops share the random numbers, so that a vertex keeps its neighbourhood from hop to hop; fewer
-        vertices still, at the price of dependent layers.
+        Whether all hops share the random numbers, so that a node keeps its neighbourhood from hop to hop; fewer
+        nodes still, at the price of dependent layers.
     weight
         Name of the edge attribute A to sample by, one number of at least 0 per edge: edge t -> s is wanted with
         probability min(1, fanout * A_ts / sum of A over the in-edges of s), and ``Block.weight`` makes a plain mean the

@@ -1,4 +1,4 @@
-"""LADIES and PLADIES: layer sampling, where a hop draws its vertices as a whole."""
+"""LADIES and PLADIES: layer sampling, where a hop draws its nodes as a whole."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from headrace.pipeline.stages.sampler import Sampler
 @verb("sample_ladies")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleLadies(Sampler, MacroStage):
-    """Draw a number of vertices per *layer*: LADIES (arXiv 1911.07323) and PLADIES (arXiv 2210.13339).
+    """Draw a number of nodes per *layer*: LADIES (arXiv 1911.07323) and PLADIES (arXiv 2210.13339).
 
-    A hop's destinations are all vertices reached so far. Each in-neighbour t has the score ``q_t = sum of P_ts ** 2``
-    over the destinations s, with P_ts = 1 / in-degree of s (or the edge's share of the row's weights). Vertices are
-    drawn by their scores, and *all* edges between them and the destinations are kept. The number of vertices of a batch
+    A hop's destinations are all nodes reached so far. Each in-neighbour t has the score ``q_t = sum of P_ts ** 2``
+    over the destinations s, with P_ts = 1 / in-degree of s (or the edge's share of the row's weights). Nodes are
+    drawn by their scores, and *all* edges between them and the destinations are kept. The number of nodes of a batch
     is thus known beforehand, and each destination gets what edges happen to lead to it, none included.
 
     ``Block.weight`` holds P_ts / pi_t, pi_t the probability of t, scaled to average to 1 per destination: a plain mean
     of messages times these weights is the Hajek estimate of the mean (or weighted mean) over all in-edges; of no edges,
-    take it as 0. The scores depend on all vertices of the hop: ranks that each sample a share of the batch draw
+    take it as 0. The scores depend on all nodes of the hop: ranks that each sample a share of the batch draw
     `layer_sizes` each, unless ``.loader(cooperative=True)`` lets them draw together.
 
     *Self terms.* Destinations come first among a block's sources, as always, so a layer has their own rows at hand
     (``x[:num_dst]``) without a draw. Beyond that they are not favoured: no self-loops are added, and an edge from one
     destination to another is kept only if its source was drawn, as any other; only so the estimate stays unbiased.
-    Destinations that are drawn count towards `layer_sizes`, so a layer adds at most that many new vertices. A model
+    Destinations that are drawn count towards `layer_sizes`, so a layer adds at most that many new nodes. A model
     that wants P with self-loops takes a graph with self-loops.
 
     Parameters
@@ -38,14 +38,14 @@ class SampleLadies(Sampler, MacroStage):
     graph
         The graph to sample from; messages flow along its edges, so neighbours are in-neighbours.
     layer_sizes
-        Vertices to draw, one number per hop. ``layer_sizes[0]`` is the hop next to the seeds; DGL and GraphBolt list
+        Nodes to draw, one number per hop. ``layer_sizes[0]`` is the hop next to the seeds; DGL and GraphBolt list
         them from the input side, so reverse a list that comes from there. -1 takes all in-neighbours.
     poisson
         False (default): LADIES, exactly that many (where there are as many), one after the other, without replacement.
         The published estimate of it is biased; ours divides by probabilities that make it unbiased before scaling.
-        True: PLADIES, each vertex on its own with probability ``min(1, c * q_t)``; the numbers are then expected ones.
+        True: PLADIES, each node on its own with probability ``min(1, c * q_t)``; the numbers are then expected ones.
     layer_dependency
-        Whether all hops share the random numbers, so that a vertex drawn in one hop is likely to be in the next.
+        Whether all hops share the random numbers, so that a node drawn in one hop is likely to be in the next.
     weight
         Name of the edge attribute A, one number of at least 0 per edge, for P_ts = A_ts / sum of A over the in-edges of
         s. Edges of weight 0 are never kept. None (default): all edges count alike.

@@ -13,16 +13,16 @@ from headrace.pipeline.stages.hop_sampler import HopSampler
 @verb("sample_neighbor")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleNeighbor(HopSampler):
-    """Sample in-neighbours hop by hop, each vertex for itself (GraphSAGE, arXiv 1706.02216).
+    """Sample in-neighbours hop by hop, each node for itself (GraphSAGE, arXiv 1706.02216).
 
-    Every k-subset of a vertex's in-edges is equally likely, exactly: the integers behind it are free of modulo bias.
+    Every k-subset of a node's in-edges is equally likely, exactly: the integers behind it are free of modulo bias.
 
     Parameters
     ----------
     graph
         The graph to sample from; messages flow along its edges, so neighbours are in-neighbours.
     fanouts
-        In-edges to draw per vertex, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and
+        In-edges to draw per node, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and
         GraphBolt list them from the input side, so reverse a list that comes from there. -1 takes all in-edges.
     replace
         Whether to draw with replacement. A fanout of -1 takes every in-edge once either way.
@@ -33,8 +33,8 @@ class SampleNeighbor(HopSampler):
         the mean nor the weighted mean of all in-edges: for that take `sample_layer_neighbor`. The first batch makes
         tables of two and a half bytes per edge, which stay with the graph.
     expand
-        ``"all"`` (default): each hop samples for every vertex seen so far, which layer-wise blocks need (DGL,
-        GraphBolt). ``"new"``: only for vertices that the previous hop reached first, which gives one block that all
+        ``"all"`` (default): each hop samples for every node seen so far, which layer-wise blocks need (DGL,
+        GraphBolt). ``"new"``: only for nodes that the previous hop reached first, which gives one block that all
         layers share (PyG, ``trim_to_layer``).
     edge_ids
         Whether blocks carry the original ids of their edges; without them sampling is a little faster.

@@ -1,4 +1,4 @@
-"""PinSAGE neighbourhoods: the vertices that random walks visit most, weighted by how often they do."""
+"""PinSAGE neighbourhoods: the nodes that random walks visit most, weighted by how often they do."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from headrace.pipeline.stages.sampler import Sampler
 @verb("sample_pinsage")
 @dataclass(frozen=True, eq=False, repr=False)
 class SamplePinsage(Sampler, MacroStage):
-    """Take as neighbours of a vertex those that random walks from it visit most often (PinSAGE, arXiv 1806.01973).
+    """Take as neighbours of a node those that random walks from it visit most often (PinSAGE, arXiv 1806.01973).
 
     Walks step to uniform in-neighbours, against the direction of messages. ``Block.weight`` holds the visit counts,
     scaled so that they average to 1 per destination: a plain mean with these weights is the paper's importance pooling.
-    The neighbours are no edges of the graph, so blocks carry no edge ids. The vertex itself is never among them; of
-    vertices visited equally often those reached first are taken. A vertex without in-edges has no neighbours.
+    The neighbours are no edges of the graph, so blocks carry no edge ids. The node itself is never among them; of
+    nodes visited equally often those reached first are taken. A node without in-edges has no neighbours.
 
     Parameters
     ----------
     graph
-        The graph to walk on. Every vertex on the way counts, of whatever kind: where only items may be neighbours of
+        The graph to walk on. Every node on the way counts, of whatever kind: where only items may be neighbours of
         items, walk on a graph of items.
     num_neighbors
-        Most neighbours per vertex.
+        Most neighbours per node.
     num_walks
-        Walks from each vertex.
+        Walks from each node.
     walk_length
-        Steps of a walk. All walks from a vertex together take at most 1,048,576.
+        Steps of a walk. All walks from a node together take at most 1,048,576.
     restart
         Probability, in [0, 1), that a step leads back to the walk's start.
     num_layers
-        Hops. Each is drawn anew, so a vertex may have other neighbours in another layer.
+        Hops. Each is drawn anew, so a node may have other neighbours in another layer.
     weight
         Name of an edge attribute to walk by: an in-edge is taken in proportion to it. None (default) walks uniformly.
     expand

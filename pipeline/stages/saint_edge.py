@@ -35,7 +35,7 @@ class SampleSaintEdge(DrawSampler):
     graph
         The graph to sample from.
     budget
-        Edges to draw per batch; the subgraph has at most twice as many vertices, and all edges between them.
+        Edges to draw per batch; the subgraph has at most twice as many nodes, and all edges between them.
     norms, edge_ids
         As for ``sample_saint_node``.
 

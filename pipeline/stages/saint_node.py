@@ -20,12 +20,12 @@ from headrace.pipeline.stages.saint_sampler import DrawSampler
 @verb("sample_saint_node")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleSaintNode(DrawSampler):
-    """Train on the subgraph of drawn vertices: GraphSAINT's node sampler (arXiv 1907.04931).
+    """Train on the subgraph of drawn nodes: GraphSAINT's node sampler (arXiv 1907.04931).
 
-    Each batch draws ``budget`` vertices, independently and with replacement, vertex u in proportion to the sum over its
+    Each batch draws ``budget`` nodes, independently and with replacement, node u in proportion to the sum over its
     out-neighbours w of 1 / in-degree(w) ** 2, which is the squared norm of u's column in the row-normalised adjacency
-    matrix. A vertex without out-edges is never drawn. The source's items only say how many batches make an epoch and
-    where it stands: which vertices are drawn depends on the source's seed, the epoch and the batch index.
+    matrix. A node without out-edges is never drawn. The source's items only say how many batches make an epoch and
+    where it stands: which nodes are drawn depends on the source's seed, the epoch and the batch index.
 
     The norms have a closed form and are exact; nothing is sampled beforehand. What the batch then holds is told by
     :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
@@ -35,7 +35,7 @@ class SampleSaintNode(DrawSampler):
     graph
         The graph to sample from.
     budget
-        Draws per batch; the subgraph has at most so many vertices.
+        Draws per batch; the subgraph has at most so many nodes.
     norms
         Whether the batch carries ``node["loss_weight"]`` and ``Block.weight``.
     edge_ids

@@ -1,4 +1,4 @@
-"""What the GraphSAINT samplers share: from drawn vertices to a batch that is one square block with norms."""
+"""What the GraphSAINT samplers share: from drawn nodes to a batch that is one square block with norms."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ LOSS_WEIGHT = "loss_weight"
 
 @dataclass(frozen=True)
 class SaintNorms:
-    """How often vertices and edges are in a subgraph, known or estimated.
+    """How often nodes and edges are in a subgraph, known or estimated.
 
     Parameters
     ----------
     loss_weight: float32[num_nodes]
-        1 / (num_nodes * probability that the vertex is in a subgraph); 0 for one that never is.
+        1 / (num_nodes * probability that the node is in a subgraph); 0 for one that never is.
     edge_weight
-        Takes a subgraph, its vertices, int64[num_vertices], and a number of threads; returns float32[num_edges].
+        Takes a subgraph, its nodes, int64[num_drawn], and a number of threads; returns float32[num_edges].
     """
 
     loss_weight: Tensor
@@ -51,16 +51,16 @@ class SaintNorms:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SaintSampler(Sampler, MapStage):
-    """Base of the GraphSAINT samplers (arXiv 1907.04931); a new one names the vertices of a batch and their norms.
+    """Base of the GraphSAINT samplers (arXiv 1907.04931); a new one names the nodes of a batch and their norms.
 
-    The batch becomes the subgraph on the drawn vertices, with every edge of the graph between them, as *one* square
-    block: ``num_src == num_dst``, and all layers of a model use it. Every vertex of the subgraph is a seed then:
+    The batch becomes the subgraph on the drawn nodes, with every edge of the graph between them, as *one* square
+    block: ``num_src == num_dst``, and all layers of a model use it. Every node of the subgraph is a seed then:
     ``seeds`` are ``n_id``, ``labels=`` of ``fetch_feature`` are theirs, and ``item_index`` is -1, as they are no items
     of the source. Norms, unless switched off:
 
-    - ``node["loss_weight"]``: float32[num_vertices]; ``(batch.node["loss_weight"] * losses).sum()`` estimates the mean
-      loss over all vertices of the graph. Where only some are labelled, set the others' losses to 0 and multiply by
-      ``graph.num_nodes / num_labelled``. Do not divide by ``num_global_seeds``. Vertices that are never drawn count
+    - ``node["loss_weight"]``: float32[num_drawn]; ``(batch.node["loss_weight"] * losses).sum()`` estimates the mean
+      loss over all nodes of the graph. Where only some are labelled, set the others' losses to 0 and multiply by
+      ``graph.num_nodes / num_labelled``. Do not divide by ``num_global_seeds``. Nodes that are never drawn count
       with a loss of 0: a warning says how many there are.
     - ``Block.weight``: the plain mean of messages times these weights is the paper's unbiased estimate of the mean over
       all in-neighbours (so they average to 1 in expectation, not in each row), and a mean weighted by them is the
@@ -78,7 +78,7 @@ class SaintSampler(Sampler, MapStage):
 
     @abstractmethod
     def drawer(self, settings: RunSettings) -> Callable[[MiniBatch], Tensor]:
-        """Return the function from a batch to the distinct vertices of its subgraph, int64[num_vertices]."""
+        """Return the function from a batch to the distinct nodes of its subgraph, int64[num_drawn]."""
 
     @abstractmethod
     def make_norms(self, settings: RunSettings) -> SaintNorms:
@@ -149,15 +149,15 @@ class SaintSampler(Sampler, MapStage):
 
     def _labels_problem(self) -> str:
         return (
-            f"{self.name}: the source's labels belong to its items, but the seeds of the batch become all vertices of "
+            f"{self.name}: the source's labels belong to its items, but the seeds of the batch become all nodes of "
             "the subgraph; give the source ids alone and fetch labels with .fetch_feature(store, labels='y')"
         )
 
 
 def warn_of_left_out(stage: SaintSampler, num_left_out: int, what: str, advice: str) -> None:
-    """Say how many vertices the norms know nothing of, if any."""
+    """Say how many nodes the norms know nothing of, if any."""
     if num_left_out > 0:
-        message = f"{stage.name}: {num_left_out} of {stage.graph.num_nodes} vertices {what}; {advice}"
+        message = f"{stage.name}: {num_left_out} of {stage.graph.num_nodes} nodes {what}; {advice}"
         warnings.warn(message, UserWarning, stacklevel=2)
 
 
@@ -166,7 +166,7 @@ class DrawSampler(SaintSampler):
     """Base of the samplers whose subgraphs are what ``budget`` independent draws bring: their norms are exact."""
 
     never_drawn: ClassVar[str]
-    """Which vertices have no probability, to be told."""
+    """Which nodes have no probability, to be told."""
 
     budget: int
 
@@ -195,8 +195,8 @@ class DrawSampler(SaintSampler):
         return SaintNorms(loss_weight, edge_weight)
 
     def _tell_of_never_drawn(self, law: NodeLaw | EdgeLaw) -> None:
-        """Warn, once for a graph, of vertices without probability."""
-        name = f"vertices that {self.name} never draws"
+        """Warn, once for a graph, of nodes without probability."""
+        name = f"nodes that {self.name} never draws"
         if name not in self.graph.tables:
             self.graph.tables[name] = num_left_out = int((law.probability == 0).sum())
             num_drawn = self.graph.num_nodes - num_left_out

@@ -23,7 +23,7 @@ from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler, warn_of_left_out
 
-COVERAGE = 50  # visits per vertex that pre-sampling aims at, as the authors' code does
+COVERAGE = 50  # visits per node that pre-sampling aims at, as the authors' code does
 LAST_EPOCH = (1 << 32) - 1
 
 
@@ -32,15 +32,15 @@ LAST_EPOCH = (1 << 32) - 1
 class SampleSaintWalk(SaintSampler):
     """Train on the subgraph that random walks from the seeds visit: GraphSAINT's walk sampler (arXiv 1907.04931).
 
-    The seeds of the source are the roots, so its ``batch_size`` is the number of roots; give it all vertices of the
-    graph, shuffled, to have every vertex trained. From each distinct root one walk goes ``walk_length`` steps, each to
+    The seeds of the source are the roots, so its ``batch_size`` is the number of roots; give it all nodes of the
+    graph, shuffled, to have every node trained. From each distinct root one walk goes ``walk_length`` steps, each to
     a uniform in-neighbour, and ends early where there is none.
 
     The norms are *estimated*: before the first batch, ``num_samples`` subgraphs are drawn, without features, and their
-    vertices and edges counted (C_v and C_e). They are the batches of epochs that training never reaches, counted down
+    nodes and edges counted (C_v and C_e). They are the batches of epochs that training never reaches, counted down
     from 2**32 - 1, so the norms too are a pure function of the plan, whatever the threads. They are kept with the
     graph, 8 bytes per edge, for further loaders of an equal plan. What is in none of these subgraphs counts as if it
-    were in one: its norm is defined, but it has less than its share of the loss, and a warning says how many vertices
+    were in one: its norm is defined, but it has less than its share of the loss, and a warning says how many nodes
     that are. What the batch then holds is told by :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
 
     Parameters
@@ -51,7 +51,7 @@ class SampleSaintWalk(SaintSampler):
         Steps per walk, at most 1,048,576.
     num_samples
         Subgraphs to draw for the norms. None (default): 50 * num_nodes / (batch_size * (walk_length + 1)), rounded up,
-        so that the walks visit each vertex about 50 times where the source's items are all vertices.
+        so that the walks visit each node about 50 times where the source's items are all nodes.
     norms, edge_ids
         As for ``sample_saint_node``.
 
@@ -111,8 +111,8 @@ class SampleSaintWalk(SaintSampler):
         return draw
 
     def make_norms(self, settings: RunSettings) -> SaintNorms:
-        vertex_counts, edge_counts, num_samples = self._counts(settings)
-        degrees, seen = self.graph.in_degrees(), vertex_counts.clamp(min=1)
+        node_counts, edge_counts, num_samples = self._counts(settings)
+        degrees, seen = self.graph.in_degrees(), node_counts.clamp(min=1)
 
         def edge_weight(subgraph: Subgraph, nodes: Tensor, num_threads: int) -> Tensor:
             """(share of the in-edges that are there) * C_v / C_e."""
@@ -126,7 +126,7 @@ class SampleSaintWalk(SaintSampler):
         return SaintNorms(loss_weight, edge_weight)
 
     def _counts(self, settings: RunSettings) -> tuple[Tensor, Tensor, int]:
-        """Return in how many of how many subgraphs each vertex and each edge is."""
+        """Return in how many of how many subgraphs each node and each edge is."""
         sampler = settings.source
         assert isinstance(sampler, ItemSampler)  # see check
         name = f"counts of {sorted(fingerprint(sampler.then(self)).items())}"
@@ -135,7 +135,7 @@ class SampleSaintWalk(SaintSampler):
             num_samples = self.num_samples
             if num_samples is None:
                 num_samples = -(-COVERAGE * self.graph.num_nodes // (source.batch_size * (self.walk_length + 1)))
-            vertex_counts = torch.zeros(self.graph.num_nodes, dtype=torch.int64)
+            node_counts = torch.zeros(self.graph.num_nodes, dtype=torch.int64)
             edge_counts = torch.zeros(self.graph.num_local_edges, dtype=torch.int64)
             draw = self.drawer(settings)
             for sample in range(num_samples):
@@ -144,15 +144,15 @@ class SampleSaintWalk(SaintSampler):
                 subgraph = induced_subgraph(
                     self.graph.indptr, self.graph.indices, nodes, num_threads=settings.num_threads
                 )
-                vertex_counts[nodes] += 1  # no vertex and no edge is there twice
+                node_counts[nodes] += 1  # no node and no edge is there twice
                 edge_counts[subgraph.positions] += 1
-            self.graph.tables[name] = vertex_counts, edge_counts, num_samples
+            self.graph.tables[name] = node_counts, edge_counts, num_samples
             warn_of_left_out(
                 self,
-                int((vertex_counts == 0).sum()),
+                int((node_counts == 0).sum()),
                 f"are in none of the {num_samples} subgraphs that were drawn for the norms, which are then as if each "
                 "were in one",
-                f"raise num_samples= above {num_samples}, or give the source items from which walks reach every vertex",
+                f"raise num_samples= above {num_samples}, or give the source items from which walks reach every node",
             )
         counts: tuple[Tensor, Tensor, int] = self.graph.tables[name]
         return counts

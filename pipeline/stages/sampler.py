@@ -13,7 +13,7 @@ from headrace.pipeline.plan.stage import Divided, Stage
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sampler(Stage):
-    """Base of the stages that begin at the seeds of a batch and give it vertices and blocks; a plan has one of them."""
+    """Base of the stages that begin at the seeds of a batch and give it nodes and blocks; a plan has one of them."""
 
     on_host: ClassVar[bool] = True
 

@@ -60,7 +60,7 @@ def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: 
             if piece.dtype != dtype or piece.shape[1:] != shape[1:]:
                 raise FeatureError(
                     f"{path.stem}: expected {describe(torch.empty(0, *shape[1:], dtype=dtype))}, got pieces of "
-                    f"{describe(piece)}; its source must return the rows that its dtype and shape announce"
+                    f"{describe(piece)}; its source must return the rows that its dtype and shape declare"
                 )
             file.write(piece.reshape(-1).view(stored).numpy().data)
         if num_rows != shape[0]:

@@ -31,7 +31,7 @@ from headrace.pipeline.storage.sharded_feature import ShardedFeature, vertices_t
 
 @dataclass(frozen=True)
 class Shards:
-    """One rank's part of a graph, its rows of the features, the owner of every vertex, and which part it is."""
+    """One rank's part of a graph, its rows of the features, the owner of every node, and which part it is."""
 
     graph: GraphShard
     store: FeatureStore
@@ -72,7 +72,7 @@ def load_shards(
         Leave arrays on disk and read the rows that are asked for; ranks on one machine share what is read. False reads
         everything now.
     cached
-        By node feature, vertices of whose rows to keep copies in memory, read from the other parts' files; those that
+        By node feature, nodes of whose rows to keep copies in memory, read from the other parts' files; those that
         this part owns are left out.
 
     Raises
@@ -81,9 +81,9 @@ def load_shards(
         If the folder holds no shards of this version, there is no such part, or a file is missing, damaged, of
         another shape, another part or another write.
     GraphError
-        If the graph's arrays contradict each other, or the graph has more vertices than fit in memory.
+        If the graph's arrays contradict each other, or the graph has more nodes than fit in memory.
     FeatureError
-        If `cached` names a feature that is not in shards, or vertices that there are not.
+        If `cached` names a feature that is not in shards, or nodes that there are not.
     """
     reader = _Reader(Path(path), memory_map)
     meta = reader.meta
@@ -122,11 +122,11 @@ class _Reader:
         self._sizes: dict[Path, int] = {}
 
     def partition(self, part: int) -> Partition:
-        """Return the owners of vertices, as far as `part`'s own files do not contradict them."""
+        """Return the owners of nodes, as far as `part`'s own files do not contradict them."""
         meta = self.meta
         check_fits_memory(
             8 * (meta.num_nodes + 1),
-            f"load_shards: {self._folder / META} tells of {meta.num_nodes} vertices, and an indptr of them",
+            f"load_shards: {self._folder / META} tells of {meta.num_nodes} nodes, and an indptr of them",
             "copy the shards once more",
             GraphError,
         )
@@ -142,16 +142,16 @@ class _Reader:
                 raise InputError(f"load_shards: {path} is damaged: {cause}; copy it once more") from cause
         path = part_folder(self._folder, part) / "indptr.npy"
         num_owned = max(0, open_array(path, memory_map=True).size - 1)
-        # Hashing more vertices than there can be takes hours; a part of a hash is never that far from its share.
+        # Hashing more nodes than there can be takes hours; a part of a hash is never that far from its share.
         if meta.num_nodes > 2 * meta.num_parts * (num_owned + 64):
             raise InputError(
-                f"load_shards: expected about {meta.num_nodes // meta.num_parts} of {meta.num_nodes} vertices in "
+                f"load_shards: expected about {meta.num_nodes // meta.num_parts} of {meta.num_nodes} nodes in "
                 f"{path}, got {num_owned}; copy the shards once more"
             )
         return Partition.hash(meta.num_nodes, meta.num_parts)
 
     def graph(self, partition: Partition, part: int) -> GraphShard:
-        """Return the in-edges of the vertices that a part owns."""
+        """Return the in-edges of the nodes that a part owns."""
         meta, folder = self.meta, part_folder(self._folder, part)
         starts = self._read(part, "indptr.npy", torch.int64, (partition.sizes[part] + 1,))
         num_edges = int(starts[-1])

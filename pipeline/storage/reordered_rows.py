@@ -1,4 +1,4 @@
-"""Features of a graph whose vertices are renumbered, read where they are."""
+"""Features of a graph whose nodes are renumbered, read where they are."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.storage.array_file import stored_dtype
 from headrace.pipeline.storage.features import FeatureSource
 
-#: Vertices, edges and rows that an int64 can count.
+#: Nodes, edges and rows that an int64 can count.
 MOST = (1 << 63) - 1
 
 

@@ -4,10 +4,10 @@
 
     meta.json                       format, sizes, kind of partition, fingerprints, names, dtypes and shapes of rows
     part-P/part.json                which part it is, and fingerprints of its files; see part_meta.py
-    owners.npy                      int32[num_nodes], the owner of each vertex, of partitions that are tables
+    owners.npy                      int32[num_nodes], the owner of each node, of partitions that are tables
     whole/node.NAME.npy             [num_rows, ...], features that every rank reads whole
     whole/edge.NAME.npy             [num_rows, ...], in the order of edge ids
-    part-P/indptr.npy               int64[num_owned + 1], of the vertices that part P owns, ascending
+    part-P/indptr.npy               int64[num_owned + 1], of the nodes that part P owns, ascending
     part-P/indices.npy              int32 or int64[num_edges of P]
     part-P/edge_ids.npy             int32 or int64[num_edges of P]
     part-P/edge_attribute.NAME.npy  [num_edges of P, ...]
@@ -58,7 +58,7 @@ class ShardMeta:
     partition
         "range", "hash" or "table".
     sizes
-        Vertices of each part; tables and hashes tell of themselves.
+        Nodes of each part; tables and hashes tell of themselves.
     digest
         Fingerprint of the whole graph.
     indices
@@ -145,7 +145,7 @@ class ShardMeta:
             raise InputError(f"{place}: expected sizes of parts for ranges, and for them alone; {again}")
         if self.sizes is not None and (sum(self.sizes), len(self.sizes)) != (self.num_nodes, self.num_parts):
             raise InputError(
-                f"{place}: it tells of {self.num_nodes} vertices in {self.num_parts} parts, but sizes of "
+                f"{place}: it tells of {self.num_nodes} nodes in {self.num_parts} parts, but sizes of "
                 f"{sum(self.sizes)} in {len(self.sizes)}; {again}"
             )
         if self.parts is not None and len(self.parts) != self.num_parts:
@@ -157,13 +157,11 @@ class ShardMeta:
             len(self.node_types),
             self.num_nodes,
         ):
-            raise InputError(
-                f"{place}: expected node types that cover {self.num_nodes} vertices, got {counts}; {again}"
-            )
+            raise InputError(f"{place}: expected node types that cover {self.num_nodes} nodes, got {counts}; {again}")
         for name, feature in self.node.items():
             if not feature.whole and feature.num_rows != self.num_nodes:
                 raise InputError(
-                    f"{place}: expected a row of node feature {name!r} for each of {self.num_nodes} vertices, got "
+                    f"{place}: expected a row of node feature {name!r} for each of {self.num_nodes} nodes, got "
                     f"{feature.num_rows}; {again}"
                 )
         if not all(feature.whole for feature in self.edge.values()):

@@ -64,7 +64,7 @@ def write_shards(
     graph
         A whole graph, without edge types.
     partition
-        The owner of each of its vertices.
+        The owner of each of its nodes.
     store
         Features. Those of nodes are cut as the graph is, those of edges are written once, for all ranks.
     whole
@@ -77,9 +77,9 @@ def write_shards(
     Raises
     ------
     GraphError
-        If the graph has edge types or is a shard itself, or the partition is one of another number of vertices.
+        If the graph has edge types or is a shard itself, or the partition is one of another number of nodes.
     FeatureError
-        If `whole` names no node features, or a feature to be cut has not one row per vertex.
+        If `whole` names no node features, or a feature to be cut has not one row per node.
     InputError
         If `path` exists and may not be replaced.
     OSError
@@ -146,7 +146,7 @@ def _describe(
             raise FeatureError(f"write_shards: node feature {name!r} is in shards already; give all of its rows")
         if name not in names and source.num_rows != graph.num_nodes:
             raise FeatureError(
-                f"write_shards: expected a row of node feature {name!r} for each of {graph.num_nodes} vertices, got "
+                f"write_shards: expected a row of node feature {name!r} for each of {graph.num_nodes} nodes, got "
                 f"{source.num_rows}; cut it to that, or name it in whole="
             )
     kind = {RangePartition: "range", HashPartition: "hash"}.get(type(partition), "table")

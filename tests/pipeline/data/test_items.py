@@ -187,9 +187,9 @@ def test_labels_of_items_and_of_a_feature_are_refused():
 @pytest.mark.parametrize("of", [torch.Tensor.bool, torch.Tensor.numpy, torch.Tensor.tolist, TensorDataset])
 def test_a_mask_is_as_long_as_the_graph(length, of):
     mask = torch.arange(length) < 5
-    with pytest.raises(hr.InputError, match=f"a mask of items for the graph's 200 vertices, got one of {length}"):
+    with pytest.raises(hr.InputError, match=f"a mask of items for the graph's 200 nodes, got one of {length}"):
         hr.ItemSampler(of(mask)).sample_neighbor(graph(), [2]).loader()
-    with pytest.raises(hr.ItemsError, match=f"expected a mask for the partition's 200 vertices, got one of {length}"):
+    with pytest.raises(hr.ItemsError, match=f"expected a mask for the partition's 200 nodes, got one of {length}"):
         hr.ItemSampler(of(mask), partition=hr.Partition.hash(NUM_NODES, 2))
 
 

@@ -229,7 +229,7 @@ def test_what_depends_on_the_whole_frontier_is_refused(plan):
 
 def test_partitions_that_do_not_fit_are_refused():
     plan, comm = PLANS["neighbor"](), hr.LocalGroup(2).comms[0]
-    with pytest.raises(hr.PlanError, match="199 vertices, the graph of sample_fused 200"):
+    with pytest.raises(hr.PlanError, match="199 nodes, the graph of sample_fused 200"):
         plan.loader(cooperative=True, comm=comm, partition=hr.Partition.hash(199, 2))
 
     def with_three_parts(comm):
@@ -247,7 +247,7 @@ def test_hops_sampled_together_check_their_partition():
         hop = hand_made(items()).sample_hop_together(graph(), rule, layer=0, key_layer=0, partition=partition)
         return hop.compact(graph(), expand="all")
 
-    with pytest.raises(hr.PlanError, match="sample_hop_together: the partition has 199 vertices, the graph"):
+    with pytest.raises(hr.PlanError, match="sample_hop_together: the partition has 199 nodes, the graph"):
         plan(hr.Partition.hash(199, 2)).loader(comm=comm, rank=0, world_size=2)
 
     def with_three_parts(comm):

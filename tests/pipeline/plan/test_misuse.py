@@ -91,7 +91,7 @@ def test_a_list_of_lists_of_fanouts():
 
 
 def test_errors_of_data_name_the_stage_that_was_written():
-    with pytest.raises(hr.InputError, match=r"^sample_layer_neighbor: item 5000 is not a vertex"):
+    with pytest.raises(hr.InputError, match=r"^sample_layer_neighbor: item 5000 is not a node"):
         hr.ItemSampler([5000]).sample_layer_neighbor(graph(), [3]).loader()
 
 

@@ -176,8 +176,8 @@ def bound(*, loops: bool) -> hr.Graph:
 @pytest.mark.parametrize(
     ("verb", "argument", "expected"),
     [
-        ("sample_saint_node", 10, r"5 of 50 vertices are never drawn, as they have no out-edges.*50 / 45"),
-        ("sample_saint_edge", 10, r"2 of 50 vertices are never drawn, as they have no edges.*50 / 48"),
+        ("sample_saint_node", 10, r"5 of 50 nodes are never drawn, as they have no out-edges.*50 / 45"),
+        ("sample_saint_edge", 10, r"2 of 50 nodes are never drawn, as they have no edges.*50 / 48"),
     ],
 )
 def test_vertices_that_are_never_drawn_are_told_once(verb, argument, expected):
@@ -210,7 +210,7 @@ def test_vertices_that_are_in_no_subgraph_drawn_ahead_are_told_once():
     ((vertex_counts, _, _),) = subject.tables.values()
     left_out = int((vertex_counts == 0).sum())
     assert 0 < left_out < 50
-    assert f": {left_out} of 50 vertices" in str(caught[0].message)
+    assert f": {left_out} of 50 nodes" in str(caught[0].message)
     weights = torch.cat([torch.stack([batch.n_id, batch.node[LOSS_WEIGHT]], 1) for batch in loader])
     expected = (3 / (vertex_counts.clamp(min=1).double() * 50)).float()
     assert torch.equal(weights[:, 1], expected[weights[:, 0].long()])
@@ -224,7 +224,7 @@ def test_vertices_that_are_in_no_subgraph_drawn_ahead_are_told_once():
 def test_roots_that_do_not_reach_all_vertices_are_told():
     plan = hr.ItemSampler(40, batch_size=6, shuffle=True, seed=4)
     plan = plan.sample_saint_walk(bound(loops=False), 2, num_samples=200)
-    with pytest.warns(UserWarning, match=r"of 50 vertices .* items from which walks reach every vertex"):
+    with pytest.warns(UserWarning, match=r"of 50 nodes .* items from which walks reach every node"):
         plan.loader()
 
 

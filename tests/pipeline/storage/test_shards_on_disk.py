@@ -250,7 +250,6 @@ _CUT = """
 import resource, sys
 import numpy as np, torch
 import headrace as hr
-from shard_files import write
 
 torch.set_num_threads(1)  # stacks of threads count as well
 folder, num_nodes, width, degree = sys.argv[1], 200_000, 150, 60

@@ -30,7 +30,7 @@ def test_graphs_and_features_that_cannot_be_cut_are_refused(tmp_path):
     long = torch.zeros(NUM_NODES + 1, 2)
     for node, whole, message in (
         ({"x": hr.ShardedFeature.of(long[1:], owners, 0)}, None, "'x' is in shards already"),
-        ({"x": long}, None, "row of node feature 'x' for each of 200 vertices, got 201"),
+        ({"x": long}, None, "row of node feature 'x' for each of 200 nodes, got 201"),
         ({"x": long}, ["z"], "no node feature 'z'"),
     ):
         with pytest.raises(hr.FeatureError, match=message):
@@ -56,7 +56,7 @@ def test_what_is_no_shards_is_not_loaded(tmp_path, folder):
         ({"node": {"x": 1}}, "is damaged"),
         ({"indices": "int99"}, "is damaged"),
         ({"partition": "metis"}, "kind 'metis'; expected range, hash or table"),
-        ({"partition": "range", "sizes": [1, 2]}, "200 vertices in 3 parts, but sizes of 3 in 2"),
+        ({"partition": "range", "sizes": [1, 2]}, "200 nodes in 3 parts, but sizes of 3 in 2"),
         ({"version": 2}, "version 2, this headrace reads version 1"),
         ({"format": "parquet"}, "something else than headrace shards"),
     ):
