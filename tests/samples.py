@@ -1,18 +1,11 @@
-"""What tests of sampling share: rules, a skewed graph, and comparisons of samples."""
+"""What tests of sampling share: rules, and comparisons of samples."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
-from headrace.ops import (
-    LaborImportanceRule,
-    LaborRule,
-    LadiesRule,
-    NeighborRule,
-    reference,
-)
+from headrace.ops import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
 
 BIG_RULES = [
     NeighborRule(10),
@@ -56,13 +49,3 @@ def assert_same_sample(got, expected):
         for field in FIELDS:
             assert_same(getattr(hop, field), getattr(oracle, field))
         assert (hop.num_dst, hop.num_src) == (oracle.num_dst, oracle.num_src)
-
-
-@pytest.fixture(scope="module")
-def skewed():
-    """5,000 nodes, 100,000 edges, in-degrees up to some thousands, int32 indices."""
-    random = np.random.default_rng(1)
-    src = random.integers(0, 5_000, 100_000)
-    dst = (5_000 * random.random(100_000) ** 6).astype(np.int64)
-    indptr, indices, edge_ids = reference.coo_to_csc(src, dst, 5_000)
-    return torch.from_numpy(indptr), torch.from_numpy(indices).int(), torch.from_numpy(edge_ids)

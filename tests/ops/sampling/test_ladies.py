@@ -11,16 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from headrace.ops import (
-    BlockSampler,
-    InputError,
-    LaborRule,
-    LadiesRule,
-    draw_ladies,
-    reference,
-    sample_hop,
-    stream_key,
-)
+from headrace.ops import BlockSampler, InputError, LaborRule, LadiesRule, draw_ladies, reference, sample_hop, stream_key
 
 from layers import DEGREES, NUM_DST, NUM_NODES, assert_frequencies, assert_mean, assert_variance, layer, weights_of
 from strategies import csc_graphs, edge_weights, keys, nodes_of, thread_counts

@@ -8,14 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import (
-    BlockSampler,
-    LaborRule,
-    NeighborRule,
-    _native,
-    reference,
-    sample_hop,
-)
+from headrace.ops import BlockSampler, LaborRule, NeighborRule, _native, reference, sample_hop
 
 from strategies import csc_graphs, keys, nodes_of
 

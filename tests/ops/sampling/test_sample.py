@@ -8,15 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import (
-    BlockSampler,
-    LaborRule,
-    NeighborRule,
-    _native,
-    compact,
-    reference,
-    sample_hop,
-)
+from headrace.ops import BlockSampler, LaborRule, NeighborRule, _native, compact, reference, sample_hop
 
 from samples import BIG_RULES, assert_same, assert_same_sample, numpy_of, same
 from strategies import csc_graphs, edge_weights, expands, keys, nodes_of, rules, thread_counts

@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.ops import (
-    BlockSampler,
-    GraphError,
-    LaborRule,
-    NeighborRule,
-    gather_rows,
-)
+from headrace.ops import BlockSampler, GraphError, LaborRule, NeighborRule, gather_rows
 
 from samples import BIG_RULES, FIELDS, same
 
