@@ -49,9 +49,11 @@ from headrace.ops.features.scatter import gather_rows_with_grad, scatter_add_row
 from headrace.ops.graphs.csc import Csc, check_csc, coo_to_csc, has_parallel_edges
 from headrace.ops.graphs.reorder import reorder_csc
 from headrace.ops.partition.owners import Grouped, group_by_owner, hash_owners, positions_in_parts
+from headrace.ops.random import rng as rng
 from headrace.ops.random.dropout import dropout_mask
 from headrace.ops.random.rng import stream_key
 from headrace.ops.random.shuffle import shuffled_range
+from headrace.ops.sampling import saint as saint
 from headrace.ops.sampling.compact import Compacted, Compactor, compact, unique_and_inverse
 from headrace.ops.sampling.join_hops import JoinedHops, join_hops
 from headrace.ops.sampling.labor import LaborImportance, labor_importance

@@ -325,7 +325,8 @@ def test_workers_end_before_channels_whatever_is_imported_first():
     script = """
 import threading, time
 import headrace.pipeline.distributed.comm, headrace.pipeline.run.prefetch_node
-from headrace.pipeline.run.shutdown import closes_channels, start_worker
+from headrace.pipeline.distributed.closing import closes_channels
+from headrace.pipeline.run.shutdown import start_worker
 
 def work():
     told.wait()

@@ -287,7 +287,7 @@ def test_only_the_loader_runs_stages():
     assert callers(r"\.runner\(") == ["nodes.py"]
     assert callers(r"(?<!def )\bstep_of\(") == ["lower.py"]
     assert callers(r"(?<!def )(?<!\.)\blower\(") == ["loader.py"]
-    text = (pipeline / "loader.py").read_text()
+    text = (pipeline / "run/loader.py").read_text()
     assert text.index("check_place(self") < text.index("= lower(")
 
 
