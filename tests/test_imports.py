@@ -31,6 +31,24 @@ BELOW = {
 }
 
 
+#: The same for the folders of ops/native.
+NATIVE_BELOW = {
+    "core": set(),
+    "random": {"core"},
+    "graphs": {"core"},
+    "features": {"core"},
+    "partition": {"core", "random", "graphs"},
+    "sampling": {"core", "random", "graphs"},
+    "weighted": {"core", "random", "graphs", "sampling"},
+    "layerwise": {"core", "random", "graphs", "sampling", "weighted"},
+    "walks": {"core", "random", "graphs", "sampling", "weighted"},
+    "bindings": {"core", "random", "graphs", "features", "partition", "sampling", "weighted", "layerwise", "walks"},
+}
+
+#: Hops know every rule: what asks each rule for its picks stands above them all.
+EVERY_RULE = {"sampling/hop.hpp", "sampling/hop.cpp", "sampling/fused.cpp"}
+
+
 class Import(NamedTuple):
     name: str
     line: int
@@ -220,3 +238,37 @@ def test_kernels_never_see_python():
     callers = re.compile(r'#include [<"](Python\.h|nanobind|pybind|torch|ATen|c10|numpy|bindings).*', re.IGNORECASE)
     found = {path.name: match[0] for path in kernels if (match := callers.search(path.read_text()))}
     assert not found, f"kernels are plain C++: {found}"
+
+
+NATIVE = ROOT / "ops/native"
+NATIVE_FILES = sorted(path.relative_to(NATIVE) for path in NATIVE.rglob("*.[ch]pp"))
+
+
+def included(source: str) -> list[str]:
+    """Return the files of ops/native that a source includes; each says in which folder."""
+    return re.findall(r'^\s*#\s*include\s*"([^"]+)"', source, re.MULTILINE)
+
+
+def test_the_reader_of_includes_sees_every_form():
+    source = (
+        '#include "core/buffer.hpp"\n  # include "random/philox.hpp"\n#include <vector>\n// #include "not/this.hpp"\n'
+    )
+    assert included(source) == ["core/buffer.hpp", "random/philox.hpp"]
+
+
+def test_every_native_folder_has_its_place():
+    assert {path.parts[0] for path in NATIVE_FILES} == set(NATIVE_BELOW)
+    assert all(len(path.parts) == 2 for path in NATIVE_FILES)
+    assert {path.as_posix() for path in NATIVE_FILES} >= EVERY_RULE
+
+
+@pytest.mark.parametrize("file", NATIVE_FILES, ids=str)
+def test_native_arrows_point_down(file):
+    folder = file.parts[0]
+    allowed = NATIVE_BELOW[folder] | {folder}
+    if file.as_posix() in EVERY_RULE:
+        allowed |= {"weighted", "layerwise"}
+    found = included((NATIVE / file).read_text(encoding="utf-8"))
+    assert all((NATIVE / name).is_file() for name in found), "an include names the folder: core/buffer.hpp"
+    wrong = [name for name in found if name.split("/")[0] not in allowed]
+    assert not wrong, f"{folder}/ includes {', '.join(sorted(NATIVE_BELOW[folder])) or 'nothing'} alone: {wrong}"

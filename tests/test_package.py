@@ -65,6 +65,67 @@ PUBLIC = [
     "write_shards",
 ]
 
+# The same for array functions.
+OPS = [
+    "BlockSampler",
+    "Compacted",
+    "Compactor",
+    "Csc",
+    "EdgeLaw",
+    "FeatureError",
+    "GraphError",
+    "Grouped",
+    "Hop",
+    "InputError",
+    "ItemsError",
+    "JoinedHops",
+    "LaborImportance",
+    "LaborImportanceRule",
+    "LaborRule",
+    "LadiesDraw",
+    "LadiesRule",
+    "LayerReducer",
+    "NeighborRule",
+    "NodeLaw",
+    "Rule",
+    "Sampled",
+    "SampledHop",
+    "Subgraph",
+    "Visits",
+    "WeightSums",
+    "check_csc",
+    "check_weights",
+    "compact",
+    "coo_to_csc",
+    "draw_edges",
+    "draw_ladies",
+    "draw_nodes",
+    "dropout_mask",
+    "edge_law",
+    "gather_rows",
+    "gather_rows_with_grad",
+    "group_by_owner",
+    "has_parallel_edges",
+    "hash_owners",
+    "inclusion_probability",
+    "induced_subgraph",
+    "join_hops",
+    "labor_importance",
+    "node_law",
+    "pinsage_neighbors",
+    "positions_in_parts",
+    "random_walk",
+    "reorder_csc",
+    "sample_hop",
+    "scatter_add_rows",
+    "shuffled_range",
+    "stream_key",
+    "subgraph_weights",
+    "unique_and_inverse",
+    "use_huge_pages",
+    "weight_sums",
+]
+
 NOT_LOADED = ["torchdata", "torch_geometric", "dgl", "cupy", "scipy", "matplotlib", "tqdm", "igraph", "pymetis", "ogb"]
 
 
@@ -78,6 +139,12 @@ def test_the_installed_root_is_current():
 
 def test_public_names():
     assert hr.__all__ == PUBLIC
+    assert headrace.ops.__all__ == OPS
+
+
+def test_dir_shows_public_names_alone():
+    """Beside what Python itself puts into every module."""
+    assert sorted(name for name in dir(hr) if not name.startswith("__") or name == "__version__") == PUBLIC
 
 
 @pytest.mark.parametrize("module", [hr, headrace.ops], ids=lambda module: module.__name__)

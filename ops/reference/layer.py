@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.ops import reference
+from headrace.ops.reference.hop import Hop
+from headrace.ops.reference.random import labor_variate, negative_log, unit_interval
 from headrace.ops.sampling.rules import LaborImportanceRule, LadiesRule
 
 if TYPE_CHECKING:
@@ -204,13 +205,13 @@ def draw_ladies(rows: list[list[LayerEdge]], rule: LadiesRule, key: int) -> Draw
     scores = {t: value_of(multiple) for t, multiple in sums.items()}
     if rule.size == -1 or len(scores) <= rule.size:
         return Draw(scores, dict.fromkeys(scores, 1.0), dict.fromkeys(scores, True))
-    variates = {t: reference.unit_interval(reference.labor_variate(key, t)) for t in scores}
+    variates = {t: unit_interval(labor_variate(key, t)) for t in scores}
     if rule.poisson:
         scale = _poisson_scale(list(sums.values()), rule.size)
         probabilities = {t: min(1.0, scale * q) for t, q in scores.items()}
         drawn = {t: variates[t] <= probabilities[t] for t in scores}
         return Draw(scores, {t: 1.0 / p if p > 0 else np.inf for t, p in probabilities.items()}, drawn)
-    times = {t: reference.negative_log(variates[t]) / q for t, q in scores.items()}
+    times = {t: negative_log(variates[t]) / q for t, q in scores.items()}
     arrivals = sorted(times, key=lambda t: (times[t], t))
     tau = times[arrivals[rule.size]]
     first = set(arrivals[: rule.size])
@@ -240,7 +241,7 @@ def sample_layer(
     key: int,
     *,
     weights: NDArray[Any] | None = None,
-) -> reference.Hop:
+) -> Hop:
     """Pick in-edges of the frontier by a layer-wise rule."""
     rows = layer_edges(indptr, indices, frontier, weights)
     if isinstance(rule, LadiesRule):
@@ -252,7 +253,7 @@ def sample_layer(
         for row, scale in zip(rows, importance.scales, strict=True):
             inverses.append([])
             for edge in row:
-                r = reference.unit_interval(reference.labor_variate(key, edge.source, edge.number))
+                r = unit_interval(labor_variate(key, edge.source, edge.number))
                 inverse = importance.inverse[edge.source]
                 inverses[-1].append(max(1.0, inverse / scale) if r * inverse <= scale else None)
     starts, kept, importance_weights = [0], [], []
@@ -263,7 +264,7 @@ def sample_layer(
         kept += [edge for edge, _ in picks]
         importance_weights += [np.float32(value * len(picks) / total) for value in values]
         starts.append(len(kept))
-    return reference.Hop(
+    return Hop(
         np.array(starts, np.int64),
         np.array([edge.source for edge in kept], np.int64),
         np.array([edge.position for edge in kept], np.int64),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.ops.reference import shuffled_range
 from headrace.ops.reference.saint import edges_of
+from headrace.ops.reference.shuffle import shuffled_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

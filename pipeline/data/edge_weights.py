@@ -15,7 +15,7 @@ from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.digest import sampled_digest
 
 if TYPE_CHECKING:
-    from headrace.pipeline.data.graph import Graph
+    from headrace.pipeline.data.graph_view import GraphView
 
 #: What float32 holds exactly; other integers become float64.
 _NARROW = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.float16, torch.bfloat16)
@@ -52,7 +52,7 @@ class EdgeWeights:
     digest: str
 
     @staticmethod
-    def of(graph: Graph, name: str) -> EdgeWeights:
+    def of(graph: GraphView, name: str) -> EdgeWeights:
         """Check an edge attribute of a graph, in CSC order.
 
         Raises
@@ -119,7 +119,7 @@ def _digest(attribute: Tensor) -> str:
     return sampled_digest([("weights", attribute)])
 
 
-def _wrong_edge(graph: Graph, name: str, values: Tensor) -> str | None:
+def _wrong_edge(graph: GraphView, name: str, values: Tensor) -> str | None:
     """Return which edge has a weight that cannot be, the first in the user's order; None where it is a sum."""
     cannot_be = ~((values >= 0) & (values <= sys.float_info.max))  # NaN too
     too_small = (values > 0) & (values < _SMALLEST)

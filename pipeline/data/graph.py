@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +14,12 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
-from headrace.ops.graphs.csc import check_csc, coo_to_csc, has_parallel_edges
-from headrace.ops.sampling.sample import BlockSampler
-from headrace.pipeline.data.arrays import as_ids, as_rows, describe
-from headrace.pipeline.data.digest import equal, sampled_digest
+from headrace.ops.graphs.csc import check_csc, coo_to_csc
+from headrace.pipeline.data.arrays import as_ids, describe
+from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
-from headrace.pipeline.data.edge_weights import EdgeWeights
 from headrace.pipeline.data.graph_sources import EdgeList, edges_from_dgl, edges_from_pyg, edges_from_scipy
+from headrace.pipeline.data.graph_view import GraphView, as_attributes
 from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ Types = TypeOffsets | TypeCounts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph:
+class Graph(GraphView):
     """A directed graph: for each node the nodes that send it messages.
 
     The in-neighbours of node v are ``indices[indptr[v]:indptr[v + 1]]``. Build one with `from_coo`, `from_csc`,
@@ -57,39 +55,6 @@ class Graph:
     GraphError
         If an array has the wrong dtype, length or device, or there are no nodes.
     """
-
-    indptr: Tensor
-    indices: Tensor
-    edge_permutation: Tensor | None = None
-    edge_attrs_csc: Mapping[str, Tensor] = field(default_factory=dict)
-    node_types: TypeOffsets | None = None
-    edge_types: TypeOffsets | None = None
-
-    def __post_init__(self) -> None:
-        if self.indptr.dtype != torch.int64 or self.indptr.ndim != 1:
-            raise GraphError(
-                f"Graph: expected indptr of int64[num_nodes + 1], got {describe(self.indptr)}; convert it with .long()"
-            )
-        if self.indptr.numel() < 2:
-            raise GraphError(
-                "Graph: expected at least one node, got an empty graph; a graph may have no edges, but not no nodes"
-            )
-        arrays = {"indices": self.indices, "edge ids": self.edge_permutation}
-        for name, ids in arrays.items():
-            if ids is not None and (ids.dtype not in (torch.int32, torch.int64) or ids.ndim != 1):
-                raise GraphError(f"Graph: expected {name} of int32 or int64[num_edges], got {describe(ids)}")
-        if self.indptr.device.type != "cpu" or self.indices.device.type != "cpu":
-            raise GraphError(
-                f"Graph: expected indptr and indices in CPU memory, got {describe(self.indptr)} and "
-                f"{describe(self.indices)}; pass .cpu() tensors: graphs are sampled from CPU memory in this version"
-            )
-        if self.edge_permutation is not None:
-            as_rows(self.edge_permutation, self.num_edges, "edge_permutation", GraphError)
-        check_csc(self.indptr, self.indices, self.num_nodes)
-        attributes = _as_attributes(self.edge_attrs_csc, self.num_edges)
-        object.__setattr__(self, "edge_attrs_csc", MappingProxyType(attributes))
-        object.__setattr__(self, "node_types", as_type_offsets(self.node_types, self.num_nodes, "node_types"))
-        object.__setattr__(self, "edge_types", as_type_offsets(self.edge_types, self.num_edges, "edge_types"))
 
     @classmethod
     def from_coo(
@@ -148,7 +113,7 @@ class Graph:
                 f"Graph.from_coo: expected at least one node, got num_nodes={num_nodes}; "
                 "a graph may have no edges, but not no nodes: pass num_nodes= when there are no edges"
             )
-        attributes = _as_attributes(edge_attrs, src.numel())
+        attributes = as_attributes(edge_attrs, src.numel())
         node_types = as_type_offsets(node_types, num_nodes, "node_types")
         edge_types = as_type_offsets(edge_types, src.numel(), "edge_types")
         csc = coo_to_csc(src, dst, num_nodes, num_threads=num_threads)
@@ -211,7 +176,7 @@ class Graph:
             indptr,
             indices,
             permutation,
-            _as_attributes(edge_attrs, indices.numel()),
+            as_attributes(edge_attrs, indices.numel()),
             as_type_offsets(node_types, num_nodes, "node_types"),
             as_type_offsets(edge_types, indices.numel(), "edge_types"),
         )
@@ -281,24 +246,6 @@ class Graph:
             num_threads=num_threads,
         )
 
-    def untyped(self) -> Graph:
-        """Return the graph without its types: all nodes and edges are of one kind, and ids are global.
-
-        Samplers refuse a graph with types, as they do not know about them in this version: fanouts would count edges of
-        all types together, and seeds that count from 0 within their type would be taken for nodes of the first one.
-        This says that it is meant. Items, features and labels are then those of the whole id space, where
-        ``graph.node_types.global_ids("paper", ids)`` are the ids of papers. Arrays are shared, not copied. Do it before
-        the graph is cut into shards, so that checkpoints of the whole graph and of shards are the same.
-
-        >>> import headrace as hr
-        >>> graph = hr.Graph.from_coo([0, 1], [2, 2], node_types={"author": 2, "paper": 1})
-        >>> papers = graph.node_types.global_ids("paper", [0])
-        >>> plan = hr.ItemSampler(papers, seed=0).sample_neighbor(graph.untyped(), [2])
-        >>> [batch.n_id.tolist() for batch in plan.loader()]
-        [[2, 0, 1]]
-        """
-        return replace(self, node_types=None, edge_types=None)
-
     def shard(self, partition: Partition, part: int | None = None) -> GraphShard:
         """Return the in-edges of the vertices that one rank owns; all other rows are empty.
 
@@ -339,16 +286,11 @@ class Graph:
         Raises
         ------
         GraphError
-            If the order misses a vertex, the graph has node types, or it is a shard.
+            If the order misses a vertex, or the graph has node types.
         """
         from headrace.pipeline.data.graph_order import reordered
 
         return reordered(self, order)
-
-    @property
-    def num_nodes(self) -> int:
-        """Return the number of nodes."""
-        return self.indptr.numel() - 1
 
     @property
     def num_edges(self) -> int:
@@ -362,103 +304,6 @@ class Graph:
         Where edges came in another order than CSC, a look-up makes a copy, which is not kept: look up once.
         """
         return EdgeAttrs(self.edge_attrs_csc, self.edge_permutation)
-
-    @property
-    def edge_ids(self) -> Tensor:
-        """Return the input edge id of each CSC position, int[num_edges] (made on each call when it is the identity)."""
-        return torch.arange(self.num_edges) if self.edge_permutation is None else self.edge_permutation
-
-    def original_edge_ids(self, positions: Tensor) -> Tensor:
-        """Return the input edge ids of CSC positions, int64[n] -> int64[n]."""
-        if self.edge_permutation is None:
-            return positions
-        return gather_rows(self.edge_permutation, positions).to(torch.int64)
-
-    def block_sampler(self, weight: str | None = None) -> BlockSampler:
-        """Return the graph's fused sampler, made on first use; loaders share it, and with it its scratch memory.
-
-        Parameters
-        ----------
-        weight
-            Edge attribute to sample by; None for uniform sampling.
-
-        Raises
-        ------
-        GraphError
-            If there is no such edge attribute, or it holds values that are negative, infinite or not numbers.
-        """
-        if weight not in self._block_samplers:
-            weights = None if weight is None else self.edge_weights(weight)
-            self._block_samplers[weight] = BlockSampler(
-                self.indptr, self.indices, self.edge_permutation, weights, trust_weights=True
-            )
-        return self._block_samplers[weight]
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Bytes that the graph's fused samplers keep between minibatches."""
-        return sum(sampler.scratch_bytes for sampler in self._block_samplers.values())
-
-    @cached_property
-    def _block_samplers(self) -> dict[str | None, BlockSampler]:
-        return {}
-
-    @cached_property
-    def tables(self) -> dict[str, Any]:
-        """Return the tables that stages made of this graph, by a name of their choice; they live as long as it does."""
-        return {}
-
-    def edge_weights(self, name: str) -> Tensor:
-        """Return an edge attribute that can be sampled by: float32[num_edges] or float64[num_edges], in CSC order.
-
-        Its values are looked at once in the life of the graph. Attributes of other dtypes are converted then, and the
-        copy is kept: bool, half precision and integers of up to 16 bits to float32 (4 bytes per edge), wider integers
-        to float64 (8 bytes; beyond 2**53 to the nearest). Samplers keep tables of the weights, so they must not change:
-        this is refused where torch writes in place, at once, and where something else does, when a loader is made
-        and a sample of the values shows it (below 4 MiB every value). Few changed values of many, written through
-        NumPy, ``tensor.data`` or a memory map, go unnoticed; so do writes to an array that the graph has copied, but
-        they have no effect.
-
-        Raises
-        ------
-        GraphError
-            If there is no such edge attribute, it is not one number per edge, it holds values that are negative,
-            infinite or not numbers, or it was changed in place.
-        """
-        if name not in self.edge_attrs_csc:
-            raise GraphError(
-                f"Graph: there is no edge attribute {name!r} to sample by; those that exist are "
-                f"{sorted(self.edge_attrs_csc) or 'none'}: pass edge_attrs={{{name!r}: ...}} when building the graph"
-            )
-        if name not in self._weights:
-            self._weights[name] = EdgeWeights.of(self, name)
-        weights = self._weights[name]
-        weights.check_version()
-        return weights.values
-
-    def check_weights_unchanged(self, name: str) -> None:
-        """Refuse an edge attribute that is no longer what `edge_weights` has checked; every new loader does.
-
-        Raises
-        ------
-        GraphError
-            If it was changed, as far as `edge_weights` tells.
-        """
-        self.edge_weights(name)
-        self._weights[name].check_digest()
-
-    @cached_property
-    def _weights(self) -> dict[str, EdgeWeights]:
-        return {}
-
-    @cached_property
-    def has_parallel_edges(self) -> bool:
-        """Whether a node has several in-edges from one source; looked for once, on all cores."""
-        return has_parallel_edges(self.indptr, self.indices)
-
-    def in_degrees(self) -> Tensor:
-        """Return the number of in-neighbours of each node, int64[num_nodes]."""
-        return self.indptr.diff()
 
     def content_digest(self) -> str:
         """Return a fingerprint of structure, edge ids, attributes and types (computed once).
@@ -479,22 +324,6 @@ class Graph:
                 arrays.append((f"{what}/{types.names}", types.offsets))
         return sampled_digest(arrays)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Graph):
-            return NotImplemented
-        return self is other or (
-            equal(self.indptr, other.indptr)
-            and equal(self.indices, other.indices)
-            and equal(self.edge_permutation, other.edge_permutation)
-            and self.edge_attrs_csc.keys() == other.edge_attrs_csc.keys()
-            and all(equal(rows, other.edge_attrs_csc[name]) for name, rows in self.edge_attrs_csc.items())
-            and self.node_types == other.node_types
-            and self.edge_types == other.edge_types
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.num_nodes, self.num_edges))
-
     def __reduce__(self) -> tuple[type[Graph], tuple[Any, ...]]:
         # Neither read-only views of mappings nor the sampler kept with the graph can be pickled, nor need they be.
         return type(self), (
@@ -514,11 +343,6 @@ class Graph:
             if types is not None:
                 parts.append(f"{what}={list(types.names)}")
         return f"Graph({', '.join(parts)})"
-
-
-def _as_attributes(edge_attrs: Mapping[str, ArrayLike | Tensor] | None, num_edges: int) -> dict[str, Tensor]:
-    given = edge_attrs or {}
-    return {name: as_rows(given[name], num_edges, f"edge_attrs[{name!r}]", GraphError) for name in given}
 
 
 def _as_permutation(edge_ids: ArrayLike | Tensor, num_edges: int) -> Tensor:

@@ -10,13 +10,10 @@ from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.reorder import reorder_csc
 from headrace.pipeline.data.arrays import as_ids
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.distributed.graph_shard import GraphShard
 
 
 def reordered(graph: Graph, order: ArrayLike | Tensor) -> Graph:
     """Return a graph whose vertex i is vertex ``order[i]``; `hr.Graph.reordered` documents it."""
-    if isinstance(graph, GraphShard):
-        raise GraphError(f"Graph.reordered: this is part {graph.part} of a graph; reorder the whole graph, then cut it")
     if graph.node_types is not None:
         raise GraphError(
             "Graph.reordered: node types are ranges of ids, which an order would tear apart; graphs with node types "

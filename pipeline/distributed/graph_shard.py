@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -14,11 +14,12 @@ from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.partition.partition import Partition
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GraphShard(Graph):
+class GraphShard(GraphView):
     """The rows of a graph whose vertices one rank owns; the rows of all others are empty.
 
     Vertices and edges keep their ids, so picks are those of the whole graph. Make one with :meth:`hr.Graph.shard`.
@@ -41,6 +42,11 @@ class GraphShard(Graph):
     whole_digest: str = field(kw_only=True)
 
     @property
+    def num_edges(self) -> int:
+        """Return the number of edges of the whole graph; `num_local_edges` counts those of this part."""
+        return self.whole_num_edges
+
+    @property
     def edge_attrs(self) -> Mapping[str, Tensor]:
         """Refuse: a part has no row for each input edge, so its rows would be those of other edges.
 
@@ -60,6 +66,26 @@ class GraphShard(Graph):
         """Return the fingerprint of the whole graph."""
         return self.whole_digest
 
+    def shard(self, *_: object, **__: object) -> NoReturn:
+        """Refuse: a part is not cut again.
+
+        Raises
+        ------
+        GraphError
+            Always.
+        """
+        raise GraphError(f"Graph.shard: this is part {self.part} of a graph already; cut the whole graph")
+
+    def reordered(self, *_: object, **__: object) -> NoReturn:
+        """Refuse: an order is that of all nodes.
+
+        Raises
+        ------
+        GraphError
+            Always.
+        """
+        raise GraphError(f"Graph.reordered: this is part {self.part} of a graph; reorder the whole graph, then cut it")
+
     def __reduce__(self) -> Any:
         fields = {name: getattr(self, name) for name in ("partition", "part", "whole_num_edges", "whole_digest")}
         arrays = (self.indptr, self.indices, self.edge_permutation, dict(self.edge_attrs_csc), self.node_types)
@@ -68,7 +94,7 @@ class GraphShard(Graph):
     def __repr__(self) -> str:
         # The same on every rank.
         attributes = f", edge_attrs={list(self.edge_attrs_csc)}" if self.edge_attrs_csc else ""
-        whole = f"num_nodes={self.num_nodes}, num_edges={self.whole_num_edges}{attributes}"
+        whole = f"num_nodes={self.num_nodes}, num_edges={self.num_edges}{attributes}"
         return f"GraphShard({whole}, {self.partition!r})"
 
 
@@ -100,7 +126,7 @@ def shard(graph: Graph, partition: Partition, part: int) -> GraphShard:
     )
 
 
-def check_can_be_cut(graph: Graph, partition: Partition, stage: str) -> None:
+def check_can_be_cut(graph: GraphView, partition: Partition, stage: str) -> None:
     """Refuse a graph that is a part already, has edge types, or is not the one that was partitioned.
 
     Raises

@@ -11,7 +11,7 @@ from headrace.ops.sampling.compact import compact
 from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.hop import Expand, HopStage, SampledHop
 from headrace.pipeline.plan.checks import check_expand, check_graph
 from headrace.pipeline.plan.settings import RunSettings
@@ -39,7 +39,7 @@ class Compact(MapStage):
     takes: ClassVar[frozenset[str]] = frozenset({HOP})
     on_host: ClassVar[bool] = True
 
-    graph: Graph
+    graph: GraphView
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 

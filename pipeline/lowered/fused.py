@@ -9,7 +9,7 @@ from headrace.ops.random.rng import NEIGHBOR, stream_key
 from headrace.ops.sampling.rules import Rule
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.hop import Expand
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
@@ -42,7 +42,7 @@ class SampleFused(MapStage):
 
     on_host: ClassVar[bool] = True
 
-    graph: Graph
+    graph: GraphView
     rules: tuple[Rule, ...]
     key_layers: tuple[int, ...] = field(kw_only=True)
     first_layer: int = field(default=0, kw_only=True)

@@ -11,7 +11,7 @@ from headrace.ops.random.rng import WALK, stream_key
 from headrace.ops.sampling.sample import Hop
 from headrace.ops.sampling.walk import WeightSums, pinsage_neighbors, weight_sums
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.hop import HopStage, SampledHop
 from headrace.pipeline.plan.checks import (
     check_probability,
@@ -80,7 +80,7 @@ class WalkHop(HopStage):
         return run
 
 
-def walk_weights(graph: Graph, weight: str) -> WeightSums:
+def walk_weights(graph: GraphView, weight: str) -> WeightSums:
     """Return the graph's edge attribute in the form that walks read, made on first use."""
     name = f"walk weights: {weight}"
     if name not in graph.tables:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,19 +14,16 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.partition.louvain import louvain_owners
 from headrace.ops.partition.metis import metis_owners
-from headrace.ops.partition.owners import group_by_owner, hash_owners, positions_in_parts
+from headrace.ops.partition.owners import group_by_owner, positions_in_parts
 from headrace.ops.partition.stream import stream_owners
 from headrace.ops.sampling.compact import Compactor
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_node_mask, whole_number
+from headrace.pipeline.data.arrays import as_node_mask, whole_number
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.partition.report import PartitionReport, report_vertices
 
 MOST_PARTS = 1 << 16
 MOST_SEED = (1 << 64) - 1
-
-#: Vertices whose owners are computed at a time where there is no table of them.
-CHUNK = 1 << 20
 
 
 class Partition(ABC):
@@ -72,6 +69,8 @@ class Partition(ABC):
 
         Good after a reordering that puts vertices that belong together side by side.
         """
+        from headrace.pipeline.partition.kinds import RangePartition
+
         nodes = whole_number(num_nodes, "Partition.range: num_nodes", 0, InputError)
         parts = whole_number(num_parts, "Partition.range: num_parts", 1, InputError, MOST_PARTS)
         return RangePartition([nodes * (part + 1) // parts - nodes * part // parts for part in range(parts)])
@@ -90,11 +89,15 @@ class Partition(ABC):
         InputError
             If there is no part, or a size is not an integer of at least 0.
         """
+        from headrace.pipeline.partition.kinds import RangePartition
+
         return RangePartition(sizes)
 
     @staticmethod
     def hash(num_nodes: int, num_parts: int) -> Partition:
         """Scatter the vertices over the parts by a hash of their ids: even loads on any graph, and no table."""
+        from headrace.pipeline.partition.kinds import HashPartition
+
         return HashPartition(num_nodes, num_parts)
 
     @staticmethod
@@ -113,6 +116,8 @@ class Partition(ABC):
         InputError
             If the owners are not one-dimensional integers in [0, num_parts).
         """
+        from headrace.pipeline.partition.kinds import TablePartition
+
         return TablePartition(owners, num_parts)
 
     @staticmethod
@@ -230,6 +235,8 @@ class Partition(ABC):
 
     def ranges(self) -> Partition:
         """Return the owners of vertices that were reordered by `order`: ranges, P + 1 numbers rather than a table."""
+        from headrace.pipeline.partition.kinds import RangePartition
+
         return RangePartition(self.sizes)
 
     def num_copies(self, ids: Tensor) -> int:
@@ -286,7 +293,7 @@ class Partition(ABC):
 
     @cached_property
     def _content_digest(self) -> str:
-        return _digest(self._owners)
+        return digest_of_owners(self._owners)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -306,90 +313,6 @@ class Partition(ABC):
         return f"{type(self).__name__}({self.num_nodes:,} nodes, {self.num_parts} parts)"
 
 
-class RangePartition(Partition):
-    """Contiguous ranges of ids; part p owns [bounds[p], bounds[p + 1])."""
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        counts = [whole_number(size, "Partition.range_of: a size", 0, InputError) for size in sizes]
-        super().__init__(sum(counts), len(counts))
-        self.bounds = torch.tensor([0, *counts]).cumsum(0)
-
-    @property
-    def _deciding(self) -> tuple[int, ...]:
-        return self.sizes
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of vertices that each part owns."""
-        return tuple(self.bounds.diff().tolist())
-
-    def owner(self, ids: Tensor) -> Tensor:
-        """Return the owners of vertices."""
-        return torch.bucketize(ids, self.bounds[1:], right=True, out_int32=True)
-
-    def owned(self, part: int) -> Tensor:
-        """Return the vertices of a part."""
-        return torch.arange(int(self.bounds[part]), int(self.bounds[part + 1]))
-
-    def position(self, ids: Tensor) -> Tensor:
-        """Return the places of vertices in their part."""
-        return ids - self.bounds[self.owner(ids)]
-
-
-class HashPartition(Partition):
-    """Owners by a hash of the id.
-
-    What all owners are needed for is computed once in a process, however many equal partitions there are, and without
-    a table of them.
-    """
-
-    @property
-    def _deciding(self) -> tuple[int, ...]:
-        return self.num_nodes, self.num_parts
-
-    def owner(self, ids: Tensor) -> Tensor:
-        """Return the owners of vertices."""
-        return hash_owners(ids, self.num_parts)
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of vertices that each part owns."""
-        return _hash_sizes(self.num_nodes, self.num_parts)
-
-    def owned(self, part: int) -> Tensor:
-        """Return the vertices of a part."""
-        found = [ids[self.owner(ids) == part] for ids in _chunks(self.num_nodes)]
-        return torch.cat([torch.empty(0, dtype=torch.int64), *found])
-
-    @cached_property
-    def _content_digest(self) -> str:
-        return _hash_digest(self.num_nodes, self.num_parts)
-
-
-class TablePartition(Partition):
-    """Owners from a table."""
-
-    def __init__(self, owners: Any, num_parts: int | None, *, copy: bool = True) -> None:
-        table = as_cpu_tensor(owners, "owners", InputError)
-        if table.dim() != 1 or table.is_floating_point() or table.is_complex() or table.dtype == torch.bool:
-            raise InputError(f"Partition.of: owners must be integer[num_nodes]; {table.dtype}{list(table.shape)} came")
-        smallest, largest = (int(table.min()), int(table.max())) if len(table) else (0, 0)
-        super().__init__(len(table), largest + 1 if num_parts is None else num_parts)
-        if smallest < 0 or largest >= self.num_parts:
-            raise InputError(
-                f"Partition.of: owners must be in [0, {self.num_parts}); they lie in [{smallest}, {largest}]"
-            )
-        self._table = table.to(torch.int32, copy=copy)
-
-    @property
-    def _owners(self) -> Tensor:
-        return self._table
-
-    def owner(self, ids: Tensor) -> Tensor:
-        """Return the owners of vertices."""
-        return self._table[ids]
-
-
 def _settings(num_parts: int, seed: int, what: str) -> tuple[int, int]:
     parts = whole_number(num_parts, f"{what}: num_parts", 1, InputError, MOST_PARTS)
     return parts, whole_number(seed, f"{what}: seed", 0, InputError, MOST_SEED)
@@ -397,27 +320,11 @@ def _settings(num_parts: int, seed: int, what: str) -> tuple[int, int]:
 
 def _of(owners: Tensor, num_parts: int) -> Partition:
     """Take a table that nobody else holds: a copy would double the memory."""
+    from headrace.pipeline.partition.kinds import TablePartition
+
     return TablePartition(owners, num_parts, copy=False)
 
 
-@lru_cache
-def _hash_sizes(num_nodes: int, num_parts: int) -> tuple[int, ...]:
-    sizes = torch.zeros(num_parts, dtype=torch.int64)
-    for ids in _chunks(num_nodes):
-        sizes += torch.bincount(hash_owners(ids, num_parts), minlength=num_parts)
-    return tuple(sizes.tolist())
-
-
-@lru_cache
-def _hash_digest(num_nodes: int, num_parts: int) -> str:
-    return _digest(hash_owners(torch.arange(num_nodes), num_parts))
-
-
-def _digest(owners: Tensor) -> str:
+def digest_of_owners(owners: Tensor) -> str:
+    """Return the fingerprint of owners, int32[num_nodes]."""
     return exact_digest([("owners", owners)])
-
-
-def _chunks(num_nodes: int) -> Iterator[Tensor]:
-    """Yield the ids of all vertices, some at a time."""
-    for start in range(0, num_nodes, CHUNK):
-        yield torch.arange(start, min(start + CHUNK, num_nodes))

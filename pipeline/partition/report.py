@@ -158,13 +158,15 @@ def _report(
 
 
 def check_same_nodes(graph: Graph, num_nodes: int) -> None:
-    """Refuse a graph that is not the one that was partitioned.
+    """Refuse a graph that is not the one that was partitioned, or a part of it.
 
     Raises
     ------
     GraphError
-        If the numbers of nodes differ.
+        If the numbers of nodes differ, or edges are missing.
     """
+    if not isinstance(graph, Graph):
+        raise GraphError(f"expected a whole graph to report on, got {graph!r}; pass the graph that was cut")
     if graph.num_nodes != num_nodes:
         raise GraphError(
             f"expected a graph of the {num_nodes:,} nodes of the partition, got one of {graph.num_nodes:,}; "

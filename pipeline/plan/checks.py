@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Divided, Stage
@@ -29,7 +29,7 @@ MOST_HOPS = 1 << 12
 
 def check_graph(stage: str, graph: object) -> None:
     """Refuse a subject that is not a graph, or one whose types would go unheeded."""
-    if not isinstance(graph, Graph):
+    if not isinstance(graph, GraphView):
         raise InputError(f"{stage}: expected an hr.Graph, got {type(graph).__name__}; {_how_to_make_it(graph)}")
     if graph.node_types is not None or graph.edge_types is not None:
         raise GraphError(
@@ -47,13 +47,13 @@ def _how_to_make_it(graph: object) -> str:
     return "make one of the edges, hr.Graph.from_coo(src, dst, num_nodes=...)"
 
 
-def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, Graph]]:
+def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, GraphView]]:
     """Return the graphs that stages read, in their order, each with the verb of its stage."""
     subjects = [(stage.name, getattr(stage, "graph", None)) for stage in stages]
-    return [(verb, subject) for verb, subject in subjects if isinstance(subject, Graph)]
+    return [(verb, subject) for verb, subject in subjects if isinstance(subject, GraphView)]
 
 
-def divided_graph(graph: Graph) -> tuple[Divided, ...]:
+def divided_graph(graph: GraphView) -> tuple[Divided, ...]:
     """Return that a graph is a shard, if it is."""
     if not isinstance(graph, GraphShard):
         return ()
@@ -81,7 +81,7 @@ def check_weights_unchanged(stages: Iterable[Stage]) -> None:
     seen: set[tuple[int, str]] = set()
     for stage in stages:
         graph, weight = getattr(stage, "graph", None), getattr(stage, "weight", None)
-        if isinstance(graph, Graph) and weight is not None and (id(graph), weight) not in seen:
+        if isinstance(graph, GraphView) and weight is not None and (id(graph), weight) not in seen:
             seen.add((id(graph), weight))
             graph.check_weights_unchanged(weight)
 
@@ -92,7 +92,7 @@ def check_expand(stage: str, expand: str) -> None:
         raise InputError(f"{stage}: expand must be 'all' or 'new'; {expand!r} came")
 
 
-def check_weight(stage: str, graph: Graph, weight: str | None) -> None:
+def check_weight(stage: str, graph: GraphView, weight: str | None) -> None:
     """Refuse an edge attribute that cannot be sampled by."""
     if weight is not None:
         if not isinstance(weight, str):
@@ -106,7 +106,7 @@ def check_weight(stage: str, graph: Graph, weight: str | None) -> None:
             raise GraphError(f"{stage}: {error}") from error
 
 
-def check_items_fit(stage: Stage, graph: Graph, before: Sequence[Stage]) -> None:
+def check_items_fit(stage: Stage, graph: GraphView, before: Sequence[Stage]) -> None:
     """Refuse items that are not nodes of the graph, and a mask that has not one entry for each of them."""
     source = before[0] if isinstance(before[0], SourceStage) else None
     if source is not None and source.mask_size not in (None, graph.num_nodes):
@@ -167,7 +167,7 @@ def check_probability(stage: str, name: str, value: object) -> None:
         raise InputError(f"{stage}: {name} must be a probability in [0, 1); {value!r} came")
 
 
-def check_partition_fits(stage: str, partition: Partition, sampler: str, graph: Graph) -> None:
+def check_partition_fits(stage: str, partition: Partition, sampler: str, graph: GraphView) -> None:
     """Refuse a partition of the nodes of another graph."""
     if graph.num_nodes != partition.num_nodes:
         raise PlanError(

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from headrace.ops.errors import FeatureError, PlanError
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.plan.checks import divided_features, graphs_of
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
@@ -115,7 +114,6 @@ class FetchFeature(MapStage):
                 edge=self.edge,
                 num_nodes=graph.num_nodes,
                 num_edges=graph.num_edges,
-                all_edges=not isinstance(graph, GraphShard),  # a shard counts its own edges alone
             )
             # Labels may end behind the last seed, but those of a larger graph belong to other nodes.
             self.store.check(node=labels if longest > graph.num_nodes else (), num_nodes=graph.num_nodes)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace.ops.sampling.rules import Rule
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import Expand, SampleHop
 from headrace.pipeline.plan.checks import check_expand, check_flags, check_weight, counts_by_hop
@@ -55,7 +55,7 @@ class HopSampler(Sampler, MacroStage):
 
 
 def hops(
-    graph: Graph,
+    graph: GraphView,
     rules: Sequence[Rule],
     key_layers: Sequence[int],
     *,

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.stage import Divided, Stage
 
@@ -17,7 +17,7 @@ class Sampler(Stage):
 
     on_host: ClassVar[bool] = True
 
-    graph: Graph
+    graph: GraphView
 
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph)

@@ -220,7 +220,6 @@ class FeatureStore:
         num_nodes: int | None = None,
         num_edges: int | None = None,
         all_nodes: bool = True,
-        all_edges: bool = True,
         stage: str = "fetch_feature",
     ) -> None:
         """Check that the named features exist and are as long as the graph, before any batch is made.
@@ -229,12 +228,12 @@ class FeatureStore:
         ------
         FeatureError
             If a name is missing, or a feature has not as many rows as the graph has nodes or edges: with more it is
-            that of another graph, whose ids mean other nodes. Without `all_nodes` (ids of a part of the nodes) and
-            `all_edges` (a shard), there may be more rows than that.
+            that of another graph, whose ids mean other nodes. Without `all_nodes` (ids of a part of the nodes)
+            there may be more rows than that.
         """
         for sources, names, num_ids, all_ids, what in (
             (self.node, node, num_nodes, all_nodes, "nodes"),
-            (self.edge, edge, num_edges, all_edges, "edges"),
+            (self.edge, edge, num_edges, True, "edges"),
         ):
             for name in names:
                 num_rows = sources[name].num_rows

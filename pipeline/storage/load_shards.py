@@ -19,7 +19,8 @@ from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.distributed.comm import place_of_process
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
-from headrace.pipeline.partition.partition import Partition, TablePartition
+from headrace.pipeline.partition.kinds import TablePartition
+from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.array_file import open_array, read_array
 from headrace.pipeline.storage.features import ArraySource, FeatureStore
 from headrace.pipeline.storage.part_meta import PartMeta, check_array

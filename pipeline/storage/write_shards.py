@@ -20,7 +20,8 @@ from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
-from headrace.pipeline.partition.partition import HashPartition, Partition, RangePartition
+from headrace.pipeline.partition.kinds import HashPartition, RangePartition
+from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.array_file import read_array, write_array
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
 from headrace.pipeline.storage.new_folder import new_folder

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 import torch
 
@@ -20,66 +21,21 @@ import torch
 AT_THE_VERY_END = []
 atexit.register(lambda: [function() for function in AT_THE_VERY_END])
 
+sys.path.append(str(Path(__file__).parents[1]))  # of a program started by its path
+
 import headrace as hr  # noqa: E402
-from headrace.pipeline.run import shutdown  # noqa: E402
 
-#: Name -> (what the program does, the status that it must end with).
-SCENARIOS = {}
-
-OF_INTERRUPT = -signal.SIGINT
-
-
-def ends_with(status):
-    def enter(function):
-        SCENARIOS[function.__name__] = (function, status)
-        return function
-
-    return enter
-
-
-def graph():
-    generator = torch.Generator().manual_seed(1)
-    source, destination = torch.randint(0, 2000, (2, 20000), generator=generator)
-    return hr.Graph.from_coo(source, destination, num_nodes=2000)
-
-
-MADE = []
-
-
-def with_tensors(batch):
-    batch = batch.replace(node={f"h{number}": torch.ones(200) for number in range(3000)})
-    MADE.append(batch.index)
-    return batch
-
-
-def wait_until_full():
-    """Wait until the workers make nothing more, which then wait for a place when they are told to end."""
-    seen = -1
-    while seen != len(MADE):
-        seen = len(MADE)
-        time.sleep(0.4)
-
-
-def sampled():
-    return hr.ItemSampler(2000, batch_size=16, shuffle=True).sample_neighbor(graph(), [5, 5])
-
-
-def plan(function=with_tensors, workers=2, depth=8):
-    return sampled().transform(function).prefetch(workers=workers, depth=depth)
-
-
-def midway(loader, step=2):
-    """The batches up to some step, then a while in which the prefetch fills up."""
-    for batch in loader:
-        yield batch
-        if batch.index == step:
-            wait_until_full()
-
-
-def leave_by_break(loader):
-    for batch in midway(loader):
-        if batch.index == 2:
-            break
+import exits.stuck  # noqa: E402, F401 - it enters programs into the table
+from exits.program import (  # noqa: E402
+    SCENARIOS,
+    ends_with,
+    leave_by_break,
+    midway,
+    plan,
+    sampled,
+    wait_until_full,
+    with_tensors,
+)
 
 
 @ends_with(0)
@@ -236,126 +192,6 @@ def a_generator_kept_by_the_module():
     globals()["kept"] = midway(plan().loader())
     next(globals()["kept"])
     wait_until_full()
-
-
-def interrupt_soon(when=lambda: True):
-    """Send this process what Ctrl-C does, half a second after something has come true."""
-
-    def interrupt():
-        while not when():
-            time.sleep(0.05)
-        time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=interrupt, daemon=True).start()
-
-
-STUCK = threading.Event()
-
-
-def never(batch):
-    if batch.index == 1:
-        STUCK.set()
-        threading.Event().wait()
-    return with_tensors(batch)
-
-
-@ends_with(OF_INTERRUPT)
-def an_interrupt():
-    for _ in midway(plan().loader()):
-        if _.index == 2:
-            interrupt_soon()
-            time.sleep(5.0)
-
-
-def interrupted_while_stuck(loader):
-    """The first Ctrl-C is seen, and at once, though a transform does not return."""
-    shutdown.PATIENCE = 1.0
-    sent = []
-    interrupt_soon(when=lambda: STUCK.is_set() and (sent.append(time.monotonic()) or True))
-    try:
-        for _ in loader:
-            pass
-    finally:
-        if time.monotonic() - sent[0] > 10.0:
-            os._exit(7)
-
-
-@ends_with(OF_INTERRUPT)
-def an_interrupt_while_a_transform_is_stuck():
-    interrupted_while_stuck(plan(never).loader())
-
-
-@ends_with(OF_INTERRUPT)
-def an_interrupt_where_a_stuck_loader_is_closed():
-    with plan(never).loader() as loader:
-        interrupted_while_stuck(loader)
-
-
-@ends_with(OF_INTERRUPT)
-def an_interrupt_of_close():
-    shutdown.PATIENCE = 1.0
-    loader = plan(never).loader()
-    iterator = iter(loader)
-    next(iterator)
-    interrupt_soon(when=STUCK.is_set)
-    loader.close()
-
-
-@ends_with(1)
-def an_exception_where_a_stuck_loader_is_closed():
-    shutdown.PATIENCE = 1.0
-    with plan(never).loader() as loader:
-        for _ in loader:
-            raise ValueError("expected")
-
-
-def leave_stuck(transform):
-    shutdown.PATIENCE = 0.5
-    shutdown.GRACE = 0.5
-    next(iter(plan(transform).loader()))
-    time.sleep(0.5)
-    sys.exit(4)
-
-
-@ends_with(4)
-def stuck_in_a_lock():
-    leave_stuck(never)
-
-
-@ends_with(4)
-def stuck_in_python():
-    def runs(batch):
-        while batch.index == 1:
-            print("still here")
-        return with_tensors(batch)
-
-    leave_stuck(runs)
-
-
-@ends_with(4)
-def stuck_in_torch():
-    """In one operation, longer than anybody waits; it may come back at any time."""
-    matrix = torch.ones(300, 300)
-
-    def multiplies(batch):
-        while batch.index == 1:
-            with contextlib.suppress(SystemExit):
-                while True:
-                    matrix @ matrix
-        return with_tensors(batch)
-
-    leave_stuck(multiplies)
-
-
-@ends_with(OF_INTERRUPT)
-def an_interrupt_and_another_as_python_ends():
-    """Nobody has to wait for the threads that are stuck."""
-    shutdown.PATIENCE = 1000.0
-    interrupt_soon(when=STUCK.is_set)
-    interrupt_soon(when=lambda: shutdown._WORKERS._ended)
-    for _ in plan(never).loader():
-        pass
 
 
 @ends_with(0)

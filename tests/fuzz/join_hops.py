@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from headrace import ops
-from headrace.ops import _native
-from headrace.ops.reference import join_hops as reference_join_hops
+from headrace.ops import _native, reference
 
 from fuzz.draw import Draw
 from fuzz.entry import Entry, values
@@ -26,7 +25,7 @@ def _check(arguments: list[Any], joined: tuple[Any, Any, Any, Any]) -> None:
     assert indptrs is not None
     assert indices is not None
     known = [np.arange(len(one)) for one in indices] if edge_ids is None else edge_ids
-    edges, positions = reference_join_hops.join_hops(indptrs, indices, known)
+    edges, positions = reference.join_hops.join_hops(indptrs, indices, known)
     edge_index, ids, kept, num_checked = joined
     expected = np.array(edges, np.int64).reshape(-1, 3).T
     assert np.array_equal(values(edge_index).reshape(2, -1), expected[:2])

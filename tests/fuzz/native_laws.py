@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from headrace.ops import _native, reference
-from headrace.ops.reference import saint as reference_saint
 
 from fuzz.draw import MAX_EDGES, Draw, Graph
 from fuzz.entry import REFUSALS, Entry, are_good, check_rows, values
@@ -216,7 +215,7 @@ def _induced_arguments(draw: Draw) -> list[Any]:
 
 def check_induced(arguments: list[Any], answer: tuple[Any, Any, Any]) -> None:
     """As the reference has it."""
-    expected = reference_saint.induced_subgraph(*map(values, arguments[:3]))
+    expected = reference.saint.induced_subgraph(*map(values, arguments[:3]))
     assert all(np.array_equal(values(got), array) for got, array in zip(answer, expected, strict=True))
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.ops import _native
-from headrace.ops.reference import partition as reference_partition
+from headrace.ops import _native, reference
 
 from fuzz.draw import Draw
 from fuzz.entry import Entry, values
@@ -35,7 +34,7 @@ def _check_stream(arguments: list[Any], answer: Any) -> None:
     starts, sources = values(indptr), values(indices)
     assert len(answer) == len(starts) - 1
     if num_parts <= 9:
-        expected = reference_partition.stream_partition(
+        expected = reference.partition.stream_partition(
             starts, sources, num_parts, capacity, passes, key if shuffle else None
         )
         assert answer.tolist() == expected
@@ -57,7 +56,7 @@ def _check_counts(arguments: list[Any], answer: Any) -> None:
     # Rows may leave edges out, as the ends of indptr are not this function's to check.
     starts = values(indptr)
     assert edges.sum() == starts[-1] - starts[0]
-    held = reference_partition.held_by_parts(starts, values(indices), values(owners), num_columns)
+    held = reference.partition.held_by_parts(starts, values(indices), values(owners), num_columns)
     assert copies.sum() == sum(map(len, held.values()))
     assert (between is None) != bool(want_between)
     if between is not None:

@@ -9,23 +9,24 @@ import torch
 
 from headrace import ops
 from headrace.ops import reference
-from headrace.ops.reference import reorder as reference_reorder
 
 from fuzz.draw import MAX_EDGES, Draw
 from fuzz.entry import Entry, check_compact, check_rows, values
 from fuzz.native import (
     check_blocks,
     check_csc_answer,
-    check_dropout,
     check_good_weights,
-    check_group,
-    check_hash,
     check_hop,
     check_parallel,
     check_range,
     check_sound,
-    dropout_arguments,
     edge_list_arguments,
+)
+from fuzz.native_rows import (
+    check_dropout,
+    check_group,
+    check_hash,
+    dropout_arguments,
     group_arguments,
     hash_arguments,
     owners_arguments,
@@ -176,7 +177,7 @@ def _reorder_arguments(draw: Draw) -> list[Any]:
 
 
 def _check_reorder(arguments: list[Any], answer: ops.Csc) -> None:
-    indptr, indices, edge_ids = reference_reorder.reorder_csc(*map(values, arguments[:3]))
+    indptr, indices, edge_ids = reference.reorder.reorder_csc(*map(values, arguments[:3]))
     assert np.array_equal(answer.indptr, indptr)
     assert np.array_equal(answer.indices, indices)
     assert np.array_equal(edge_ids, np.arange(len(edge_ids)) if answer.edge_ids is None else answer.edge_ids)

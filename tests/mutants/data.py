@@ -94,7 +94,7 @@ DATA = (
         "pipeline/lowered/compact.py",
         "sum(after.num_sampled_edges[hops:])",
         "sum(after.num_sampled_edges)",
-        "tests/pipeline/run/test_loader.py::test_stats_count_each_hop_once",
+        "tests/pipeline/run/test_stats.py::test_stats_count_each_hop_once",
     ),
     Mutant(
         "pipeline/storage/features.py",

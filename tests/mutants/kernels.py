@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _SAMPLE = "tests/ops/sampling/test_sample.py::"
+_REFUSALS = "tests/ops/sampling/test_sample_refusals.py::"
 
 KERNELS = (
     Mutant(
@@ -53,7 +54,7 @@ KERNELS = (
         "ops/native/sampling/fused.cpp",
         "if (n_id.size() == num_seeds) return;",
         "if (n_id.size() != 0) return;",
-        _SAMPLE + "test_refuses_bad_seeds_and_goes_on",
+        _REFUSALS + "test_refuses_bad_seeds_and_goes_on",
     ),
     Mutant(
         "ops/native/sampling/fused.cpp",
@@ -101,7 +102,7 @@ KERNELS = (
         "ops/native/weighted/weights.cpp",
         "if (!(weight >= 0.0 && weight <= kLargest))",
         "if (weight < 0.0 || weight > kLargest)",
-        _SAMPLE + "test_refuses_bad_weights",
+        _REFUSALS + "test_refuses_bad_weights",
     ),
     Mutant(
         "ops/native/partition/stream_partition.cpp",

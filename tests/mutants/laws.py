@@ -19,7 +19,7 @@ LAWS = (
     ),
     # Variates: all of an id and of a variate counts.
     Mutant(
-        "ops/native/sampling/labor_variates.cpp",
+        "ops/native/random/labor_variates.cpp",
         "c1[v] = _mm256_srli_epi64(c0[v], 32);",
         "c1[v] = _mm256_setzero_si256();",
         _WIDE + "test_hops_equal_the_reference",
@@ -65,7 +65,7 @@ LAWS = (
         "ops/native/sampling/pick_uniform.hpp",
         "bounded(stream, last + 1)",
         "bounded(stream, last)",
-        "tests/ops/sampling/test_sample.py::test_large_fanouts_use_another_duplicate_check",
+        "tests/ops/sampling/test_picks.py::test_large_fanouts_use_another_duplicate_check",
     ),
     # Layer-wise rules.
     Mutant(

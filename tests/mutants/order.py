@@ -90,18 +90,18 @@ ORDER = (
         "pipeline/run/nodes.py",
         "except StopIteration as error:",
         "except GeneratorExit as error:",
-        _LOADER + "test_a_stop_iteration_of_the_user_does_not_end_the_epoch",
+        "tests/pipeline/run/test_errors.py::test_a_stop_iteration_of_the_user_does_not_end_the_epoch",
     ),
     Mutant(
         "pipeline/run/stats.py",
         "name: dict(totals) for name, totals in self.stages.items()",
         "name: totals for name, totals in self.stages.items()",
-        _LOADER + "test_stats_are_those_of_the_moment",
+        "tests/pipeline/run/test_stats.py::test_stats_are_those_of_the_moment",
     ),
     Mutant(
         "pipeline/stages/fetch_feature.py",
         "read += [rows for name in self.edge for rows in after.edge[name]]",
         "",
-        _LOADER + "test_stats_count_the_rows_of_edges",
+        "tests/pipeline/run/test_stats.py::test_stats_count_the_rows_of_edges",
     ),
 )

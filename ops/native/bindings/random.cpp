@@ -1,8 +1,8 @@
 #include <nanobind/stl/array.h>
 
 #include "bindings/bindings.hpp"
-#include "core/bounded.hpp"
 #include "core/instruction_set.hpp"
+#include "random/bounded.hpp"
 #include "random/philox.hpp"
 #include "random/shuffle.hpp"
 #include "random/stream.hpp"

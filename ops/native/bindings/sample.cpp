@@ -12,10 +12,10 @@
 #include "bindings/views.hpp"
 #include "core/room.hpp"
 #include "core/thread_pool.hpp"
+#include "random/labor_variates.hpp"
 #include "sampling/fused.hpp"
 #include "sampling/hop.hpp"
 #include "sampling/labor_scan.hpp"
-#include "sampling/labor_variates.hpp"
 
 namespace headrace {
 namespace {

@@ -7,6 +7,7 @@
 #include "bindings/views.hpp"
 #include "random/stream_variates.hpp"
 #include "weighted/pick_weighted.hpp"
+#include "weighted/race.hpp"
 #include "weighted/running_shares.hpp"
 #include "weighted/running_sums.hpp"
 #include "weighted/weighted_loops.hpp"

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/bounded.hpp"
+#include "core/wide.hpp"
 
 namespace headrace {
 

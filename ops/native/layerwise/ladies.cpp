@@ -5,9 +5,9 @@
 
 #include "core/fixed_sum.hpp"
 #include "core/prefetch.hpp"
+#include "core/select_smallest.hpp"
+#include "random/labor_variates.hpp"
 #include "random/unit_interval.hpp"
-#include "sampling/labor_variates.hpp"
-#include "sampling/select_smallest.hpp"
 
 namespace headrace {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "layerwise/labor_importance.hpp"
 #include "layerwise/ladies.hpp"
+#include "random/labor_variates.hpp"
 #include "random/unit_interval.hpp"
-#include "sampling/labor_variates.hpp"
 #include "sampling/parallel_edges.hpp"
 
 namespace headrace {

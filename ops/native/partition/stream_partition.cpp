@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "core/bounded.hpp"
 #include "core/buffer.hpp"
 #include "core/errors.hpp"
 #include "core/prefetch.hpp"
+#include "core/wide.hpp"
 #include "random/shuffle.hpp"
 
 namespace headrace {

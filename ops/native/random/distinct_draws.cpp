@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/instruction_set.hpp"
+#include "random/vector_picks.hpp"
 #include "random/vector_words.hpp"
-#include "weighted/vector_picks.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

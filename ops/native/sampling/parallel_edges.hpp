@@ -10,8 +10,8 @@
 #include "core/buffer.hpp"
 #include "core/prefetch.hpp"
 #include "graphs/graph.hpp"
+#include "random/labor_variates.hpp"
 #include "random/stream.hpp"
-#include "sampling/labor_variates.hpp"
 #include "sampling/picker.hpp"
 
 namespace headrace {

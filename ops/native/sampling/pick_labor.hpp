@@ -10,15 +10,15 @@
 #include <limits>
 #include <utility>
 
-#include "core/bounded.hpp"
 #include "core/buffer.hpp"
 #include "core/prefetch.hpp"
+#include "core/select_smallest.hpp"
+#include "core/wide.hpp"
 #include "graphs/graph.hpp"
 #include "sampling/labor_scan.hpp"
 #include "sampling/parallel_edges.hpp"
 #include "sampling/pick_uniform.hpp"
 #include "sampling/picker.hpp"
-#include "sampling/select_smallest.hpp"
 
 namespace headrace {
 

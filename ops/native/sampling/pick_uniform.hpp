@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "core/bounded.hpp"
 #include "graphs/graph.hpp"
+#include "random/bounded.hpp"
 #include "random/distinct_draws.hpp"
 #include "sampling/picked_set.hpp"
 #include "sampling/picker.hpp"

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/bounded.hpp"
 #include "core/parallel.hpp"
 #include "core/prefetch.hpp"
+#include "random/bounded.hpp"
 #include "random/stream.hpp"
 #include "random/unit_interval.hpp"
 #include "weighted/running_sums.hpp"

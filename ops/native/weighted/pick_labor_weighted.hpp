@@ -8,10 +8,10 @@
 #include <cstdint>
 
 #include "core/buffer.hpp"
+#include "core/select_smallest.hpp"
 #include "graphs/graph.hpp"
 #include "random/unit_interval.hpp"
 #include "sampling/parallel_edges.hpp"
-#include "sampling/select_smallest.hpp"
 #include "weighted/pick_weighted.hpp"
 #include "weighted/weights.hpp"
 

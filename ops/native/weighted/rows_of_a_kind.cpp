@@ -5,9 +5,10 @@
 
 #include "core/instruction_set.hpp"
 #include "random/distinct_draws.hpp"
+#include "random/vector_picks.hpp"
 #include "random/vector_words.hpp"
+#include "weighted/race.hpp"
 #include "weighted/running_shares.hpp"
-#include "weighted/vector_picks.hpp"
 #include "weighted/vector_shares.hpp"
 #include "weighted/weighted_loops.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/select_smallest.hpp"
 #include "random/vector_words.hpp"
-#include "sampling/select_smallest.hpp"
 #include "weighted/running_sums.hpp"
 #include "weighted/vector_shares.hpp"
 

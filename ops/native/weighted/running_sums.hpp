@@ -7,9 +7,9 @@
 
 #include "core/instruction_set.hpp"
 #include "core/prefetch.hpp"
+#include "core/select_smallest.hpp"
 #include "graphs/graph.hpp"
 #include "random/unit_interval.hpp"
-#include "sampling/select_smallest.hpp"
 
 namespace headrace {
 

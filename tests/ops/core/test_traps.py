@@ -1,7 +1,7 @@
 """Mistakes that samplers make without failing any plain test, each with the test that would see it.
 
 ====================================================  ==================================================================
-r_t keyed by edge or by destination                   test_sample.py: test_labor_variates_are_shared;
+r_t keyed by edge or by destination                   test_picks.py: test_labor_variates_are_shared;
                                                       test_designs.py: test_destinations_share_the_variate_of_a_source
 random numbers keyed by local ids                     here: test_a_later_hop_is_keyed_by_global_ids
 other variates in other layers under one key          here: test_one_key_means_one_neighbourhood_in_all_hops
@@ -18,10 +18,10 @@ empty neighbourhoods                                  here: test_an_empty_choice
 seeds that are not first among the sources            here: test_destinations_come_first
 the vertex map is filled anew, or not at all          test_sample.py: test_the_vertex_map_starts_over;
                                                       here: test_a_call_leaves_nothing_behind
-seeds that are not unique                             test_sample.py: test_refuses_bad_seeds_and_goes_on
+seeds that are not unique                             test_sample_refusals.py: test_refuses_bad_seeds_...
 a biased reservoir                                    test_uniformity.py
-one generator per thread                              test_sample.py: test_threads_do_not_change_a_bit
-overflow of prefix sums                               test_sample.py: test_more_picks_than_memory_can_hold_...;
+one generator per thread                              test_sample_threads.py: test_threads_do_not_...
+overflow of prefix sums                               test_sample_refusals.py: test_more_picks_than_...;
                                                       here: test_counts_are_64_bits_wide
 rows returned in the order of their owner             test_gather.py; here: test_rows_come_in_the_order_of_the_request
 fused and two steps disagree                          test_sample.py: test_fused_equals_reference,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import ops
+from headrace.ops import reference
 from headrace.ops.errors import GraphError
-from headrace.ops.reference import reorder as reference_reorder
 
 from strategies import csc_graphs, thread_counts
 
@@ -25,7 +25,7 @@ def test_reordering(data, num_threads, dtype, piece_edges):
         patch.setattr("headrace.ops.graphs.rows.PIECE_EDGES", piece_edges)
         found = ops.reorder_csc(graph.indptr, graph.indices, order, num_threads=num_threads)
     arrays = (array.numpy() for array in (graph.indptr, graph.indices, order))
-    indptr, indices, edge_ids = reference_reorder.reorder_csc(*arrays)
+    indptr, indices, edge_ids = reference.reorder.reorder_csc(*arrays)
     assert np.array_equal(found.indptr, indptr)
     assert np.array_equal(found.indices, indices)
     assert (found.edge_ids is None) == np.array_equal(edge_ids, np.arange(graph.num_edges))

@@ -11,14 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.ops import GraphError, InputError, _native, coo_to_csc, stream_key
+from headrace.ops import GraphError, InputError, _native, coo_to_csc, reference, stream_key
 from headrace.ops.graphs.undirected import undirected
 from headrace.ops.partition.counts import count_parts
 from headrace.ops.partition.louvain import louvain_owners, pack
 from headrace.ops.partition.metis import _level, metis_owners
 from headrace.ops.partition.owners import edge_owners, grid_columns, hash_owners
 from headrace.ops.partition.stream import part_capacity, stream_owners
-from headrace.ops.reference import partition as reference_partition
 from headrace.ops.reference.saint import edges_of
 
 from strategies import csc_graphs
@@ -58,7 +57,7 @@ def test_stream_equals_the_reference(graph, num_parts, slack, passes, shuffle, s
     owners = stream_owners(
         graph.indptr, graph.indices, num_parts, slack=slack, passes=passes, shuffle=shuffle, seed=seed
     )
-    expected = reference_partition.stream_partition(
+    expected = reference.partition.stream_partition(
         graph.indptr.numpy(),
         graph.indices.numpy(),
         num_parts,
@@ -140,10 +139,10 @@ def test_counts_equal_the_reference(graph, grid, seed):
     owners = np.random.default_rng(seed).integers(0, num_parts, graph.num_nodes).astype(np.int32)
     counts = count_parts(graph.indptr, graph.indices, owners, num_parts, num_columns)
     indptr, indices = graph.indptr.numpy(), graph.indices.numpy()
-    held = reference_partition.held_by_parts(indptr, indices, owners, num_columns)
+    held = reference.partition.held_by_parts(indptr, indices, owners, num_columns)
     assert counts.copies.tolist() == [len(held.get(part, ())) for part in range(num_parts)]
     ends = edges_of(indptr, indices)
-    placed = Counter(reference_partition.edge_part(owners, u, v, num_columns) for u, v in ends)
+    placed = Counter(reference.partition.edge_part(owners, u, v, num_columns) for u, v in ends)
     assert counts.edges.tolist() == [placed[part] for part in range(num_parts)]
     pairs = Counter((int(owners[u]), int(owners[v])) for u, v in ends)
     assert counts.between is not None
@@ -189,7 +188,7 @@ def test_edges_are_in_the_row_of_their_source_and_the_column_of_their_destinatio
     for num_columns in {1, grid_columns(num_parts), num_parts}:
         got = edge_owners(owners[0], owners[1], num_columns)
         table = owners.flatten().tolist()
-        assert got.tolist() == [reference_partition.edge_part(table, i, 50 + i, num_columns) for i in range(50)]
+        assert got.tolist() == [reference.partition.edge_part(table, i, 50 + i, num_columns) for i in range(50)]
 
 
 @pytest.mark.parametrize("stride", [1, 2, 4, 64, 1 << 20])

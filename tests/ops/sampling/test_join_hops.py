@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import ops
+from headrace.ops import reference
 from headrace.ops.errors import GraphError, InputError
-from headrace.ops.reference import join_hops as reference_join_hops
 
 EXTREME = [-(2**63), -1, 0, 2**32, 2**63 - 1]
 
@@ -31,7 +31,7 @@ def hops_of(seed, sizes, degree, num_ids, dtype):
 
 def check(hops):
     joined = ops.join_hops(*hops)
-    edges, positions = reference_join_hops.join_hops(*hops)
+    edges, positions = reference.join_hops.join_hops(*hops)
     expected = np.array(edges, np.int64).reshape(-1, 3).T
     assert joined.edge_index.dtype == torch.int64
     assert joined.edge_index.is_contiguous()

@@ -25,7 +25,6 @@ from headrace.ops import (
     reference,
     sample_hop,
 )
-from headrace.ops.reference import layer as reference_layer
 from headrace.ops.sampling.rules import MOST_ROUNDS
 
 from layers import DEGREES, edge_probabilities, layer, solve, weights_of
@@ -54,10 +53,10 @@ def test_solution_equals_reference(graph, rule, num_threads, weighted, data):
     frontier = data.draw(nodes_of(graph, unique=False))
     weights = data.draw(edge_weights(graph)) if weighted else None
     got = labor_importance(graph.indptr, graph.indices, frontier, rule, weights=weights, num_threads=num_threads)
-    rows = reference_layer.layer_edges(
+    rows = reference.layer.layer_edges(
         graph.indptr.numpy(), graph.indices.numpy(), frontier.numpy(), None if weights is None else weights.numpy()
     )
-    oracle = reference_layer.labor_importance(rows, rule, weighted=weighted)
+    oracle = reference.layer.labor_importance(rows, rule, weighted=weighted)
     assert got.candidates.tolist() == list(oracle.inverse)
     assert got.probabilities.tolist() == [1.0 / value for value in oracle.inverse.values()]
     assert got.scales.tolist() == oracle.scales

@@ -11,17 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from headrace.ops import (
-    BlockSampler,
-    InputError,
-    LaborRule,
-    LadiesRule,
-    draw_ladies,
-    reference,
-    sample_hop,
-    stream_key,
-)
-from headrace.ops.reference import layer as reference_layer
+from headrace.ops import BlockSampler, InputError, LaborRule, LadiesRule, draw_ladies, reference, sample_hop, stream_key
 
 from layers import DEGREES, NUM_DST, NUM_NODES, assert_frequencies, assert_mean, assert_variance, layer, weights_of
 from strategies import csc_graphs, edge_weights, keys, nodes_of, thread_counts
@@ -50,10 +40,10 @@ def test_draw_equals_reference(graph, size, poisson, key, num_threads, data):
     frontier, rule = data.draw(nodes_of(graph, unique=False)), LadiesRule(size, poisson)
     weights = data.draw(st.one_of(st.none(), edge_weights(graph)))
     got = draw_ladies(graph.indptr, graph.indices, frontier, rule, key, weights=weights, num_threads=num_threads)
-    rows = reference_layer.layer_edges(
+    rows = reference.layer.layer_edges(
         graph.indptr.numpy(), graph.indices.numpy(), frontier.numpy(), None if weights is None else weights.numpy()
     )
-    oracle = reference_layer.draw_ladies(rows, rule, key)
+    oracle = reference.layer.draw_ladies(rows, rule, key)
     assert got.candidates.tolist() == list(oracle.scores)
     assert got.scores.tolist() == list(oracle.scores.values())
     assert got.probabilities.tolist() == [1.0 / value for value in oracle.inverse.values()]
@@ -106,7 +96,7 @@ def test_scores_are_sums_of_squares(weighted):
 @given(st.floats(0, 1e300))
 def test_one_minus_exp(x):
     """The fixed sequence of operations agrees with libm to 8 units in the last place, tiny arguments included."""
-    assert reference_layer.one_minus_exp(x) == pytest.approx(-np.expm1(-x), rel=8 * 2.0**-52, abs=0)
+    assert reference.layer.one_minus_exp(x) == pytest.approx(-np.expm1(-x), rel=8 * 2.0**-52, abs=0)
 
 
 # --- what is drawn ----------------------------------------------------------------------------------------------------

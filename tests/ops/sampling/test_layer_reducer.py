@@ -19,9 +19,9 @@ from headrace.ops import (
     NeighborRule,
     draw_ladies,
     labor_importance,
+    reference,
     sample_hop,
 )
-from headrace.ops.reference import layer as reference_layer
 
 from layers import layer, weights_of
 from strategies import csc_graphs, edge_weights, keys, labor_importance_rules, nodes_of, thread_counts
@@ -124,19 +124,19 @@ def test_the_order_of_the_frontier_does_not_matter(graph, rule, key, data):
 def test_sums_have_no_order(terms, random):
     """The same bits in any order, and close to the sums."""
     shuffled = random.sample(terms, len(terms))
-    for fixed, power, slack in ((reference_layer.fixed, 1, 2.0**-53), (reference_layer.fixed_square, 2, 2.0**-61)):
-        total = reference_layer.value_of(sum(map(fixed, terms)))
-        assert reference_layer.value_of(sum(map(fixed, shuffled))) == total
+    for fixed, power, slack in ((reference.layer.fixed, 1, 2.0**-53), (reference.layer.fixed_square, 2, 2.0**-61)):
+        total = reference.layer.value_of(sum(map(fixed, terms)))
+        assert reference.layer.value_of(sum(map(fixed, shuffled))) == total
         exact = float(np.sum(np.array(terms, np.longdouble) ** power))
         assert total == pytest.approx(exact, rel=1e-15, abs=len(terms) * slack)
 
 
 @pytest.mark.parametrize("number", [1.0, 0.5, 1 / 3, 1e-3, 2.0**-20 / 3, 2.0**-47])
 def test_squares_are_precise(number):
-    assert reference_layer.value_of(reference_layer.fixed_square(number)) == pytest.approx(number**2, rel=2.0**-14)
+    assert reference.layer.value_of(reference.layer.fixed_square(number)) == pytest.approx(number**2, rel=2.0**-14)
     if number > 1e-4:
-        assert reference_layer.value_of(reference_layer.fixed_square(number)) == pytest.approx(number**2, rel=2.0**-46)
-    assert reference_layer.fixed_square(number / 2.0**60) == 2
+        assert reference.layer.value_of(reference.layer.fixed_square(number)) == pytest.approx(number**2, rel=2.0**-46)
+    assert reference.layer.fixed_square(number / 2.0**60) == 2
 
 
 # --- what the parts say to each other ---------------------------------------------------------------------------------

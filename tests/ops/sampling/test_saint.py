@@ -28,7 +28,6 @@ from headrace.ops import (
     subgraph_weights,
     unique_and_inverse,
 )
-from headrace.ops.reference import saint as reference_saint
 
 from strategies import csc_graphs, keys, nodes_of, thread_counts
 
@@ -71,7 +70,7 @@ def drawn_by(graph, law, num_draws, key, num_threads=1):
 def test_subgraph_equals_the_reference(graph, num_threads, data):
     nodes = data.draw(nodes_of(graph, max_size=40))
     subgraph = induced_subgraph(graph.indptr, graph.indices, nodes, num_threads=num_threads)
-    oracle = reference_saint.induced_subgraph(graph.indptr.numpy(), graph.indices.numpy(), nodes.numpy())
+    oracle = reference.saint.induced_subgraph(graph.indptr.numpy(), graph.indices.numpy(), nodes.numpy())
     for got, expected in zip((subgraph.indptr, subgraph.indices, subgraph.positions), oracle, strict=True):
         assert np.array_equal(got.numpy(), expected)
     assert subgraph.indices.dtype == graph.indices.dtype
@@ -81,7 +80,7 @@ def test_subgraph_equals_the_reference(graph, num_threads, data):
 def test_draws_equal_the_reference(graph, key, num_draws, num_threads):
     assume(graph.num_edges > 0)
     law = node_law(graph.indptr, graph.indices)
-    assert draw_nodes(law, num_draws, key=key, num_threads=num_threads).tolist() == reference_saint.draw_nodes(
+    assert draw_nodes(law, num_draws, key=key, num_threads=num_threads).tolist() == reference.saint.draw_nodes(
         law.sums.numpy(), num_draws, key
     )
     edges = draw_edges(
@@ -92,7 +91,7 @@ def test_draws_equal_the_reference(graph, key, num_draws, num_threads):
         key=key,
         num_threads=num_threads,
     )
-    assert [tuple(pair) for pair in edges.tolist()] == reference_saint.draw_edges(
+    assert [tuple(pair) for pair in edges.tolist()] == reference.saint.draw_edges(
         graph.indptr.numpy(), graph.indices.numpy(), num_draws, key
     )
 
@@ -101,11 +100,11 @@ def test_draws_equal_the_reference(graph, key, num_draws, num_threads):
 def test_laws_equal_exact_fractions(graph):
     assume(graph.num_edges > 0)
     indptr, indices = graph.indptr.numpy(), graph.indices.numpy()
-    expected = reference_saint.node_probabilities(indptr, indices)
+    expected = reference.saint.node_probabilities(indptr, indices)
     assert np.allclose(node_law(graph.indptr, graph.indices).probability.numpy(), np.array(expected, float), rtol=1e-9)
     touch = np.zeros(graph.num_nodes)
-    edges = reference_saint.edges_of(indptr, indices)
-    for ends, probability in zip(edges, reference_saint.edge_probabilities(indptr, indices), strict=True):
+    edges = reference.saint.edges_of(indptr, indices)
+    for ends, probability in zip(edges, reference.saint.edge_probabilities(indptr, indices), strict=True):
         for vertex in set(ends):
             touch[vertex] += float(probability)
     assert np.allclose(edge_law(graph.indptr, graph.indices).probability.numpy(), touch, rtol=1e-9)
@@ -121,7 +120,7 @@ def test_weights_equal_exact_fractions(graph, key, num_draws, by_edge, num_threa
     nodes = drawn_by((indptr, indices), law, num_draws, key)
     subgraph = induced_subgraph(indptr, indices, nodes)
     weights = subgraph_weights(subgraph, law, nodes, indptr.diff()[nodes], num_draws, num_threads=num_threads)
-    expected = reference_saint.subgraph_weights(
+    expected = reference.saint.subgraph_weights(
         indptr.numpy(), indices.numpy(), nodes.numpy(), num_draws, by_edge=by_edge
     )
     assert np.allclose(weights.numpy(), expected, rtol=1e-6)
@@ -177,8 +176,8 @@ def test_draws_follow_the_law(small):
     assert stats.chisquare(counts, law.probability.numpy() * 60_000).pvalue > 1e-4
     pairs = draw_edges(indptr, indices, edge_law(indptr, indices), 60_000, key=8).numpy()
     expected = np.zeros(900)
-    probabilities = reference_saint.edge_probabilities(indptr.numpy(), indices.numpy())
-    for (u, v), p in zip(reference_saint.edges_of(indptr.numpy(), indices.numpy()), probabilities, strict=True):
+    probabilities = reference.saint.edge_probabilities(indptr.numpy(), indices.numpy())
+    for (u, v), p in zip(reference.saint.edges_of(indptr.numpy(), indices.numpy()), probabilities, strict=True):
         expected[u * 30 + v] += float(p) * 60_000
     counts = np.bincount(pairs[:, 0] * 30 + pairs[:, 1], minlength=900)
     assert counts[expected == 0].sum() == 0

@@ -23,7 +23,6 @@ from headrace.ops import (
     reference,
     weight_sums,
 )
-from headrace.ops.reference import walk as reference_walk
 
 from strategies import csc_graphs, edge_weights, keys, nodes_of, thread_counts
 
@@ -36,7 +35,7 @@ def sums_of(data, graph):
     weights = data.draw(st.one_of(st.none(), edge_weights(graph)))
     if weights is None:
         return None, None
-    return weight_sums(graph.indptr, weights), reference_walk.weight_sums(graph.indptr.numpy(), weights.numpy())
+    return weight_sums(graph.indptr, weights), reference.walk.weight_sums(graph.indptr.numpy(), weights.numpy())
 
 
 def kept_sums(indptr, sums):
@@ -70,7 +69,7 @@ def test_walks_equal_the_reference(graph, length, restart, key, num_threads, dat
     got = random_walk(
         graph.indptr, graph.indices, starts, length, ids=ids, weights=sums, num_threads=num_threads, **arguments
     )
-    oracle = reference_walk.random_walk(
+    oracle = reference.walk.random_walk(
         graph.indptr.numpy(),
         graph.indices.numpy(),
         starts.numpy(),
@@ -91,7 +90,7 @@ def test_pinsage_equals_the_reference(graph, num_neighbors, num_walks, length, r
     visits = pinsage_neighbors(
         graph.indptr, graph.indices, frontier, num_neighbors, weights=sums, num_threads=num_threads, **arguments
     )
-    oracle = reference_walk.pinsage_neighbors(
+    oracle = reference.walk.pinsage_neighbors(
         graph.indptr.numpy(), graph.indices.numpy(), frontier.numpy(), num_neighbors, sums=oracle_sums, **arguments
     )
     for got, expected in zip((visits.indptr, visits.neighbors, visits.counts), oracle, strict=True):

@@ -44,7 +44,7 @@ def test_every_method(data, tmp_path, capsys, method):
     assert f"2 shards in {tmp_path / 'out'}, with features x, y, train_mask" in printed.out
     assert printed.err == ""
     shards = [hr.load_shards(tmp_path / "out", part) for part in range(2)]
-    assert sum(one.graph.num_edges for one in shards) == 1801
+    assert sum(one.graph.num_local_edges for one in shards) == 1801
     with np.load(data) as arrays:
         whole = hr.Graph.from_coo(*arrays["edge_index"])
         for one in shards:

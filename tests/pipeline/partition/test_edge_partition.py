@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.ops.reference import partition as reference_partition
+from headrace.ops import reference
 
 from strategies import edge_lists
 
@@ -50,7 +50,7 @@ def test_copies_equal_the_reference_and_keep_their_bound(edges, kind, num_parts)
     graph = graph_of(edges)
     partition = KINDS[kind](graph, num_parts)
     masters = partition.vertices.owner(torch.arange(graph.num_nodes)).numpy()
-    held = reference_partition.held_by_parts(
+    held = reference.partition.held_by_parts(
         graph.indptr.numpy(), graph.indices.numpy(), masters, partition.num_columns
     )
     report = partition.report(graph)

@@ -101,7 +101,7 @@ def test_partitions_compare_by_their_owners() -> None:
 @pytest.mark.parametrize("num_nodes", [0, 1, 999, 1000, 1001, 3456])
 def test_numbers_that_decide_the_owners_are_compared_alone(kind, num_nodes, monkeypatch):
     make = getattr(hr.Partition, kind)
-    monkeypatch.setattr("headrace.pipeline.partition.partition.CHUNK", 1000)
+    monkeypatch.setattr("headrace.pipeline.partition.kinds.CHUNK", 1000)
     table = hr.Partition.of(make(num_nodes, 7).owner(torch.arange(num_nodes)), 7)
     assert make(num_nodes, 7).content_digest() == table.content_digest()
     assert make(num_nodes, 7).sizes == table.sizes
@@ -130,7 +130,7 @@ def test_sizes_of_equal_hashes_are_counted_once(monkeypatch):
         return hash_owners(ids, num_parts)
 
     monkeypatch.setattr("headrace.pipeline.partition.partition.hash_owners", counting)
-    monkeypatch.setattr("headrace.pipeline.partition.partition.CHUNK", 1000)
+    monkeypatch.setattr("headrace.pipeline.partition.kinds.CHUNK", 1000)
     sizes = {hr.Partition.hash(2_345, 6).sizes for _ in range(3)}
     assert seen == [1000, 1000, 345]
     assert [sum(one) for one in sizes] == [2_345]

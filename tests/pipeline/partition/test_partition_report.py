@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.ops.reference import partition as reference_partition
+from headrace.ops import reference
 from headrace.ops.reference.saint import edges_of
 
 from strategies import edge_lists
@@ -38,7 +38,7 @@ def test_counts_equal_a_slow_count(edges, num_parts, as_ids):
     assert report.labelled is not None
     assert report.labelled.tolist() == np.bincount(owners[labelled.numpy()], minlength=num_parts).tolist()
     assert report.edges_cut == sum(owners[u] != owners[v] for u, v in ends)
-    needed = reference_partition.held_by_parts(graph.indptr.numpy(), graph.indices.numpy(), owners, num_parts)
+    needed = reference.partition.held_by_parts(graph.indptr.numpy(), graph.indices.numpy(), owners, num_parts)
     assert report.replication_factor == pytest.approx(sum(map(len, needed.values())) / graph.num_nodes)
     assert report.edges_between is not None
     assert int(report.edges_between.sum() - report.edges_between.trace()) == report.edges_cut

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.ops import reference, stream_key
 from headrace.ops.random.rng import WALK
-from headrace.ops.reference import walk as reference_walk
 
 from plans import SEED, graph, items, store
 from strategies import edge_lists
@@ -30,7 +29,7 @@ def test_blocks_equal_the_reference(edges, num_neighbors, num_walks, walk_length
         first, blocks = 0, []
         n_id = batch.seeds.numpy()
         for layer in range(2):
-            indptr, neighbors, counts = reference_walk.pinsage_neighbors(
+            indptr, neighbors, counts = reference.walk.pinsage_neighbors(
                 subject.indptr.numpy(),
                 subject.indices.numpy(),
                 n_id[first:],
@@ -79,7 +78,7 @@ def test_it_expands_to_hops_and_compactions():
 def test_a_weighted_mean_is_importance_pooling():
     batch = next(iter(items().sample_pinsage(graph(), 5, 20, 2).fetch_feature(store(), node=["x"]).loader()))
     (block,) = batch.blocks
-    visits = reference_walk.pinsage_neighbors(
+    visits = reference.walk.pinsage_neighbors(
         graph().indptr.numpy(),
         graph().indices.numpy(),
         batch.n_id[:1].numpy(),

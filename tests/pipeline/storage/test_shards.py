@@ -43,7 +43,7 @@ def batches_of_shares(plan: hr.Plan, world_size: int) -> list[list[hr.MiniBatch]
 def test_shards_hold_each_edge_once(num_parts, kind):
     owners, whole = partition(kind, num_parts), graph()
     shards = [whole.shard(owners, part) for part in range(num_parts)]
-    assert sum(one.num_edges for one in shards) == whole.num_edges
+    assert sum(one.num_local_edges for one in shards) == whole.num_edges
     for part, one in enumerate(shards):
         for v in range(0, NUM_NODES, 7):
             row, expected = (slice(g.indptr[v], g.indptr[v + 1]) for g in (one, whole))

@@ -4,15 +4,10 @@
 
 #include <cstdint>
 
+#include "core/wide.hpp"
 #include "random/stream.hpp"
 
 namespace headrace {
-
-__extension__ using uint128 = unsigned __int128;
-
-inline std::uint64_t mulhi64(std::uint64_t a, std::uint64_t b) {
-  return static_cast<std::uint64_t>(static_cast<uint128>(a) * b >> 64);
-}
 
 // Uniform on [0, range). range = 1 takes no word, range < 2^32 takes one word per
 // attempt, a larger one two (low, high).

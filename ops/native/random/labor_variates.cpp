@@ -1,4 +1,4 @@
-#include "sampling/labor_variates.hpp"
+#include "random/labor_variates.hpp"
 
 #include "core/instruction_set.hpp"
 #include "random/stream.hpp"

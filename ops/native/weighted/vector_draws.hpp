@@ -1,4 +1,4 @@
-// Draws by weight in vectors of AVX-512: what unit_interval.hpp and running_sums.hpp do for one.
+// Weights and draws by them in vectors of AVX-512: what unit_interval.hpp and running_sums.hpp do for one.
 #pragma once
 
 #if defined(__x86_64__)
@@ -8,7 +8,7 @@
 #include <cstddef>
 
 #include "core/instruction_set.hpp"
-#include "sampling/select_smallest.hpp"
+#include "core/select_smallest.hpp"
 
 namespace headrace {
 
@@ -42,6 +42,15 @@ HEADRACE_AVX512 HEADRACE_INLINE void count_sums16(const double* sums, std::size_
   }
   counts[0] = front;
   counts[1] = back;
+}
+
+// Up to eight weights, as doubles; 0 in the other lanes.
+HEADRACE_AVX512 HEADRACE_INLINE __m512d load8(const float* weights, __mmask8 lanes) {
+  return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(lanes, weights));
+}
+
+HEADRACE_AVX512 HEADRACE_INLINE __m512d load8(const double* weights, __mmask8 lanes) {
+  return _mm512_maskz_loadu_pd(lanes, weights);
 }
 
 #pragma GCC diagnostic pop

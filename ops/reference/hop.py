@@ -1,0 +1,68 @@
+"""One hop: what a rule picks for every destination of a frontier. See `headrace.ops.sampling.sample`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.ops.reference.picks import pick_labor, pick_labor_weighted, pick_uniform, pick_weighted
+from headrace.ops.sampling.rules import LaborRule, NeighborRule, Rule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Hop:
+    """As headrace.ops.Hop, in NumPy."""
+
+    indptr: IntArray
+    neighbors: IntArray
+    positions: IntArray
+    weights: NDArray[np.float32] | None
+
+
+def sample_hop(
+    indptr: IntArray,
+    indices: IntArray,
+    frontier: IntArray,
+    rule: Rule,
+    key: int,
+    *,
+    weights: NDArray[Any] | None = None,
+) -> Hop:
+    """Pick in-edges of every frontier vertex."""
+    if not isinstance(rule, NeighborRule | LaborRule):
+        from headrace.ops.reference.layer import sample_layer
+
+        return sample_layer(indptr, indices, frontier, rule, key, weights=weights)
+    starts, positions = [0], []
+    edge_weights: list[np.float32] = []
+    for vertex in map(int, frontier):
+        start, stop = int(indptr[vertex]), int(indptr[vertex + 1])
+        sources = np.asarray(indices[start:stop], np.int64)
+        row = None if weights is None else np.asarray(weights[start:stop], np.float64)
+        if isinstance(rule, NeighborRule):
+            if row is None:
+                picks = pick_uniform(vertex, stop - start, rule.fanout, key, replace=rule.replace)
+            else:
+                picks = pick_weighted(vertex, row, rule.fanout, key, replace=rule.replace)
+        elif row is None:
+            picks = pick_labor(sources, rule.fanout, key, exact=rule.exact)
+        else:
+            picks, values = pick_labor_weighted(sources, row, rule.fanout, key, exact=rule.exact)
+            edge_weights += values
+        positions += [start + i for i in picks]
+        starts.append(len(positions))
+    chosen = np.array(positions, np.int64)
+    has_weights = weights is not None and isinstance(rule, LaborRule)
+    return Hop(
+        np.array(starts, np.int64),
+        np.asarray(indices, np.int64)[chosen],
+        chosen,
+        np.array(edge_weights, np.float32) if has_weights else None,
+    )

@@ -1,0 +1,108 @@
+"""Words, variates and logarithms of one stream: the contract of `headrace.ops.random.rng`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    IntArray = NDArray[np.int64]
+
+
+MASK32 = (1 << 32) - 1
+MASK64 = (1 << 64) - 1
+
+
+def philox4x32(counter: Sequence[int], key: Sequence[int], rounds: int = 10) -> tuple[int, int, int, int]:
+    """Philox4x32 of a counter of four and a key of two 32-bit words."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(rounds):
+        product0, product1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = (product1 >> 32) ^ c1 ^ k0, product1 & MASK32, (product0 >> 32) ^ c3 ^ k1, product0 & MASK32
+        k0, k1 = (k0 + 0x9E3779B9) & MASK32, (k1 + 0xBB67AE85) & MASK32
+    return c0, c1, c2, c3
+
+
+def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> int:
+    """Step 1 of the contract in headrace.ops.random.rng."""
+    counter = (epoch, batch & MASK32, batch >> 32, layer | purpose << 16)
+    words = philox4x32(counter, (seed & MASK32, seed >> 32))
+    return words[0] | words[1] << 32
+
+
+def stream_words(key: int, identifier: int, number: int = 0) -> Iterator[int]:
+    """Step 2 of the contract: the 32-bit words of one id's stream, or of its second or third one, without end."""
+    block = 0
+    while True:
+        yield from philox4x32((identifier & MASK32, identifier >> 32, block, number), (key & MASK32, key >> 32))
+        block += 1
+
+
+def half_words(words: Iterator[int]) -> Iterator[int]:
+    """Yield the lower sixteen bits of each word, then the upper ones."""
+    for word in words:
+        yield word & 0xFFFF
+        yield word >> 16
+
+
+def stream_variates(key: int, identifier: int) -> Iterator[int]:
+    """64-bit variates of one id: half words of its first two streams, then words of its third."""
+    first, second, third = (stream_words(key, identifier, number) for number in range(3))
+    for upper, middle, lower in zip(half_words(first), half_words(second), third, strict=True):
+        yield upper << 48 | middle << 32 | lower
+
+
+def bounded(words: Iterator[int], bound: int) -> int:
+    """Uniform integer below `bound` by Lemire's multiply-shift with rejection."""
+    if bound == 1:
+        return 0
+    bits = 32 if bound < 1 << 32 else 64
+    while True:
+        value = next(words) if bits == 32 else next(words) | next(words) << 32
+        product = value * bound
+        if product % (1 << bits) >= (1 << bits) % bound:
+            return product >> bits
+
+
+def labor_variate(key: int, vertex: int, number: int = 0) -> int:
+    """r_t of LABOR as a 64-bit integer; of an edge behind `number` others from t to the same vertex its own."""
+    high, low, *_ = philox4x32((vertex & MASK32, vertex >> 32, number, 0), (key & MASK32, key >> 32), rounds=7)
+    return high << 32 | low
+
+
+def edge_variates(key: int, sources: IntArray) -> list[int]:
+    """Return the variate of each edge of the row of in-neighbours `sources`."""
+    listed = [int(source) for source in sources]
+    return [labor_variate(key, t, listed[:i].count(t)) for i, t in enumerate(listed)]
+
+
+def unit_interval(variate: int) -> float:
+    """Map 64 bits to the open unit interval: the odd multiple of 2**-53 that the upper 52 bits name."""
+    return (2 * (variate >> 12) + 1) * 2.0**-53
+
+
+def negative_log(u: float) -> float:
+    """-ln(u) for u in (0, 1), by a fixed sequence of double precision operations.
+
+    u = m * 2**e with m in [sqrt(1/2), sqrt(2)), s = (m - 1) / (m + 1), z = s * s,
+    ln(m) = 2s + 2s * z * (1/3 + z/5 + z**2/7 + ... + z**10/23).
+    """
+    mantissa, exponent = np.frexp(np.float64(u))  # mantissa in [1/2, 1)
+    m, e = float(mantissa), int(exponent)
+    if m < 0.7071067811865476:
+        m, e = m + m, e - 1
+    s = (m - 1.0) / (m + 1.0)
+    z = s * s
+    series = 1.0 / 23.0
+    for denominator in range(21, 1, -2):
+        series = series * z + 1.0 / denominator
+    twice = s + s
+    log_m = twice + twice * (z * series)
+    # ln(2) in two parts: the first has trailing zeros, so that its product with e is exact.
+    return -(e * 6.93147180369123816490e-01 + (log_m + e * 1.90821492927058770002e-10))

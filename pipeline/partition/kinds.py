@@ -1,0 +1,121 @@
+"""Kinds of partitions: ranges of ids, a hash of the id, a table of owners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.ops.partition.owners import hash_owners
+from headrace.pipeline.data.arrays import as_cpu_tensor, whole_number
+from headrace.pipeline.partition.partition import Partition, digest_of_owners
+
+#: Vertices whose owners are computed at a time where there is no table of them.
+CHUNK = 1 << 20
+
+
+class RangePartition(Partition):
+    """Contiguous ranges of ids; part p owns [bounds[p], bounds[p + 1])."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        counts = [whole_number(size, "Partition.range_of: a size", 0, InputError) for size in sizes]
+        super().__init__(sum(counts), len(counts))
+        self.bounds = torch.tensor([0, *counts]).cumsum(0)
+
+    @property
+    def _deciding(self) -> tuple[int, ...]:
+        return self.sizes
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of vertices that each part owns."""
+        return tuple(self.bounds.diff().tolist())
+
+    def owner(self, ids: Tensor) -> Tensor:
+        """Return the owners of vertices."""
+        return torch.bucketize(ids, self.bounds[1:], right=True, out_int32=True)
+
+    def owned(self, part: int) -> Tensor:
+        """Return the vertices of a part."""
+        return torch.arange(int(self.bounds[part]), int(self.bounds[part + 1]))
+
+    def position(self, ids: Tensor) -> Tensor:
+        """Return the places of vertices in their part."""
+        return ids - self.bounds[self.owner(ids)]
+
+
+class HashPartition(Partition):
+    """Owners by a hash of the id.
+
+    What all owners are needed for is computed once in a process, however many equal partitions there are, and without
+    a table of them.
+    """
+
+    @property
+    def _deciding(self) -> tuple[int, ...]:
+        return self.num_nodes, self.num_parts
+
+    def owner(self, ids: Tensor) -> Tensor:
+        """Return the owners of vertices."""
+        return hash_owners(ids, self.num_parts)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of vertices that each part owns."""
+        return _hash_sizes(self.num_nodes, self.num_parts)
+
+    def owned(self, part: int) -> Tensor:
+        """Return the vertices of a part."""
+        found = [ids[self.owner(ids) == part] for ids in _chunks(self.num_nodes)]
+        return torch.cat([torch.empty(0, dtype=torch.int64), *found])
+
+    @cached_property
+    def _content_digest(self) -> str:
+        return _hash_digest(self.num_nodes, self.num_parts)
+
+
+class TablePartition(Partition):
+    """Owners from a table."""
+
+    def __init__(self, owners: Any, num_parts: int | None, *, copy: bool = True) -> None:
+        table = as_cpu_tensor(owners, "owners", InputError)
+        if table.dim() != 1 or table.is_floating_point() or table.is_complex() or table.dtype == torch.bool:
+            raise InputError(f"Partition.of: owners must be integer[num_nodes]; {table.dtype}{list(table.shape)} came")
+        smallest, largest = (int(table.min()), int(table.max())) if len(table) else (0, 0)
+        super().__init__(len(table), largest + 1 if num_parts is None else num_parts)
+        if smallest < 0 or largest >= self.num_parts:
+            raise InputError(
+                f"Partition.of: owners must be in [0, {self.num_parts}); they lie in [{smallest}, {largest}]"
+            )
+        self._table = table.to(torch.int32, copy=copy)
+
+    @property
+    def _owners(self) -> Tensor:
+        return self._table
+
+    def owner(self, ids: Tensor) -> Tensor:
+        """Return the owners of vertices."""
+        return self._table[ids]
+
+
+@lru_cache
+def _hash_sizes(num_nodes: int, num_parts: int) -> tuple[int, ...]:
+    sizes = torch.zeros(num_parts, dtype=torch.int64)
+    for ids in _chunks(num_nodes):
+        sizes += torch.bincount(hash_owners(ids, num_parts), minlength=num_parts)
+    return tuple(sizes.tolist())
+
+
+@lru_cache
+def _hash_digest(num_nodes: int, num_parts: int) -> str:
+    return digest_of_owners(hash_owners(torch.arange(num_nodes), num_parts))
+
+
+def _chunks(num_nodes: int) -> Iterator[Tensor]:
+    """Yield the ids of all vertices, some at a time."""
+    for start in range(0, num_nodes, CHUNK):
+        yield torch.arange(start, min(start + CHUNK, num_nodes))

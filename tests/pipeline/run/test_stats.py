@@ -1,0 +1,95 @@
+"""What a loader tells of itself: counters, a timeline, progress bars."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType
+
+from headrace.pipeline.storage.terminal import shows_bars
+
+from plans import PLANS, items
+
+
+def test_stats_count_what_was_handed_out():
+    loader = PLANS["neighbor"]().loader()
+    nodes = edges = 0
+    for batch in loader:
+        nodes += len(batch.n_id)
+        edges += sum(batch.num_sampled_edges)
+        if batch.index == 2:
+            break
+    stats = loader.stats()
+    assert stats["item_sampler"]["seeds"] == 51
+    assert stats["sample_fused"]["edges"] == edges
+    assert stats["fetch_feature"]["rows"] == nodes + 51
+    assert stats["fetch_feature"]["bytes"] == nodes * 8 * 4 + 51 * 8
+    assert stats["fetch_feature"]["batches"] == 3
+    assert "sample_fused" in str(stats)
+
+
+def test_stats_count_the_rows_of_edges():
+    loader = PLANS["full"]().loader()
+    batches = list(loader)
+    nodes = sum(len(batch.n_id) for batch in batches)
+    edges = sum(len(rows) for batch in batches for rows in batch.edge["e"])
+    assert edges == sum(sum(batch.num_sampled_edges) for batch in batches) > 0
+    counted = loader.stats()["fetch_feature"]
+    assert counted["rows"] == nodes + edges
+    assert counted["bytes"] == nodes * 8 * 4 + edges * 3 * 4
+
+
+def test_stats_count_each_hop_once():
+    """A stage counts what it adds to a batch, not what was there."""
+    loader = PLANS["neighbor"]().loader(fuse_sampling=False)
+    batches = list(loader)
+    stats = loader.stats()
+    for hop, name in enumerate(["compact", "compact#2"]):
+        assert stats[name]["edges"] == sum(batch.num_sampled_edges[hop] for batch in batches)
+        assert stats[name]["vertices"] == sum(batch.num_sampled_nodes[hop + 1] for batch in batches)
+
+
+def test_stats_are_those_of_the_moment():
+    loader = PLANS["neighbor"]().loader()
+    batches = iter(loader)
+    next(batches)
+    first = loader.stats()
+    shown = str(first)
+    next(batches)
+    assert first["item_sampler"]["batches"] == 1
+    assert str(first) == shown
+    # Nor does what a user does to them change what the loader counts.
+    second = loader.stats()
+    second.stages["item_sampler"]["batches"] = 99
+    second.stages.clear()
+    assert loader.stats()["item_sampler"]["batches"] == 2
+
+
+def test_profile_is_a_timeline(tmp_path):
+    loader = PLANS["neighbor"]().loader()
+    batches = len(list(loader))
+    loader.profile(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert len(events) == 3 * batches
+    assert {event["name"] for event in events} == {"item_sampler", "sample_fused", "fetch_feature"}
+    assert all(event["dur"] >= 0 and event["args"]["epoch"] == 0 for event in events)
+
+
+def test_progress_bar_shows_the_epoch(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    list(items().loader(progress=True))
+    assert "epoch 0" in capsys.readouterr().err
+
+
+def test_no_progress_bar_without_a_terminal(capsys, monkeypatch):
+    """A log file would be filled with a line for each step of the bar."""
+    list(items().loader(progress=True))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "stderr", None)  # a program without a console
+    assert len(list(items().loader(progress=True))) == 6
+
+
+def test_a_notebook_shows_progress_bars(monkeypatch):
+    assert not shows_bars()
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    assert shows_bars()
