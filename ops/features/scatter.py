@@ -11,6 +11,7 @@ from torch.autograd.graph import increment_version
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
 from headrace.ops.errors import FeatureError
+from headrace.ops.features import torch_rows
 from headrace.ops.features.gather import gather_rows
 
 _ADDED_IN_PLACE = {torch.float32: _native.scatter_add_float32, torch.float64: _native.scatter_add_float64}
@@ -21,7 +22,8 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
     """Add ``rows[i]`` to ``out[ids[i]]`` for every i, in place.
 
     The rows that one id receives are added in the order of `rows`, whatever the number of threads, so the result is the
-    same to the last bit. No gradient flows through the addition.
+    same to the last bit. No gradient flows through the addition. A device other than the CPU adds by torch's own
+    operation, in an order of its own, and looks at ids only when it comes to them.
 
     Parameters
     ----------
@@ -46,6 +48,8 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
         If an id has no row, or `out`, `ids` or `rows` have other devices, dtypes or shapes. Nothing is written then.
     """
     stage = "scatter_add_rows"
+    if isinstance(out, torch.Tensor) and not out.is_cpu and out.layout == torch.strided:
+        return torch_rows.scatter_add(out, ids, rows, stage=stage)
     for name, tensor in (("out", out), ("rows", rows)):
         if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
             what = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
@@ -125,5 +129,5 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (gradient,) = gradients
         (ids,) = ctx.saved_tensors
-        total = torch.zeros(ctx.shape, dtype=gradient.dtype)
+        total = torch.zeros(ctx.shape, dtype=gradient.dtype, device=gradient.device)
         return scatter_add_rows(total, ids, gradient, num_threads=ctx.num_threads), None, None
