@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A name enters or leaves this list on purpose, with a line in CHANGELOG.md.
 PUBLIC = [
     "Block",
+    "Comm",
     "EdgePartition",
     "FeatureError",
     "FeatureSource",
@@ -43,7 +44,11 @@ PUBLIC = [
     "Partition",
     "PartitionReport",
     "PeerError",
+    "Place",
+    "PlacingSource",
+    "Plan",
     "PlanError",
+    "Rows",
     "RunSettings",
     "ShardedFeature",
     "Shards",

@@ -8,6 +8,7 @@ from hand_made import hand_made
 from ranks import cooperative_batches, partition, run_ranks
 
 import headrace as hr
+from headrace.pipeline.data.place import CPU
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.text import describe
@@ -23,9 +24,9 @@ class Slow:
 
     num_rows, row_bytes, dtype, shape = NUM_NODES, 8, torch.float32, (NUM_NODES, 2)
 
-    def read(self, ids: torch.Tensor, *, num_threads: int = 1) -> torch.Tensor:
-        del num_threads
-        return X[ids]
+    def read(self, ids: torch.Tensor, *, num_threads: int = 1, to: hr.Place = CPU) -> hr.Rows:
+        del num_threads, to
+        return hr.Rows(X[ids])
 
     def content_digest(self) -> str:
         return "slow"
