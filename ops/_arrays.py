@@ -55,7 +55,7 @@ def as_numpy(
     """
     expected = f"{stage}: {name} must be a 1-d CPU tensor or NumPy array of {' or '.join(dtypes)}"
     if isinstance(value, torch.Tensor):
-        if value.device.type != "cpu":
+        if not value.is_cpu:
             message = f"{expected}, got a tensor on {value.device}; pass {name}.cpu()"
             raise error(message)
         kind = str(value.dtype).removeprefix("torch.")

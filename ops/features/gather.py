@@ -97,7 +97,7 @@ def gather_rows(
 
 def _shape_and_dtype(source: Array, stage: str) -> tuple[tuple[int, ...], torch.dtype]:
     if isinstance(source, torch.Tensor):
-        if source.device.type != "cpu" or source.layout != torch.strided:
+        if not source.is_cpu or source.layout != torch.strided:
             message = (
                 f"{stage}: source must be a dense CPU tensor, got {source.layout} on {source.device}; "
                 "move it with .cpu() or .to_dense()"
@@ -140,7 +140,7 @@ def _output(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.dtype
         message = f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, got {type(out).__name__}"
         raise FeatureError(message)
     plain = out.layout == torch.strided and out.is_contiguous() and not (out.is_neg() or out.is_conj())
-    if tuple(out.shape) != shape or out.dtype != dtype or out.device.type != "cpu" or not plain:
+    if tuple(out.shape) != shape or out.dtype != dtype or not out.is_cpu or not plain:
         message = (
             f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, "
             f"got {out.dtype}{list(out.shape)} on {out.device}, contiguous and no lazy view: {plain}"

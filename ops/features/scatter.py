@@ -48,22 +48,22 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
         If an id has no row, or `out`, `ids` or `rows` have other devices, dtypes or shapes. Nothing is written then.
     """
     stage = "scatter_add_rows"
-    if isinstance(out, torch.Tensor) and not out.is_cpu and out.layout == torch.strided:
-        return torch_rows.scatter_add(out, ids, rows, stage=stage)
     for name, tensor in (("out", out), ("rows", rows)):
         if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
             what = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
             message = f"{stage}: {name} must be a dense CPU tensor, got {what}"
             raise FeatureError(message)
-    places = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
     if out.dtype not in (*_ADDED_IN_PLACE, *_ADDED_IN_FLOAT32) or out.ndim == 0:
         message = f"{stage}: out must be [num_rows, ...] of a floating point dtype, got {out.dtype}{list(out.shape)}"
         raise FeatureError(message)
-    if out.device.type != "cpu" or not out.is_contiguous():
-        message = f"{stage}: out must be contiguous and on the CPU, got a tensor on {out.device}"
+    if not out.is_cpu:
+        return torch_rows.scatter_add(out, ids, rows, stage=stage)
+    places = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    if not out.is_contiguous():
+        message = f"{stage}: out must be contiguous, got strides {list(out.stride())}; pass out.contiguous()"
         raise FeatureError(message)
     expected = (places.size, *out.shape[1:])
-    if tuple(rows.shape) != expected or rows.dtype != out.dtype or rows.device.type != "cpu":
+    if tuple(rows.shape) != expected or rows.dtype != out.dtype or not rows.is_cpu:
         message = (
             f"{stage}: rows must be a CPU tensor {out.dtype}{list(expected)}, one row per id, "
             f"got {rows.dtype}{list(rows.shape)} on {rows.device}"

@@ -48,7 +48,7 @@ def scatter_add(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, stage: str
     _check_ids(places, "ids", stage)
     values = _beside(rows, "rows", out, stage)
     expected = (len(places), *out.shape[1:])
-    if tuple(values.shape) != expected or values.dtype != out.dtype or out.ndim == 0:
+    if tuple(values.shape) != expected or values.dtype != out.dtype:
         message = (
             f"{stage}: rows must be {out.dtype}{list(expected)}, one row per id, got {values.dtype}{list(values.shape)}"
         )

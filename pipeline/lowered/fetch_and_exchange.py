@@ -18,7 +18,7 @@ from headrace.pipeline.plan.checks import check_node_features, divided_features
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
 from headrace.pipeline.storage.features import FeatureStore, PlacingSource
-from headrace.pipeline.storage.rows import place_rows, read_rows
+from headrace.pipeline.storage.rows import add_counts, place_rows, read_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,7 +90,7 @@ class FetchAndExchange(MapStage):
             own, asked = exchange.owned[:num_own], gather_rows(exchange.owned, exchange.send_rows)
             order = None if exchange.places is None else _inverse(exchange.places)
             sizes = exchange.send_counts, exchange.receive_counts
-            counts = self._counts(exchange)
+            counts: dict[str, int] = {}
             node = dict(batch.node)
             for name, source in sources.items():
                 rows = empty_rows((len(exchange.wanted), *source.shape[1:]), source.dtype)
@@ -105,11 +105,13 @@ class FetchAndExchange(MapStage):
                     came = comm.all_to_all(sent, *sizes, meanwhile=read_own)
                     gather_rows(came, torch.arange(len(came)), out=rows, places=order[num_own:], num_threads=threads)
                 node[name] = rows
+            counts |= {"rows": 0, "bytes": 0}  # those that are sent; each row that is owned counts once
+            add_counts(counts, self._counts(exchange))
             return batch.replace(node=node), counts
 
         return run
 
-    def _counts(self, exchange: Exchange) -> dict[str, int]:
+    def _counts(self, exchange: Exchange) -> Counts:
         row_bytes = sum(source.row_bytes for source in self._sources().values())
         num_rows, num_features = len(exchange.owned), len(self.node)
         return {

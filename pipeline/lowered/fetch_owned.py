@@ -11,7 +11,7 @@ from headrace.pipeline.plan.checks import check_node_features, divided_features
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.rows import add_counts, read_rows
+from headrace.pipeline.storage.rows import read_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,8 +64,6 @@ class FetchOwned(MapStage):
             read = {
                 name: read_rows(self.store.node[name], batch.n_id, counts, num_threads=threads) for name in self.node
             }
-            for rows in read.values():
-                add_counts(counts, {"rows": len(rows), "bytes": rows.nbytes})
             return batch.replace(node={**batch.node, **read}), counts
 
         return run

@@ -16,7 +16,7 @@ from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.rows import add_counts, read_rows
+from headrace.pipeline.storage.rows import read_rows
 
 
 @verb("fetch_feature")
@@ -157,21 +157,9 @@ class FetchFeature(MapStage):
                 if y is not None:
                     raise PlanError(self._labels_problem())
                 y = read_rows(self.store.node[self.labels], batch.seeds, counts, num_threads=threads)
-            fetched = batch.replace(node=node, edge=edge, y=y)
-            add_counts(counts, self._counts(fetched))
-            return fetched, counts
+            return batch.replace(node=node, edge=edge, y=y), counts
 
         return run
-
-    def _counts(self, after: MiniBatch) -> Counts:
-        read = [after.node[name] for name in self.node]
-        read += [rows for name in self.edge for rows in after.edge[name]]
-        if self.labels is not None and after.y is not None:
-            read.append(after.y)
-        return {
-            "rows": sum(len(rows) for rows in read),
-            "bytes": sum(rows.numel() * rows.element_size() for rows in read),
-        }
 
     def _labels_problem(self) -> str:
         return (

@@ -89,7 +89,8 @@ class ArraySource:
         FeatureError
             If an id is negative or not below num_rows, or for another place than CPU memory.
         """
-        check_to(self, to)
+        if to is not CPU:
+            check_to(self, to)
         rows = gather_rows(self._tensor, ids, num_threads=num_threads)
         return Rows(rows, {self._counter: rows.nbytes})
 

@@ -97,9 +97,11 @@ class RankRouter(Router):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RankRouter):
             return NotImplemented
-        mine, theirs = self._copies, other._copies
-        same_copies = mine is theirs or (mine is not None and theirs is not None and torch.equal(mine, theirs))
-        return same_copies and self.partition == other.partition
+        if self.partition != other.partition or (self._copies is None) != (other._copies is None):
+            return False
+        if self._copies is None or other._copies is None:
+            return True
+        return self._rank == other._rank and torch.equal(self._copies, other._copies)
 
     def __hash__(self) -> int:
         return hash(self.partition)

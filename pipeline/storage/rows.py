@@ -46,7 +46,7 @@ def add_counts(totals: dict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def read_rows(source: FeatureSource, ids: Tensor, totals: dict[str, int], *, num_threads: int) -> Tensor:
-    """Return the rows of `ids` in CPU memory, and add what the source counted to `totals`.
+    """Return the rows of `ids` in CPU memory; add them, their bytes and what the source counted to `totals`.
 
     Raises
     ------
@@ -60,7 +60,10 @@ def read_rows(source: FeatureSource, ids: Tensor, totals: dict[str, int], *, num
             "hr.Rows(rows), or hr.Rows(rows, counts) with what loader.stats() is to show"
         )
     rows, counts = read
-    add_counts(totals, counts)
+    totals["rows"] = totals.get("rows", 0) + rows.shape[0]
+    totals["bytes"] = totals.get("bytes", 0) + rows.nbytes
+    for name, count in counts.items():  # not by add_counts: small batches feel each call
+        totals[name] = totals.get(name, 0) + count
     return rows
 
 

@@ -66,6 +66,7 @@ META: Any = torch.zeros(2, dtype=torch.int64, device="meta")
         (lambda: scatter_add_rows(X.to("meta"), np.arange(2), X.to("meta")), "ids must be a dense tensor"),
         (lambda: scatter_add_rows(X.to("meta"), META, X.to("meta")), "rows must be .* one row per id"),
         (lambda: scatter_add_rows(X.to("meta"), torch.arange(2), X.to("meta")), "ids must be on meta"),
+        (lambda: scatter_add_rows(META, META, META), "out must be .* of a floating point dtype, got torch.int64"),
     ],
 )
 def test_arguments_in_two_places_are_refused(call, match):

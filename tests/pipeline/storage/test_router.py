@@ -62,6 +62,7 @@ def test_all_ranks_print_the_same_and_travel():
     assert router.places is router.places
     travelled = pickle.loads(pickle.dumps(router))  # noqa: S301
     assert travelled == router
+    assert RankRouter(OWNERS["hash"], 0, copies) != RankRouter(OWNERS["hash"], 2, copies)
     assert travelled.num_copies(copies) == len(copies)
 
 

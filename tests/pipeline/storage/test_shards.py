@@ -259,9 +259,23 @@ def test_rows_of_several_copies_come_in_the_order_of_the_request():
     ids = torch.tensor([3, 190, 99, 120, 150, 0, 190])
     assert torch.equal(feature.read(ids).rows, rows[ids])
     out, places = torch.zeros(9, 2), torch.tensor([8, 1, 0, 7, 2, 6, 3])
-    feature.read_into(ids, out, places=places)
+    assert feature.read_into(ids, out, places=places) == feature.read(ids).counts == {"bytes_from_cpu": 7 * 8}
     assert torch.equal(out[places], rows[ids])
     assert out[[4, 5]].count_nonzero() == 0
+
+
+def test_bytes_of_a_mapped_shard_and_of_copies_in_memory():
+    owners, rows = partition("range", 2), torch.arange(NUM_NODES * 2.0).reshape(NUM_NODES, 2)
+    feature = hr.ShardedFeature(
+        rows[owners.owned(0)],
+        owners,
+        0,
+        cached=torch.tensor([150]),
+        cached_rows=rows[[150]],
+        place=hr.Place("disk"),
+    )
+    assert feature.read(torch.tensor([3, 150, 99])).counts == {"bytes_from_disk": 16, "bytes_from_cpu": 8}
+    assert feature.read(torch.tensor([3, 99])).counts == {"bytes_from_disk": 16}
 
 
 def test_a_rank_that_owns_nothing():
