@@ -55,7 +55,7 @@ def as_numpy(
         (or `error`) for another type, device, number of dimensions or dtype.
     """
     if isinstance(value, torch.Tensor):
-        if value.device.type != "cpu":
+        if not value.is_cpu:
             raise error(f"{_expected(name, stage, dtypes)}, got a tensor on {value.device}; pass {name}.cpu()")
         kind = _NAMES.get(value.dtype) or str(value.dtype).removeprefix("torch.")
     elif isinstance(value, np.ndarray):

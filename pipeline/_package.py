@@ -26,6 +26,7 @@ from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRu
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.place import Place
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
@@ -37,9 +38,11 @@ from headrace.pipeline.run import make_loader as _make_loader  # noqa: F401 - it
 from headrace.pipeline.run.stats import Stats
 from headrace.pipeline.stages import ItemSampler, NodeSource
 from headrace.pipeline.stages.hop_sampler import HopSampler
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.features import FeatureSource, FeatureStore, PlacingSource
+from headrace.pipeline.storage.rows import Rows
 
 if _TYPE_CHECKING:
+    from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.comm import sum_hook
     from headrace.pipeline.distributed.local_comm import LocalGroup
     from headrace.pipeline.models.cooperative import cooperative, sum_gradients
@@ -56,6 +59,7 @@ __version__ = _version("headrace")
 __all__ = [
     "BatchSource",
     "Block",
+    "Comm",
     "EdgePartition",
     "FeatureError",
     "FeatureSource",
@@ -82,8 +86,11 @@ __all__ = [
     "Partition",
     "PartitionReport",
     "PeerError",
+    "Place",
+    "PlacingSource",
     "Plan",
     "PlanError",
+    "Rows",
     "RunSettings",
     "ShardedFeature",
     "Shards",
@@ -107,6 +114,7 @@ __all__ = [
 # Loaded when asked for the first time, so that importing headrace stays cheap: what runs plans, and what several ranks
 # need.
 _LATER = {
+    "Comm": "distributed.channel",
     "EdgePartition": "partition.edge_partition",
     "Loader": "run.loader",
     "LocalGroup": "distributed.local_comm",

@@ -12,6 +12,7 @@ from torch.autograd.graph import increment_version
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
 from headrace.ops.errors import FeatureError
+from headrace.ops.features import torch_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +28,16 @@ def gather_rows(
     places: Array | None = None,
     num_threads: int = 1,
 ) -> torch.Tensor:
-    """Copy the rows of `source` that `ids` names.
+    """Copy the rows of `source` that `ids` names, where these are: in CPU memory, or on another device.
+
+    A device other than the CPU does it by torch's own operations, and looks at ids only when it comes to them: one that
+    has no row is an error of torch there.
 
     Parameters
     ----------
     source : torch.Tensor or numpy.ndarray
-        [num_rows, ...] of any dtype, for example a memory map. Rows may be strided (a slice of columns); a table whose
-        single rows are not contiguous is read through a strided fallback, several times slower.
+        [num_rows, ...] of any dtype, where `ids` are; for example a memory map. Rows may be strided (a slice of
+        columns); a table whose single rows are not contiguous is read through a strided fallback, several times slower.
     ids : torch.Tensor or numpy.ndarray
         int32[n] or int64[n]; duplicates are fine.
     out : torch.Tensor, optional
@@ -55,6 +59,8 @@ def gather_rows(
         Nothing is written then.
     """
     stage = "gather_rows"
+    if isinstance(ids, torch.Tensor) and not ids.is_cpu:
+        return torch_rows.gather(source, ids, out, places, stage=stage)
     rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
     num_threads = as_num_threads(num_threads, stage=stage)
     if isinstance(source, torch.Tensor) and source.layout == torch.strided:
@@ -91,7 +97,7 @@ def gather_rows(
 
 def _shape_and_dtype(source: Array, stage: str) -> tuple[tuple[int, ...], torch.dtype]:
     if isinstance(source, torch.Tensor):
-        if source.device.type != "cpu" or source.layout != torch.strided:
+        if not source.is_cpu or source.layout != torch.strided:
             message = (
                 f"{stage}: source must be a dense CPU tensor, got {source.layout} on {source.device}; "
                 "move it with .cpu() or .to_dense()"
@@ -117,11 +123,13 @@ def _torch_dtype(source: NDArray[Any], stage: str) -> torch.dtype:
         raise FeatureError(message) from error
 
 
-def empty_rows(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Return an uninitialised CPU tensor in memory from the pool.
+def empty_rows(shape: Sequence[int], dtype: torch.dtype, device: torch.device | None = None) -> torch.Tensor:
+    """Return an uninitialised tensor; in CPU memory, where it is by default, it comes from the pool.
 
     Fresh memory from the system would cost more than the rows that are copied into it.
     """
+    if device is not None and device.type != "cpu":
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
     return torch.from_numpy(_native.empty(math.prod(shape) * dtype.itemsize)).view(dtype).view(*shape)
 
 
@@ -132,7 +140,7 @@ def _output(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.dtype
         message = f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, got {type(out).__name__}"
         raise FeatureError(message)
     plain = out.layout == torch.strided and out.is_contiguous() and not (out.is_neg() or out.is_conj())
-    if tuple(out.shape) != shape or out.dtype != dtype or out.device.type != "cpu" or not plain:
+    if tuple(out.shape) != shape or out.dtype != dtype or not out.is_cpu or not plain:
         message = (
             f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, "
             f"got {out.dtype}{list(out.shape)} on {out.device}, contiguous and no lazy view: {plain}"

@@ -11,6 +11,7 @@ from torch.autograd.graph import increment_version
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
 from headrace.ops.errors import FeatureError
+from headrace.ops.features import torch_rows
 from headrace.ops.features.gather import gather_rows
 
 _ADDED_IN_PLACE = {torch.float32: _native.scatter_add_float32, torch.float64: _native.scatter_add_float64}
@@ -21,7 +22,8 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
     """Add ``rows[i]`` to ``out[ids[i]]`` for every i, in place.
 
     The rows that one id receives are added in the order of `rows`, whatever the number of threads, so the result is the
-    same to the last bit. No gradient flows through the addition.
+    same to the last bit. No gradient flows through the addition. A device other than the CPU adds by torch's own
+    operation, in an order of its own, and looks at ids only when it comes to them.
 
     Parameters
     ----------
@@ -51,15 +53,17 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
             what = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
             message = f"{stage}: {name} must be a dense CPU tensor, got {what}"
             raise FeatureError(message)
-    places = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
     if out.dtype not in (*_ADDED_IN_PLACE, *_ADDED_IN_FLOAT32) or out.ndim == 0:
         message = f"{stage}: out must be [num_rows, ...] of a floating point dtype, got {out.dtype}{list(out.shape)}"
         raise FeatureError(message)
-    if out.device.type != "cpu" or not out.is_contiguous():
-        message = f"{stage}: out must be contiguous and on the CPU, got a tensor on {out.device}"
+    if not out.is_cpu:
+        return torch_rows.scatter_add(out, ids, rows, stage=stage)
+    places = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    if not out.is_contiguous():
+        message = f"{stage}: out must be contiguous, got strides {list(out.stride())}; pass out.contiguous()"
         raise FeatureError(message)
     expected = (places.size, *out.shape[1:])
-    if tuple(rows.shape) != expected or rows.dtype != out.dtype or rows.device.type != "cpu":
+    if tuple(rows.shape) != expected or rows.dtype != out.dtype or not rows.is_cpu:
         message = (
             f"{stage}: rows must be a CPU tensor {out.dtype}{list(expected)}, one row per id, "
             f"got {rows.dtype}{list(rows.shape)} on {rows.device}"
@@ -125,5 +129,5 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (gradient,) = gradients
         (ids,) = ctx.saved_tensors
-        total = torch.zeros(ctx.shape, dtype=gradient.dtype)
+        total = torch.zeros(ctx.shape, dtype=gradient.dtype, device=gradient.device)
         return scatter_add_rows(total, ids, gradient, num_threads=ctx.num_threads), None, None

@@ -64,6 +64,31 @@ def late(named: str, where: str, timeout: float, own_rank: int, setting: str) ->
 class Comm(ABC):
     """One rank's end of a channel to all ranks.
 
+    Loaders make theirs from torch.distributed, and ``.loader(comm=)`` takes any other: that of a `LocalGroup`, or your
+    own. A channel says how to exchange bytes and to add up tensors, and how ranks learn that one cannot go on:
+
+    >>> import torch
+    >>> import headrace as hr
+    >>> class Alone(hr.Comm):  # the channel of a job of one rank
+    ...     def _all_to_all(self, sent, received, send_counts, receive_counts, meanwhile):
+    ...         meanwhile()
+    ...         received.copy_(sent)
+    ...
+    ...     def _all_reduce_sum(self, values):
+    ...         return values.clone()
+    ...
+    ...     def channel(self):
+    ...         return Alone(self.rank, self.world_size)
+    ...
+    ...     def fail(self, reason, *, blames=False): ...
+    ...
+    ...     def begin(self): ...
+    ...
+    ...     def refuse(self, reason): ...
+    >>> comm = Alone(0, 1)
+    >>> comm.all_to_all(torch.tensor([[1, 2], [3, 4]]), [2], [2]).tolist(), comm.all_gather(7)
+    ([[1, 2], [3, 4]], [7])
+
     Parameters
     ----------
     rank, world_size
@@ -138,7 +163,7 @@ class Comm(ABC):
         received = out
         if received is None:
             shape = (sum(receive_counts), *rows.shape[1:])
-            received = empty_rows(shape, rows.dtype) if rows.device.type == "cpu" else rows.new_empty(shape)
+            received = empty_rows(shape, rows.dtype, rows.device)
         sizes = list(send_counts), list(receive_counts)
         self._all_to_all(_as_bytes(rows), _as_bytes(received), *sizes, meanwhile or nothing)
         return received

@@ -17,7 +17,7 @@ from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.features.scatter import scatter_add_rows
 from headrace.ops.partition.owners import group_by_owner
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.storage.router import RankRouter
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,7 +135,7 @@ class Exchange:
 
 def exchange_ids(
     vertices: Tensor,
-    partition: Partition,
+    router: RankRouter,
     comm: Comm,
     *,
     meanwhile: Callable[[Tensor], None] | None = None,
@@ -146,21 +146,21 @@ def exchange_ids(
     ----------
     vertices: int64[num_wanted]
         Distinct ones. `Exchange.places` leads from their order to that of `Exchange.wanted`.
-    partition
-        Their owners.
+    router
+        The rank to get each from: its owner, or this one where it has a copy.
     comm
         The channel for the ids.
     meanwhile
         Called with the places, int64[num_wanted], while this rank waits for the others.
     """
-    grouped = group_by_owner(vertices, partition.owner(vertices), comm.world_size, first=comm.rank)
+    grouped = group_by_owner(vertices, router.rank_of(vertices), comm.world_size, first=comm.rank)
     receive_counts = grouped.counts.tolist()
     num_own, receive_counts[comm.rank] = receive_counts[comm.rank], 0
     wait_with = None if meanwhile is None else partial(meanwhile, grouped.places)
     send_counts = comm.all_to_all_counts(receive_counts, meanwhile=wait_with)
     asked = comm.all_to_all(grouped.ids[num_own:], receive_counts, send_counts)
     # What this rank wants of itself comes first, so that the vertices of the layer before begin the list.
-    compacted = partition.compactor.compact(grouped.ids[:num_own], asked)
+    compacted = router.partition.compactor.compact(grouped.ids[:num_own], asked)
     return Exchange(
         owned=compacted.ids,
         wanted=grouped.ids,
@@ -180,9 +180,9 @@ class _Deliver(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, exchange: Exchange, comm: Comm) -> Tensor:
         ctx.exchange, ctx.comm = exchange, comm
         num_own, shape = exchange.num_own, (len(exchange.wanted), *rows.shape[1:])
-        out = empty_rows(shape, rows.dtype) if rows.device.type == "cpu" else rows.new_empty(shape)
+        out = empty_rows(shape, rows.dtype, rows.device)
         out[:num_own] = rows[:num_own]
-        sent = take(rows, exchange.send_rows)
+        sent = take_rows(rows, exchange.send_rows)
         comm.at(exchange.batch)
         comm.all_to_all(sent, exchange.send_counts, exchange.receive_counts, out=out[num_own:])
         return out
@@ -197,13 +197,9 @@ class _Deliver(torch.autograd.Function):
         returned = comm.all_to_all(gradient[num_own:], exchange.receive_counts, exchange.send_counts)
         summed = gradient.new_zeros((len(exchange.owned), *gradient.shape[1:]))
         summed[:num_own] = gradient[:num_own]
-        if summed.device.type == "cpu":
-            return scatter_add_rows(summed, exchange.send_rows, returned), None, None
-        return summed.index_add_(0, exchange.send_rows, returned), None, None
+        return scatter_add_rows(summed, exchange.send_rows, returned), None, None
 
 
-def take(rows: Tensor, ids: Tensor) -> Tensor:
-    """Return ``rows[ids]``."""
-    if rows.device.type == "cpu":
-        return gather_rows(rows.detach(), ids, num_threads=torch.get_num_threads())
-    return rows[ids]
+def take_rows(rows: Tensor, ids: Tensor) -> Tensor:
+    """Return ``rows[ids]``, through which no gradient flows, with all of torch's threads: models wait for it."""
+    return gather_rows(rows.detach(), ids, num_threads=torch.get_num_threads())

@@ -12,6 +12,7 @@ from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
 from headrace.pipeline.distributed.traffic import Traffic
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.storage.router import RankRouter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,13 +46,13 @@ class RankReducer:
 
     def __init__(self, partition: Partition, comm: Comm) -> None:
         self.traffic = Traffic()
-        self._partition = partition
+        self._router = RankRouter(partition)
         self._comm = comm
         self._exchange: Exchange | None = None
 
     def begin(self, candidates: NDArray[np.int64]) -> None:
         """Tell the owners of the candidates."""
-        self._exchange = exchange_ids(torch.from_numpy(candidates), self._partition, self._comm)
+        self._exchange = exchange_ids(torch.from_numpy(candidates), self._router, self._comm)
         self._count(1, 2, 8 * self._exchange.num_received)
 
     def counted(self) -> NDArray[np.bool_]:

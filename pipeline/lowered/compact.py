@@ -12,6 +12,7 @@ from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.lowered.hop import Expand, HopStage, SampledHop
 from headrace.pipeline.plan.checks import check_expand, check_graph
 from headrace.pipeline.plan.settings import RunSettings
@@ -37,7 +38,7 @@ class Compact(MapStage):
     lowered: ClassVar[bool] = True
 
     takes: ClassVar[frozenset[str]] = frozenset({HOP})
-    on_host: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
 
     graph: GraphView
     expand: Expand = field(default="all", kw_only=True)

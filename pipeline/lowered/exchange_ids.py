@@ -9,11 +9,12 @@ from torch import Tensor
 
 from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
-from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
+from headrace.pipeline.storage.router import RankRouter
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,8 +26,8 @@ class ExchangeIds(MapStage):
 
     Parameters
     ----------
-    partition
-        The owner of each node; one part for each rank.
+    router
+        The rank from which this one gets each node: its owner, one part for each rank, or this one for a copy.
     renumber
         Whether the batch takes on the order in which rows will come, so that none has to be moved then: local ids of
         the last block, or of the seeds, are changed. If not, `exchange_rows` restores the order that the batch has.
@@ -35,10 +36,10 @@ class ExchangeIds(MapStage):
     name: ClassVar[str] = "exchange_ids"
     lowered: ClassVar[bool] = True
 
-    on_host: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
     collective: ClassVar[bool] = True
 
-    partition: Partition
+    router: RankRouter
     renumber: bool = field(default=True, kw_only=True)
 
     @property
@@ -59,11 +60,11 @@ class ExchangeIds(MapStage):
         return not self.renumber
 
     def divided(self) -> tuple[Divided, ...]:
-        return (Divided("the partition", self.partition),)
+        return (Divided("the partition", self.router.partition),)
 
     def check(self, before: tuple[Stage, ...]) -> None:
         for sampler, graph in graphs_of(before):
-            check_partition_fits(self.name, self.partition, sampler, graph)
+            check_partition_fits(self.name, self.router.partition, sampler, graph)
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, rows_comm = settings.channels()
@@ -74,7 +75,7 @@ class ExchangeIds(MapStage):
             def renumber(places: Tensor) -> None:
                 renumbered.update(_local_ids(batch, places))
 
-            exchange = exchange_ids(batch.n_id, self.partition, comm, meanwhile=renumber if self.renumber else None)
+            exchange = exchange_ids(batch.n_id, self.router, comm, meanwhile=renumber if self.renumber else None)
             found = len(exchange.owned) - len(batch.n_id)
             if self.renumber:
                 exchange = replace(exchange, places=None)  # local ids lead to exchange.wanted, as it is
@@ -91,7 +92,7 @@ class ExchangeIds(MapStage):
 
     def _counts(self, exchange: Exchange) -> Counts:
         counts = {"rounds": 1, "collectives": 2, "sent_bytes": 8 * exchange.num_received}
-        copied = self.partition.num_copies(exchange.wanted[: exchange.num_own])
+        copied = self.router.num_copies(exchange.wanted[: exchange.num_own])
         return {**counts, "copied_rows": copied} if copied else counts
 
 

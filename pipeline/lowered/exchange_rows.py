@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.distributed.exchange import take
+from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.distributed.exchange import take_rows
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 
@@ -28,7 +29,7 @@ class ExchangeRows(MapStage):
     name: ClassVar[str] = "exchange_rows"
     lowered: ClassVar[bool] = True
 
-    on_host: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
     collective: ClassVar[bool] = True
 
     names: tuple[str, ...]
@@ -49,11 +50,12 @@ class ExchangeRows(MapStage):
             node = {name: exchange.deliver(batch.node[name], comm) for name in self.names}
             row_bytes = sum(math.prod(rows.shape[1:]) * rows.element_size() for rows in node.values())
             if exchange.places is not None:
-                node = {name: take(rows, exchange.places) for name, rows in node.items()}
+                node = {name: take_rows(rows, exchange.places) for name, rows in node.items()}
             counts = {
                 "rounds": len(node),
                 "collectives": len(node),
                 "sent_bytes": row_bytes * exchange.num_sent,
+                "bytes_from_rank": row_bytes * exchange.num_received,
             }
             return batch.replace(node={**batch.node, **node}), counts
 

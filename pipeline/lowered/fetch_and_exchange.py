@@ -12,11 +12,13 @@ from torch import Tensor
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import Exchange
 from headrace.pipeline.plan.checks import check_node_features, divided_features
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
 from headrace.pipeline.storage.features import FeatureStore, PlacingSource
+from headrace.pipeline.storage.rows import add_counts, place_rows, read_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,7 +47,7 @@ class FetchAndExchange(MapStage):
     name: ClassVar[str] = "fetch_and_exchange"
     lowered: ClassVar[bool] = True
 
-    on_host: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
     collective: ClassVar[bool] = True
 
     store: FeatureStore
@@ -87,21 +89,25 @@ class FetchAndExchange(MapStage):
             num_own = exchange.num_own
             own, asked = exchange.owned[:num_own], gather_rows(exchange.owned, exchange.send_rows)
             order = None if exchange.places is None else _inverse(exchange.places)
-            counts = exchange.send_counts, exchange.receive_counts
+            sizes = exchange.send_counts, exchange.receive_counts
+            counts: dict[str, int] = {}
             node = dict(batch.node)
             for name, source in sources.items():
                 rows = empty_rows((len(exchange.wanted), *source.shape[1:]), source.dtype)
-                sent = source.read(asked, num_threads=threads)
+                sent = read_rows(source, asked, counts, num_threads=threads)
                 # This rank's own rows are read while the others' are on their way.
+                read_own = partial(place_rows, source, own, totals=counts, num_threads=threads)
                 if order is None:
-                    read_own = partial(source.read_into, own, rows[:num_own], num_threads=threads)
-                    comm.all_to_all(sent, *counts, out=rows[num_own:], meanwhile=read_own)
+                    read_own = partial(read_own, rows[:num_own])
+                    comm.all_to_all(sent, *sizes, out=rows[num_own:], meanwhile=read_own)
                 else:
-                    read_own = partial(source.read_into, own, rows, places=order[:num_own], num_threads=threads)
-                    came = comm.all_to_all(sent, *counts, meanwhile=read_own)
+                    read_own = partial(read_own, rows, places=order[:num_own])
+                    came = comm.all_to_all(sent, *sizes, meanwhile=read_own)
                     gather_rows(came, torch.arange(len(came)), out=rows, places=order[num_own:], num_threads=threads)
                 node[name] = rows
-            return batch.replace(node=node), self._counts(exchange)
+            counts |= {"rows": 0, "bytes": 0}  # those that are sent; each row that is owned counts once
+            add_counts(counts, self._counts(exchange))
+            return batch.replace(node=node), counts
 
         return run
 
@@ -115,6 +121,7 @@ class FetchAndExchange(MapStage):
             "rounds": num_features,
             "collectives": num_features,
             "sent_bytes": row_bytes * exchange.num_sent,
+            "bytes_from_rank": row_bytes * exchange.num_received,
         }
 
     def _sources(self) -> dict[str, PlacingSource]:

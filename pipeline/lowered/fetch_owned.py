@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_node_features, divided_features
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
 from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.rows import read_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +30,7 @@ class FetchOwned(MapStage):
 
     name: ClassVar[str] = "fetch_owned"
     lowered: ClassVar[bool] = True
-    on_host: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
 
     store: FeatureStore
     node: tuple[str, ...]
@@ -58,10 +60,9 @@ class FetchOwned(MapStage):
         threads = settings.num_threads
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            read = {name: self.store.node[name].read(batch.n_id, num_threads=threads) for name in self.node}
-            counts = {
-                "rows": sum(len(rows) for rows in read.values()),
-                "bytes": sum(rows.numel() * rows.element_size() for rows in read.values()),
+            counts = {"rows": 0, "bytes": 0}
+            read = {
+                name: read_rows(self.store.node[name], batch.n_id, counts, num_threads=threads) for name in self.node
             }
             return batch.replace(node={**batch.node, **read}), counts
 

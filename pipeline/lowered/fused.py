@@ -10,6 +10,7 @@ from headrace.ops.sampling.rules import Rule
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.hop import Expand
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
@@ -40,7 +41,7 @@ class SampleFused(MapStage):
     name: ClassVar[str] = "sample_fused"
     lowered: ClassVar[bool] = True
 
-    on_host: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
 
     graph: GraphView
     rules: tuple[Rule, ...]

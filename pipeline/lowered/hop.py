@@ -14,6 +14,7 @@ from headrace.ops.sampling.rules import Rule
 from headrace.ops.sampling.sample import Hop, sample_hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import HOP, Counts, Divided, MapStage, Runner, Stage
@@ -46,7 +47,7 @@ class HopStage(MapStage):
     """
 
     gives: ClassVar[str | None] = HOP
-    on_host: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
 
     graph: GraphView
     layer: int = field(kw_only=True)

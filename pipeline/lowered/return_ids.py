@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 
@@ -23,7 +24,7 @@ class ReturnIds(MapStage):
 
     name: ClassVar[str] = "return_ids"
     lowered: ClassVar[bool] = True
-    on_host: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
 
     keep: bool = field(default=True, kw_only=True)
 

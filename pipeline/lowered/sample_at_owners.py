@@ -17,6 +17,7 @@ from headrace.pipeline.lowered.compact import count_new, with_hop
 from headrace.pipeline.lowered.hop import RuleHop
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import MINIBATCH, Counts, Runner
+from headrace.pipeline.storage.router import RankRouter
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,9 +55,10 @@ class SampleAtOwners(RuleHop):
         comm, _ = settings.channels()
         graph = self.graph
         assert isinstance(graph, GraphShard)  # the pass makes the stage of shards
+        router = RankRouter(graph.partition)
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            exchange = exchange_ids(self.frontier(batch), graph.partition, comm)
+            exchange = exchange_ids(self.frontier(batch), router, comm)
             hop = self.sample(batch, settings, frontier=exchange.owned)
             columns = [hop.neighbors]
             if self.edge_ids:

@@ -41,6 +41,7 @@ class Partition(ABC):
     :meth:`report` says what a partition costs. :meth:`order` and :meth:`ranges` turn any of them into ranges of a
     reordered graph.
 
+    >>> import torch
     >>> import headrace as hr
     >>> partition = hr.Partition.range(10, 4)
     >>> partition.owner(torch.arange(10)).tolist()
@@ -238,11 +239,6 @@ class Partition(ABC):
         from headrace.pipeline.partition.kinds import RangePartition
 
         return RangePartition(self.sizes)
-
-    def num_copies(self, ids: Tensor) -> int:
-        """Return how many of the vertices this rank has copies of, and so asks nobody for."""
-        del ids
-        return 0
 
     @property
     def _deciding(self) -> tuple[int, ...] | None:

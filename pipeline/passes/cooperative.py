@@ -21,6 +21,7 @@ from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.storage.router import RankRouter
 
 
 def _insert(stages: Window, machine: Machine) -> Window | None:
@@ -48,7 +49,7 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
         else:
             rewritten.append(stage)
         if place in finders:
-            rewritten.append(ExchangeIds(partition))
+            rewritten.append(ExchangeIds(RankRouter(partition)))
         if place == end - 1:
             rewritten.append(ReturnIds())
     return tuple(rewritten)

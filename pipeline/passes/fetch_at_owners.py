@@ -23,7 +23,7 @@ def _route(fetch: FetchFeature, machine: Machine) -> Window | None:
         return None
     stages: list[Stage] = []
     for names in _by_owners(features):
-        ids = ExchangeIds(features[names[0]].partition, renumber=False)
+        ids = ExchangeIds(features[names[0]].router, renumber=False)
         stages += [ids, FetchOwned(fetch.store, names), ExchangeRows(names), ReturnIds(keep=False)]
     others = tuple(name for name in fetch.node if name not in features)
     if others or fetch.edge or fetch.labels is not None:

@@ -70,7 +70,7 @@ def divided_features(store: FeatureStore, names: Iterable[str]) -> tuple[Divided
     """Return which node features are in shards."""
     sources = {name: store.node[name] for name in names}
     return tuple(
-        Divided(f"the shard of {name!r}", source.owners, source.part)
+        Divided(f"the shard of {name!r}", source.partition, source.part)
         for name, source in sources.items()
         if isinstance(source, ShardedFeature)
     )

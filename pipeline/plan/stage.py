@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
+from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.arguments import check_arguments
 
 if TYPE_CHECKING:
@@ -78,9 +79,6 @@ class Stage(ABC):
     changes_batches: ClassVar[bool] = True
     """Whether the stage has a say in what the minibatches hold; if not, a checkpoint does not depend on it."""
 
-    on_host: ClassVar[bool] = False
-    """Whether the stage works in CPU memory, so that no copy to a device may stand before it."""
-
     collective: ClassVar[bool] = False
     """Whether the stage communicates, so that every rank must run it for the same batches in the same order."""
 
@@ -94,9 +92,19 @@ class Stage(ABC):
     """Whether what stands before the stage runs in background threads, so that no stage is moved across it."""
 
     @property
-    def leaves_host(self) -> bool:
-        """Whether the batch is in the memory of a device behind the stage."""
-        return False
+    def reads_at(self) -> Place | None:
+        """Where the fields that the stage reads must lie; None if it takes them wherever they are."""
+        return None
+
+    @property
+    def writes_at(self) -> Place | None:
+        """Where the fields that the stage writes come to lie; None for where those lie that it reads."""
+        return None
+
+    @property
+    def moves_to(self) -> Place | None:
+        """Where all fields of the batch lie behind the stage; None if it moves none."""
+        return None
 
     @property
     def cooperates(self) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headrace.ops.errors import PlanError
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_weights_unchanged
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import CONVERTED, HOP, MINIBATCH, MacroStage, Stage
@@ -59,9 +60,8 @@ class _Before:
 
     source: Stage | None = None
     last: Stage | None = None
-    written: set[str] = field(default_factory=set)
+    places: dict[str, Place] = field(default_factory=dict)
     hops: int = 0
-    left_host: bool = False
     given: str = MINIBATCH
     converted: Stage | None = None
     fetched: set[tuple[str, str]] = field(default_factory=set)
@@ -70,31 +70,42 @@ class _Before:
         """Go past a stage."""
         self.source = stage if self.source is None else self.source
         self.last = stage
-        self.written |= stage.writes
+        place = self._place_of_what_is_written(stage)
+        self.places |= dict.fromkeys(stage.writes, place)
+        if stage.moves_to is not None:
+            self.places = dict.fromkeys(self.places, stage.moves_to)
         self.hops += stage.num_hops
-        self.left_host |= stage.leaves_host
         self.fetched |= stage.fetches
         self.given = stage.gives or self.given
         self.converted = stage if stage.gives == CONVERTED else self.converted
 
+    def _place_of_what_is_written(self, stage: Stage) -> Place:
+        """Return where the fields come to lie that a stage writes: by default with those that it reads."""
+        if stage.writes_at is not None:
+            return stage.writes_at
+        # What is made of fields in two places is made on the device; a stage that names none reads whatever there is.
+        lie = [self.places[name] for name in sorted(stage.reads or self.places)]
+        return next((place for place in lie if not place.on_host), CPU)
+
 
 def _problem(stage: Stage, before: _Before) -> str | None:
     """Return what is wrong with a stage at its place, or None."""
-    written = before.written
+    places = before.places
     if (before.source is None) != isinstance(stage, Plan):
         return "a plan begins with a source such as ItemSampler, and has no second one"
     if before.source is None:
         return None
     if before.given not in stage.takes:
         return _not_taken(stage, before)
-    if stage.reads - written:
-        return f"it reads {', '.join(sorted(stage.reads - written))}, which no stage before it writes"
+    missing = sorted(stage.reads.difference(places))
+    if missing:
+        return f"it reads {', '.join(missing)}, which no stage before it writes"
     if stage.first_hop is not None and stage.first_hop != before.hops:
         if stage.first_hop == 0:
             return "a plan has one sampler: give that one more hops instead"
         return f"hops must be numbered from the seeds outwards; this is hop {before.hops}"
     # Features are rows of the nodes, edges and seeds that the batch had when they were read.
-    fetched = written - before.source.writes
+    fetched = places.keys() - before.source.writes
     for changed, feature, what in (
         ("n_id", "node", "node features"),
         ("blocks", "edge", "edge features"),
@@ -109,9 +120,24 @@ def _problem(stage: Stage, before: _Before) -> str | None:
             f"it fetches {domain} feature {name!r}, which a stage before has fetched and would lose: fetch it once, "
             "and give features of two stores two names"
         )
-    if stage.on_host and before.left_host:
+    return _misplaced(stage, places) or (None if before.last is None else stage.fits_behind(before.last))
+
+
+def _misplaced(stage: Stage, places: Mapping[str, Place]) -> str | None:
+    """Return which fields a stage cannot read where they lie, or None."""
+    wanted = stage.reads_at
+    if wanted is None:
+        return None
+    # A stage that names no field goes by the batch: a sampler that draws seeds of its own adds to what lies there.
+    misplaced = [name for name in sorted(stage.reads or places) if not places[name].serves(wanted)]
+    if not misplaced:
+        return None
+    if wanted == CPU:
         return "it works in CPU memory, but the batch was copied to a device before: copy it behind this stage"
-    return None if before.last is None else stage.fits_behind(before.last)
+    return (
+        f"it reads {', '.join(misplaced)} on {wanted}, but what it finds is on {places[misplaced[0]]}: put "
+        f"copy_to({str(wanted)!r}) before this stage"
+    )
 
 
 def _not_taken(stage: Stage, before: _Before) -> str:

@@ -15,11 +15,13 @@ class Stats(Mapping[str, Mapping[str, float]]):
     """Totals by stage name: ``stats["sample_fused"]["edges"]``. Prints as a table.
 
     Every stage has ``batches`` and ``seconds`` (of work, wherever it ran), besides what it counts itself: ``seeds``,
-    ``vertices``, ``edges``, ``rows``, ``bytes``. Stages that communicate count ``rounds`` (every rank sends something
-    to every other one), ``collectives`` (calls of the backend: what is sent may be preceded by its sizes),
-    ``sent_bytes`` to other ranks, without those sizes, and ``copied_rows`` that they need not ask for as they have
-    copies. Conversions count ``converted_vertices`` and ``converted_edges``. Only batches that the training loop
-    received are counted, so the counts do not depend on prefetching.
+    ``vertices``, ``edges``, ``rows``, ``bytes``. Those that fetch add what their feature sources count: bytes by the
+    place that they came from (``bytes_from_cpu``, ``bytes_from_disk``, ``bytes_from_rank``), a cache's hits. Stages
+    that communicate count ``rounds`` (every rank sends something to every other one), ``collectives`` (calls of the
+    backend: what is sent may be preceded by its sizes), ``sent_bytes`` to other ranks, without those sizes, and
+    ``copied_rows`` that they need not ask for as they have copies. Conversions count ``converted_vertices`` and
+    ``converted_edges``. Only batches that the training loop received are counted, so the counts do not depend on
+    prefetching.
 
     Parameters
     ----------

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.ops.errors import PlanError
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.stage import CONVERTED, MapStage, Stage
 
 
@@ -17,7 +18,7 @@ class Conversion(MapStage):
     """
 
     changes_batches: ClassVar[bool] = False
-    on_host: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
     gives: ClassVar[str | None] = CONVERTED
 
     @property

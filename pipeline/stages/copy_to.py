@@ -9,6 +9,7 @@ import torch
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.place import Place
 from headrace.pipeline.interop.conversions import converted_bytes
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Counts, MapStage, Runner
@@ -44,9 +45,8 @@ class CopyTo(MapStage):
             raise PlanError(f"copy_to: {self.device!r} is not a torch device") from error
 
     @property
-    def leaves_host(self) -> bool:
-        """Whether the batch leaves CPU memory."""
-        return torch.device(self.device).type != "cpu"
+    def moves_to(self) -> Place | None:
+        return Place.parse(torch.device(self.device))
 
     def runner(self, settings: RunSettings) -> Runner:
         del settings

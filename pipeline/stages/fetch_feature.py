@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 
 from headrace.ops.errors import FeatureError, PlanError
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import divided_features, graphs_of
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.rows import read_rows
 
 
 @verb("fetch_feature")
@@ -40,7 +42,7 @@ class FetchFeature(MapStage):
         If batches come with labels, and ``labels`` names others.
     """
 
-    on_host: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
 
     store: FeatureStore
     node: tuple[str, ...] = field(default=(), kw_only=True)
@@ -137,33 +139,25 @@ class FetchFeature(MapStage):
         threads = settings.num_threads
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+            counts = {"rows": 0, "bytes": 0}
             node = dict(batch.node)
             for name in self.node:
-                node[name] = self.store.node[name].read(batch.n_id, num_threads=threads)
+                node[name] = read_rows(self.store.node[name], batch.n_id, counts, num_threads=threads)
             edge = dict(batch.edge)
             for name in self.edge:
                 source = self.store.edge[name]
                 ids = [block.edge_ids for block in batch.blocks]
-                edge[name] = tuple(source.read(rows, num_threads=threads) for rows in ids if rows is not None)
+                edge[name] = tuple(
+                    read_rows(source, rows, counts, num_threads=threads) for rows in ids if rows is not None
+                )
             y = batch.y
             if self.labels is not None:
                 if y is not None:
                     raise PlanError(self._labels_problem())
-                y = self.store.node[self.labels].read(batch.seeds, num_threads=threads)
-            fetched = batch.replace(node=node, edge=edge, y=y)
-            return fetched, self._counts(fetched)
+                y = read_rows(self.store.node[self.labels], batch.seeds, counts, num_threads=threads)
+            return batch.replace(node=node, edge=edge, y=y), counts
 
         return run
-
-    def _counts(self, after: MiniBatch) -> Counts:
-        read = [after.node[name] for name in self.node]
-        read += [rows for name in self.edge for rows in after.edge[name]]
-        if self.labels is not None and after.y is not None:
-            read.append(after.y)
-        return {
-            "rows": sum(len(rows) for rows in read),
-            "bytes": sum(rows.numel() * rows.element_size() for rows in read),
-        }
 
     def _labels_problem(self) -> str:
         return (

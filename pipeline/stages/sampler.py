@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.stage import Divided, Stage
 
@@ -15,7 +16,7 @@ from headrace.pipeline.plan.stage import Divided, Stage
 class Sampler(Stage):
     """Base of the stages that begin at the seeds of a batch and give it nodes and blocks; a plan has one of them."""
 
-    on_host: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
 
     graph: GraphView
 

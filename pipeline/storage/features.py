@@ -12,9 +12,11 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
-from headrace.ops.features.gather import gather_rows
-from headrace.pipeline.data.arrays import as_cpu_tensor, shown
-from headrace.pipeline.data.digest import equal, sampled_digest
+from headrace.pipeline.data.arrays import shown
+from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.rows import Rows
 
 
 @runtime_checkable
@@ -22,6 +24,21 @@ class FeatureSource(Protocol):
     """Rows addressed by id. Anything with these members can stand in a `FeatureStore`.
 
     Prefetching calls `read` from several threads at once.
+
+    >>> import torch
+    >>> import headrace as hr
+    >>> class Squares:  # computed as they are asked for
+    ...     num_rows, row_bytes, dtype, shape = 10, 8, torch.int64, (10,)
+    ...
+    ...     def read(self, ids, *, num_threads=1, to=hr.Place("cpu")):
+    ...         return hr.Rows(ids * ids, {"computed": len(ids)})
+    ...
+    ...     def content_digest(self):
+    ...         return "squares"
+    >>> store = hr.FeatureStore(node={"x": Squares()})
+    >>> loader = hr.ItemSampler(4, batch_size=2).fetch_feature(store, node=["x"]).loader()
+    >>> [batch.x.tolist() for batch in loader], loader.stats()["fetch_feature"]["computed"]
+    ([[0, 1], [4, 9]], 4)
     """
 
     @property
@@ -34,14 +51,18 @@ class FeatureSource(Protocol):
 
     @property
     def dtype(self) -> torch_dtype:
-        """Element type of the rows that `read` returns."""
+        """Element type of the rows."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of all rows together, num_rows first."""
 
-    def read(self, ids: Tensor, *, num_threads: int = 1) -> Tensor:
-        """Return the rows of `ids` (int64[num_ids] or int32[num_ids]), repeated ids included, as [num_ids, ...]."""
+    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
+        """Return the rows of `ids` (int64[num_ids] or int32[num_ids]), repeated ids included, as [num_ids, ...].
+
+        They lie at the place `to`; a source that reads to CPU memory alone refuses any other. With them come counts,
+        by which ``loader.stats()`` tells where rows came from.
+        """
 
     def content_digest(self) -> str:
         """Return a string that differs when the rows differ."""
@@ -49,101 +70,29 @@ class FeatureSource(Protocol):
 
 @runtime_checkable
 class PlacingSource(FeatureSource, Protocol):
-    """A feature source that writes rows where they are wanted, and reads one again at little cost."""
+    """A feature source that writes rows where they are wanted, and reads one again at little cost.
 
-    def read_into(self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1) -> None:
-        """Write the rows of `ids` to the rows `places` of `out`, int64[num_ids] and distinct; by default one by one.
+    Ranks that make batches together then need no copies between reading rows and sending them.
 
-        `out` is [num_ids or more, ...], contiguous and of the dtype of the source.
-        """
-
-
-class ArraySource:
-    """Rows of a tensor in CPU memory or of a NumPy array, memory-mapped files included.
-
-    Parameters
-    ----------
-    array: [num_rows, ...]
-        Kept by reference, never copied or cast: strided tensors are read in place, memory maps stay on disk until rows
-        are read. Do not change it while a loader runs.
-    name
-        What to call it in errors.
-    digest
-        Its fingerprint, if that is known already.
-
-    Raises
-    ------
-    FeatureError
-        If the array has no rows dimension, is not numeric, or is a tensor outside CPU memory.
+    >>> import torch
+    >>> import headrace as hr
+    >>> x = hr.FeatureStore(node={"x": torch.eye(3)}).node["x"]
+    >>> isinstance(x, hr.PlacingSource)
+    True
+    >>> out = torch.zeros(2, 3)
+    >>> x.read_into(torch.tensor([2, 0]), out, places=torch.tensor([1, 0]))
+    {'bytes_from_cpu': 24}
+    >>> out.tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
-    def __init__(self, array: ArrayLike | Tensor, name: str = "feature", *, digest: str | None = None) -> None:
-        # A tensor view of a memory map shares its pages, so nothing is read here.
-        tensor = as_cpu_tensor(array, name, FeatureError)
-        if tensor.ndim == 0:
-            raise FeatureError(f"expected {name} to have one row per id, got a single number; pass an array")
-        self._tensor = tensor
-        self._digest = digest
+    def read_into(
+        self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
+    ) -> Mapping[str, int]:
+        """Write the rows of `ids` to the rows `places` of `out`, int64[num_ids] and distinct; by default one by one.
 
-    @property
-    def num_rows(self) -> int:
-        """Return the number of rows."""
-        return int(self._tensor.shape[0])
-
-    @property
-    def row_bytes(self) -> int:
-        """Return the bytes of one row."""
-        return self._tensor[:1].numel() * self._tensor.element_size() if self.num_rows else 0
-
-    @property
-    def dtype(self) -> torch_dtype:
-        """Return the element type."""
-        return self._tensor.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape, num_rows first."""
-        return tuple(self._tensor.shape)
-
-    def read(self, ids: Tensor, *, num_threads: int = 1) -> Tensor:
-        """Return a copy of the rows of `ids`, as [num_ids, ...] of the same dtype.
-
-        Raises
-        ------
-        FeatureError
-            If an id is negative or not below num_rows.
+        `out` is [num_ids or more, ...], contiguous and of the dtype of the source. Returns the counts of `read`.
         """
-        return gather_rows(self._tensor, ids, num_threads=num_threads)
-
-    def read_into(self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1) -> None:
-        """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
-
-        Raises
-        ------
-        FeatureError
-            As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
-        """
-        gather_rows(self._tensor, ids, out=out, places=places, num_threads=num_threads)
-
-    def content_digest(self) -> str:
-        """Return a fingerprint of the rows; large arrays are sampled (`headrace.pipeline.data.digest`)."""
-        return self._content_digest
-
-    @cached_property
-    def _content_digest(self) -> str:
-        return sampled_digest([("rows", self._tensor)]) if self._digest is None else self._digest
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ArraySource):
-            return NotImplemented
-        return equal(self._tensor, other._tensor)
-
-    def __hash__(self) -> int:
-        return hash(self.shape)
-
-    def __repr__(self) -> str:
-        shape = ", ".join(map(str, self.shape))
-        return f"{str(self.dtype).removeprefix('torch.')}[{shape}]"
 
 
 class FeatureSources(Mapping[str, FeatureSource]):

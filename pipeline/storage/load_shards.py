@@ -16,13 +16,15 @@ from headrace.ops.errors import FeatureError, GraphError, InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.distributed.comm import place_of_process
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
 from headrace.pipeline.partition.kinds import TablePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.array_file import open_array, read_array
-from headrace.pipeline.storage.features import ArraySource, FeatureStore
+from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.part_meta import PartMeta, check_array
 from headrace.pipeline.storage.rows_meta import FeatureMeta, dtype_of
 from headrace.pipeline.storage.shard_meta import META, OWNERS, ShardMeta, file_of, part_folder, whole_folder
@@ -118,6 +120,7 @@ class _Reader:
         self.meta = ShardMeta.read(folder)
         self._folder = folder
         self._memory_map = memory_map
+        self._place = DISK if memory_map else CPU
         self._parts: dict[int, PartMeta] = {}
         self._sizes: dict[Path, int] = {}
 
@@ -192,7 +195,7 @@ class _Reader:
         """Return a feature that every rank reads whole."""
         path = whole_folder(self._folder) / file_of(kind, name)
         rows = self._read_shared(path, feature.rows.torch_dtype, (feature.num_rows, *feature.rows.shape))
-        return ArraySource(rows, f"{kind} feature {name!r}", digest=feature.digest)
+        return ArraySource(rows, f"{kind} feature {name!r}", digest=feature.digest, place=self._place)
 
     def sharded(
         self, name: str, feature: FeatureMeta, partition: Partition, part: int, asked: Tensor | None
@@ -209,7 +212,14 @@ class _Reader:
                 positions = partition.position(copies[chosen])
                 copied[chosen] = gather_rows(self._rows(name, feature, partition, owner), positions)
         return ShardedFeature(
-            rows, partition, part, digest=feature.digest, cached=copies, cached_rows=copied, asked=asked
+            rows,
+            partition,
+            part,
+            digest=feature.digest,
+            cached=copies,
+            cached_rows=copied,
+            asked=asked,
+            place=self._place,
         )
 
     def check_sizes(self) -> None:

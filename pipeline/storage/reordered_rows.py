@@ -8,7 +8,9 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.features import FeatureSource
+from headrace.pipeline.storage.rows import Rows
 
 
 class ReorderedRows:
@@ -53,9 +55,9 @@ class ReorderedRows:
         """Return the shape, num_rows first."""
         return self._source.shape
 
-    def read(self, ids: Tensor, *, num_threads: int = 1) -> Tensor:
-        """Return the rows of `ids`, [num_ids, ...]."""
-        return self._source.read(gather_rows(self._order, ids), num_threads=num_threads)
+    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
+        """Return the rows of `ids`, [num_ids, ...], where the source can read them to."""
+        return self._source.read(gather_rows(self._order, ids), num_threads=num_threads, to=to)
 
     def content_digest(self) -> str:
         """Return a fingerprint of the rows and of their order."""

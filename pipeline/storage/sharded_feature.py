@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from collections.abc import Mapping
 
 import torch
 from numpy.typing import ArrayLike
@@ -12,11 +12,13 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
-from headrace.ops.sampling.compact import Compactor
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, whole_number
 from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.comm import place_of_process
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.storage.router import RankRouter
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to
 
 
 class ShardedFeature:
@@ -42,6 +44,8 @@ class ShardedFeature:
     asked: int64[n], optional
         The vertices of which every rank was to hold copies, the same on each, ascending. Features of equal ones travel
         together; without it, a feature with copies travels alone.
+    place
+        Where `rows` lie: in CPU memory, or on disk if they are those of a mapped file.
 
     Raises
     ------
@@ -59,9 +63,10 @@ class ShardedFeature:
         cached: Tensor | None = None,
         cached_rows: ArrayLike | Tensor | None = None,
         asked: Tensor | None = None,
+        place: Place = CPU,
     ) -> None:
         self._rows = as_cpu_tensor(rows, "rows", FeatureError)
-        self._base = partition
+        self._partition = partition
         self._part = whole_number(part, "ShardedFeature: part", 0, FeatureError, partition.num_parts - 1)
         num_owned = partition.sizes[self._part]
         if self._rows.dim() == 0 or len(self._rows) != num_owned:
@@ -83,6 +88,8 @@ class ShardedFeature:
                 )
             self._cached, order = torch.sort(cached.to(torch.int64))
             self._cached_rows = gather_rows(copies, order)
+        self._router = RankRouter(partition, self._part, self._cached)
+        self._counter = f"bytes_from_{place.kind}"
         self._digest = digest
         # Not which copies this rank has: plans must not differ from rank to rank.
         self._asked = torch.empty(0, dtype=torch.int64) if cached is None else asked
@@ -132,17 +139,17 @@ class ShardedFeature:
             asked=asked,
         )
 
-    @cached_property
-    def partition(self) -> Partition:
+    @property
+    def router(self) -> RankRouter:
         """Where this rank finds each row: at its owner, or here if this rank holds a copy."""
-        return _WithCopies(self._base, self._part, self._cached) if len(self._cached) else self._base
+        return self._router
 
     def lies_as(self, other: ShardedFeature) -> bool:
         """Return whether the rows of another feature are at the same owners, with copies of the same ones.
 
         The same on every rank, whatever it owns itself.
         """
-        same_owners = self._base is other._base or self._base == other._base
+        same_owners = self._partition is other._partition or self._partition == other._partition
         both = self._asked, other._asked
         same_copies = both[0] is not None and both[1] is not None and torch.equal(both[0], both[1])
         return same_owners and self._part == other._part and same_copies
@@ -153,14 +160,14 @@ class ShardedFeature:
         return self._part
 
     @property
-    def owners(self) -> Partition:
+    def partition(self) -> Partition:
         """The owner of each vertex."""
-        return self._base
+        return self._partition
 
     @property
     def num_rows(self) -> int:
         """Return the number of rows of all ranks together."""
-        return self._base.num_nodes
+        return self._partition.num_nodes
 
     @property
     def row_bytes(self) -> int:
@@ -177,19 +184,22 @@ class ShardedFeature:
         """Return the shape of all ranks' rows, num_rows first."""
         return (self.num_rows, *self._rows.shape[1:])
 
-    def read(self, ids: Tensor, *, num_threads: int = 1) -> Tensor:
+    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids`, all of which this rank owns or has copies of, as [num_ids, ...].
 
         Raises
         ------
         FeatureError
-            If another rank owns one of them: the loader asks the owners only for the node features of a batch.
+            If another rank owns one of them: the loader asks the owners only for the node features of a batch. Also for
+            another place than CPU memory.
         """
+        check_to(self, to)
         out = empty_rows((len(ids), *self._rows.shape[1:]), self.dtype)
-        self.read_into(ids, out, num_threads=num_threads)
-        return out
+        return Rows(out, self.read_into(ids, out, num_threads=num_threads))
 
-    def read_into(self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1) -> None:
+    def read_into(
+        self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
+    ) -> Mapping[str, int]:
         """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
 
         Raises
@@ -198,29 +208,29 @@ class ShardedFeature:
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
         ids = ids.to(torch.int64)
-        if self._base.num_parts == 1:
+        if self._partition.num_parts == 1:
             gather_rows(self._rows, ids, out=out, places=places, num_threads=num_threads)
-            return
-        in_cached = torch.searchsorted(self._cached, ids)
-        is_copy = torch.zeros(len(ids), dtype=torch.bool)
-        if len(self._cached):
-            is_copy = self._cached[in_cached.clamp(max=len(self._cached) - 1)] == ids
-        owners = self._base.owner(ids)
-        if bool(((owners != self._part) & ~is_copy).any()):
-            first = int(((owners != self._part) & ~is_copy).nonzero()[0])
+            return {self._counter: len(ids) * self.row_bytes}
+        found = self._router.locate(ids)
+        is_own, is_copy = found.place == self._part, found.place == self._partition.num_parts
+        elsewhere = ~(is_own | is_copy)
+        if bool(elsewhere.any()):
+            first = int(elsewhere.nonzero()[0])
             raise FeatureError(
-                f"ShardedFeature: row {int(ids[first])} is at rank {int(owners[first])}, this is rank {self._part}; "
-                "labels and edge features are read where they are needed, so keep those whole on every rank"
+                f"ShardedFeature: row {int(ids[first])} is at rank {int(found.place[first])}, this is rank "
+                f"{self._part}; labels and edge features are read where they are needed, so keep those whole on every "
+                "rank"
             )
-        if not bool(is_copy.any()):
-            gather_rows(self._rows, self._base.position(ids), out=out, places=places, num_threads=num_threads)
-            return
+        num_copies = int(is_copy.sum())
+        if not num_copies:
+            gather_rows(self._rows, found.row, out=out, places=places, num_threads=num_threads)
+            return {self._counter: len(ids) * self.row_bytes}
         places = torch.arange(len(ids)) if places is None else places
-        for rows, positions, chosen in (
-            (self._rows, self._base.position(ids[~is_copy]), ~is_copy),
-            (self._cached_rows, in_cached[is_copy], is_copy),
-        ):
-            gather_rows(rows, positions, out=out, places=places[chosen], num_threads=num_threads)
+        for rows, chosen in ((self._rows, is_own), (self._cached_rows, is_copy)):
+            gather_rows(rows, found.row[chosen], out=out, places=places[chosen], num_threads=num_threads)
+        counts = {self._counter: (len(ids) - num_copies) * self.row_bytes}
+        add_counts(counts, {"bytes_from_cpu": num_copies * self.row_bytes})
+        return counts
 
     def content_digest(self) -> str:
         """Return the fingerprint."""
@@ -230,7 +240,7 @@ class ShardedFeature:
         if not isinstance(other, ShardedFeature):
             return NotImplemented
         return self is other or (
-            self._part == other._part and self._base == other._base and torch.equal(self._rows, other._rows)
+            self._part == other._part and self._partition == other._partition and torch.equal(self._rows, other._rows)
         )
 
     def __hash__(self) -> int:
@@ -238,7 +248,7 @@ class ShardedFeature:
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
-        return f"{str(self.dtype).removeprefix('torch.')}[{shape}] in {self._base.num_parts} shards"
+        return f"{str(self.dtype).removeprefix('torch.')}[{shape}] in {self._partition.num_parts} shards"
 
 
 def vertices_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
@@ -266,31 +276,3 @@ def _check_cached(cached: Tensor, partition: Partition, part: int) -> None:
         )
     if bool((partition.owner(cached.to(torch.int64)) == part).any()):
         raise FeatureError(f"ShardedFeature: cached holds vertices that part {part} owns itself; leave them out")
-
-
-class _WithCopies(Partition):
-    """Owners as one rank sees them that has copies of some vertices' rows."""
-
-    def __init__(self, base: Partition, part: int, cached: Tensor) -> None:
-        super().__init__(base.num_nodes, base.num_parts)
-        self._base, self._part, self._cached = base, part, cached
-
-    @property
-    def compactor(self) -> Compactor:
-        """That of the owners."""
-        return self._base.compactor
-
-    def owner(self, ids: Tensor) -> Tensor:
-        """Return this rank for vertices that it has copies of, the owner for all others."""
-        return self._base.owner(ids).masked_fill(self._are_copies(ids), self._part)
-
-    def num_copies(self, ids: Tensor) -> int:
-        """Return how many of the vertices this rank has copies of."""
-        return int(self._are_copies(ids).sum())
-
-    def _are_copies(self, ids: Tensor) -> Tensor:
-        places = torch.searchsorted(self._cached, ids).clamp(max=len(self._cached) - 1)
-        return self._cached[places] == ids
-
-    def __repr__(self) -> str:
-        return repr(self._base)  # the same on every rank, whatever it has copies of

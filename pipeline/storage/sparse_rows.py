@@ -13,6 +13,8 @@ from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, whole_number
 from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.storage.rows import Rows, check_to
 
 
 class SparseRows:
@@ -77,8 +79,9 @@ class SparseRows:
         """Return the shape, num_rows first."""
         return (self.num_rows, self._num_columns)
 
-    def read(self, ids: Tensor, *, num_threads: int = 1) -> Tensor:  # noqa: ARG002 - of the protocol
-        """Return the rows of `ids`, float32[num_ids, num_columns]."""
+    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:  # noqa: ARG002 - of the protocol
+        """Return the rows of `ids`, float32[num_ids, num_columns]; bytes count as those of dense rows."""
+        check_to(self, to)
         starts = row_starts(self._indptr, ids)
         row = torch.repeat_interleave(torch.arange(len(ids)), starts.diff())
         rows = torch.zeros(len(ids), self._num_columns)
@@ -86,7 +89,7 @@ class SparseRows:
             places = row[piece] * self._num_columns + self._columns[positions].long()
             # One after the other, so that a column that comes several times has the same sum in every run.
             scatter_add_rows(rows.view(-1, 1), places, self._values[positions].float()[:, None])
-        return rows
+        return Rows(rows, {"bytes_from_cpu": rows.nbytes})
 
     def content_digest(self) -> str:
         """Return a fingerprint of the sparse matrix; large arrays are sampled."""

@@ -26,6 +26,7 @@ from headrace.pipeline.storage.array_file import read_array, write_array
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
 from headrace.pipeline.storage.new_folder import new_folder
 from headrace.pipeline.storage.part_meta import PartMeta, digest_of_array
+from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta
 from headrace.pipeline.storage.shard_meta import OWNERS, ShardMeta, file_of, holds_shards, part_folder, whole_folder
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
@@ -236,7 +237,7 @@ def _write_rows(
     writer: _Writer, path: Path, source: FeatureSource, ids: Iterator[Tensor], num_rows: int | None = None
 ) -> str:
     shape = (source.num_rows if num_rows is None else num_rows, *source.shape[1:])
-    return writer.write(path, source.dtype, shape, (source.read(piece) for piece in ids))
+    return writer.write(path, source.dtype, shape, (read_rows(source, piece, {}, num_threads=1) for piece in ids))
 
 
 def _disk_full(path: Path, num_bytes: int, cause: OSError) -> OSError:

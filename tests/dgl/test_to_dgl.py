@@ -48,7 +48,7 @@ def test_ids_lead_back_to_the_graph(verb):
             # DGL's promise, which its layers rely on: destinations come first among the sources.
             assert torch.equal(block.srcdata[dgl.NID][: ours.num_dst], block.dstdata[dgl.NID])
             assert torch.equal(block.edata["w"], w)
-            assert torch.equal(w, store.edge["w"].read(edge_ids))
+            assert torch.equal(w, store.edge["w"].read(edge_ids).rows)
 
 
 def test_full_neighbourhoods_reproduce_the_whole_graph():
@@ -70,7 +70,7 @@ def test_edge_weights_reach_the_layer():
     layer = GraphConv(4, 4, norm="none", allow_zero_in_degree=True)
     expected = layer(
         dgl.graph((src, dst), num_nodes=NUM_NODES),
-        store.node["x"].read(torch.arange(NUM_NODES)),
+        store.node["x"].read(torch.arange(NUM_NODES)).rows,
         edge_weight=features()["edge"]["w"],
     )
     batch = next(

@@ -49,8 +49,8 @@ def test_every_method(data, tmp_path, capsys, method):
         whole = hr.Graph.from_coo(*arrays["edge_index"])
         for one in shards:
             owned = one.partition.owned(one.part)
-            assert np.array_equal(one.store.node["x"].read(owned), arrays["x"][owned])
-            assert np.array_equal(one.store.node["y"].read(torch.arange(NUM_NODES)), arrays["y"])
+            assert np.array_equal(one.store.node["x"].read(owned).rows, arrays["x"][owned])
+            assert np.array_equal(one.store.node["y"].read(torch.arange(NUM_NODES)).rows, arrays["y"])
     if method in ("range", "metis", "louvain"):
         assert shards[0].partition.report(whole).edges_cut == 1
 
@@ -103,10 +103,10 @@ def test_reorder(data, tmp_path, whole):
         shards = hr.load_shards(tmp_path / "out", part)
         assert type(shards.partition) is type(hr.Partition.range(1, 1))
         assert shards.partition == owners.ranges()
-        old_ids = shards.store.node["original_id"].read(torch.arange(NUM_NODES))
+        old_ids = shards.store.node["original_id"].read(torch.arange(NUM_NODES)).rows
         assert torch.equal(old_ids, owners.order())
         ours = shards.partition.owned(part)
-        assert torch.equal(shards.store.node["x"].read(ours), x[owners.owned(part)])
+        assert torch.equal(shards.store.node["x"].read(ours).rows, x[owners.owned(part)])
         ids = shards.graph.edge_ids.long()
         new_dst = torch.repeat_interleave(torch.arange(NUM_NODES), shards.graph.in_degrees())
         assert old_ids[shards.graph.indices.long()].tolist() == src[ids].tolist()

@@ -51,7 +51,7 @@ def test_ranges_of_a_reordered_graph_find_the_same_union(kind):
     owners = partition(kind, 3)
     order = owners.order()
     new_id = order.argsort()
-    x = store().node["x"].read(torch.arange(NUM_NODES))
+    x = store().node["x"].read(torch.arange(NUM_NODES)).rows
 
     def plan(one: hr.Graph, train_ids: torch.Tensor, rows: torch.Tensor) -> hr.Plan:
         seeds = hr.ItemSampler(train_ids, batch_size=40, shuffle=True, seed=3)

@@ -23,7 +23,7 @@ SOON = 30.0
 SCRIPT = """
 import json, os, signal, sys, time, torch
 import headrace as hr
-from headrace.pipeline.storage.features import ArraySource
+from headrace.pipeline.storage.array_source import ArraySource
 from plans import graph, items, store
 
 rank, world_size, meeting, fault = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -43,7 +43,7 @@ class Source(ArraySource):
     def read_into(self, ids, out, **options):
         if rank == 1 and fault == "source":
             raise RuntimeError("the rows of rank one are out of order")
-        super().read_into(ids, out, **options)
+        return super().read_into(ids, out, **options)
 
 samplers = {
     "labor_star": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], importance="*"),

@@ -56,8 +56,8 @@ def test_the_mapping_back_is_the_identity(edges, verb, expand, fanouts, seed):
     # Nodes and edges lead back to the graph's own, and carry their own features.
     ends = data.n_id[data.edge_index]
     assert torch.equal(ends, torch.stack([src[data.e_id], dst[data.e_id]]))
-    assert torch.equal(data.x, store.node["x"].read(data.n_id))
-    assert torch.equal(data.w, store.edge["w"].read(data.e_id))
+    assert torch.equal(data.x, store.node["x"].read(data.n_id).rows)
+    assert torch.equal(data.w, store.edge["w"].read(data.e_id).rows)
     # No node twice, no edge twice.
     assert data.n_id.unique().numel() == data.n_id.numel()
     assert data.e_id.unique().numel() == data.e_id.numel()
@@ -326,7 +326,7 @@ def test_layer_by_layer_inference_equals_the_whole_graph(edges, batch_size):
             pair, edge_index, size = batch.blocks[0].to_pyg(batch.x)
             rows.append(layer(pair, edge_index, size=size).relu())
         store = hr.FeatureStore(node={"x": torch.cat(rows)})
-    torch.testing.assert_close(store.node["x"].read(torch.arange(graph.num_nodes)), expected)
+    torch.testing.assert_close(store.node["x"].read(torch.arange(graph.num_nodes)).rows, expected)
 
 
 def test_precomputed_gcn_weights_are_exact_in_batches():

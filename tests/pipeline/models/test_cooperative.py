@@ -82,11 +82,11 @@ def test_features_arrive_at_the_sources_and_labels_at_the_seeds():
     plan = SAMPLERS["neighbor"](SEEDS["nodes"]()).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     for batches in cooperative_batches(plan, 4):
         for batch in batches:
-            assert torch.equal(batch.x, store().node["x"].read(batch.n_id))
+            assert torch.equal(batch.x, store().node["x"].read(batch.n_id).rows)
             assert torch.equal(batch.n_id, batch.exchanges[0].wanted)
-            assert torch.equal(batch.y, store().node["y"].read(batch.seeds))
+            assert torch.equal(batch.y, store().node["y"].read(batch.seeds).rows)
             for block, rows in zip(batch.blocks, batch.edge["e"], strict=True):
-                assert torch.equal(rows, store().edge["e"].read(block.edge_ids))
+                assert torch.equal(rows, store().edge["e"].read(block.edge_ids).rows)
 
 
 @pytest.mark.parametrize("fuse", [True, False])

@@ -8,6 +8,7 @@ from hand_made import hand_made
 from ranks import cooperative_batches, partition, run_ranks
 
 import headrace as hr
+from headrace.pipeline.data.place import CPU
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.text import describe
@@ -23,9 +24,9 @@ class Slow:
 
     num_rows, row_bytes, dtype, shape = NUM_NODES, 8, torch.float32, (NUM_NODES, 2)
 
-    def read(self, ids: torch.Tensor, *, num_threads: int = 1) -> torch.Tensor:
-        del num_threads
-        return X[ids]
+    def read(self, ids: torch.Tensor, *, num_threads: int = 1, to: hr.Place = CPU) -> hr.Rows:
+        del num_threads, to
+        return hr.Rows(X[ids])
 
     def content_digest(self) -> str:
         return "slow"
@@ -166,18 +167,36 @@ def test_same_result_as_whole_features_without_cooperation(copies, world_size):
 
 def test_counts_each_row_once_and_what_is_read_again():
     plan = sampled().fetch_feature(store(), node=["x"])
+    row_bytes = store().node["x"].row_bytes
 
-    def counted(comm: hr.Comm) -> tuple[dict[str, float], int, int]:
+    def counted(comm: hr.Comm) -> tuple[dict[str, float], int, int, int]:
         with plan.loader(cooperative=True, comm=comm) as loader:
             exchanges = [batch.exchanges[0] for batch in loader]
             read = sum(exchange.num_own + exchange.num_sent for exchange in exchanges)
             owned = sum(len(exchange.owned) for exchange in exchanges)
-            return dict(loader.stats()["fetch_and_exchange"]), read, owned
+            received = sum(exchange.num_received for exchange in exchanges)
+            return dict(loader.stats()["fetch_and_exchange"]), read, owned, received
 
-    for stats, read, owned in run_ranks(3, counted):
+    for stats, read, owned, received in run_ranks(3, counted):
         assert stats["rows"] == owned
         assert stats["reread_rows"] == read - owned > 0
-        assert stats["bytes"] == owned * store().node["x"].row_bytes
+        assert stats["bytes"] == owned * row_bytes
+        assert stats["bytes_from_cpu"] == read * row_bytes
+        assert stats["bytes_from_rank"] == received * row_bytes > 0
+
+
+def test_both_ways_of_fetching_count_what_comes_from_other_ranks():
+    def received(comm: hr.Comm) -> list[float]:
+        totals = []
+        for fuse in (True, False):
+            plan = sampled().fetch_feature(store(), node=["x"])
+            with plan.loader(cooperative=True, comm=comm, fuse_exchange=fuse) as loader:
+                list(loader)
+                totals.append(loader.stats().total("bytes_from_rank"))
+        return totals
+
+    for fused, apart in run_ranks(2, received):
+        assert fused == apart > 0
 
 
 def test_a_rank_may_own_nothing_and_want_nothing():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 from hand_made import hand_made
 
 import headrace as hr
 from headrace.ops.sampling.sample import NeighborRule
+from headrace.pipeline.data.place import CPU
 from headrace.pipeline.plan.verify import verify
+from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.sampler import Sampler
 
 from plans import PLANS, graph, items, store
@@ -201,6 +205,70 @@ def test_walk_hops_can_be_chained_by_hand():
     assert [batch.digest() for batch in by_hand.loader()] == [
         batch.digest() for batch in items().sample_pinsage(graph(), 2, 3, 2).loader()
     ]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Somewhere(hr.MapStage):
+    """A stage that reads and writes a feature, each at a place."""
+
+    name = "somewhere"
+
+    at: hr.Place | None
+    to: hr.Place | None = None
+
+    @property
+    def reads(self):
+        return frozenset({"node"})
+
+    @property
+    def writes(self):
+        return frozenset({"node"})
+
+    @property
+    def reads_at(self):
+        return self.at
+
+    @property
+    def writes_at(self):
+        return self.to
+
+    def runner(self, settings):
+        return lambda batch: (batch, {})
+
+
+META, GPU, PINNED = (hr.Place.parse(text) for text in ("meta", "cuda:0", "pinned"))
+
+
+@pytest.mark.parametrize(
+    ("stages", "match"),
+    [
+        ([Somewhere(CPU), Somewhere(None), Somewhere(CPU)], None),
+        ([Somewhere(CPU, PINNED), Somewhere(PINNED), Somewhere(CPU)], None),
+        ([Somewhere(CPU, GPU), Somewhere(GPU), Somewhere(None), Somewhere(GPU)], None),
+        ([Somewhere(CPU, GPU), Somewhere(CPU)], "copied to a device before"),
+        ([Somewhere(CPU, GPU), Somewhere(None), Somewhere(CPU)], "copied to a device before"),
+        ([Somewhere(PINNED)], r"reads node on pinned, but what it finds is on cpu: put copy_to\('pinned'\) before"),
+        ([CopyTo("meta"), Somewhere(META), Somewhere(None, GPU), Somewhere(GPU)], None),
+        ([CopyTo("meta"), Somewhere(GPU)], "reads node on cuda:0, but what it finds is on meta"),
+        ([CopyTo("meta"), CopyTo("cpu"), Somewhere(CPU)], None),
+    ],
+)
+def test_fields_lie_where_stages_read_them(stages, match):
+    plan = items().fetch_feature(store(), node=["x"])
+    for stage in stages:
+        plan = plan.then(stage)
+    if match is None:
+        verify(plan)
+    else:
+        with pytest.raises(hr.PlanError, match=match):
+            verify(plan)
+
+
+def test_other_fields_stay_where_they_are():
+    plan = items().fetch_feature(store(), node=["x"]).then(Somewhere(CPU, GPU))
+    verify(plan.fetch_feature(store(), node=["y"]))
+    with pytest.raises(hr.PlanError, match="fetch_feature cannot stand here: it works in CPU memory"):
+        verify(plan.copy_to("cuda:0").fetch_feature(store(), node=["y"]))
 
 
 def test_long_plans_are_not_taken_for_circles():

@@ -91,7 +91,7 @@ def test_a_weighted_mean_is_importance_pooling():
     assert block.weight is not None
     degree = int(block.indptr[1])
     mean = (batch.x[block.indices[:degree]] * block.weight[:degree, None]).mean(0)
-    rows = store().node["x"].read(torch.from_numpy(visits[1]))
+    rows = store().node["x"].read(torch.from_numpy(visits[1])).rows
     expected = (rows * torch.from_numpy(visits[2] / visits[2].sum())[:, None]).sum(0)
     assert torch.allclose(mean, expected.float(), atol=1e-5)
 

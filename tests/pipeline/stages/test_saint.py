@@ -258,7 +258,7 @@ def test_labels_are_those_of_any_vertex():
     """Seeds are vertices of the subgraph, so the source may hold pairs, and labels must reach to the last vertex."""
     pairs = hr.ItemSampler(torch.zeros(3, 2, dtype=torch.int64), seed=1).sample_saint_node(graph(), 5)
     batch = next(iter(pairs.fetch_feature(store(), labels="y").loader()))
-    assert torch.equal(batch.y, store().node["y"].read(batch.n_id))
+    assert torch.equal(batch.y, store().node["y"].read(batch.n_id).rows)
     short = hr.FeatureStore(node={"y": torch.zeros(graph().num_nodes - 1)})
     with pytest.raises(hr.FeatureError, match="199 rows"):
         hr.ItemSampler(3).sample_saint_node(graph(), 5).fetch_feature(short, labels="y").loader()

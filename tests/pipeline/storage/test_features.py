@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 import headrace as hr
-from headrace.pipeline.storage.features import ArraySource
+from headrace.pipeline.data.place import CPU
+from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.reordered_rows import ReorderedRows
+from headrace.pipeline.storage.rows import place_rows
+from headrace.pipeline.storage.sparse_rows import SparseRows
 
 from plans import graph, store
 
@@ -23,7 +27,7 @@ from plans import graph, store
 def test_read_equals_indexing(dtype, row_shape, ids, id_dtype, num_threads):
     rows = torch.randint(0, 100, (7, *row_shape)).to(dtype)
     source = ArraySource(rows)
-    read = source.read(torch.tensor(ids, dtype=id_dtype), num_threads=num_threads)
+    read = source.read(torch.tensor(ids, dtype=id_dtype), num_threads=num_threads).rows
     assert read.dtype == dtype
     assert torch.equal(read, rows[torch.tensor(ids, dtype=torch.int64)])
     assert source.shape == (7, *row_shape)
@@ -35,7 +39,7 @@ def test_read_equals_indexing(dtype, row_shape, ids, id_dtype, num_threads):
 def test_strided_rows_are_read_in_place():
     wide = torch.arange(40.0).reshape(4, 10)
     for view in (wide[:, ::3], wide[:, 2:5], wide.t(), wide[::2]):
-        assert torch.equal(ArraySource(view).read(torch.tensor([1, 0, 1])), view[[1, 0, 1]])
+        assert torch.equal(ArraySource(view).read(torch.tensor([1, 0, 1])).rows, view[[1, 0, 1]])
 
 
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
@@ -44,39 +48,83 @@ def test_memory_maps_are_read_in_place(tmp_path, mode):
     np.save(tmp_path / "x.npy", rows)
     mapped = np.load(tmp_path / "x.npy", mmap_mode=mode)
     store = hr.FeatureStore(node={"x": mapped})
-    np.testing.assert_array_equal(store.node["x"].read(torch.tensor([4, 0])).numpy(), rows[[4, 0]])
+    np.testing.assert_array_equal(store.node["x"].read(torch.tensor([4, 0])).rows.numpy(), rows[[4, 0]])
     if mode == "r+":
         mapped[4] = -1
-        assert (store.node["x"].read(torch.tensor([4])) == -1).all()
+        assert (store.node["x"].read(torch.tensor([4])).rows == -1).all()
 
 
 def test_a_read_is_a_copy():
     rows = torch.zeros(3, 2)
-    read = ArraySource(rows).read(torch.tensor([1]))
+    read = ArraySource(rows).read(torch.tensor([1])).rows
     read += 1
     assert (rows == 0).all()
 
 
 def test_gradients_do_not_flow_into_a_store():
     rows = torch.zeros(3, 2, requires_grad=True)
-    assert not ArraySource(rows).read(torch.tensor([1])).requires_grad
+    assert not ArraySource(rows).read(torch.tensor([1])).rows.requires_grad
 
 
 def test_own_sources_can_stand_in_a_store():
     class Squares:
         num_rows, row_bytes, dtype, shape = 10, 8, torch.int64, (10,)
 
-        def read(self, ids, *, num_threads=1):
-            return ids * ids
+        def read(self, ids, *, num_threads=1, to=CPU):
+            return hr.Rows(ids * ids, {"computed": len(ids)})
 
         def content_digest(self):
             return "squares"
 
     store = hr.FeatureStore(node={"x": Squares()})
     assert isinstance(store.node["x"], hr.FeatureSource)
-    assert store.node["x"].read(torch.tensor([3])).tolist() == [9]
+    assert store.node["x"].read(torch.tensor([3])).rows.tolist() == [9]
     loader = hr.ItemSampler(10, batch_size=5).fetch_feature(store, node=["x"]).loader()
     assert [batch.x.tolist() for batch in loader] == [[0, 1, 4, 9, 16], [25, 36, 49, 64, 81]]
+    assert loader.stats()["fetch_feature"]["computed"] == 10
+
+
+def test_a_source_that_counts_nothing_is_refused_by_name():
+    class Old(ArraySource):
+        def read(self, ids, **options):
+            return super().read(ids, **options).rows
+
+        def read_into(self, ids, out, **options):
+            super().read_into(ids, out, **options)
+
+    old = Old(torch.eye(2))
+    loader = hr.ItemSampler(2).fetch_feature(hr.FeatureStore(node={"x": old}), node=["x"]).loader()
+    with pytest.raises(
+        hr.FeatureError, match=r"expected Old.read to return rows and counts, got Tensor; return hr.Rows"
+    ):
+        next(iter(loader))
+    with pytest.raises(hr.FeatureError, match=r"expected Old.read_into to return its counts, got NoneType"):
+        place_rows(old, torch.tensor([0]), torch.empty(1, 2), totals={}, num_threads=1)
+
+
+def test_rows_are_read_to_cpu_memory_alone():
+    sparse = SparseRows([0, 1], [0], [1], 3)
+    shard = hr.ShardedFeature.of(torch.eye(2), hr.Partition.hash(2, 1), 0)
+    for source in (ArraySource(torch.eye(2)), sparse, shard, ReorderedRows(sparse, torch.tensor([0]))):
+        assert len(source.read(torch.tensor([0]), to=hr.Place("cpu")).rows) == 1
+        for place in (hr.Place("cuda", 0), hr.Place("pinned")):
+            with pytest.raises(
+                hr.FeatureError, match=rf".read: expected to=cpu, the only place .* got to={place}; read"
+            ):
+                source.read(torch.tensor([0]), to=place)
+
+
+def test_bytes_are_counted_by_the_place_that_they_come_from(tmp_path):
+    np.save(tmp_path / "z.npy", np.zeros((10, 3)))
+    mapped = np.load(tmp_path / "z.npy", mmap_mode="r")
+    store = hr.FeatureStore(node={"x": torch.zeros(10, 2), "y": torch.arange(10), "z": mapped, "part": mapped[:, :1]})
+    assert [str(store.node[name].place) for name in store.node] == ["cpu", "cpu", "disk", "disk"]
+    loader = hr.ItemSampler(10, batch_size=4).fetch_feature(store, node=["x", "z", "part"], labels="y").loader()
+    list(loader)
+    stats = loader.stats()["fetch_feature"]
+    assert (stats["bytes_from_cpu"], stats["bytes_from_disk"], stats["bytes"]) == (160, 320, 480)
+    out = torch.empty(2, 3, dtype=torch.float64)
+    assert store.node["z"].read_into(torch.tensor([1, 1]), out) == {"bytes_from_disk": 48}
 
 
 def test_a_missing_name_lists_those_that_exist():
@@ -170,8 +218,8 @@ def test_a_source_that_says_nothing_is_shown_without_its_address():
     class Mine:
         num_rows, row_bytes, dtype, shape = 3, 8, torch.int64, (3,)
 
-        def read(self, ids, *, num_threads=1):
-            return ids
+        def read(self, ids, *, num_threads=1, to=CPU):
+            return hr.Rows(ids)
 
         def content_digest(self):
             return "mine"

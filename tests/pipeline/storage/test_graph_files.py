@@ -38,7 +38,7 @@ def test_every_form(tmp_path, form, kind):
     assert torch.equal(files.graph.indptr, EXPECTED.indptr)
     assert torch.equal(files.graph.indices, EXPECTED.indices)
     assert set(files.store.node) == {"x", "y", "train_mask"}
-    assert torch.equal(files.store.node["x"].read(torch.arange(6)), torch.eye(6, 3, dtype=torch.float64))
+    assert torch.equal(files.store.node["x"].read(torch.arange(6)).rows, torch.eye(6, 3, dtype=torch.float64))
     assert files.arrays["train_mask"].tolist() == [True, True, False, False, False, False]
 
 
@@ -65,7 +65,7 @@ def test_sparse_features(tmp_path):
     files = read_graph_files(save(tmp_path, "npz", src=SRC, dst=DST, **SPARSE, x_shape=[6, 4]))
     assert files.graph.num_nodes == 6
     assert set(files.store.node) == {"x"}
-    assert files.store.node["x"].read(torch.tensor([0, 2])).tolist() == [[0, 0, 0, 1], [2, 0, 0, 0]]
+    assert files.store.node["x"].read(torch.tensor([0, 2])).rows.tolist() == [[0, 0, 0, 1], [2, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("name", ["cora", "facebook_12colleges"])

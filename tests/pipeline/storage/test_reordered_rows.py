@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.pipeline.storage.features import ArraySource
+from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.reordered_rows import ReorderedRows
 
 X = torch.arange(12.0).reshape(4, 3)
@@ -15,8 +15,8 @@ X = torch.arange(12.0).reshape(4, 3)
 def test_rows_follow_the_order():
     order = torch.tensor([2, 0, 3, 1])
     rows = hr.FeatureStore(node={"x": ReorderedRows(ArraySource(X), order)}).node["x"]
-    assert torch.equal(rows.read(torch.arange(4)), X[order])
-    assert torch.equal(rows.read(torch.tensor([3, 3, 0])), X[[1, 1, 2]])
+    assert torch.equal(rows.read(torch.arange(4)).rows, X[order])
+    assert torch.equal(rows.read(torch.tensor([3, 3, 0])).rows, X[[1, 1, 2]])
     assert (rows.num_rows, rows.row_bytes, rows.dtype, rows.shape) == (4, 12, torch.float32, (4, 3))
     others = [ReorderedRows(ArraySource(X), order.flip(0)), ReorderedRows(ArraySource(X + 1), order)]
     assert len({source.content_digest() for source in (rows, *others)}) == 3

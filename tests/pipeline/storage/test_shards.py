@@ -149,7 +149,7 @@ def test_cooperation_over_shards(sampler):
     for index, batch in enumerate(whole):
         assert_same_union(batch, [mine[index] for mine in shares], owners)
         for mine in shares:
-            assert torch.equal(mine[index].x, store().node["x"].read(mine[index].n_id))
+            assert torch.equal(mine[index].x, store().node["x"].read(mine[index].n_id).rows)
 
 
 def rounds_per_batch(plan_of, world_size: int, **options: object) -> float:
@@ -247,7 +247,7 @@ def test_copies_of_rows_are_not_asked_for():
 def test_rows_that_are_elsewhere_are_not_read():
     owners = partition("range", 2)
     feature = hr.ShardedFeature.of(torch.arange(NUM_NODES * 2.0).reshape(NUM_NODES, 2), owners, 0, cached=[150])
-    assert feature.read(torch.tensor([3, 150, 99])).tolist() == [[6, 7], [300, 301], [198, 199]]
+    assert feature.read(torch.tensor([3, 150, 99])).rows.tolist() == [[6, 7], [300, 301], [198, 199]]
     with pytest.raises(hr.FeatureError, match="row 151 is at rank 1, this is rank 0"):
         feature.read(torch.tensor([3, 151]))
     assert (feature.num_rows, feature.shape, feature.row_bytes) == (NUM_NODES, (NUM_NODES, 2), 8)
@@ -257,18 +257,32 @@ def test_rows_of_several_copies_come_in_the_order_of_the_request():
     rows = torch.arange(NUM_NODES * 2.0).reshape(NUM_NODES, 2)
     feature = hr.ShardedFeature.of(rows, partition("range", 2), 0, cached=[190, 150, 120])
     ids = torch.tensor([3, 190, 99, 120, 150, 0, 190])
-    assert torch.equal(feature.read(ids), rows[ids])
+    assert torch.equal(feature.read(ids).rows, rows[ids])
     out, places = torch.zeros(9, 2), torch.tensor([8, 1, 0, 7, 2, 6, 3])
-    feature.read_into(ids, out, places=places)
+    assert feature.read_into(ids, out, places=places) == feature.read(ids).counts == {"bytes_from_cpu": 7 * 8}
     assert torch.equal(out[places], rows[ids])
     assert out[[4, 5]].count_nonzero() == 0
+
+
+def test_bytes_of_a_mapped_shard_and_of_copies_in_memory():
+    owners, rows = partition("range", 2), torch.arange(NUM_NODES * 2.0).reshape(NUM_NODES, 2)
+    feature = hr.ShardedFeature(
+        rows[owners.owned(0)],
+        owners,
+        0,
+        cached=torch.tensor([150]),
+        cached_rows=rows[[150]],
+        place=hr.Place("disk"),
+    )
+    assert feature.read(torch.tensor([3, 150, 99])).counts == {"bytes_from_disk": 16, "bytes_from_cpu": 8}
+    assert feature.read(torch.tensor([3, 99])).counts == {"bytes_from_disk": 16}
 
 
 def test_a_rank_that_owns_nothing():
     owners = partition("table", 3)
     assert owners.sizes[2] == 0
     feature = hr.ShardedFeature.of(torch.ones(NUM_NODES, 2), owners, 2, cached=[1, 4])
-    assert feature.read(torch.tensor([4, 1, 4])).shape == (3, 2)
+    assert feature.read(torch.tensor([4, 1, 4])).rows.shape == (3, 2)
     assert feature.row_bytes == 8
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ranks import partition, run_ranks
 
 import headrace as hr
+from headrace.pipeline.data.place import CPU
 from headrace.pipeline.distributed.channel import Comm
 
 from plans import NUM_NODES, graph, items, store
@@ -58,7 +59,7 @@ def test_what_is_loaded_is_what_was_cut(tmp_path_factory, data, num_parts, memor
         assert shards.store.node["x"] == hr.ShardedFeature.of(features.node["x"]._tensor, cut, part)
         for name in ("y", "none"):
             owned = cut.owned(part)
-            assert torch.equal(shards.store.node[name].read(owned), features.node[name].read(owned))
+            assert torch.equal(shards.store.node[name].read(owned).rows, features.node[name].read(owned).rows)
         assert shards.store.node["y"] == features.node["y"]
         assert shards.store.edge["e"] == features.edge["e"]
 
@@ -124,7 +125,7 @@ def test_every_dtype(tmp_path, dtype, memory_map):
     shards = hr.load_shards(path, 1, memory_map=memory_map, cached={"cut": ids})
     for rows in (ids, owners.owned(1)):
         for name, expected in names.items():
-            found = shards.store.node[name].read(rows)
+            found = shards.store.node[name].read(rows).rows
             assert found.dtype == dtype
             assert torch.equal(bytes_of(found), bytes_of(expected[rows]))
 
@@ -150,8 +151,8 @@ class Squares:
 
     num_rows, row_bytes, dtype, shape = NUM_NODES, 16, torch.int64, (NUM_NODES, 2)
 
-    def read(self, ids: torch.Tensor, *, num_threads: int = 1) -> torch.Tensor:
-        return torch.stack([ids, ids**2], 1).long()
+    def read(self, ids: torch.Tensor, *, num_threads: int = 1, to: hr.Place = CPU) -> hr.Rows:
+        return hr.Rows(torch.stack([ids, ids**2], 1).long())
 
     def content_digest(self) -> str:
         return "squares"
@@ -162,7 +163,7 @@ def test_sources_of_ones_own(tmp_path):
     source = hr.load_shards(path, 1).store.node["q"]
     assert source.content_digest() == "squares"
     owned = partition("hash", 2).owned(1)
-    assert torch.equal(source.read(owned), Squares().read(owned))
+    assert torch.equal(source.read(owned).rows, Squares().read(owned).rows)
 
 
 @pytest.mark.parametrize(("whole", "expected"), [(None, {"y"}), ("x", {"x"}), (["x", "y"], {"x", "y"}), ([], set())])
@@ -221,7 +222,7 @@ def test_a_failure_leaves_what_was_there(tmp_path, there):
         write(path, graph(), partition("range", 2), store())
 
     class Broken(Squares):
-        def read(self, ids: torch.Tensor, *, num_threads: int = 1) -> torch.Tensor:
+        def read(self, ids: torch.Tensor, *, num_threads: int = 1, to: hr.Place = CPU) -> hr.Rows:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

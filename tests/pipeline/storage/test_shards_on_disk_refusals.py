@@ -11,7 +11,7 @@ import torch
 from ranks import partition
 
 import headrace as hr
-from headrace.pipeline.storage.features import ArraySource
+from headrace.pipeline.storage.array_source import ArraySource
 
 from plans import NUM_NODES, graph
 from shard_files import write
@@ -115,8 +115,8 @@ class Liar(ArraySource):
         super().__init__(torch.ones(NUM_NODES, 2))
         self._returned = returned
 
-    def read(self, ids, *, num_threads=1):
-        return self._returned(super().read(ids, num_threads=num_threads))
+    def read(self, ids, **options):
+        return hr.Rows(self._returned(super().read(ids, **options).rows))
 
 
 @pytest.mark.parametrize(

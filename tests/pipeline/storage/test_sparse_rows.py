@@ -23,7 +23,7 @@ def test_rows_are_those_of_the_matrix(num_rows, num_columns, num_entries, seed):
     matrix = scipy.sparse.csr_matrix((values.astype(np.float32), column, starts), shape=(num_rows, num_columns))
     rows = SparseRows(starts, column, values, num_columns)
     ids = torch.from_numpy(random.integers(0, num_rows, 7))
-    found = rows.read(ids)
+    found = rows.read(ids).rows
     assert found.dtype == rows.dtype == torch.float32
     assert np.array_equal(found, matrix.toarray()[ids])
     assert rows.shape == (rows.num_rows, num_columns) == matrix.shape
@@ -32,7 +32,7 @@ def test_rows_are_those_of_the_matrix(num_rows, num_columns, num_entries, seed):
 
 def test_it_is_a_feature_source():
     store = hr.FeatureStore(node={"x": SparseRows([0, 1, 1], [2], [7], 4)})
-    assert store.node["x"].read(torch.tensor([1, 0])).tolist() == [[0, 0, 0, 0], [0, 0, 7, 0]]
+    assert store.node["x"].read(torch.tensor([1, 0])).rows.tolist() == [[0, 0, 0, 0], [0, 0, 7, 0]]
     others = [([0, 0, 1], [2], [7], 4), ([0, 1, 1], [1], [7], 4), ([0, 1, 1], [2], [8], 4), ([0, 1, 1], [2], [7], 5)]
     digests = {SparseRows(*arrays).content_digest() for arrays in others} | {store.node["x"].content_digest()}
     assert len(digests) == 5

@@ -1,0 +1,107 @@
+"""What reading from a source returns: rows, and what was counted on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import Tensor
+
+from headrace.ops.errors import FeatureError
+from headrace.pipeline.data.place import CPU, Place
+
+if TYPE_CHECKING:
+    from headrace.pipeline.storage.features import FeatureSource, PlacingSource
+
+
+class Rows(NamedTuple):
+    """Rows that a feature source read, and its counts, which ``loader.stats()`` adds up for the stage that asked.
+
+    Bytes are counted by the kind of place that they came from, as ``bytes_from_cpu``; a cache adds its hits and misses.
+
+    >>> import torch
+    >>> import headrace as hr
+    >>> store = hr.FeatureStore(node={"x": torch.eye(3)})
+    >>> rows, counts = store.node["x"].read(torch.tensor([2, 0]))
+    >>> rows.tolist(), counts
+    ([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], {'bytes_from_cpu': 24})
+
+    Parameters
+    ----------
+    rows: [num_ids, ...]
+        The rows.
+    counts
+        Numbers by name.
+    """
+
+    rows: Tensor
+    counts: Mapping[str, int] = MappingProxyType({})
+
+
+def add_counts(totals: dict[str, int], counts: Mapping[str, int]) -> None:
+    """Add counts to totals."""
+    for name, count in counts.items():
+        totals[name] = totals.get(name, 0) + count
+
+
+def read_rows(source: FeatureSource, ids: Tensor, totals: dict[str, int], *, num_threads: int) -> Tensor:
+    """Return the rows of `ids` in CPU memory; add them, their bytes and what the source counted to `totals`.
+
+    Raises
+    ------
+    FeatureError
+        If the source returns anything else than rows and counts.
+    """
+    read = source.read(ids, num_threads=num_threads)
+    if not isinstance(read, tuple):
+        raise FeatureError(
+            f"expected {type(source).__name__}.read to return rows and counts, got {type(read).__name__}; return "
+            "hr.Rows(rows), or hr.Rows(rows, counts) with what loader.stats() is to show"
+        )
+    rows, counts = read
+    totals["rows"] = totals.get("rows", 0) + rows.shape[0]
+    totals["bytes"] = totals.get("bytes", 0) + rows.nbytes
+    for name, count in counts.items():  # not by add_counts: small batches feel each call
+        totals[name] = totals.get(name, 0) + count
+    return rows
+
+
+def place_rows(
+    source: PlacingSource,
+    ids: Tensor,
+    out: Tensor,
+    *,
+    totals: dict[str, int],
+    places: Tensor | None = None,
+    num_threads: int,
+) -> None:
+    """Let a source write the rows of `ids` into `out`, and add what it counted to `totals`.
+
+    Raises
+    ------
+    FeatureError
+        If the source returns no counts.
+    """
+    counts = source.read_into(ids, out, places=places, num_threads=num_threads)
+    if not isinstance(counts, Mapping):
+        raise FeatureError(
+            f"expected {type(source).__name__}.read_into to return its counts, got {type(counts).__name__}; return "
+            "{} if it has none"
+        )
+    add_counts(totals, counts)
+
+
+def check_to(source: object, to: Place) -> None:
+    """Refuse to read to another place than CPU memory, for sources that know no other.
+
+    Raises
+    ------
+    FeatureError
+        Saying what to do instead.
+    """
+    if to is not CPU and to != CPU:
+        raise FeatureError(
+            f"{type(source).__name__}.read: expected to=cpu, the only place that it reads rows to, got to={to}; read "
+            "them to cpu, and let copy_to move them"
+        )
