@@ -129,7 +129,7 @@ def test_sizes_of_equal_hashes_are_counted_once(monkeypatch):
         seen.append(len(ids))
         return hash_owners(ids, num_parts)
 
-    monkeypatch.setattr("headrace.pipeline.partition.partition.hash_owners", counting)
+    monkeypatch.setattr("headrace.pipeline.partition.kinds.hash_owners", counting)
     monkeypatch.setattr("headrace.pipeline.partition.kinds.CHUNK", 1000)
     sizes = {hr.Partition.hash(2_345, 6).sizes for _ in range(3)}
     assert seen == [1000, 1000, 345]
