@@ -100,8 +100,8 @@ ORDER = (
     ),
     Mutant(
         "pipeline/stages/fetch_feature.py",
-        "read += [rows for name in self.edge for rows in after.edge[name]]",
-        "",
+        "read_rows(source, rows, counts, num_threads=threads)",
+        "read_rows(source, rows, {'rows': 0, 'bytes': 0}, num_threads=threads)",
         "tests/pipeline/run/test_stats.py::test_stats_count_the_rows_of_edges",
     ),
 )

@@ -47,8 +47,8 @@ RANKS = (
     ),
     Mutant(
         "pipeline/storage/sharded_feature.py",
-        "(self._cached_rows, in_cached[is_copy], is_copy)",
-        "(self._cached_rows, in_cached[is_copy].flip(0), is_copy)",
+        "gather_rows(rows, found.row[chosen], out=out",
+        "gather_rows(rows, found.row[chosen].flip(0), out=out",
         _SHARDS + "test_rows_of_several_copies_come_in_the_order_of_the_request",
     ),
     Mutant(

@@ -313,3 +313,8 @@ def test_items_are_scanned_for_the_largest_once(monkeypatch):
     assert [items.largest_id, items.largest_id] == [9, 9]
     assert len(scans) == 1
     assert hr.ItemSampler(range(8, 2, -2)).items.largest_id == 8
+
+
+def test_pairs_cannot_be_shared_by_owner():
+    with pytest.raises(hr.ItemsError, match="two owners"):
+        hr.ItemSampler(torch.zeros(4, 2, dtype=torch.int64), partition=hr.Partition.hash(5, 2))

@@ -12,7 +12,7 @@ from headrace.pipeline.plan.machine import Machine
 
 from plans import NUM_NODES, graph, items, store
 
-X = store().node["x"].read(torch.arange(NUM_NODES))
+X = store().node["x"].read(torch.arange(NUM_NODES)).rows
 
 
 def in_shards(rank: int, **others: hr.ShardedFeature) -> hr.FeatureStore:

@@ -91,7 +91,7 @@ def test_same_union_over_ranks(one, data):
         mine = [batches[index] for batches in shares]
         assert_same_union(batch, mine, owners)
         if plan.node:
-            assert all(torch.equal(share.x, store().node["x"].read(share.n_id)) for share in mine)
+            assert all(torch.equal(share.x, store().node["x"].read(share.n_id).rows) for share in mine)
 
 
 @pytest.mark.parametrize("one", REQUIRED, ids=lambda one: one.name)
@@ -138,7 +138,7 @@ def sampled_at_owners(data: st.DataObject) -> tuple[object, object]:
 def in_shards(owners: hr.Partition, rank: int, data: st.DataObject) -> hr.FeatureStore:
     """The features, those of nodes in shards, with or without copies of some rows."""
     cached = torch.arange(rank, NUM_NODES, 5) if data.draw(st.booleans(), label=f"copies of rank {rank}") else None
-    x = hr.ShardedFeature.of(store().node["x"].read(torch.arange(NUM_NODES)), owners, rank, cached=cached)
+    x = hr.ShardedFeature.of(store().node["x"].read(torch.arange(NUM_NODES)).rows, owners, rank, cached=cached)
     return hr.FeatureStore(node={"x": x, "y": store().node["y"]}, edge={"e": store().edge["e"]})
 
 

@@ -361,11 +361,6 @@ def test_shards_made_by_hand_share_checkpoints():
     assert first == second
 
 
-def test_pairs_cannot_be_shared_by_owner():
-    with pytest.raises(hr.ItemsError, match="two owners"):
-        hr.ItemSampler(torch.zeros(4, 2, dtype=torch.int64), partition=partition("hash", 2))
-
-
 def test_checkpoints_move_between_whole_and_sharded():
     owners = partition("hash", 2)
     whole = items().sample_neighbor(graph(), [2]).fetch_feature(store(), node=["x"])
