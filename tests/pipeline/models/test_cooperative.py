@@ -19,6 +19,7 @@ import headrace as hr
 import headrace.pipeline
 from headrace.ops import labor_importance
 from headrace.pipeline.distributed.rank_reducer import RankReducer
+from headrace.pipeline.storage.router import RankRouter
 
 from plans import PLANS, graph, items, store
 
@@ -261,7 +262,7 @@ def test_exchanges_check_their_partition_before_any_rank_waits():
     """Where a plan was written by hand too, and with one rank alone: no other one has to come for the error."""
     importlib.import_module("headrace.pipeline.passes")  # the stages that passes make are loaded with these
     x = hr.FeatureStore(node={"x": hr.ShardedFeature.of(torch.zeros(200, 1), hr.Partition.hash(200, 3), 0)})
-    by_hand = hand_made(items()).exchange_ids(hr.Partition.hash(200, 3))
+    by_hand = hand_made(items()).exchange_ids(RankRouter(hr.Partition.hash(200, 3)))
     for plan, expected in (
         (by_hand, "exchange_ids: the partition has 3 parts, but there are 2 ranks"),
         (
