@@ -5,8 +5,6 @@ A rule on the whole plan: where rows come back depends on the last stage that fi
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
@@ -68,9 +66,7 @@ def _end_of_fetches(stages: Window, start: int) -> int:
 
 def _exchanged(fetch: FetchFeature) -> list[Stage]:
     """Return what fetches the same from the owners: each row is read once, and sent to the ranks that want it."""
-    stages: list[Stage] = []
-    if fetch.edge or fetch.labels is not None:
-        stages.append(replace(fetch, node=()))
+    stages: list[Stage] = [*fetch.with_node(())]
     if fetch.node:
         stages += [FetchOwned(fetch.store, fetch.node), ExchangeRows(fetch.node)]
     return stages

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
@@ -25,10 +23,7 @@ def _route(fetch: FetchFeature, machine: Machine) -> Window | None:
     for names in _by_owners(features):
         ids = ExchangeIds(features[names[0]].router, renumber=False)
         stages += [ids, FetchOwned(fetch.store, names), ExchangeRows(names), ReturnIds(keep=False)]
-    others = tuple(name for name in fetch.node if name not in features)
-    if others or fetch.edge or fetch.labels is not None:
-        stages.append(replace(fetch, node=others))
-    return tuple(stages)
+    return (*stages, *fetch.with_node(tuple(name for name in fetch.node if name not in features)))
 
 
 def _by_owners(features: dict[str, ShardedFeature]) -> list[tuple[str, ...]]:

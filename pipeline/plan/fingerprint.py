@@ -22,7 +22,7 @@ def fingerprint(plan: Plan) -> dict[str, str]:
     continued on another machine. Functions count with their name, code, defaults and what they close over.
     """
     digests = {}
-    for name, stage in zip(Plan(plan.stages).names, plan.stages, strict=True):
+    for name, stage in zip(plan.names, plan.stages, strict=True):
         if stage.changes_batches:
             digest = hashlib.blake2b(digest_size=8)
             _absorb(digest, stage.decisive())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from headrace.ops.errors import FeatureError, PlanError
@@ -158,6 +158,10 @@ class FetchFeature(MapStage):
             return batch.replace(node=node, edge=edge, y=y), counts
 
         return run
+
+    def with_node(self, names: tuple[str, ...]) -> tuple[FetchFeature, ...]:
+        """Return the stage with other node features, or nothing where that leaves nothing to fetch."""
+        return (replace(self, node=names),) if names or self.edge or self.labels is not None else ()
 
     def _labels_problem(self) -> str:
         return (
