@@ -34,13 +34,13 @@ def bare_kernels(graph: hr.Graph, x: torch.Tensor, seeds: list[torch.Tensor], _:
     )
     given = [one.numpy() for one in seeds]
     keys = [stream_key(0, 0, 0, layer, NEIGHBOR) for layer in range(len(FANOUTS))]
-    kinds, limits, rounds = [_native.RuleKind.NEIGHBOR] * len(FANOUTS), list(FANOUTS), [0] * len(FANOUTS)
+    rules = [_native.Rule(_native.RuleKind.NEIGHBOR, fanout) for fanout in FANOUTS]
     address, row_bytes = x.data_ptr(), x.stride(0) * x.element_size()
     rows = torch.empty(NODES, WIDTH)
     out = rows.data_ptr()
     started = time.perf_counter()
     for one in given:
-        n_id, *_rest = sampler.sample(one, kinds, limits, rounds, keys, False, True, 1)
+        n_id, *_rest = sampler.sample(one, rules, keys, False, True, 1)
         _native.gather_rows(address, NODES, row_bytes, row_bytes, n_id, out, 1, None, n_id.size)
     return {"time": (time.perf_counter() - started) / len(given) * 1e3}
 

@@ -23,6 +23,9 @@ class RuleKind(Enum):
     LADIES = 5
     LADIES_POISSON = 6
 
+class Rule:
+    def __init__(self, kind: RuleKind, fanout: int, rounds: int = 0, by_weight: bool = False) -> None: ...
+
 class InstructionSet(Enum):
     PORTABLE = 0
     AVX2 = 1
@@ -42,9 +45,7 @@ class FusedSampler:
     def sample(
         self,
         seeds: Int64Array,
-        kinds: Sequence[RuleKind],
-        fanouts: Sequence[int],
-        rounds: Sequence[int],
+        rules: Sequence[Rule],
         keys: Sequence[int],
         expand_new: bool,
         want_edge_ids: bool,
@@ -73,14 +74,15 @@ def sample_hop(
     indptr: Int64Array,
     indices: IdArray,
     frontier: Int64Array,
-    kind: RuleKind,
-    fanout: int,
-    rounds: int,
+    rule: Rule,
     key: int,
     weights: WeightArray | None,
     num_threads: int,
     reducer: LayerReducer | None = None,
     parallel_edges: bool = True,
+    slots: Int64Array | None = None,
+    times: Int64Array | None = None,
+    bounds: Int64Array | None = None,
 ) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
 def has(instructions: InstructionSet) -> bool: ...
 def use_instruction_set(instructions: InstructionSet) -> bool: ...

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.ops.reference.picks import pick_labor, pick_labor_weighted, pick_uniform, pick_weighted
+from headrace.ops.reference.random import slot_key
 from headrace.ops.sampling.rules import LaborRule, NeighborRule, Rule
 
 if TYPE_CHECKING:
@@ -34,23 +35,30 @@ def sample_hop(
     key: int,
     *,
     weights: NDArray[Any] | None = None,
+    slots: IntArray | None = None,
+    times: IntArray | None = None,
+    bounds: IntArray | None = None,
 ) -> Hop:
-    """Pick in-edges of every frontier vertex."""
+    """Pick in-edges of every node of a frontier."""
     if not isinstance(rule, NeighborRule | LaborRule):
         from headrace.ops.reference.layer import sample_layer
 
         return sample_layer(indptr, indices, frontier, rule, key, weights=weights)
+    hop_key = key
     starts, positions = [0], []
     edge_weights: list[np.float32] = []
-    for vertex in map(int, frontier):
-        start, stop = int(indptr[vertex]), int(indptr[vertex + 1])
+    for i, node in enumerate(map(int, frontier)):
+        start, stop = int(indptr[node]), int(indptr[node + 1])
+        if bounds is not None and times is not None:
+            stop = start + int(np.sum(times[start:stop] <= bounds[i]))
+        key = hop_key if slots is None else slot_key(hop_key, int(slots[i]))
         sources = np.asarray(indices[start:stop], np.int64)
         row = None if weights is None else np.asarray(weights[start:stop], np.float64)
         if isinstance(rule, NeighborRule):
             if row is None:
-                picks = pick_uniform(vertex, stop - start, rule.fanout, key, replace=rule.replace)
+                picks = pick_uniform(node, stop - start, rule.fanout, key, replace=rule.replace)
             else:
-                picks = pick_weighted(vertex, row, rule.fanout, key, replace=rule.replace)
+                picks = pick_weighted(node, row, rule.fanout, key, replace=rule.replace)
         elif row is None:
             picks = pick_labor(sources, rule.fanout, key, exact=rule.exact)
         else:

@@ -36,6 +36,13 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     return words[0] | words[1] << 32
 
 
+def slot_key(key: int, slot: int) -> int:
+    """Return the key under which the nodes of one slot have their streams."""
+    slot %= 1 << 64
+    words = philox4x32((slot & MASK32, slot >> 32, 0, MASK32), (key & MASK32, key >> 32))
+    return words[0] | words[1] << 32
+
+
 def stream_words(key: int, identifier: int, number: int = 0) -> Iterator[int]:
     """Step 2 of the contract: the 32-bit words of one id's stream, or of its second or third one, without end."""
     block = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -102,8 +103,11 @@ def sample_hop(
     num_threads: int = 1,
     reducer: LayerReducer | None = None,
     parallel_edges: bool = True,
+    slots: Array | None = None,
+    times: Array | None = None,
+    bounds: Array | None = None,
 ) -> Hop:
-    """Pick in-edges of every frontier vertex.
+    """Pick in-edges of every node of a frontier.
 
     Uniform picks use the random stream of the *destination's* global id: all edges in CSC order where the in-degree
     does not exceed the fan-out, else Robert Floyd's algorithm in the order of its draws. LABOR picks use the variates
@@ -133,6 +137,13 @@ def sample_hop(
     parallel_edges : bool
         For LABOR. True: look in each row for edges that come from one source, which takes time in rows that are not
         sorted. False is a promise that no row has any, as `has_parallel_edges` tells: the picks are then the same.
+    slots : torch.Tensor or numpy.ndarray, optional
+        int64[num_dst], the tree that each destination belongs to: a node in two of them picks independently. Not for
+        layer-wise rules.
+    times : torch.Tensor or numpy.ndarray, optional
+        int64[num_graph_edges] in CSC order, ascending within each row, which is not looked at again here.
+    bounds : torch.Tensor or numpy.ndarray, optional
+        int64[num_dst]: of each destination's in-edges only those at this time or earlier are there. Needs `times`.
 
     Raises
     ------
@@ -141,11 +152,12 @@ def sample_hop(
     ItemsError
         If the frontier holds ids that are no nodes.
     InputError
-        If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none.
+        If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none; for
+        slots of a layer-wise rule, or bounds without times.
     """
     stage = "sample_hop"
     starts, sources = graph_arrays(indptr, indices, stage)
-    kind, limit, rounds = _native_rule(rule, stage)
+    native_rule = _native_rule(rule, weights is not None, stage)
     if reducer is not None and rule.per_destination:
         message = f"{stage}: {rule} picks destination by destination, so parts of a frontier need no reducer"
         raise InputError(message)
@@ -153,14 +165,15 @@ def sample_hop(
         starts,
         sources,
         as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
-        kind,
-        limit,
-        rounds,
+        native_rule,
         as_key(key, stage=stage),
         None if weights is None else weight_array(weights, sources.size, stage),
         as_num_threads(num_threads, stage=stage),
         as_reducer(reducer, stage=stage),
         parallel_edges is not False,  # nothing else is a promise
+        None if slots is None else as_numpy(slots, "slots", stage=stage, error=ItemsError),
+        None if times is None else as_numpy(times, "times", stage=stage, error=GraphError),
+        None if bounds is None else as_numpy(bounds, "bounds", stage=stage, error=ItemsError),
     )
     return Hop(
         torch.from_numpy(indptr_out),
@@ -248,6 +261,7 @@ class BlockSampler:
             if trust_weights is not True:  # nothing else is a promise
                 check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
+        self._by_weight = values is not None
         self._native = _native.FusedSampler(starts, sources, ids, values)
 
     @property
@@ -299,12 +313,9 @@ class BlockSampler:
         if expand not in ("all", "new"):
             message = f'{stage}: expand must be "all" or "new", got {expand!r}'
             raise InputError(message)
-        native_rules = [_native_rule(rule, stage) for rule in rules]
         n_id, blocks, num_nodes, num_edges = self._native.sample(
             as_numpy(seeds, "seeds", stage=stage, error=ItemsError),
-            [kind for kind, _, _ in native_rules],
-            [limit for _, limit, _ in native_rules],
-            [rounds for _, _, rounds in native_rules],
+            [_native_rule(rule, self._by_weight, stage) for rule in rules],
             [as_key(key, stage=stage) for key in keys],
             expand == "new",
             edge_ids,
@@ -324,21 +335,30 @@ class BlockSampler:
         return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges)
 
 
-def _native_rule(rule: Rule, stage: str) -> tuple[_native.RuleKind, int, int]:
-    """Return kind, limit and rounds, as the kernels know a rule."""
+def _native_rule(rule: Rule, by_weight: bool, stage: str) -> _native.Rule:
+    """Return the rule as the kernels know it."""
+    if not isinstance(rule, Rule):
+        message = f"{stage}: a rule must be one of headrace.ops.sampling.rules, such as NeighborRule, got {rule!r}"
+        raise InputError(message)
+    return _as_native(rule, by_weight)
+
+
+@lru_cache(maxsize=1024)
+def _as_native(rule: Rule, by_weight: bool) -> _native.Rule:
+    """Make it once: a plan has a few rules, and asks for them in every batch."""
+    kinds = _native.RuleKind
     match rule:
         case NeighborRule():
-            kind = _native.RuleKind.NEIGHBOR_REPLACEMENT if rule.replace else _native.RuleKind.NEIGHBOR
-            return kind, rule.fanout, 0
+            kind = kinds.NEIGHBOR_REPLACEMENT if rule.replace else kinds.NEIGHBOR
+            return _native.Rule(kind, rule.fanout, by_weight=by_weight)
         case LaborRule():
-            return _native.RuleKind.LABOR_EXACT if rule.exact else _native.RuleKind.LABOR_POISSON, rule.fanout, 0
+            kind = kinds.LABOR_EXACT if rule.exact else kinds.LABOR_POISSON
+            return _native.Rule(kind, rule.fanout, by_weight=by_weight)
         case LaborImportanceRule():
-            return _native.RuleKind.LABOR_IMPORTANCE, rule.fanout, rule.native_rounds
+            return _native.Rule(kinds.LABOR_IMPORTANCE, rule.fanout, rule.native_rounds, by_weight)
         case LadiesRule():
-            return _native.RuleKind.LADIES_POISSON if rule.poisson else _native.RuleKind.LADIES, rule.size, 0
-        case _:
-            message = f"{stage}: a rule must be one of headrace.ops.sampling.rules, such as NeighborRule, got {rule!r}"
-            raise InputError(message)
+            kind = kinds.LADIES_POISSON if rule.poisson else kinds.LADIES
+            return _native.Rule(kind, rule.size, by_weight=by_weight)
 
 
 def _optional(array: NDArray[Any] | None) -> torch.Tensor | None:

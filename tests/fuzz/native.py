@@ -145,7 +145,25 @@ def _hop_arguments(draw: Draw) -> list[Any]:
         draw.threads(),
         reducer(draw),
         draw.chance(0.5),
+        *_elements(draw, len(frontier), graph.num_edges),
     ]
+
+
+def _elements(draw: Draw, num_dst: int, num_edges: int) -> list[Any]:
+    """Slots, times and bounds: often none, at times of another length, of which unsorted times are cut anywhere."""
+    lengths = [length + (draw.integer(0, 2) if draw.chance(0.05) else 0) for length in (num_dst, num_edges, num_dst)]
+    return [draw.ids(length, 6) if draw.chance(0.4) else None for length in lengths]
+
+
+def _hop(*arguments: Any) -> Any:
+    """The rule is what arguments 3 to 5 make of it, and the weights."""
+    indptr, indices, frontier, kind, limit, num_rounds, key, weights, *rest = arguments
+    rule = _native.Rule(kind, limit, num_rounds, weights is not None)
+    return _native.sample_hop(indptr, indices, frontier, rule, key, weights, *rest)
+
+
+def _rule_arguments(draw: Draw) -> list[Any]:
+    return [draw.one_of(*KINDS), fanout(draw), rounds(draw), draw.chance(0.5)]
 
 
 def check_hop(
@@ -166,16 +184,19 @@ def check_hop(
 
 
 def _check_native_hop(arguments: list[Any], answer: Any) -> None:
-    indptr, indices, frontier, _, _, _, _, weights, _, parts, _ = arguments
+    indptr, indices, frontier, _, _, _, _, weights, _, parts, *_ = arguments
     if not isinstance(parts, Liar):
         check_hop(indptr, indices, frontier, weights, answer)
 
 
 def _fused(*arguments: Any) -> Any:
-    """Construct and sample: what the two take are positional arguments 0 to 5 and the rest."""
+    """Construct and sample: what the two take are positional arguments 0 to 5 and the rest; 7 to 9 are of rules."""
     sampler = _native.FusedSampler(*arguments[:6])
-    sampler.sample(*arguments[6:])
-    return sampler.sample(*arguments[6:])  # the second call finds the vertex map used
+    seeds, kinds, limits, num_rounds, *rest = arguments[6:]
+    by_weight = arguments[3] is not None
+    rules = [_native.Rule(*one, by_weight) for one in zip(kinds, limits, num_rounds, strict=True)]
+    sampler.sample(seeds, rules, *rest)
+    return sampler.sample(seeds, rules, *rest)  # the second call finds the node map used
 
 
 def _fused_arguments(draw: Draw) -> list[Any]:
@@ -284,7 +305,8 @@ ENTRIES = {
     "compact": Entry(
         _native.compact, _compact_arguments, lambda given, answer: check_compact(*given, *answer), aligned=True
     ),
-    "sample_hop": Entry(_native.sample_hop, _hop_arguments, _check_native_hop, frozenset({4, 5, 8}), aligned=True),
+    "Rule.__init__": Entry(_native.Rule, _rule_arguments, lambda given, answer: None),
+    "sample_hop": Entry(_hop, _hop_arguments, _check_native_hop, frozenset({4, 5, 8}), aligned=True),
     "FusedSampler.__init__": Entry(
         _native.FusedSampler,
         lambda draw: _fused_arguments(draw)[:6],

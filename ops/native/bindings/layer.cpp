@@ -27,7 +27,7 @@ nb::tuple labor(const InArray<std::int64_t>& indptr, const InArray<Index>& indic
     const nb::gil_scoped_release release;
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "labor_importance: frontier");
-    edges = layer_edges(graph, frontier.data(), frontier.shape(0), num_threads);
+    edges = layer_edges(graph, {frontier.data(), frontier.shape(0)}, num_threads);
     const Rule rule = rule_of(Rule::Kind::kLaborImportance, fanout, rounds);
     importance = solve_labor_importance(edges, rule.limit(), rounds, true, num_threads, parts.get());
   }
@@ -47,7 +47,7 @@ nb::tuple ladies(const InArray<std::int64_t>& indptr, const InArray<Index>& indi
     const nb::gil_scoped_release release;
     const HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "draw_ladies: frontier");
-    edges = layer_edges(graph, frontier.data(), frontier.shape(0), num_threads);
+    edges = layer_edges(graph, {frontier.data(), frontier.shape(0)}, num_threads);
     const Rule rule = rule_of(poisson ? Rule::Kind::kLadiesPoisson : Rule::Kind::kLadies, size);
     draw = draw_ladies(edges, rule.limit(), poisson, key, true, parts.get());
   }

@@ -1,7 +1,9 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -26,6 +28,10 @@ nb::object optional(Buffer<float>&& weights, bool present) {
   return present ? nb::cast(to_numpy(std::move(weights))) : nb::none();
 }
 
+using OptionalIds = std::optional<InArray<std::int64_t>>;
+
+const std::int64_t* data(const OptionalIds& ids) { return ids ? ids->data() : nullptr; }
+
 // One hop as it comes, in global ids.
 template <class Index>
 class HopCollector : public HopSink<Index> {
@@ -39,19 +45,19 @@ class HopCollector : public HopSink<Index> {
 
   bool wants_edges() const override { return true; }
 
-  void append(const Hop<Index>& stretch) override {
+  void append(const Hop<Index>& chunk) override {
     const std::int64_t start = hop_.indptr[hop_.indptr.size() - 1];
-    for (std::size_t i = 1; i < stretch.indptr.size(); ++i) hop_.indptr.push_back(start + stretch.indptr[i]);
-    const std::size_t num_edges = stretch.neighbors.size();
-    const std::size_t likely = to_come_.take(stretch.indptr.size() - 1, num_edges);
+    for (std::size_t i = 1; i < chunk.indptr.size(); ++i) hop_.indptr.push_back(start + chunk.indptr[i]);
+    const std::size_t num_edges = chunk.neighbors.size();
+    const std::size_t likely = to_come_.take(chunk.indptr.size() - 1, num_edges);
     if (num_edges > hop_.neighbors.spare()) {
       hop_.neighbors.ensure_spare(likely);
       hop_.edges.ensure_spare(likely);
     }
-    hop_.neighbors.extend(stretch.neighbors);
-    hop_.edges.extend(stretch.edges);
-    hop_.weights.extend(stretch.weights);
-    hop_.has_weights = stretch.has_weights;
+    hop_.neighbors.extend(chunk.neighbors);
+    hop_.edges.extend(chunk.edges);
+    hop_.weights.extend(chunk.weights);
+    hop_.has_weights = chunk.has_weights;
   }
 
   Hop<Index>& hop() { return hop_; }
@@ -63,8 +69,8 @@ class HopCollector : public HopSink<Index> {
 
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
-              Rule::Kind kind, std::int64_t fanout, std::int64_t rounds, std::uint64_t key, nb::handle weights,
-              int num_threads, nb::object reducer, bool parallel_edges) {
+              Rule rule, std::uint64_t key, nb::handle weights, int num_threads, nb::object reducer,
+              bool parallel_edges, const OptionalIds& slots, const OptionalIds& times, const OptionalIds& bounds) {
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
   HopCollector<Index> collector;
@@ -72,9 +78,14 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     const nb::gil_scoped_release release;
     HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     graph.parallel_edges = parallel_edges;
-    check_frontier(frontier.data(), frontier.shape(0), graph.csc.num_nodes, "sample_hop: frontier");
-    sample_hop(graph, frontier.data(), frontier.shape(0), rule_of(kind, fanout, rounds), key, num_threads, collector,
-               parts.get());
+    if (times) check_length("times", times->shape(0), graph.csc.num_edges);
+    graph.times = data(times);
+    const std::size_t num_dst = frontier.shape(0);
+    if (slots) check_length("slots", slots->shape(0), num_dst, "element of the frontier");
+    if (bounds) check_length("bounds", bounds->shape(0), num_dst, "element of the frontier");
+    check_frontier(frontier.data(), num_dst, graph.csc.num_nodes, "sample_hop: frontier");
+    const Frontier elements{frontier.data(), num_dst, data(slots), data(bounds)};
+    sample_hop<Index>({graph, elements, rule, key, num_threads, collector, parts.get()});
   }
   Hop<Index>& hop = collector.hop();
   return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
@@ -104,14 +115,11 @@ class BoundSampler {
     }
   }
 
-  nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<Rule::Kind>& kinds,
-                   const std::vector<std::int64_t>& fanouts, const std::vector<std::int64_t>& rounds,
+  nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<Rule>& rules,
                    const std::vector<std::uint64_t>& keys, bool expand_new, bool want_edge_ids, int num_threads) {
-    if (fanouts.size() != kinds.size() || rounds.size() != kinds.size() || keys.size() != kinds.size()) {
-      throw InputError("expected one fanout, one number of rounds and one key per kind");
-    }
+    if (keys.size() != rules.size()) throw InputError("expected one key per rule");
     std::vector<HopSpec> hops;
-    for (std::size_t i = 0; i < kinds.size(); ++i) hops.push_back({rule_of(kinds[i], fanouts[i], rounds[i]), keys[i]});
+    for (std::size_t i = 0; i < rules.size(); ++i) hops.push_back({rules[i], keys[i]});
     const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
     return std::visit(
         [&](auto& sampler) {
@@ -148,9 +156,9 @@ class BoundSampler {
 
 template <class Index>
 void bind_hop(nb::module_& m) {
-  m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "kind"_a,
-        "fanout"_a, "rounds"_a, "key"_a, "weights"_a.none(), "num_threads"_a, "reducer"_a.none() = nb::none(),
-        "parallel_edges"_a = true);
+  m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "rule"_a,
+        "key"_a, "weights"_a.none(), "num_threads"_a, "reducer"_a.none() = nb::none(), "parallel_edges"_a = true,
+        "slots"_a.noconvert() = nb::none(), "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none());
 }
 
 // One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.
@@ -203,6 +211,12 @@ void bind_sample(nb::module_& m) {
       .value("LABOR_IMPORTANCE", Rule::Kind::kLaborImportance)
       .value("LADIES", Rule::Kind::kLadies)
       .value("LADIES_POISSON", Rule::Kind::kLadiesPoisson);
+  nb::class_<Rule>(m, "Rule").def(
+      "__init__",
+      [](Rule* self, Rule::Kind kind, std::int64_t fanout, std::int64_t rounds, bool by_weight) {
+        new (self) Rule(rule_of(kind, fanout, rounds, by_weight));
+      },
+      "kind"_a, "fanout"_a, "rounds"_a = 0, "by_weight"_a = false);
   bind_hop<std::int32_t>(m);
   bind_hop<std::int64_t>(m);
   nb::class_<BoundSampler>(m, "FusedSampler")
@@ -210,8 +224,8 @@ void bind_sample(nb::module_& m) {
            "indptr"_a.noconvert(), "indices"_a, "edge_ids"_a.none(), "weights"_a.none(), "first_number"_a = 1,
            "most_slots"_a = VertexMap::kMostSlots)
       .def("scratch_bytes", &BoundSampler::scratch_bytes)
-      .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "kinds"_a, "fanouts"_a, "rounds"_a, "keys"_a,
-           "expand_new"_a, "want_edge_ids"_a, "num_threads"_a);
+      .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "rules"_a, "keys"_a, "expand_new"_a,
+           "want_edge_ids"_a, "num_threads"_a);
 }
 
 }  // namespace headrace

@@ -76,10 +76,10 @@ HopGraph<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& 
   const CscView<Index> csc = view(indptr, indices);
   if (edge_ids.index() != 0) check_length("edge_ids", size(edge_ids), csc.num_edges);
   if (weights.index() != 0) check_length("weights", size(weights), csc.num_edges);
-  return {csc, view(edge_ids), view(weights), true};
+  return {csc, view(edge_ids), view(weights)};
 }
 
-inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 0) {
+inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 0, bool by_weight = false) {
   if (fanout < Rule::kAll) {
     throw InputError("expected a fanout or size of at least 0, or -1 for all, got " + std::to_string(fanout));
   }
@@ -88,7 +88,7 @@ inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 
     throw InputError("rounds must be at least 1 and at most " + std::to_string(Rule::kMostRounds) +
                      ", or -1 for until converged, got " + std::to_string(rounds));
   }
-  return {kind, fanout, rounds};
+  return {kind, fanout, rounds, by_weight};
 }
 
 }  // namespace headrace

@@ -8,6 +8,7 @@
 #include "core/prefetch.hpp"
 #include "layerwise/ordered_sum.hpp"
 #include "sampling/compact.hpp"
+#include "sampling/segments.hpp"
 #include "sampling/vertex_map.hpp"
 #include "weighted/pick_weighted.hpp"
 
@@ -63,8 +64,9 @@ Buffer<std::int64_t> number_sources(Buffer<Index>& sources, std::size_t num_node
 }  // namespace
 
 template <class Index>
-LayerEdges<Index> layer_edges(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
-                              int num_threads) {
+LayerEdges<Index> layer_edges(const HopGraph<Index>& graph, const Frontier& frontier, int num_threads) {
+  const std::size_t num_dst = frontier.size;
+  const SegmentFinder<Index> segment(graph.csc, graph.times, frontier);
   LayerEdges<Index> edges;
   edges.has_weights = !graph.weights.none();
   edges.offsets.resize(num_dst + 1);
@@ -77,8 +79,8 @@ LayerEdges<Index> layer_edges(const HopGraph<Index>& graph, const std::int64_t* 
     parallel_for(num_threads, num_tasks, [&](std::size_t task) {
       const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
       for (std::size_t i = part_bound(num_dst, num_tasks, task); i < end; ++i) {
-        if (i + kPrefetchDistance < num_dst) prefetch_read(graph.csc.indptr + frontier[i + kPrefetchDistance]);
-        body(i, graph.csc.row(frontier[i]));
+        if (i + kPrefetchDistance < num_dst) segment.prefetch(i + kPrefetchDistance);
+        body(i, segment(i).row);
       }
     });
   };
@@ -102,9 +104,7 @@ LayerEdges<Index> layer_edges(const HopGraph<Index>& graph, const std::int64_t* 
   return edges;
 }
 
-template LayerEdges<std::int32_t> layer_edges<std::int32_t>(const HopGraph<std::int32_t>&, const std::int64_t*,
-                                                            std::size_t, int);
-template LayerEdges<std::int64_t> layer_edges<std::int64_t>(const HopGraph<std::int64_t>&, const std::int64_t*,
-                                                            std::size_t, int);
+template LayerEdges<std::int32_t> layer_edges<std::int32_t>(const HopGraph<std::int32_t>&, const Frontier&, int);
+template LayerEdges<std::int64_t> layer_edges<std::int64_t>(const HopGraph<std::int64_t>&, const Frontier&, int);
 
 }  // namespace headrace

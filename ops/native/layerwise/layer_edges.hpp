@@ -38,7 +38,6 @@ struct LayerEdges {
 constexpr double kSmallestShare = 0x1p-500;
 
 template <class Index>
-LayerEdges<Index> layer_edges(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
-                              int num_threads);
+LayerEdges<Index> layer_edges(const HopGraph<Index>& graph, const Frontier& frontier, int num_threads);
 
 }  // namespace headrace

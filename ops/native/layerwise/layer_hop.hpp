@@ -64,9 +64,12 @@ Hop<Index> keep_edges(const HopGraph<Index>& graph, const LayerEdges<Index>& edg
   return hop;
 }
 
-// The hop of a rule that looks at all rows at once (Rule::is_layer_wise). Arguments as of sample_hop.
+// The samplers that look at all rows at once (Rule::is_layer_wise).
 template <class Index>
-Hop<Index> sample_layer(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
-                        std::uint64_t key, int num_threads, LayerReducer* reducer);
+void sample_labor_importance(const HopCall<Index>& call);
+
+// LADIES and PLADIES.
+template <class Index>
+void sample_ladies(const HopCall<Index>& call);
 
 }  // namespace headrace

@@ -48,6 +48,13 @@ class WordStream {
   unsigned lane_ = 4;
 };
 
+// The key under which the nodes of one slot have their streams: those of different trees draw on their own.
+inline std::uint64_t slot_key(std::uint64_t key, std::uint64_t slot) {
+  constexpr std::uint32_t kSlots = 0xFFFFFFFF;  // no stream has so large a number
+  const PhiloxCounter words = stream_block(key, slot, 0, kSlots);
+  return static_cast<std::uint64_t>(words[1]) << 32 | words[0];
+}
+
 // Rounds of what is computed for every in-edge of a frontier. Seven are the fewest that pass all tests of BigCrush
 // (Salmon et al., SC 2011).
 constexpr int kVariateRounds = 7;

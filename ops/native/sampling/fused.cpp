@@ -48,24 +48,24 @@ class BlockSink : public HopSink<Index> {
 
   bool wants_edges() const override { return want_edge_ids_; }
 
-  void append(const Hop<Index>& stretch) override {
-    const std::size_t num_dst = stretch.indptr.size() - 1;
+  void append(const Hop<Index>& chunk) override {
+    const std::size_t num_dst = chunk.indptr.size() - 1;
     const std::int64_t start = block_.indptr[block_.indptr.size() - 1];
     block_.indptr.ensure_spare(num_dst);
-    for (std::size_t i = 1; i <= num_dst; ++i) block_.indptr.push_back(start + stretch.indptr[i]);
-    const std::size_t num_edges = stretch.neighbors.size();
+    for (std::size_t i = 1; i <= num_dst; ++i) block_.indptr.push_back(start + chunk.indptr[i]);
+    const std::size_t num_edges = chunk.neighbors.size();
     make_room(num_dst, num_edges);
     for (std::size_t first = 0; first < num_edges; first += kEdgesPerCheck) {
-      renumber(stretch.neighbors.data() + first, std::min(kEdgesPerCheck, num_edges - first));
+      renumber(chunk.neighbors.data() + first, std::min(kEdgesPerCheck, num_edges - first));
     }
-    if (want_edge_ids_) block_.edge_ids.extend(stretch.edges);
+    if (want_edge_ids_) block_.edge_ids.extend(chunk.edges);
     // Hops of rules that give no weights say nothing about the others' edges: then the shared block has none either.
-    block_.has_weights &= stretch.has_weights;
-    if (block_.has_weights) block_.weights.extend(stretch.weights);
+    block_.has_weights &= chunk.has_weights;
+    if (block_.has_weights) block_.weights.extend(chunk.weights);
   }
 
  private:
-  // Make room for a stretch and, where it does not fit, for those that follow it too.
+  // Make room for a chunk and, where it does not fit, for those that follow it too.
   void make_room(std::size_t num_dst, std::size_t num_edges) {
     const std::size_t likely = to_come_.take(num_dst, num_edges);
     if (num_edges <= block_.indices.spare() && most_fresh(num_edges) <= n_id_.spare()) return;
@@ -147,7 +147,8 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
     const std::size_t num_seen = sampled.n_id.size();
     const std::size_t num_edges = block.indices.size();
     BlockSink<Index> sink(block, graph.csc.num_nodes, want_edge_ids, *map, sampled.n_id);
-    sample_hop(graph, sampled.n_id.data() + first_dst, num_seen - first_dst, spec.rule, spec.key, num_threads, sink);
+    const Frontier frontier{sampled.n_id.data() + first_dst, num_seen - first_dst};
+    sample_hop<Index>({graph, frontier, spec.rule, spec.key, num_threads, sink});
     block.num_src = sampled.n_id.size();
     sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
     sampled.num_edges.push_back(static_cast<std::int64_t>(block.indices.size() - num_edges));
@@ -160,7 +161,7 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
 
 template <class Index>
 HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops, int num_threads) {
-  const auto draws = [](const HopSpec& hop) { return hop.rule.draws_edges(); };
+  const auto draws = [](const HopSpec& hop) { return hop.rule.by_weight && hop.rule.draws_edges(); };
   const auto has_variates = [](const HopSpec& hop) { return hop.rule.has_edge_variates(); };
   const bool wants_variates = std::any_of(hops.begin(), hops.end(), has_variates);
   const bool wants_sums = !graph_.weights.none() && std::any_of(hops.begin(), hops.end(), draws);

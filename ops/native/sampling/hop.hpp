@@ -1,4 +1,4 @@
-// One hop: for each frontier vertex pick some of its in-edges. CSC out, no edge list in between.
+// One hop: for each element of a frontier pick some of its in-edges. CSC out, no edge list in between.
 #pragma once
 
 #include <cstddef>
@@ -6,26 +6,29 @@
 
 #include "core/buffer.hpp"
 #include "graphs/graph.hpp"
-#include "layerwise/layer_reducer.hpp"
+#include "sampling/frontier.hpp"
 #include "sampling/rule.hpp"
 #include "weighted/weights.hpp"
 
 namespace headrace {
 
+class LayerReducer;
 class ParallelEdges;
 
-// What hops read of a graph. `edge_ids` and `weights` may be absent. Without `parallel_edges` no row holds a source
-// twice (parallel_edges.hpp), so LABOR need not look; where they are known it need not look through rows.
+// What hops read of a graph: its rows, and views of its edges, any of which may be absent. A rule says whether it reads
+// weights; a frontier with bounds reads times. Without `parallel_edges` no row holds a source twice
+// (parallel_edges.hpp), so LABOR need not look; where they are known it need not look through rows.
 template <class Index>
 struct HopGraph {
   CscView<Index> csc;
   EdgeIds edge_ids;
   EdgeWeights weights;
+  const std::int64_t* times = nullptr;  // [num_edges], ascending within each row
   bool parallel_edges = true;
   const ParallelEdges* known_parallel_edges = nullptr;
 };
 
-// The picks of a frontier, or of a stretch of it.
+// The picks of a frontier, or of a chunk of it.
 template <class Index>
 struct Hop {
   Buffer<std::int64_t> indptr;  // [num_dst + 1]
@@ -35,7 +38,7 @@ struct Hop {
   bool has_weights = false;
 };
 
-// Takes the picks of a frontier, one stretch after the other, while those of later stretches are still being made.
+// Takes the picks of a frontier, one chunk after the other, while those of later chunks are still being made.
 template <class Index>
 class HopSink {
  public:
@@ -44,18 +47,29 @@ class HopSink {
   HopSink& operator=(const HopSink&) = delete;
   virtual ~HopSink() = default;
 
-  // Picks of so many vertices will come, rarely more than `limit` of one. Not called where all come at once.
+  // Picks of so many elements will come, rarely more than `limit` of one. Not called where all come at once.
   virtual void expect(std::size_t num_dst, std::uint64_t limit) = 0;
-  virtual void append(const Hop<Index>& stretch) = 0;
+  virtual void append(const Hop<Index>& chunk) = 0;
   virtual bool wants_edges() const = 0;  // otherwise `edges` may be empty
 };
 
-// The frontier must hold vertices of the graph (check_frontier); it may hold a vertex twice and then repeats its picks.
-// It is read until the last stretch is appended. `key` is the hop's stream key. What comes, taken together, does not
-// depend on num_threads; where it is cut does. With a `reducer` the frontier is a part of that of a layer-wise rule.
+// All that a sampler is asked. The frontier must hold nodes of the graph (check_frontier); it may hold an element twice
+// and then repeats its picks. It is read until the last chunk is appended. `key` is the hop's stream key; an element in
+// a slot takes its draws under slot_key(key, slot).
 template <class Index>
-void sample_hop(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst, Rule rule,
-                std::uint64_t key, int num_threads, HopSink<Index>& sink, LayerReducer* reducer = nullptr);
+struct HopCall {
+  const HopGraph<Index>& graph;
+  Frontier frontier;
+  Rule rule;
+  std::uint64_t key;
+  int num_threads;
+  HopSink<Index>& sink;
+  LayerReducer* reducer = nullptr;  // with one, the frontier is a part of that of a layer-wise rule
+};
+
+// What comes, taken together, does not depend on num_threads; where it is cut does.
+template <class Index>
+void sample_hop(const HopCall<Index>& call);
 
 // Throws ItemsError for the first id outside [0, num_nodes).
 void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size_t num_nodes, const char* name);

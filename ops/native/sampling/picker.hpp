@@ -11,14 +11,8 @@
 
 namespace headrace {
 
-// A vertex of the frontier, and where its in-edges are.
-struct Destination {
-  std::int64_t vertex;
-  Row row;
-};
-
 // Rows that a task handles at a time, so that what comes of them stays in a core's cache until it is appended.
-constexpr std::size_t kRowsInStretch = 512;
+constexpr std::size_t kRowsInChunk = 512;
 
 // Positions behind the last one picked that a picker may overwrite.
 constexpr std::size_t kPickSlack = 16;

@@ -1,7 +1,6 @@
 // The rule by which one hop picks in-edges of its destinations.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -25,20 +24,44 @@ struct Rule {
   Kind kind;
   std::int64_t fanout;
   std::int64_t rounds = 0;  // of kLaborImportance
+  bool by_weight = false;   // reads the edges' weights
 
-  // Whether the picks of a row depend on the other rows of the hop.
-  bool is_layer_wise() const { return kind >= Kind::kLaborImportance; }
-  // Whether edges are drawn destination by destination.
-  bool draws_edges() const { return !takes_all() && (kind == Kind::kNeighbor || kind == Kind::kNeighborReplacement); }
-  // Whether edges are picked by variates of their own, which parallel edges share with no other (parallel_edges.hpp).
-  bool has_edge_variates() const {
-    return !takes_all() && (kind == Kind::kLaborExact || kind == Kind::kLaborPoisson || kind == Kind::kLaborImportance);
-  }
   bool takes_all() const { return fanout == kAll; }
-  // Whether a row that is not empty has as many picks as are asked for, even if it has fewer edges.
-  bool replaces() const { return !takes_all() && kind == Kind::kNeighborReplacement; }
   std::uint64_t limit() const {
     return takes_all() ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(fanout);
+  }
+
+  // Whether the picks of a row depend on the other rows of the hop.
+  bool is_layer_wise() const { return of_kind().layer_wise; }
+  // Whether edges are drawn destination by destination.
+  bool draws_edges() const { return !takes_all() && of_kind().draws_edges; }
+  // Whether edges are picked by variates of their own, which parallel edges share with no other (parallel_edges.hpp).
+  bool has_edge_variates() const { return !takes_all() && of_kind().has_edge_variates; }
+  // Whether a row that is not empty has as many picks as are asked for, even if it has fewer edges.
+  bool replaces() const { return !takes_all() && kind == Kind::kNeighborReplacement; }
+
+ private:
+  struct Traits {
+    bool layer_wise;
+    bool draws_edges;
+    bool has_edge_variates;
+  };
+
+  constexpr Traits of_kind() const {
+    switch (kind) {
+      case Kind::kNeighbor:
+      case Kind::kNeighborReplacement:
+        return {false, true, false};
+      case Kind::kLaborExact:
+      case Kind::kLaborPoisson:
+        return {false, false, true};
+      case Kind::kLaborImportance:
+        return {true, false, true};
+      case Kind::kLadies:
+      case Kind::kLadiesPoisson:
+        return {true, false, false};
+    }
+    return {};
   }
 };
 

@@ -14,6 +14,12 @@
 
 namespace headrace {
 
+struct Destination {
+  std::int64_t vertex;
+  Row row;
+};
+constexpr std::size_t kRowsInStretch = 512;
+
 // Some rows of a stretch, by their numbers.
 struct RowNumbers {
   std::uint16_t numbers[kRowsInStretch];

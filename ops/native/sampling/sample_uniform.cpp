@@ -1,0 +1,34 @@
+#include "sampling/sample_uniform.hpp"
+
+#include "sampling/draw_limit.hpp"
+#include "sampling/hop_loop.hpp"
+#include "sampling/pick_uniform.hpp"
+
+namespace headrace {
+
+template <class Index>
+void sample_all(const HopCall<Index>& call) {
+  sample_with(call, [](std::uint64_t /*key*/) { return AllPicker(); });
+}
+
+template <class Index>
+void sample_uniform(const HopCall<Index>& call) {
+  if (call.rule.takes_all()) return sample_all(call);
+  sample_with(call, [&](std::uint64_t key) { return UniformPicker(key, call.rule.limit()); });
+}
+
+template <class Index>
+void sample_uniform_replacement(const HopCall<Index>& call) {
+  if (call.rule.takes_all()) return sample_all(call);
+  refuse_too_many_draws(call);
+  sample_with(call, [&](std::uint64_t key) { return UniformReplacementPicker(key, call.rule.limit()); });
+}
+
+template void sample_all<std::int32_t>(const HopCall<std::int32_t>&);
+template void sample_all<std::int64_t>(const HopCall<std::int64_t>&);
+template void sample_uniform<std::int32_t>(const HopCall<std::int32_t>&);
+template void sample_uniform<std::int64_t>(const HopCall<std::int64_t>&);
+template void sample_uniform_replacement<std::int32_t>(const HopCall<std::int32_t>&);
+template void sample_uniform_replacement<std::int64_t>(const HopCall<std::int64_t>&);
+
+}  // namespace headrace

@@ -1,0 +1,53 @@
+// The in-edges that an element of the frontier may pick from. This is the one place that knows of rows and bounds:
+// pickers see a segment, whatever cut it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/prefetch.hpp"
+#include "graphs/graph.hpp"
+#include "sampling/frontier.hpp"
+
+namespace headrace {
+
+// A run of CSC positions of one node's in-edges, never empty space of another row.
+struct Segment {
+  std::int64_t node;
+  Row row;
+};
+
+template <class Index>
+class SegmentFinder {
+ public:
+  // `times` are those of edges, ascending within each row; they are read where the frontier has bounds.
+  SegmentFinder(const CscView<Index>& csc, const std::int64_t* times, const Frontier& frontier)
+      : csc_(csc), times_(times), frontier_(frontier) {}
+
+  Segment operator()(std::size_t i) const {
+    const std::int64_t node = frontier_.nodes[i];
+    Row row = csc_.row(node);
+    if (frontier_.bounds != nullptr) row.degree = count_until(row, frontier_.bounds[i]);
+    return {node, row};
+  }
+
+  void prefetch(std::size_t i) const {
+    const std::int64_t* const start = csc_.indptr + frontier_.nodes[i];
+    prefetch_far(start);
+    prefetch_far(start + 1);  // may be on the next cache line
+  }
+
+ private:
+  // Edges of the row at the bound or earlier.
+  std::uint64_t count_until(Row row, std::int64_t bound) const {
+    const std::int64_t* const first = times_ + row.start;
+    return static_cast<std::uint64_t>(std::upper_bound(first, first + row.degree, bound) - first);
+  }
+
+  CscView<Index> csc_;
+  const std::int64_t* times_;
+  Frontier frontier_;
+};
+
+}  // namespace headrace

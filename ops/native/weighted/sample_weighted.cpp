@@ -1,0 +1,42 @@
+#include "weighted/sample_weighted.hpp"
+
+#include "sampling/draw_limit.hpp"
+#include "sampling/hop_loop.hpp"
+#include "sampling/parallel_edges.hpp"
+#include "weighted/pick_labor_weighted.hpp"
+#include "weighted/pick_weighted.hpp"
+
+namespace headrace {
+
+template <class Index>
+void sample_weighted(const HopCall<Index>& call) {
+  sample_with(call, [&](std::uint64_t key) { return WeightedPicker(call.graph.weights, key, call.rule.limit()); });
+}
+
+template <class Index>
+void sample_weighted_replacement(const HopCall<Index>& call) {
+  if (call.rule.takes_all()) return sample_weighted(call);
+  refuse_too_many_draws(call);
+  sample_with(call,
+              [&](std::uint64_t key) { return WeightedReplacementPicker(call.graph.weights, key, call.rule.limit()); });
+}
+
+template <class Index>
+void sample_labor_weighted(const HopCall<Index>& call) {
+  const HopGraph<Index>& graph = call.graph;
+  const bool exact = call.rule.kind == Rule::Kind::kLaborExact;
+  sample_with(call, [&](std::uint64_t key) {
+    return LaborWeightedPicker<Index>(
+        graph.csc.indices, graph.weights, key, call.rule.limit(), exact,
+        RowRepeats<Index>(graph.csc.indices, graph.parallel_edges, graph.known_parallel_edges));
+  });
+}
+
+template void sample_weighted<std::int32_t>(const HopCall<std::int32_t>&);
+template void sample_weighted<std::int64_t>(const HopCall<std::int64_t>&);
+template void sample_weighted_replacement<std::int32_t>(const HopCall<std::int32_t>&);
+template void sample_weighted_replacement<std::int64_t>(const HopCall<std::int64_t>&);
+template void sample_labor_weighted<std::int32_t>(const HopCall<std::int32_t>&);
+template void sample_labor_weighted<std::int64_t>(const HopCall<std::int64_t>&);
+
+}  // namespace headrace
