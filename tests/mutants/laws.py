@@ -8,6 +8,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _WIDE = "tests/ops/core/test_wide_ids.py::"
+_SEGMENTS = "tests/ops/sampling/test_segments.py::"
 _PARTS = "tests/ops/sampling/test_layer_reducer.py::"
 
 LAWS = (
@@ -66,6 +67,25 @@ LAWS = (
         "bounded(stream, last + 1)",
         "bounded(stream, last)",
         "tests/ops/sampling/test_picks.py::test_large_fanouts_use_another_duplicate_check",
+    ),
+    # What an element of a frontier may pick from, and under which stream.
+    Mutant(
+        "ops/native/sampling/segments.hpp",
+        "std::upper_bound(first, first + row.degree, bound)",
+        "std::lower_bound(first, first + row.degree, bound)",
+        _SEGMENTS + "test_slots_and_bounds_equal_the_reference",
+    ),
+    Mutant(
+        "ops/native/sampling/hop_loop.hpp",
+        "while (end < num_dst && slots[end] == slots[begin]) ++end;",
+        "end = num_dst;",
+        _SEGMENTS + "test_a_node_picks_independently_in_each_slot",
+    ),
+    Mutant(
+        "ops/native/sampling/hop.cpp",
+        "if (!rule.by_weight) graph.weights = {};",
+        "",
+        _SEGMENTS + "test_a_rule_that_does_not_read_weights_is_not_given_any",
     ),
     # Layer-wise rules.
     Mutant(
