@@ -144,8 +144,9 @@ def test_a_rule_by_weight_needs_weights():
         _native.sample_hop(*arrays, rule, 0, None, 1)
 
 
-def test_a_rule_that_does_not_read_weights_is_not_given_any():
-    rule = _native.Rule(_native.RuleKind.NEIGHBOR, -1)
+@pytest.mark.parametrize("kind", [_native.RuleKind.NEIGHBOR, _native.RuleKind.LADIES], ids=str)
+def test_a_rule_that_does_not_read_weights_is_not_given_any(kind):
+    rule = _native.Rule(kind, -1)
     arrays = np.array([0, 2, 2]), np.array([0, 1]), np.zeros(1, np.int64)
     _, _, positions, _ = _native.sample_hop(*arrays, rule, 0, np.array([0.0, 1.0]), 1)
     assert positions.tolist() == [0, 1]
