@@ -20,10 +20,9 @@ inline std::uint64_t stream_key(std::uint64_t seed, std::uint32_t epoch, std::ui
   return static_cast<std::uint64_t>(words[1]) << 32 | words[0];
 }
 
-// Block `block` (four words) of the stream of the 64-bit id `id` under `key`; or of its second or third one, whose
-// numbers are 1 and 2 (stream_variates.hpp).
-inline PhiloxCounter stream_block(std::uint64_t key, std::uint64_t id, std::uint32_t block, std::uint32_t number = 0) {
-  return philox4x32({low_word(id), high_word(id), block, number}, {low_word(key), high_word(key)});
+// Block `block` (four words) of the stream of the 64-bit id `id` under `key`.
+inline PhiloxCounter stream_block(std::uint64_t key, std::uint64_t id, std::uint32_t block) {
+  return philox4x32({low_word(id), high_word(id), block, 0}, {low_word(key), high_word(key)});
 }
 
 // The words of one id's stream, one after the other.

@@ -5,7 +5,6 @@
 #include <limits>
 #include <new>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "sampling/pick_uniform.hpp"
 #include "weighted/pick_labor_weighted.hpp"
 #include "weighted/pick_weighted.hpp"
+#include "weighted/pick_weighted_replacement.hpp"
 
 namespace headrace {
 namespace {
@@ -27,7 +27,6 @@ constexpr double kRowNanoseconds = 40;
 constexpr double kReadNanoseconds = 2;
 constexpr double kPickNanoseconds = 8;
 constexpr std::ptrdiff_t kRowsAhead = 4;     // rows that are on their way while one is read
-constexpr std::ptrdiff_t kRowsPrepared = 2;  // rows that are prepared while one is picked from
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges that are on their way while others are looked up
 // Picks of a stretch that are announced as they are made, so that they come while others are drawn: at most a cache
 // line each, a quarter of a second level cache of 1 MB.
@@ -40,7 +39,6 @@ struct Workplace {
   Picker picker;
   Destination destinations[kRowsInStretch];
   Buffer<std::int64_t> positions;
-  Buffer<std::int64_t> picks_of_left;  // positions that are copied to their rows' places
 };
 
 // Look up what is at the picked positions, of which the first `announced` were.
@@ -70,29 +68,16 @@ void look_up(const HopGraph<Index>& graph, const Buffer<std::int64_t>& picks, st
 // Announce the memory that the picker will read of a row further on.
 template <class Picker, class Index>
 void announce_row(const HopGraph<Index>& graph, Picker& picker, const Destination* dst, const Destination* end) {
-  constexpr std::ptrdiff_t kDistance = kRowsAhead + (Picker::kAhead == Ahead::kPrepare ? kRowsPrepared : 0);
-  if (end - dst <= kDistance) return;
-  const Row row = dst[kDistance].row;
+  if (end - dst <= kRowsAhead) return;
+  const Row row = dst[kRowsAhead].row;
   if constexpr (Picker::kAhead == Ahead::kPicker) {
-    picker.announce(dst[kDistance].vertex, row);
-  } else if constexpr (Picker::kAhead == Ahead::kPrepare) {
-    picker.announce(row);
+    picker.announce(dst[kRowsAhead].vertex, row);
   } else if constexpr (Picker::kAhead == Ahead::kRow) {
     constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
     const auto count = static_cast<std::size_t>(std::min(row.degree, kLinesAhead * kPerLine));
     if (count == 0) return;
     prefetch_array(graph.csc.indices + row.start, count);
     if (!graph.weights.none()) graph.weights.announce(row.start, count);
-  }
-}
-
-// Have a row that was announced before prepared. The first call for a stretch catches up.
-template <class Picker>
-void prepare_row(Picker& picker, const Destination* begin, const Destination* dst, const Destination* end) {
-  if constexpr (Picker::kAhead == Ahead::kPrepare) {
-    static_assert(kRowsPrepared < kMostPrepared, "and the row that is picked from");
-    const std::ptrdiff_t stop = std::min(kRowsPrepared + 1, end - dst);
-    for (std::ptrdiff_t i = dst == begin ? 0 : kRowsPrepared; i < stop; ++i) picker.prepare(dst[i].vertex, dst[i].row);
   }
 }
 
@@ -143,7 +128,6 @@ void pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destinatio
   if (Picker::kReturnsWeights) weights.ensure_spare(usual);
   for (const Destination* dst = begin; dst != end; ++dst) {
     announce_row(graph, picker, dst, end);
-    prepare_row(picker, begin, dst, end);
     const std::size_t size = positions.size();
     const std::size_t max_picks = picker.max_picks(dst->row.degree);
     positions.ensure_spare(max_picks + kPickSlack);
@@ -162,39 +146,6 @@ void pick_in_turn(const HopGraph<Index>& graph, Picker& picker, const Destinatio
   }
 }
 
-// Pick from the rows of a stretch by kind, and from those that are left in turn.
-template <class Index>
-void pick_by_kind(const HopGraph<Index>& graph, std::size_t num_dst, std::uint64_t limit,
-                  Workplace<WeightedPicker>& place, Hop<Index>& hop) {
-  const WeightedPicker& picker = place.picker;
-  std::int64_t* const indptr = hop.indptr.data();
-  for (std::size_t i = 0; i < num_dst; ++i) {
-    indptr[i + 1] = indptr[i] + static_cast<std::int64_t>(picker.max_picks(place.destinations[i].row.degree));
-  }
-  place.positions.ensure_spare(static_cast<std::size_t>(indptr[num_dst]) + 1);  // even of no picks there is memory
-  place.positions.resize(static_cast<std::size_t>(indptr[num_dst]));
-  std::int64_t* const positions = place.positions.data();
-  RowNumbers left;
-  picker.pick_by_kind(place.destinations, num_dst, indptr, positions, left);
-  Destination rows[kRowsInStretch];
-  std::int64_t ends[kRowsInStretch];
-  for (std::size_t i = 0; i < left.count; ++i) rows[i] = place.destinations[left.numbers[i]];
-  place.picks_of_left.resize(0);
-  pick_in_turn(graph, place.picker, rows, rows + left.count, limit, place.picks_of_left, ends, hop.weights);
-  const std::int64_t* const picks = place.picks_of_left.data();
-  std::int64_t first = 0;
-  for (std::size_t i = 0; i < left.count; ++i) {
-    const std::size_t number = left.numbers[i];
-    if (ends[i] - first != indptr[number + 1] - indptr[number]) {
-      // Other rows may give edges whose weight has become 0; this guards memory that nobody wrote.
-      throw GraphError("node " + std::to_string(rows[i].vertex) +
-                       " gives fewer in-edges than its weights told the first batch: weights must not be changed");
-    }
-    std::copy(picks + first, picks + ends[i], positions + indptr[number]);
-    first = ends[i];
-  }
-}
-
 // The picks of a stretch of the frontier, of at most kRowsInStretch vertices, over what `hop` held.
 template <class Index, class Picker>
 void sample_stretch(const HopGraph<Index>& graph, const std::int64_t* frontier, std::size_t num_dst,
@@ -205,15 +156,8 @@ void sample_stretch(const HopGraph<Index>& graph, const std::int64_t* frontier, 
   hop.indptr[0] = 0;
   place.positions.resize(0);
   hop.weights.resize(0);
-  bool by_kind = false;
-  if constexpr (std::is_same_v<Picker, WeightedPicker>) {
-    by_kind = place.picker.picks_by_kind();
-    if (by_kind) pick_by_kind(graph, num_dst, limit, place, hop);
-  }
-  if (!by_kind) {
-    pick_in_turn(graph, place.picker, place.destinations, place.destinations + num_dst, limit, place.positions,
-                 hop.indptr.data() + 1, hop.weights);
-  }
+  pick_in_turn(graph, place.picker, place.destinations, place.destinations + num_dst, limit, place.positions,
+               hop.indptr.data() + 1, hop.weights);
   const std::size_t announced = std::min(place.positions.size(), kMostPicksAhead<Picker>);
   look_up(graph, place.positions, announced, wants_edges, hop);
 }
@@ -264,7 +208,7 @@ void sample_with(const HopGraph<Index>& graph, const std::int64_t* frontier, std
   using Picker = decltype(make_picker());
   constexpr bool kReadsRows = Picker::kAhead != Ahead::kNothing && Picker::kAhead != Ahead::kPicks;
   num_threads = threads_for(num_threads, nanoseconds_of(graph.csc, num_dst, kReadsRows, rule));
-  const auto make_place = [&] { return Workplace<Picker>{make_picker(), {}, {}, {}}; };
+  const auto make_place = [&] { return Workplace<Picker>{make_picker(), {}, {}}; };
   // Something is appended even of an empty frontier: it says whether there are weights.
   const std::size_t num_tasks = std::max<std::size_t>(1, (num_dst + kRowsInStretch - 1) / kRowsInStretch);
   const auto sample_task = [&](std::size_t task, auto& place, Hop<Index>& hop) {
