@@ -7,8 +7,7 @@ what it is for:
 1. The *stream key* of (seed, epoch, batch, layer, purpose) is words 0 (low) and 1 (high) of
    ``philox(counter=(epoch, batch_low, batch_high, layer | purpose << 16), key=(seed_low, seed_high))``.
 2. Word ``j`` of the stream of a 64-bit id (a *global* vertex id, never a local one) is lane ``j % 4`` of
-   ``philox(counter=(id_low, id_high, j // 4, 0), key=stream key)``. Word ``j`` of the id's second stream is the same
-   of ``(id_low, id_high, j // 4, 1)``, that of its third one of ``(id_low, id_high, j // 4, 2)``.
+   ``philox(counter=(id_low, id_high, j // 4, 0), key=stream key)``.
 
 Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of 1
 takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
@@ -18,12 +17,12 @@ fewest that pass BigCrush (the same paper). In LABOR an edge from ``t`` to ``s``
 whatever their weights, has that of the counter ``(t_low, t_high, j, 0)`` instead. A real variate in (0, 1) is the odd
 multiple of 2**-53 that the upper 52 of 64 such bits name.
 
-Draw ``i`` of a pick by weight takes variate ``i`` of its destination. Its bits 48 to 63 are half word ``i`` of the
-stream (half words ``2 * j`` and ``2 * j + 1`` are the lower and the upper half of word ``j``), bits 32 to 47 are half
-word ``i`` of the second stream, and bits 0 to 31 are word ``i`` of the third. The upper sixteen bits alone nearly
-always tell where a draw falls. Without replacement at most ``d`` draws are made: none where the in-degree is less than
-half the fan-out above it, elsewhere ``4 * fanout + 16``, rounded up to a multiple of 8. Where they leave edges to be
-picked, edge ``i`` of the row races with variate ``d + i``.
+In a pick by weight, variate ``i`` of a destination is the 64-bit integer whose upper half is word ``2 * i`` and whose
+lower half is word ``2 * i + 1`` of its stream. Draw ``i`` takes variate ``i`` and falls on the first edge whose running
+sum of weights (doubles, added in CSC order) exceeds the real variate times the total. Without replacement draws of an
+edge already picked do not count, and at most ``d`` draws are made: none where the in-degree is less than half the
+fan-out above it, elsewhere ``4 * fanout + 16``. What they leave to be picked are the edges that are first in a race, in
+which edge ``i`` of the row takes variate ``d + i`` and arrives at ``-ln(u) / weight``.
 
 A step of a random walk takes one word to decide on a restart (none where the walk never restarts), then a bounded
 integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one

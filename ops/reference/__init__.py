@@ -17,7 +17,6 @@ from headrace.ops.reference.picks import pick_labor, pick_labor_weighted, pick_u
 from headrace.ops.reference.random import (
     bounded,
     edge_variates,
-    half_words,
     labor_variate,
     negative_log,
     philox4x32,
@@ -43,7 +42,6 @@ __all__ = [
     "fisher_yates",
     "gather_rows",
     "group_by_owner",
-    "half_words",
     "has_parallel_edges",
     "hash_owners",
     "join_hops",

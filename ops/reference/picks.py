@@ -52,8 +52,9 @@ def pick_weighted(vertex: int, row: NDArray[np.float64], fanout: int, key: int, 
     """Offsets that a NeighborRule picks by the weights of a row.
 
     Draw i takes variate i of the destination and falls on the first edge whose running sum of weights exceeds
-    u * total. Without replacement draws that fall on an edge already picked do not count, and behind the last draw the
-    other edges race: edge i, with the i-th of the variates that follow, arrives at -ln(u) / weight.
+    u * total. Without replacement draws that fall on an edge already picked do not count. There are none where the row
+    has less than half the fan-out more edges than that, elsewhere at most 4 * fanout + 16; then the other edges race:
+    edge i, with the i-th of the variates behind those of the draws, arrives at -ln(u) / weight.
     """
     positive = [i for i in range(len(row)) if row[i] > 0]
     if fanout == -1 or (len(row) <= fanout and not replace):
@@ -72,7 +73,7 @@ def pick_weighted(vertex: int, row: NDArray[np.float64], fanout: int, key: int, 
     picks: list[int] = []
     degree = len(row)
     if fanout > 0 and 2 * (degree - fanout) >= fanout:
-        for _ in range((fanout + 1) // 2 * 8 + 16):
+        for _ in range(4 * fanout + 16):
             pick = draw()
             if pick not in picks:
                 picks.append(pick)

@@ -43,26 +43,19 @@ def slot_key(key: int, slot: int) -> int:
     return words[0] | words[1] << 32
 
 
-def stream_words(key: int, identifier: int, number: int = 0) -> Iterator[int]:
-    """Step 2 of the contract: the 32-bit words of one id's stream, or of its second or third one, without end."""
+def stream_words(key: int, identifier: int) -> Iterator[int]:
+    """Step 2 of the contract: the 32-bit words of one id's stream, without end."""
     block = 0
     while True:
-        yield from philox4x32((identifier & MASK32, identifier >> 32, block, number), (key & MASK32, key >> 32))
+        yield from philox4x32((identifier & MASK32, identifier >> 32, block, 0), (key & MASK32, key >> 32))
         block += 1
 
 
-def half_words(words: Iterator[int]) -> Iterator[int]:
-    """Yield the lower sixteen bits of each word, then the upper ones."""
-    for word in words:
-        yield word & 0xFFFF
-        yield word >> 16
-
-
 def stream_variates(key: int, identifier: int) -> Iterator[int]:
-    """64-bit variates of one id: half words of its first two streams, then words of its third."""
-    first, second, third = (stream_words(key, identifier, number) for number in range(3))
-    for upper, middle, lower in zip(half_words(first), half_words(second), third, strict=True):
-        yield upper << 48 | middle << 32 | lower
+    """64-bit variates of one id: word 2 i of its stream is the upper half of variate i, word 2 i + 1 the lower one."""
+    words = stream_words(key, identifier)
+    while True:
+        yield next(words) << 32 | next(words)
 
 
 def bounded(words: Iterator[int], bound: int) -> int:

@@ -216,7 +216,7 @@ class BlockSampler:
     The result is bit for bit what `sample_hop` followed by `compact`, hop by hop, would give. The sampler keeps scratch
     memory between calls, once per call that runs at the same time: 4 bytes per vertex of a graph of up to 2**27
     vertices, otherwise 16 to 64 bytes per vertex of the largest minibatch. With weights it keeps, from the first
-    `NeighborRule` on, running sums of two and a half bytes per edge. `scratch_bytes` tells how much that is. Calling
+    `NeighborRule` on, running sums of two bytes per edge. `scratch_bytes` tells how much that is. Calling
     it from several threads at once is safe. The first LABOR hop finds out once whether there are parallel edges.
 
     Parameters

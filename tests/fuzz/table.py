@@ -12,7 +12,6 @@ from fuzz import (
     native_laws,
     native_partition,
     native_rows,
-    native_weighted,
     public,
     public_laws,
 )
@@ -24,7 +23,6 @@ NATIVE: Final = {
     **native_laws.ENTRIES,
     **native_partition.ENTRIES,
     **native_rows.ENTRIES,
-    **native_weighted.ENTRIES,
     **compactor.NATIVE_ENTRIES,
     **join_hops.NATIVE_ENTRIES,
 }

@@ -9,6 +9,8 @@ from mutants.mutant import Mutant
 
 _WIDE = "tests/ops/core/test_wide_ids.py::"
 _SEGMENTS = "tests/ops/sampling/test_segments.py::"
+_LAW = "tests/ops/sampling/test_sample_law.py::"
+_WEIGHTED = "tests/ops/sampling/test_weighted_picks.py::test_picks_are_those_of_the_reference"
 _PARTS = "tests/ops/sampling/test_layer_reducer.py::"
 
 LAWS = (
@@ -54,13 +56,43 @@ LAWS = (
         "ops/native/weighted/pick_labor_weighted.hpp",
         "ordered_bits(variate(positions[i]) / weights_[positions[i]])",
         "ordered_bits(variate(positions[i]))",
-        "tests/ops/sampling/test_sample_law.py::test_weighted_labor_exact_picks_the_smallest_quotients",
+        _LAW + "test_weighted_labor_exact_picks_the_smallest_quotients",
     ),
     Mutant(
         "ops/native/weighted/pick_labor_weighted.hpp",
         "scale(positions, picked, total / fanout, weights);",
         "scale(positions, picked, 0.0, weights);",
         "tests/ops/sampling/test_designs.py::test_hajek",
+    ),
+    Mutant(
+        "ops/native/weighted/pick_weighted.hpp",
+        "4 * fanout_ + 16;",
+        "4 * fanout_ + 18;",
+        _WEIGHTED + "[10-one takes nearly all-False]",
+    ),
+    Mutant(
+        "ops/native/weighted/pick_weighted.hpp",
+        "negative_log(unit_interval(times[i])) / weight",
+        "negative_log(unit_interval(times[i]))",
+        _LAW + "test_weighted_picks_of_nearly_a_whole_row_follow_successive_draws",
+    ),
+    Mutant(
+        "ops/native/weighted/pick_weighted.hpp",
+        "if (picked_set_.insert(picked, position)) positions",
+        "positions",
+        _LAW + "test_weighted_picks_follow_successive_draws",
+    ),
+    Mutant(
+        "ops/native/weighted/running_sums.hpp",
+        "edge += sum <= target ? 1 : 0;",
+        "edge += sum < target ? 1 : 0;",
+        "tests/ops/sampling/test_picks.py::test_edges_of_weight_zero_are_not_drawn_among_the_smallest_doubles",
+    ),
+    Mutant(
+        "ops/native/random/stream_words.cpp",
+        "words[2 * (k - i) + 1];",
+        "words[2 * (k - i)];",
+        _WEIGHTED + "[10-equal-True]",
     ),
     Mutant(
         "ops/native/sampling/pick_uniform.hpp",

@@ -48,7 +48,6 @@ inline void check_length(const char* name, std::size_t length, std::size_t expec
 void bind_random(nb::module_& m);
 void bind_graph(nb::module_& m);
 void bind_sample(nb::module_& m);
-void bind_weighted(nb::module_& m);
 void bind_layer(nb::module_& m);
 void bind_gather(nb::module_& m);
 void bind_walk(nb::module_& m);

@@ -36,7 +36,6 @@ NB_MODULE(_native, m) {
   headrace::bind_random(m);
   headrace::bind_graph(m);
   headrace::bind_sample(m);
-  headrace::bind_weighted(m);
   headrace::bind_layer(m);
   headrace::bind_gather(m);
   headrace::bind_walk(m);

@@ -27,10 +27,10 @@ WalkGraph<Index> walk_graph(const InArray<std::int64_t>& indptr, const InArray<I
   if (!nb::try_cast(sums, keep, false)) {
     throw nb::type_error("expected sums as a contiguous one-dimensional array of float64");
   }
-  const std::size_t num_sums = sums_in_graph(num_edges, graph.weights.lead);
+  const std::size_t num_sums = sums_in_graph(num_edges);
   if (keep.shape(0) != num_sums) {
-    throw GraphError("sums must have num_edges // 16 + 1 = " + std::to_string(num_sums) + " entries, got " +
-                     std::to_string(keep.shape(0)));
+    throw GraphError("sums must have num_edges // " + std::to_string(kEdgesPerSum) +
+                     " + 1 = " + std::to_string(num_sums) + " entries, got " + std::to_string(keep.shape(0)));
   }
   graph.weights.sums = keep.data();
   return graph;
@@ -96,9 +96,9 @@ OutArray<double> sums(const InArray<std::int64_t>& indptr, nb::handle weights, i
     const std::size_t num_nodes = num_nodes_of(indptr);
     check_ends(indptr, num_edges);
     const EdgeWeights summed = view(edge_weights);
-    sums = Buffer<double>::long_lived(sums_in_graph(num_edges, summed.lead));
+    sums = Buffer<double>::long_lived(sums_in_graph(num_edges));
     std::fill_n(sums.data(), sums.size(), 0.0);  // an entry where a row begins is never read
-    sum_rows(indptr.data(), num_nodes, num_edges, summed, sums.data(), nullptr, num_threads);
+    sum_rows(indptr.data(), num_nodes, num_edges, summed, sums.data(), num_threads);
   }
   return to_numpy(std::move(sums));
 }

@@ -1,7 +1,5 @@
 #include "random/distinct_draws.hpp"
 
-#include <algorithm>
-
 #include "core/instruction_set.hpp"
 #include "random/vector_picks.hpp"
 #include "random/vector_words.hpp"
@@ -24,23 +22,6 @@ bool draws_in_vectors() { return best_instruction_set() == InstructionSet::kAvx5
 namespace {
 
 constexpr __mmask16 kAllLanes = 0xFFFF;
-
-// The lower halves of sixteen lanes.
-HEADRACE_AVX512 HEADRACE_INLINE __m512i narrowed(__m512i front, __m512i back) {
-  return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(front)), _mm512_cvtepi64_epi32(back), 1);
-}
-
-// Of the edges in `lanes` those that are neither picked nor in an earlier lane. See take_distinct.
-HEADRACE_AVX512 HEADRACE_INLINE std::size_t take_new(__m512i edges, __mmask16 lanes, std::size_t picked,
-                                                     std::size_t wanted, std::int64_t start, std::int64_t* positions) {
-  __mmask16 known = repeated_lanes(edges);
-  for (std::size_t i = 0; i < picked; ++i) {
-    known |= _mm512_cmpeq_epi32_mask(edges, _mm512_set1_epi32(static_cast<int>(positions[i] - start)));
-  }
-  const auto fresh = static_cast<__mmask16>(lanes & ~known);
-  store_positions(start, _mm512_maskz_compress_epi32(fresh, edges), kAllLanes, positions + picked);
-  return std::min(wanted, picked + static_cast<unsigned>(__builtin_popcount(fresh)));
-}
 
 // The lanes whose draw is picked already, in the order of the lanes, where lane i picks `last_of_first` + i in
 // place of such a draw: the last edge that it could have drawn. So a draw is picked already if an earlier lane drew it
@@ -80,35 +61,12 @@ HEADRACE_AVX512 bool draw_distinct(const StreamKeys& keys, std::uint64_t id, std
   return true;
 }
 
-HEADRACE_AVX512 std::size_t take_distinct(const std::uint64_t* offsets, std::size_t count, std::size_t picked,
-                                          std::size_t wanted, std::int64_t start, std::int64_t* positions) {
-  const __mmask16 lanes = first_lanes(count);
-  const __m512i front = _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes), offsets);
-  const __m512i back = _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes >> 8), offsets + 8);
-  return take_new(narrowed(front, back), lanes, picked, wanted, start, positions);
-}
-
-HEADRACE_AVX512 std::size_t take_distinct(const std::uint16_t* offsets, std::size_t count, std::size_t picked,
-                                          std::size_t wanted, std::int64_t start, std::int64_t* positions) {
-  const __mmask16 lanes = first_lanes(count);
-  const __m512i edges = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, offsets));
-  return take_new(edges, lanes, picked, wanted, start, positions);
-}
-
 #pragma GCC diagnostic pop
 
 #else
 
 bool draw_distinct(const StreamKeys&, std::uint64_t, std::int64_t, std::uint32_t, std::uint32_t, std::int64_t*) {
   return false;
-}
-
-std::size_t take_distinct(const std::uint64_t*, std::size_t, std::size_t, std::size_t, std::int64_t, std::int64_t*) {
-  return 0;
-}
-
-std::size_t take_distinct(const std::uint16_t*, std::size_t, std::size_t, std::size_t, std::int64_t, std::int64_t*) {
-  return 0;
 }
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "core/buffer.hpp"
 #include "core/parallel.hpp"
-#include "random/stream_variates.hpp"
+#include "random/stream_words.hpp"
 
 namespace headrace {
 

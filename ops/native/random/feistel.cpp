@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "random/stream.hpp"
-#include "random/stream_variates.hpp"
+#include "random/stream_words.hpp"
 #include "random/vector_philox.hpp"
 #include "random/vector_words.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "random/stream_variates.hpp"
+#include "random/stream_words.hpp"
 
 namespace headrace {
 namespace {

@@ -20,10 +20,9 @@ inline std::uint64_t stream_key(std::uint64_t seed, std::uint32_t epoch, std::ui
   return static_cast<std::uint64_t>(words[1]) << 32 | words[0];
 }
 
-// Block `block` (four words) of the stream of the 64-bit id `id` under `key`; or of its second or third one, whose
-// numbers are 1 and 2 (stream_variates.hpp).
-inline PhiloxCounter stream_block(std::uint64_t key, std::uint64_t id, std::uint32_t block, std::uint32_t number = 0) {
-  return philox4x32({low_word(id), high_word(id), block, number}, {low_word(key), high_word(key)});
+// Block `block` (four words) of the stream of the 64-bit id `id` under `key`.
+inline PhiloxCounter stream_block(std::uint64_t key, std::uint64_t id, std::uint32_t block) {
+  return philox4x32({low_word(id), high_word(id), block, 0}, {low_word(key), high_word(key)});
 }
 
 // The words of one id's stream, one after the other.
@@ -50,8 +49,8 @@ class WordStream {
 
 // The key under which the nodes of one slot have their streams: those of different trees draw on their own.
 inline std::uint64_t slot_key(std::uint64_t key, std::uint64_t slot) {
-  constexpr std::uint32_t kSlots = 0xFFFFFFFF;  // no stream has so large a number
-  const PhiloxCounter words = stream_block(key, slot, 0, kSlots);
+  constexpr std::uint32_t kSlots = 0xFFFFFFFF;  // where the counters of streams have 0
+  const PhiloxCounter words = philox4x32({low_word(slot), high_word(slot), 0, kSlots}, {low_word(key), high_word(key)});
   return static_cast<std::uint64_t>(words[1]) << 32 | words[0];
 }
 

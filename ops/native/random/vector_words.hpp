@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "core/instruction_set.hpp"
-#include "random/stream_variates.hpp"
+#include "random/stream_words.hpp"
 
 namespace headrace {
 
@@ -24,16 +24,16 @@ struct Words32 {
   __m512i back;
 };
 
-// The words of eight blocks of an id, in order; `numbers` are those of their streams. One block in each 64-bit lane,
-// whose upper half holds leftovers that the 32 x 32 bit multiplication does not read.
-HEADRACE_AVX512 HEADRACE_INLINE Words32 words_of_blocks(const StreamKeys& keys, std::uint64_t id, __m512i blocks,
-                                                        __m512i numbers) {
+// The words of eight blocks that follow each other, of the id's stream. One block in each 64-bit lane, whose upper half
+// holds leftovers that the 32 x 32 bit multiplication does not read.
+HEADRACE_AVX512 HEADRACE_INLINE Words32 words_from_block(const StreamKeys& keys, std::uint64_t id,
+                                                         std::uint32_t first_block) {
   const __m512i multiplier0 = _mm512_set1_epi64(0xD2511F53LL);
   const __m512i multiplier1 = _mm512_set1_epi64(0xCD9E8D57LL);
   __m512i c0 = _mm512_set1_epi64(low_word(id));
   __m512i c1 = _mm512_set1_epi64(high_word(id));
-  __m512i c2 = blocks;
-  __m512i c3 = numbers;
+  __m512i c2 = _mm512_add_epi64(_mm512_set1_epi64(first_block), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+  __m512i c3 = _mm512_setzero_si512();
   for (int round = 0; round < kStreamRounds; ++round) {
     const __m512i product0 = _mm512_mul_epu32(c0, multiplier0);
     const __m512i product1 = _mm512_mul_epu32(c2, multiplier1);
@@ -51,23 +51,15 @@ HEADRACE_AVX512 HEADRACE_INLINE Words32 words_of_blocks(const StreamKeys& keys, 
           _mm512_permutex2var_epi64(fronts, _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), backs)};
 }
 
-// The words of eight blocks that follow each other, of the id's stream.
-HEADRACE_AVX512 HEADRACE_INLINE Words32 words_from_block(const StreamKeys& keys, std::uint64_t id,
-                                                         std::uint32_t first_block) {
-  const __m512i first = _mm512_set1_epi64(first_block);
-  const __m512i blocks = _mm512_add_epi64(first, _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
-  return words_of_blocks(keys, id, blocks, _mm512_setzero_si512());
-}
-
-// words_of_blocks of four blocks, in vectors of half the width: where no more are wanted that takes half the time.
-HEADRACE_AVX512 HEADRACE_INLINE __m512i words16_of_blocks(const StreamKeys& keys, std::uint64_t id, __m256i blocks,
-                                                          __m256i numbers) {
+// Those of four blocks, in vectors of half the width: where no more are wanted that takes half the time.
+HEADRACE_AVX512 HEADRACE_INLINE __m512i words16_from_block(const StreamKeys& keys, std::uint64_t id,
+                                                           std::uint32_t first_block) {
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53LL);
   const __m256i multiplier1 = _mm256_set1_epi64x(0xCD9E8D57LL);
   __m256i c0 = _mm256_set1_epi64x(low_word(id));
   __m256i c1 = _mm256_set1_epi64x(high_word(id));
-  __m256i c2 = blocks;
-  __m256i c3 = numbers;
+  __m256i c2 = _mm256_add_epi64(_mm256_set1_epi64x(first_block), _mm256_setr_epi64x(0, 1, 2, 3));
+  __m256i c3 = _mm256_setzero_si256();
   for (int round = 0; round < kStreamRounds; ++round) {
     const __m256i product0 = _mm256_mul_epu32(c0, multiplier0);
     const __m256i product1 = _mm256_mul_epu32(c2, multiplier1);
@@ -83,13 +75,6 @@ HEADRACE_AVX512 HEADRACE_INLINE __m512i words16_of_blocks(const StreamKeys& keys
   const __m256i back = _mm256_mask_blend_epi32(0xAA, c2, _mm256_slli_epi64(c3, 32));
   const __m512i order = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
   return _mm512_permutex2var_epi64(_mm512_castsi256_si512(front), order, _mm512_castsi256_si512(back));
-}
-
-// The words of four blocks that follow each other, of the id's stream.
-HEADRACE_AVX512 HEADRACE_INLINE __m512i words16_from_block(const StreamKeys& keys, std::uint64_t id,
-                                                           std::uint32_t first_block) {
-  const __m256i blocks = _mm256_add_epi64(_mm256_set1_epi64x(first_block), _mm256_setr_epi64x(0, 1, 2, 3));
-  return words16_of_blocks(keys, id, blocks, _mm256_setzero_si256());
 }
 
 #pragma GCC diagnostic pop

@@ -118,15 +118,13 @@ class BlockSink : public HopSink<Index> {
 
 template <class Index>
 FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number, std::size_t most_slots)
-    : graph_(graph), maps_(graph.csc.num_nodes, first_number, most_slots) {
-  if (!graph_.weights.none()) graph_.weights.lead = graph_.weights.before_on_line();
-}
+    : graph_(graph), maps_(graph.csc.num_nodes, first_number, most_slots) {}
 
 template <class Index>
 std::size_t FusedSampler<Index>::scratch_bytes() {
   const std::lock_guard<std::mutex> lock(tables_mutex_);
   const std::size_t of_parallel_edges = parallel_edges_.has_value() ? parallel_edges_->num_bytes() : 0;
-  return sums_.size() * sizeof(double) + shares_.size() * sizeof(std::uint16_t) + of_parallel_edges + maps_.num_bytes();
+  return sums_.size() * sizeof(double) + of_parallel_edges + maps_.num_bytes();
 }
 
 template <class Index>
@@ -175,18 +173,13 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
     graph.known_parallel_edges = &*parallel_edges_;
   }
   if (!wants_sums) return graph;
-  const std::size_t num_sums = sums_in_graph(csc.num_edges, graph.weights.lead);
+  const std::size_t num_sums = sums_in_graph(csc.num_edges);
   if (sums_.size() != num_sums) {
     auto sums = Buffer<double>::long_lived(num_sums);
-    auto shares = Buffer<std::uint16_t>::long_lived(csc.num_edges);
-    all_positive_ =
-        sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), shares.data(), num_threads);
+    sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), num_threads);
     sums_ = std::move(sums);
-    shares_ = std::move(shares);
   }
   graph.weights.sums = sums_.data();
-  graph.weights.shares = shares_.data();
-  graph.weights.all_positive = all_positive_;
   return graph;
 }
 

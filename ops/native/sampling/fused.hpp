@@ -46,7 +46,7 @@ struct Sampled {
 
 // Samples from one graph, which it borrows. May be called from several threads at once: each call takes a vertex map
 // from a pool, and the pool grows to the number of calls that ever ran together. The first call that draws by weight
-// makes the running sums and shares of all rows, two and a half bytes per edge, and keeps them; the first one of LABOR
+// makes the running sums of all rows, two bytes per edge, and keeps them; the first one of LABOR
 // finds the parallel edges, and keeps them: 16 bytes each, and 8 for each vertex where there are any.
 template <class Index>
 class FusedSampler {
@@ -57,7 +57,7 @@ class FusedSampler {
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
                         Expand expand, bool want_edge_ids, int num_threads);
 
-  // Bytes of running sums and shares, of parallel edges, and of the vertex maps that no call uses now.
+  // Bytes of running sums, of parallel edges, and of the vertex maps that no call uses now.
   std::size_t scratch_bytes();
 
  private:
@@ -67,8 +67,6 @@ class FusedSampler {
   VertexMapPool maps_;
   std::mutex tables_mutex_;
   Buffer<double> sums_;
-  Buffer<std::uint16_t> shares_;
-  bool all_positive_ = false;
   std::optional<ParallelEdges> parallel_edges_;
 };
 

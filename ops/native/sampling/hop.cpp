@@ -22,11 +22,6 @@ void sample_hop(const HopCall<Index>& call) {
   }
   HopGraph<Index> graph = call.graph;
   if (!rule.by_weight) graph.weights = {};
-  if (call.frontier.bounds != nullptr) {
-    // Made for whole rows.
-    graph.weights.sums = nullptr;
-    graph.weights.shares = nullptr;
-  }
   sampler_of<Index>(rule)({graph, call.frontier, rule, call.key, call.num_threads, call.sink, call.reducer});
 }
 

@@ -26,7 +26,6 @@ constexpr double kRowNanoseconds = 40;
 constexpr double kReadNanoseconds = 2;
 constexpr double kPickNanoseconds = 8;
 constexpr std::ptrdiff_t kRowsAhead = 4;     // rows that are on their way while one is read
-constexpr std::ptrdiff_t kRowsPrepared = 2;  // rows that are prepared while one is picked from
 constexpr std::size_t kEdgesInFlight = 128;  // picked edges that are on their way while others are looked up
 
 template <class Index, class MakePicker>
@@ -160,7 +159,6 @@ class HopLoop {
     for (std::size_t i = begin; i < end; ++i) {
       const Segment& segment = place.segments[i];
       prefetch_row(picker, &segment, stop);
-      prepare_row(picker, i == begin, &segment, stop);
       const std::size_t size = positions.size();
       const std::size_t max_picks = picker.max_picks(segment.row.degree);
       positions.ensure_spare(max_picks + kPickSlack);
@@ -194,30 +192,16 @@ class HopLoop {
 
   // Prefetch what the picker will read of a row further on.
   void prefetch_row(Picker& picker, const Segment* segment, const Segment* end) const {
-    constexpr std::ptrdiff_t kDistance = kRowsAhead + (Picker::kAhead == Ahead::kPrepare ? kRowsPrepared : 0);
-    if (end - segment <= kDistance) return;
-    const Row row = segment[kDistance].row;
+    if (end - segment <= kRowsAhead) return;
+    const Row row = segment[kRowsAhead].row;
     if constexpr (Picker::kAhead == Ahead::kPicker) {
-      picker.announce(segment[kDistance].node, row);
-    } else if constexpr (Picker::kAhead == Ahead::kPrepare) {
-      picker.announce(row);
+      picker.announce(segment[kRowsAhead].node, row);
     } else if constexpr (Picker::kAhead == Ahead::kRow) {
       constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
       const auto count = static_cast<std::size_t>(std::min(row.degree, kLinesAhead * kPerLine));
       if (count == 0) return;
       prefetch_array(graph_.csc.indices + row.start, count);
       if (!graph_.weights.none()) graph_.weights.announce(row.start, count);
-    }
-  }
-
-  // Have a row that was prefetched before prepared. The first call of a run catches up.
-  static void prepare_row(Picker& picker, bool first, const Segment* segment, const Segment* end) {
-    if constexpr (Picker::kAhead == Ahead::kPrepare) {
-      static_assert(kRowsPrepared < kMostPrepared, "and the row that is picked from");
-      const std::ptrdiff_t stop = std::min(kRowsPrepared + 1, end - segment);
-      for (std::ptrdiff_t i = first ? 0 : kRowsPrepared; i < stop; ++i) {
-        picker.prepare(segment[i].node, segment[i].row);
-      }
     }
   }
 

@@ -17,9 +17,6 @@ constexpr std::size_t kRowsInChunk = 512;
 // Positions behind the last one picked that a picker may overwrite.
 constexpr std::size_t kPickSlack = 16;
 
-// Rows that a picker may have to keep prepared, the one it picks from among them.
-constexpr std::ptrdiff_t kMostPrepared = 4;
-
 // Cache lines of a row that are announced: the hardware follows a long row by itself once it has seen its beginning.
 constexpr std::uint64_t kLinesAhead = 16;
 
@@ -29,7 +26,6 @@ enum class Ahead {
   kPicks,    // it reads nothing: announce what it has picked, here and there
   kRow,      // it reads the row from end to end
   kPicker,   // it knows best: call its announce_far(vertex), and then its announce(vertex, row)
-  kPrepare,  // call its announce(row), and then its prepare(vertex, row) for every row in turn
 };
 
 inline std::size_t take_all(Row row, std::int64_t* positions) {

@@ -41,9 +41,8 @@ class Stepper {
     if (walker.vertex == kEnded || graph_.weights.none()) return;
     const Row row = graph_.csc.row(walker.vertex);
     if (row.degree == 0) return;
-    const std::size_t lead = graph_.weights.lead;
     prefetch_read(graph_.weights.address(row.start + static_cast<std::int64_t>(row.degree) - 1));
-    prefetch_read(graph_.weights.sums + first_sum(row, lead) + sums_in_row(row, lead) - 1);
+    prefetch_read(graph_.weights.sums + first_sum(row) + sums_in_row(row) - 1);
   }
 
   void draw(Walker& walker) const {
@@ -86,8 +85,7 @@ class Stepper {
 
   template <class Weight>
   bool pick_by(const Weight* weights, Row row, WordStream& stream, std::uint64_t& offset) const {
-    const std::size_t lead = graph_.weights.lead;
-    const SummedRow<Weight> summed(weights, graph_.weights.sums + first_sum(row, lead), row, lead);
+    const SummedRow<Weight> summed(weights, graph_.weights.sums + first_sum(row), row);
     const double total = summed.total();
     if (!(total > 0.0)) return false;
     const std::uint64_t first = stream.next();

@@ -12,7 +12,6 @@
 #include "graphs/graph.hpp"
 #include "random/unit_interval.hpp"
 #include "sampling/parallel_edges.hpp"
-#include "weighted/pick_weighted.hpp"
 #include "weighted/weights.hpp"
 
 namespace headrace {

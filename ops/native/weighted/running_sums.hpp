@@ -1,33 +1,34 @@
-// Running sums of edge weights along a row, and the edge that a variate falls on.
+// Running sums of edge weights along a row, and the edge that a variate falls on: the first one whose running sum, of
+// doubles added up in CSC order, exceeds unit_interval(variate) * total.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-#include "core/instruction_set.hpp"
 #include "core/prefetch.hpp"
 #include "core/select_smallest.hpp"
 #include "graphs/graph.hpp"
 #include "random/unit_interval.hpp"
+#include "weighted/weights.hpp"
 
 namespace headrace {
 
-constexpr std::size_t kWholeRow = 64;  // up to here to look at all sums takes less time than to search
-constexpr std::size_t kWindow = 16;    // sums looked at around the guess
+constexpr std::size_t kFewSums = 32;  // up to here to look at all sums takes less time than to search
+constexpr std::size_t kWindow = 16;   // sums looked at around the guess
 
 // Where among `count` equal parts `u` falls: what is looked for is there if all weights are equal.
-HEADRACE_INLINE std::size_t guess_part(double u, std::size_t count) {
+inline std::size_t guess_part(double u, std::size_t count) {
   return std::min(static_cast<std::size_t>(u * static_cast<double>(count)), count - 1);
 }
 
 // u * total, but below the total, which the product may reach by rounding among the smallest doubles.
-HEADRACE_INLINE double target_of(double u, double total) {
+inline double target_of(double u, double total) {
   return std::min(u * total, from_ordered_bits(ordered_bits(total) - 1));
 }
 
 // The first of sums [first, last) that exceeds the target, or `last`, without a branch on the weights.
-HEADRACE_INLINE std::size_t count_up_to(const double* sums, std::size_t first, std::size_t last, double target) {
+inline std::size_t count_up_to(const double* sums, std::size_t first, std::size_t last, double target) {
   std::int64_t count = 0;
   for (std::size_t i = first; i < last; ++i) count += sums[i] <= target ? 1 : 0;
   return first + static_cast<std::size_t>(count);
@@ -36,8 +37,8 @@ HEADRACE_INLINE std::size_t count_up_to(const double* sums, std::size_t first, s
 // The first of the ascending sums that exceeds the target, or `count`. Which one that is does not depend on how it is
 // searched: around the guess, then from there in doubling steps and by bisection. So weights of about the same size
 // cost one or two cache misses however many there are.
-HEADRACE_INLINE std::size_t search_sums(const double* sums, std::size_t count, std::size_t guess, double target) {
-  if (count <= kWholeRow) return count_up_to(sums, 0, count, target);
+inline std::size_t search_sums(const double* sums, std::size_t count, std::size_t guess, double target) {
+  if (count <= kFewSums) return count_up_to(sums, 0, count, target);
   std::size_t first = std::min(guess - std::min(guess, kWindow / 2), count - kWindow);
   std::size_t last = first + kWindow;
   const std::size_t found = count_up_to(sums, first, last, target);
@@ -74,68 +75,56 @@ inline std::size_t find_weight(const double* sums, std::size_t count, double u) 
 }
 
 // Of the running sums of a graph's rows only those before every kEdgesPerSum-th edge are kept: for position p within a
-// row but not its start, lead + p a multiple of it, sums[(lead + p) / kEdgesPerSum] is the sum of the row's weights
-// before p. The sums in between are added up anew when they are needed, in the same order, so that their bits are the
-// same. Weights of 4 bytes between two sums are one cache line if `lead` is how many would stand before the first
-// weight on its line (EdgeWeights::before_on_line); the sums are the same with any lead.
-constexpr std::size_t kEdgesPerSum = 16;
+// row but not its start, p a multiple of it, sums[p / kEdgesPerSum] is the sum of the row's weights before p. The sums
+// in between are added up anew when they are needed, in the same order, so that their bits are the same.
+#ifndef EPS
+#define EPS 4
+#endif
+constexpr std::size_t kEdgesPerSum = EPS;
 
-inline std::size_t sums_in_graph(std::size_t num_edges, std::size_t lead) {
-  return (lead + num_edges) / kEdgesPerSum + 1;
-}
+inline std::size_t sums_in_graph(std::size_t num_edges) { return num_edges / kEdgesPerSum + 1; }
 
 // The first of a row's entries in the sums of all rows, and how many it has. The degree is positive.
-inline std::size_t first_sum(Row row, std::size_t lead) {
-  return (lead + static_cast<std::size_t>(row.start)) / kEdgesPerSum + 1;
-}
-inline std::size_t sums_in_row(Row row, std::size_t lead) {
-  return (lead + static_cast<std::size_t>(row.start) + static_cast<std::size_t>(row.degree) - 1) / kEdgesPerSum + 1 -
-         first_sum(row, lead);
+inline std::size_t first_sum(Row row) { return static_cast<std::size_t>(row.start) / kEdgesPerSum + 1; }
+inline std::size_t sums_in_row(Row row) {
+  return (static_cast<std::size_t>(row.start) + static_cast<std::size_t>(row.degree) - 1) / kEdgesPerSum + 1 -
+         first_sum(row);
 }
 
+// Those of a row: [sums_in_row(row)].
+void sum_row(EdgeWeights weights, Row row, double* sums);
+
+// Those of all rows: [sums_in_graph(num_edges)]. Entries where a row begins are not written.
+void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
+              double* sums, int num_threads);
+
+// A row as its sums cut it into parts. Damaged sums may give a wrong edge, but always one of the row.
 template <class Weight>
 class SummedRow {
  public:
   // `weights` are those of all rows, `sums` those of this one; its degree is positive.
-  HEADRACE_INLINE SummedRow(const Weight* weights, const double* sums, Row row, std::size_t lead)
+  SummedRow(const Weight* weights, const double* sums, Row row)
       : weights_(weights + row.start),
         degree_(static_cast<std::size_t>(row.degree)),
-        head_(kEdgesPerSum - (lead + static_cast<std::size_t>(row.start)) % kEdgesPerSum),
+        head_(kEdgesPerSum - static_cast<std::size_t>(row.start) % kEdgesPerSum),
         sums_(sums),
-        num_sums_(sums_in_row(row, lead)) {}
+        num_sums_(sums_in_row(row)) {}
 
-  HEADRACE_INLINE double total() const {
+  double total() const {
     double sum = sum_before(num_sums_);
     for (std::size_t i = first_of(num_sums_); i < degree_; ++i) sum += static_cast<double>(weights_[i]);
     return sum;
   }
 
-  // The part of the row, between two sums, where the edge is whose running sum is the first to exceed the target.
-  HEADRACE_INLINE std::size_t part(double u, double target) const {
+  // The part where the edge is whose running sum is the first to exceed the target, target_of(u, total()).
+  std::size_t part(double u, double target) const {
     return search_sums(sums_, num_sums_, guess_part(u, num_sums_ + 1), target);
   }
 
-  HEADRACE_INLINE void announce(std::size_t part) const { prefetch_read(weights_ + first_of(part)); }
+  void announce(std::size_t part) const { prefetch_read(weights_ + first_of(part)); }
 
-  // What is left to add up of a part: `length` weights from offset `first` of the row on, behind a sum of `before`.
-  struct Part {
-    std::size_t first;
-    std::size_t length;
-    double before;
-  };
-
-  HEADRACE_INLINE Part at(std::size_t part) const {
-    const std::size_t first = first_of(part);
-    return {first, std::min(part == 0 ? head_ : kEdgesPerSum, degree_ - first), sum_before(part)};
-  }
-
-  HEADRACE_INLINE const Weight* weights() const { return weights_; }  // of this row
-  HEADRACE_INLINE const double* sums() const { return sums_; }
-  HEADRACE_INLINE std::size_t num_sums() const { return num_sums_; }
-  HEADRACE_INLINE std::size_t degree() const { return degree_; }
-
-  // The edge in that part.
-  HEADRACE_INLINE std::size_t find(std::size_t part, double target) const {
+  // The edge in that part, as its offset in the row.
+  std::size_t find(std::size_t part, double target) const {
     const std::size_t first = first_of(part);
     double sum = sum_before(part);
     std::size_t edge = first;
@@ -144,13 +133,12 @@ class SummedRow {
       edge += sum <= target ? 1 : 0;
     };
     if (part != 0 && part != num_sums_) {
-#pragma GCC unroll 16
       for (std::size_t i = 0; i < kEdgesPerSum; ++i) pass(first + i);
     } else {
       const std::size_t last = std::min(degree_, first + (part == 0 ? head_ : kEdgesPerSum));
       for (std::size_t i = first; i < last; ++i) pass(i);
     }
-    return std::min(edge, degree_ - 1);  // reached only by damaged sums
+    return std::min(edge, degree_ - 1);  // reached only where weights change meanwhile
   }
 
  private:

@@ -5,6 +5,7 @@
 #include "sampling/parallel_edges.hpp"
 #include "weighted/pick_labor_weighted.hpp"
 #include "weighted/pick_weighted.hpp"
+#include "weighted/pick_weighted_replacement.hpp"
 
 namespace headrace {
 
