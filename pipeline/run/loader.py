@@ -19,7 +19,6 @@ from headrace.pipeline.distributed.comm import place_of_process, world_comm
 from headrace.pipeline.distributed.leaving import Loop
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes import rewrite
-from headrace.pipeline.passes.shards import graph_partition, sharded_features
 from headrace.pipeline.plan.errors import LoaderError, PeerError, UsageError
 from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.plan.machine import Machine
@@ -34,9 +33,8 @@ from headrace.pipeline.run.iteration import Iteration, Position
 from headrace.pipeline.run.lower import lower
 from headrace.pipeline.run.nodes import Work, close_node, patience
 from headrace.pipeline.run.shared_seed import with_seed_of_channel, with_seed_of_job, with_seed_of_state
-from headrace.pipeline.run.stats import Stats
+from headrace.pipeline.run.stats import Counters, Stats
 from headrace.pipeline.run.trace import Trace
-from headrace.pipeline.stages.fetch_feature import FetchFeature
 
 if TYPE_CHECKING:
     from typing_extensions import Self, TypeVar
@@ -77,7 +75,6 @@ class Loader(Generic[Batch]):
         progress: bool = False,
         passes: Mapping[str, bool] | None = None,
     ) -> None:
-        plan = Plan(plan.stages)
         if comm is not None and rank is None and world_size is None:
             rank, world_size = comm.rank, comm.world_size
         if machine is not None and rank is None and world_size is None and machine.world_size > 1:
@@ -117,9 +114,9 @@ class Loader(Generic[Batch]):
             if agreed is not plan:
                 self._take(agreed)
             check_same_plan(self._comm, self._rewriting.plan, self._plan_fingerprint(), self._rewriting.final)
-        self._node, self._source, self._channels = lower(self._rewriting.final, self._settings)
+        self._node, self._source, self._channels = lower(self._rewriting, self._settings)
         self._progress = progress
-        self._stats = Stats()
+        self._counters = Counters()
         self._trace = Trace()
         self._position = Position(self._source.num_batches)
         # Whether batches were handed out since the position was set by something else than handing out batches.
@@ -255,7 +252,7 @@ class Loader(Generic[Batch]):
         if is_other:
             self.close()
             self._take(plan)
-            self._node, self._source, self._channels = lower(self._rewriting.final, self._settings)
+            self._node, self._source, self._channels = lower(self._rewriting, self._settings)
         source = state["source"]
         if source is not None:
             source = {**source, "batch": int(source["batch"])}  # as it was, whatever integers a file has made of it
@@ -268,7 +265,7 @@ class Loader(Generic[Batch]):
 
     def stats(self) -> Stats:
         """Return what the stages counted for the batches handed out so far; it prints as a table."""
-        return self._stats.copy()
+        return self._counters.stats()
 
     def profile(self, path: str | Path) -> None:
         """Write a timeline of the recent batches by stage and thread, for chrome://tracing or Perfetto."""
@@ -350,8 +347,7 @@ class Loader(Generic[Batch]):
     def _received(self, work: Work, waited: float) -> None:
         """Count a batch that the training loop received after waiting some seconds for it."""
         self._started = True
-        self._stats.waited += waited
-        self._stats.add(work.records)
+        self._counters.add(work.records, waited)
         self._trace.add(work)
 
     def _left_midway(self) -> bool:
@@ -370,6 +366,5 @@ def _communicates(plan: Plan, passes: Mapping[str, bool], world_size: int) -> bo
     stages = plan.stages
     if any(stage.collective for stage in stages):
         return True
-    in_shards = any(isinstance(stage, FetchFeature) and sharded_features(stage) for stage in stages)
-    in_shards = in_shards or graph_partition(stages) is not None
+    in_shards = any(one.part is not None for stage in stages for one in stage.divided())
     return world_size > 1 and (bool(passes.get("cooperative")) or in_shards)

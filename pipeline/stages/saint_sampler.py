@@ -143,7 +143,7 @@ class SaintSampler(Sampler, MapStage):
                 num_sampled_edges=(block.num_edges,),
                 num_global_seeds=len(nodes),
             )
-            return drawn, {**count_new(batch, drawn), "vertices": len(nodes)}
+            return drawn, {**count_new(batch, drawn), "nodes": len(nodes)}
 
         return run
 

@@ -94,9 +94,21 @@ ORDER = (
     ),
     Mutant(
         "pipeline/run/stats.py",
-        "name: dict(totals) for name, totals in self.stages.items()",
-        "name: totals for name, totals in self.stages.items()",
+        "name: dict(totals) for name, totals in self._lowered.items()",
+        "name: totals for name, totals in self._lowered.items()",
         "tests/pipeline/run/test_stats.py::test_stats_are_those_of_the_moment",
+    ),
+    Mutant(
+        "pipeline/run/stats.py",
+        'total if name == "batches" else whole.get(name, 0) + total',
+        "whole.get(name, 0) + total",
+        "tests/pipeline/run/test_stats.py::test_stats_are_the_same_whatever_passes_run",
+    ),
+    Mutant(
+        "pipeline/passes/cooperative.py",
+        "[stage.made_of(fetch) for stage in stages]",
+        "stages",
+        "tests/pipeline/plan/test_origins.py::test_every_stage_that_passes_make_has_an_origin",
     ),
     Mutant(
         "pipeline/stages/fetch_feature.py",
