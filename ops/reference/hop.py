@@ -35,22 +35,22 @@ def sample_hop(
     *,
     weights: NDArray[Any] | None = None,
 ) -> Hop:
-    """Pick in-edges of every frontier vertex."""
+    """Pick in-edges of every frontier node."""
     if not isinstance(rule, NeighborRule | LaborRule):
         from headrace.ops.reference.layer import sample_layer
 
         return sample_layer(indptr, indices, frontier, rule, key, weights=weights)
     starts, positions = [0], []
     edge_weights: list[np.float32] = []
-    for vertex in map(int, frontier):
-        start, stop = int(indptr[vertex]), int(indptr[vertex + 1])
+    for node in map(int, frontier):
+        start, stop = int(indptr[node]), int(indptr[node + 1])
         sources = np.asarray(indices[start:stop], np.int64)
         row = None if weights is None else np.asarray(weights[start:stop], np.float64)
         if isinstance(rule, NeighborRule):
             if row is None:
-                picks = pick_uniform(vertex, stop - start, rule.fanout, key, replace=rule.replace)
+                picks = pick_uniform(node, stop - start, rule.fanout, key, replace=rule.replace)
             else:
-                picks = pick_weighted(vertex, row, rule.fanout, key, replace=rule.replace)
+                picks = pick_weighted(node, row, rule.fanout, key, replace=rule.replace)
         elif row is None:
             picks = pick_labor(sources, rule.fanout, key, exact=rule.exact)
         else:

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 class RankReducer:
     """The :class:`~headrace.ops.LayerReducer` of one rank, for one hop.
 
-    Every vertex has an owner among the ranks, who takes the maximum, or the sum, of what those say that have it among
+    Every node has an owner among the ranks, who takes the maximum, or the sum, of what those say that have it among
     their candidates, and tells them.
 
     ============  ======  ===========  ===========================================================
     method        rounds  collectives  sends
     ============  ======  ===========  ===========================================================
     ``begin``     1       2            8 bytes per candidate that another rank owns
-    ``counted``   1       1            1 byte per vertex and other rank that asked for it
-    ``largest``   2       2            8 bytes per such candidate, 8 per such vertex and rank
+    ``counted``   1       1            1 byte per node and other rank that asked for it
+    ``largest``   2       2            8 bytes per such candidate, 8 per such node and rank
     ``sums``      2       2            8 bytes per such candidate and number, and back
     ``total``     1       1            8 bytes per number and other rank
     ``gather``    1       2            8 bytes per number and other rank
@@ -39,7 +39,7 @@ class RankReducer:
     Parameters
     ----------
     partition
-        The owner of each vertex; one part for each rank.
+        The owner of each node; one part for each rank.
     comm
         The channel of the thread that samples.
     """
@@ -56,7 +56,7 @@ class RankReducer:
         self._count(1, 2, 8 * self._exchange.num_received)
 
     def counted(self) -> NDArray[np.bool_]:
-        """Return which candidates this rank counts: the first that asked the owner for a vertex does."""
+        """Return which candidates this rank counts: the first that asked the owner for a node does."""
         exchange = self._begun()
         asked = torch.arange(len(exchange.asked_rows))
         first = torch.full((len(exchange.owned),), len(asked)).scatter_reduce_(0, exchange.asked_rows, asked, "amin")

@@ -28,7 +28,7 @@ from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.part_meta import PartMeta, check_array
 from headrace.pipeline.storage.rows_meta import FeatureMeta, dtype_of
 from headrace.pipeline.storage.shard_meta import META, OWNERS, ShardMeta, file_of, part_folder, whole_folder
-from headrace.pipeline.storage.sharded_feature import ShardedFeature, vertices_to_copy
+from headrace.pipeline.storage.sharded_feature import ShardedFeature, nodes_to_copy
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def load_shards(
     part = whole_number(part, f"load_shards: part of {path}", 0, InputError, meta.num_parts - 1)
     partition = reader.partition(part)
     graph = reader.graph(partition, part)
-    copies = {name: vertices_to_copy(ids, partition) for name, ids in (cached or {}).items()}
+    copies = {name: nodes_to_copy(ids, partition) for name, ids in (cached or {}).items()}
     for name in copies:
         if name not in meta.node or meta.node[name].whole:
             in_shards = sorted(name for name, feature in meta.node.items() if not feature.whole)

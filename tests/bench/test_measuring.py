@@ -88,7 +88,7 @@ def test_features_say_whose_they_are(bench):
     x = work.table(10_000, 4)
     n_id = torch.tensor([9_999, 0, 4_096, 17])
     work.identified(x[n_id], n_id)
-    with pytest.raises(ValueError, match="rows of the 4 vertices"):
+    with pytest.raises(ValueError, match="rows of the 4 nodes"):
         work.identified(x[n_id.flip(0)], n_id)
     with pytest.raises(ValueError, match="got 3 other ones"):
         work.identified(x[n_id[:3]], n_id)

@@ -153,10 +153,10 @@ def check_hop(
 ) -> None:
     """Picks lie within the rows of their destinations, and are the neighbours they are said to be."""
     indptr, neighbors, positions, importance = picked
-    places, vertices = values(positions), values(frontier)
-    check_rows(indptr, len(vertices), len(places))
+    places, nodes = values(positions), values(frontier)
+    check_rows(indptr, len(nodes), len(places))
     assert np.array_equal(values(graph_indices)[places], values(neighbors))
-    owners = np.repeat(vertices, np.diff(values(indptr)))
+    owners = np.repeat(nodes, np.diff(values(indptr)))
     starts = values(graph_indptr)
     assert (places >= starts[owners]).all()
     assert (places < starts[owners + 1]).all()
@@ -175,7 +175,7 @@ def _fused(*arguments: Any) -> Any:
     """Construct and sample: what the two take are positional arguments 0 to 5 and the rest."""
     sampler = _native.FusedSampler(*arguments[:6])
     sampler.sample(*arguments[6:])
-    return sampler.sample(*arguments[6:])  # the second call finds the vertex map used
+    return sampler.sample(*arguments[6:])  # the second call finds the node map used
 
 
 def _fused_arguments(draw: Draw) -> list[Any]:

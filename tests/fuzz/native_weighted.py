@@ -67,8 +67,8 @@ def _kind_arguments(draw: Draw) -> list[Any]:
     degrees = [draw.one_of(draw.integer(0, 20), draw.integer(0, 300)) for _ in range(draw.integer(0, 30))]
     indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
     weights = draw.weights(int(indptr[-1]))
-    vertices = np.array([draw.key() >> 1 for _ in degrees], np.int64)
-    return [indptr, weights, vertices, draw.key(), draw.integer(0, 20)]
+    nodes = np.array([draw.key() >> 1 for _ in degrees], np.int64)
+    return [indptr, weights, nodes, draw.key(), draw.integer(0, 20)]
 
 
 def _check_kind(arguments: list[Any], answer: Any) -> None:
