@@ -10,7 +10,7 @@ Build a graph         `coo_to_csc` sorts an edge list by destination
 Renumber a graph      `reorder_csc` puts its nodes into another order
 Vet a graph           `check_csc` and `check_weights`, for what was not built here; `has_parallel_edges`
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose)
-Order items           `shuffled_range` gives any stretch of a shuffled range, of more than 2**20 items without the rest
+Order items           `shuffled_range` gives any chunk of a shuffled range, of more than 2**20 items without the rest
 Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LaborRule`, `LaborImportanceRule`,
                       `LadiesRule`
 Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw; a

@@ -65,7 +65,7 @@ def _communities(igraph: Any, graph: Undirected, seed: int) -> list[NDArray[np.i
     once = rows < graph.neighbors
     edges = np.stack([rows[once], graph.neighbors[once]], axis=1).astype(np.int64)
     network = igraph.Graph(n=graph.starts.size - 1, edges=edges)
-    # igraph draws from a generator of the whole process, which is Python's unless told otherwise.
+    # igraph draws from a generator of the whole process, which is Python's unless another is given.
     igraph.set_random_number_generator(random.Random(seed))  # noqa: S311 - the order of visits, not a secret
     try:
         levels = network.community_multilevel(weights=graph.weights[once].tolist(), return_levels=True)
@@ -91,7 +91,7 @@ def pack(levels: list[NDArray[np.int64]], num_nodes: int, num_parts: int, capaci
     numpy.ndarray
         int32[num_nodes].
     """
-    # Communities within communities are stretches of this order, so that cutting a stretch cuts few of them.
+    # Communities within communities are contiguous in this order, so that cutting it cuts few of them.
     every = levels or [np.arange(num_nodes)]
     order = np.lexsort(every)
     coarsest = every[-1][order]

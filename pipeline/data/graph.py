@@ -265,10 +265,10 @@ class Graph(GraphView):
         GraphError
             If the partition is not one of this graph's nodes, there is no such part, or the graph has edge types.
         """
-        from headrace.pipeline.distributed.comm import place_of_process
+        from headrace.pipeline.distributed.comm import rank_of_process
         from headrace.pipeline.distributed.graph_shard import shard
 
-        return shard(self, partition, place_of_process(None, None)[0] if part is None else part)
+        return shard(self, partition, rank_of_process(None, None)[0] if part is None else part)
 
     def reordered(self, order: ArrayLike | Tensor) -> Graph:
         """Return the graph with its nodes renumbered: node ``order[i]`` becomes node i.

@@ -140,7 +140,7 @@ def exchange_ids(
     *,
     meanwhile: Callable[[Tensor], None] | None = None,
 ) -> Exchange:
-    """Tell the owners of nodes what this rank wants, and learn what the others want of it: one round.
+    """Ask the owners of nodes for what this rank wants, and learn what the others want of it: one round.
 
     Parameters
     ----------

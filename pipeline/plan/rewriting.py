@@ -1,4 +1,4 @@
-"""Running the passes over a plan, verifying between them, and telling what they did."""
+"""Running the passes over a plan, verifying between them, and showing what they did."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: What a stage counted for one batch, by name; ``loader.stats()`` adds it up.
 Counts = Mapping[str, int]
 
-#: Makes one minibatch (or what else the stage takes) into another, and tells what it counted.
+#: Makes one minibatch (or what else the stage takes) into another, and returns what it counted.
 Runner = Callable[[Any], tuple[Any, Counts]]
 
 #: What goes from stage to stage.

@@ -12,7 +12,7 @@ from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.text import render
 
 
-def check_place(plan: Plan, settings: RunSettings) -> None:
+def check_ranks(plan: Plan, settings: RunSettings) -> None:
     """Check that shards, owners and the channel are those of this rank.
 
     Raises

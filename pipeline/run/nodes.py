@@ -88,9 +88,9 @@ def step_of(name: str, origin: str, stage: MapStage, settings: RunSettings) -> S
         except StopIteration as error:
             report(error)
             # Passed on, it would end the epoch here as if there were no more batches.
-            raise RuntimeError(f"stage {shown} raised StopIteration at {_place(work)}") from error
+            raise RuntimeError(f"stage {shown} raised StopIteration at {_which(work)}") from error
         except Exception as error:
-            _add_note(error, f"headrace: in stage {shown}, {_place(work)}")
+            _add_note(error, f"headrace: in stage {shown}, {_which(work)}")
             report(error)
             raise
         record = StageRecord(name, origin, start, seconds, threading.get_ident(), dict(counts))
@@ -192,13 +192,13 @@ def close_node(node: BaseNode[Work], timeout: float | None = None) -> None:
 
 
 def stop_node(node: BaseNode[Work]) -> None:
-    """Tell a node to stop without waiting for it."""
+    """Let a node stop without waiting for it."""
     stop = getattr(node, "stop", None)
     if stop is not None:
         stop()
 
 
-def _place(work: Work) -> str:
+def _which(work: Work) -> str:
     return f"batch {work.index} of epoch {work.epoch}"
 
 

@@ -166,7 +166,7 @@ class DrawSampler(SaintSampler):
     """Base of the samplers whose subgraphs are what ``budget`` independent draws bring: their norms are exact."""
 
     never_drawn: ClassVar[str]
-    """Which nodes have no probability, to be told."""
+    """Which nodes have no probability, for the warning."""
 
     budget: int
 

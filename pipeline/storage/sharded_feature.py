@@ -15,7 +15,7 @@ from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, whole_number
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.distributed.comm import place_of_process
+from headrace.pipeline.distributed.comm import rank_of_process
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.router import RankRouter
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to
@@ -126,7 +126,7 @@ class ShardedFeature:
                 f"ShardedFeature.of: expected a row for each of {partition.num_nodes} nodes, got {list(whole.shape)}"
             )
         if part is None:
-            part, _ = place_of_process(None, None)
+            part, _ = rank_of_process(None, None)
         asked = None if cached is None else nodes_to_copy(cached, partition)
         ids = torch.empty(0, dtype=torch.int64) if asked is None else asked[partition.owner(asked) != part]
         return ShardedFeature(

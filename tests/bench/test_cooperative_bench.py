@@ -181,7 +181,7 @@ def test_processes_replay_what_the_loader_does(bench, tmp_path, world_size):
         assert answers[0]["received bytes"] > 0
 
 
-def test_a_rank_that_fails_is_told(bench, tmp_path):
+def test_a_rank_that_fails_is_reported(bench, tmp_path):
     script = tmp_path / "rank.py"
     script.write_text("import sys, json; sys.exit(json.loads(sys.argv[1])['rank'])\n")
     with pytest.raises(RuntimeError, match=r"rank 1 of rank\.py ended with status 1"):

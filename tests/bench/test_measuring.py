@@ -13,7 +13,7 @@ import torch
 BENCH = Path(__file__).parents[2] / "bench"
 
 
-def test_a_peer_answers_until_it_is_closed_and_its_end_is_told(bench, tmp_path):
+def test_a_peer_answers_until_it_is_closed_and_its_end_is_reported(bench, tmp_path):
     script = tmp_path / "peer.py"
     script.write_text(
         "import sys\n"

@@ -82,8 +82,8 @@ ORDER = (
     ),
     Mutant(
         "pipeline/run/prefetch_node.py",
-        "self._places.give_back()\n            return result",
-        "self._places.give_back()\n            self._places.give_back()\n            return result",
+        "self._slots.give_back()\n            return result",
+        "self._slots.give_back()\n            self._slots.give_back()\n            return result",
         _LOADER + "test_prefetch_holds_no_more_than_its_depth",
     ),
     Mutant(

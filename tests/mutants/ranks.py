@@ -66,8 +66,8 @@ RANKS = (
     ),
     Mutant(
         "pipeline/distributed/rank_reducer.py",
-        "told = exchange.answer(first[exchange.asked_rows] == asked, self._comm)",
-        "told = exchange.answer(torch.ones_like(asked, dtype=torch.bool), self._comm)",
+        "counted_here = exchange.answer(first[exchange.asked_rows] == asked, self._comm)",
+        "counted_here = exchange.answer(torch.ones_like(asked, dtype=torch.bool), self._comm)",
         "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
     ),
     Mutant(

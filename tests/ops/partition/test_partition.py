@@ -87,7 +87,7 @@ def test_stream_finds_planted_groups():
 
 
 def test_stream_works_in_chunks_and_rows_of_any_length():
-    """More nodes than a chunk, and a hub whose row is longer than what is announced ahead."""
+    """More nodes than a chunk, and a hub whose row is longer than what is prefetched."""
     num_nodes = 3_000
     spokes = np.arange(1, num_nodes)
     csc = coo_to_csc(

@@ -178,7 +178,7 @@ def bound(*, loops: bool) -> hr.Graph:
         ("sample_saint_edge", 10, r"2 of 50 nodes are never drawn, as they have no edges.*50 / 48"),
     ],
 )
-def test_nodes_that_are_never_drawn_are_told_once(verb, argument, expected):
+def test_nodes_that_are_never_drawn_are_reported_once(verb, argument, expected):
     subject = bound(loops=False)
     plan = getattr(roots(), verb)(subject, argument)
     with pytest.warns(UserWarning, match=f"{verb}: {expected}") as caught:
@@ -196,7 +196,7 @@ def test_nodes_that_are_never_drawn_are_told_once(verb, argument, expected):
         getattr(roots(), verb)(bound(loops=False), argument, norms=False).loader()
 
 
-def test_nodes_that_are_in_no_subgraph_drawn_ahead_are_told_once():
+def test_nodes_that_are_in_no_subgraph_drawn_ahead_are_reported_once():
     """They count as if they were in one; with more subgraphs, the warning goes."""
     subject = bound(loops=False)
     plan = hr.ItemSampler(50, batch_size=6, shuffle=True, seed=4).sample_saint_walk(subject, 2, num_samples=3)
@@ -219,7 +219,7 @@ def test_nodes_that_are_in_no_subgraph_drawn_ahead_are_told_once():
         hr.ItemSampler(50, batch_size=6, shuffle=True, seed=4).sample_saint_walk(subject, 2).loader()
 
 
-def test_roots_that_do_not_reach_all_nodes_are_told():
+def test_roots_that_do_not_reach_all_nodes_are_reported():
     plan = hr.ItemSampler(40, batch_size=6, shuffle=True, seed=4)
     plan = plan.sample_saint_walk(bound(loops=False), 2, num_samples=200)
     with pytest.warns(UserWarning, match=r"of 50 nodes .* items from which walks reach every node"):

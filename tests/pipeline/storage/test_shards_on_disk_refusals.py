@@ -109,7 +109,7 @@ def test_copies_of_what_there_is_not_are_refused(folder, cached, message):
 
 
 class Liar(ArraySource):
-    """A source that returns other rows than it announces."""
+    """A source that returns other rows than it says."""
 
     def __init__(self, returned):
         super().__init__(torch.ones(NUM_NODES, 2))
