@@ -1,8 +1,8 @@
 """Chung-Lu graphs: undirected, with expected degrees that fall as a power of the rank, at any size.
 
-The vertex of rank r has an expected degree proportional to ``(r + 1) ** -exponent``. A scaled-down graph keeps the law:
-the share of the edges that the most popular tenth of the vertices has does not depend on the number of vertices. So
-with the batch scaled by the same factor, a batch reaches the same share of the vertices, hop by hop
+The node of rank r has an expected degree proportional to ``(r + 1) ** -exponent``. A scaled-down graph keeps the law:
+the share of the edges that the most popular tenth of the nodes has does not depend on the number of nodes. So
+with the batch scaled by the same factor, a batch reaches the same share of the nodes, hop by hop
 (`tests/bench/test_projection.py` checks it).
 """
 

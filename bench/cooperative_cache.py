@@ -1,6 +1,6 @@
 """Rows fetched past a cache, independent against cooperative: every rank has a cache of the same size in both modes.
 
-Independent ranks keep the same popular rows; cooperating ones each keep rows of their own vertices, so that their
+Independent ranks keep the same popular rows; cooperating ones each keep rows of their own nodes, so that their
 caches add up (arXiv 2310.12403).
 """
 

@@ -2,7 +2,7 @@
 
 Three systems run in turns on the same batches: independent loading, cooperative loading, and *bare*, which is what no
 cooperative loader can do without: the very collectives, with the sizes that the loader's had, and the kernels alone,
-sampling each layer's owned vertices and gathering the rows of those behind the last. What cooperative loading takes
+sampling each layer's owned nodes and gathering the rows of those behind the last. What cooperative loading takes
 beyond the bare time is the library's own: grouping ids by owner, renumbering what others ask for, packing and unpacking
 rows, and Python.
 
@@ -187,7 +187,7 @@ def consume(loader: hr.Loader) -> None:
 def stage_seconds(loader: hr.Loader, before: dict[str, float]) -> dict[str, float]:
     """Return the seconds of each kind of stage since `before`, which is brought up to date."""
     now: dict[str, float] = {}
-    for name, totals in loader.stats().items():
+    for name, totals in loader.stats().lowered.items():
         kind = name.split("#")[0]  # one of several of a kind has its number behind it
         now[kind] = now.get(kind, 0.0) + totals["seconds"]
     passed = {name: seconds - before.get(name, 0.0) for name, seconds in now.items()}

@@ -1,4 +1,4 @@
-"""Work per batch, independent against cooperative at equal global batch: vertices, edges, rows, bytes and rounds."""
+"""Work per batch, independent against cooperative at equal global batch: nodes, edges, rows, bytes and rounds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ import headrace as hr
 BENCH = "cooperative: work"
 FANOUTS = [10, 10, 10]
 OVER = f"{INDEPENDENT} over {COOPERATIVE}"
-VERTICES, EDGES = ("|S0|", "|S1|", "|S2|", "|S3|"), ("|E0|", "|E1|", "|E2|")
+NODES, EDGES = ("|S0|", "|S1|", "|S2|", "|S3|"), ("|E0|", "|E1|", "|E2|")
 Totals = dict[str, list[float]]
 
 
@@ -43,12 +43,12 @@ def samplers(graph: hr.Graph) -> dict[str, Callable[[Any], Any]]:
 
 
 def counted(batch: hr.MiniBatch) -> dict[str, float]:
-    """Return what one rank did for a batch: vertices behind each hop, edges of each, rows read and rows received."""
-    vertices = dict(zip(VERTICES, np.cumsum(batch.num_sampled_nodes).tolist(), strict=True))
+    """Return what one rank did for a batch: nodes behind each hop, edges of each, rows read and rows received."""
+    nodes = dict(zip(NODES, np.cumsum(batch.num_sampled_nodes).tolist(), strict=True))
     edges = dict(zip(EDGES, batch.num_sampled_edges, strict=True))
     rows = len(batch.exchanges[0].owned) if batch.exchanges else len(batch.n_id)
     remote = batch.exchanges[0].num_received if batch.exchanges else 0
-    return {**vertices, **edges, "rows": rows, "remote rows": remote}
+    return {**nodes, **edges, "rows": rows, "remote rows": remote}
 
 
 def transferred(stats: Any) -> dict[str, float]:
@@ -87,7 +87,7 @@ def epoch(plan: Any, world_size: int, mode: str) -> Totals:
 
 
 _SCALES = {
-    **dict.fromkeys((*VERTICES, *EDGES, "rows", "remote rows"), ("thousand", 1e3)),
+    **dict.fromkeys((*NODES, *EDGES, "rows", "remote rows"), ("thousand", 1e3)),
     **dict.fromkeys(("feature bytes", "received bytes"), ("MB", 1e6)),
     **dict.fromkeys(("rounds", "collectives"), ("a batch", 1.0)),
 }
@@ -101,7 +101,7 @@ def compared(sampler: str, modes: dict[str, Totals], world_size: int, per_rank: 
         for mode, totals in modes.items()
         for metric, (unit, scale) in _SCALES.items()
     ]
-    for metric in (*VERTICES[1:], *EDGES[1:]):
+    for metric in (*NODES[1:], *EDGES[1:]):
         values = ratios(modes[INDEPENDENT][metric], modes[COOPERATIVE][metric])
         # A law about expectations: the ratio of the means stands for it, the ratios of single batches for its spread.
         records.append(Record(BENCH, case, OVER, f"{metric} ratio", "×", *values, len(modes[COOPERATIVE][metric]), 1))
@@ -143,7 +143,7 @@ def law_records(batch_sizes: Sequence[int], batches: int) -> list[Record]:
         case = f"{sampler}, work by batch size"
         for size in batch_sizes:
             values = reached(sample, graph.num_nodes, size, batches) / size
-            records.append(summarised(BENCH, case, f"batch {size}", "|S3| a seed", "vertices", values.tolist(), 1))
+            records.append(summarised(BENCH, case, f"batch {size}", "|S3| a seed", "nodes", values.tolist(), 1))
     return records
 
 
@@ -170,12 +170,12 @@ def is_concave(sizes: Sequence[float], values: Sequence[float]) -> bool:
 def print_work(records: Sequence[Record]) -> None:
     """Print the ratios beside the simulated ones, and whether the law holds."""
     print(f"\n{OVER}, at equal global batch; simulated in brackets; MB a batch, summed over ranks")
-    header = (*(f"{name} ratio" for name in (*VERTICES[1:], *EDGES[1:])), "features", "features", "received", "rounds")
+    header = (*(f"{name} ratio" for name in (*NODES[1:], *EDGES[1:])), "features", "features", "received", "rounds")
     print(f"{'':36}" + "".join(f"{column:>14}" for column in header))
     for case in dict.fromkeys(record.case for record in records if record.metric == "|S3| ratio"):
         found = {(r.system, r.metric): r.median for r in records if r.case == case}
         cells = []
-        for metric in (*VERTICES[1:], *EDGES[1:]):
+        for metric in (*NODES[1:], *EDGES[1:]):
             ratio = found[OVER, f"{metric} ratio"]
             over = found.get((OVER, f"{metric} ratio over simulated"))
             cells.append(f"{ratio:.2f}" + ("" if over is None else f" ({ratio / over:.2f})"))

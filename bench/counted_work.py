@@ -1,7 +1,7 @@
 """What a rank does for a batch on a graph too large to make, counted on a smaller one of the same law.
 
-The number of vertices and the batch are divided by the same factor, and the counts multiplied by it. That holds where
-a batch meets a vertex as often as its share of all edges says (which is what makes a Chung-Lu graph), while the scaled
+The number of nodes and the batch are divided by the same factor, and the counts multiplied by it. That holds where
+a batch meets a node as often as its share of all edges says (which is what makes a Chung-Lu graph), while the scaled
 batch has a seed at least. A batch that would have less is counted with one, so its overlap is a little too large.
 Cooperation among P ranks is counted on the batch of one process: the owners of destinations say which rank wants which
 source, whatever P is.
@@ -61,7 +61,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Scaled:
-    """A graph that stands for one `factor` times as large, and the share of its vertices that are seeds."""
+    """A graph that stands for one `factor` times as large, and the share of its nodes that are seeds."""
 
     graph: hr.Graph
     factor: float

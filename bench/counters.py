@@ -1,4 +1,4 @@
-"""Hardware counters of this process over a stretch of code, by `perf stat`, where machine and kernel give them."""
+"""Hardware counters of this process over a piece of code, by `perf stat`, where machine and kernel give them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Gathering feature rows: headrace beside torch.index_select, and both beside what the memory allows.
 
-Rows of several widths are read by random ids from a table of as many rows as ogbn-products has vertices. The limits are
+Rows of several widths are read by random ids from a table of as many rows as ogbn-products has nodes. The limits are
 a straight copy of as many bytes, and reading the same rows without writing them; a gather does both.
 """
 

@@ -7,12 +7,13 @@ The data sets themselves are not here. Two families of graphs stand in for them:
 - `undirected_edges`: log-normal popularity, both directions of every edge, as the data sets behind the published table
   of LABOR (arXiv 2210.13339) have them. "flickr", "yelp", "reddit" and "products-footprint" are of this family: their
   sizes are published, and the numbers in `Footprint` were chosen so that *neighbour sampling* reaches about as many
-  vertices and edges, hop by hop, as it does there. They are not fitted to what other samplers reach, with one
+  nodes and edges, hop by hop, as it does there. They are not fitted to what other samplers reach, with one
   exception: several choices fit yelp, and `alike` is used because LABOR's advantage is a third too large without it.
 
-The first family has as many distinct edges as its sizes say, as the graphs that it stands for have. (Its first version
-drew so many edges and kept repeated ones, which were a third of those of a sample's rows.) The second one still keeps
-repeated edges: what it is fitted to was fitted with them.
+The first family has as many distinct edges as its sizes say, as the graphs that it stands for have. That is its version
+2; version 1, of which the figures in RESULTS.md are until they are taken anew, drew as many edges and kept repeated
+ones, a third of those in a sample's rows. The second family still keeps repeated edges: what it is fitted to was fitted
+with them.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ class Footprint:
     Parameters
     ----------
     deviation
-        Standard deviation of the logarithm of a vertex's popularity: the skew of the degrees.
+        Standard deviation of the logarithm of a node's popularity: the skew of the degrees.
     group, inside
-        Vertices are in groups of this size, and this share of the edges stays within one.
+        Nodes are in groups of this size, and this share of the edges stays within one.
     alike
         How much of the variance of the popularity's logarithm is that of groups: 1 if all of a group are as popular.
     train, bias
-        Share of the vertices that batches are drawn from, and how much they are the popular ones: 0 not at all.
+        Share of the nodes that batches are drawn from, and how much they are the popular ones: 0 not at all.
     """
 
     deviation: float
@@ -75,7 +76,7 @@ SHAPES = {
     "yelp": Shape(717_000, 14_000_000, 300, Footprint(1.6, 500, 0.7, 0.75, alike=0.5)),
     # ogbn-products, which has no generator of its own: its sizes, with the skew of the first family.
     "products": Shape(2_449_029, 61_431_938),
-    # Both directions of the published 61.9 million; its training vertices are the popular products.
+    # Both directions of the published 61.9 million; its training nodes are the popular products.
     "products-footprint": Shape(2_449_029, 123_800_000, 100, Footprint(1.4, 1_000, 0.75, 0.08, bias=0.5)),
     "reddit": Shape(233_000, 115_000_000, 602, Footprint(1.2, 5_000, 0.7, 0.66)),
 }
@@ -130,7 +131,7 @@ def cached_weights(name: str) -> Path:
 
 
 def cached_train(name: str) -> NDArray[np.int64]:
-    """Return the vertices that batches are drawn from: the training vertices, or all where a shape has none."""
+    """Return the nodes that batches are drawn from: the training nodes, or all where a shape has none."""
     path = cached_csc(name) / "train.npy"
     return np.load(path) if path.exists() else np.arange(SHAPES[name].num_nodes)
 
@@ -146,7 +147,7 @@ def seeds_of(number: int, train: NDArray[np.int64], batch_size: int) -> NDArray[
 
 
 def skewed_edges(shape: Shape, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Draw distinct edges between vertices of Pareto popularity, most of them within groups, under scrambled ids.
+    """Draw distinct edges between nodes of Pareto popularity, most of them within groups, under scrambled ids.
 
     The groups are what reordering could find; scrambling makes sure that nobody finds them by accident.
     """
@@ -178,9 +179,9 @@ def skewed_edges(shape: Shape, seed: int) -> tuple[NDArray[np.int32], NDArray[np
 def undirected_edges(
     shape: Shape, footprint: Footprint, seed: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Draw edges between vertices of log-normal popularity, in both directions, and the training vertices.
+    """Draw edges between nodes of log-normal popularity, in both directions, and the training nodes.
 
-    The expected degree of a vertex is proportional to its popularity, within its group and outside (a degree-corrected
+    The expected degree of a node is proportional to its popularity, within its group and outside (a degree-corrected
     block model, arXiv 1008.3926, with groups of one size). Ids are scrambled.
     """
     random = np.random.default_rng(seed)
@@ -190,7 +191,7 @@ def undirected_edges(
     below = np.concatenate([[0.0], np.cumsum(np.exp(footprint.deviation * normal))])
     scrambled = random.permutation(shape.num_nodes).astype(np.int32)
 
-    def vertices(places: NDArray[np.float64]) -> NDArray[np.int64]:
+    def nodes(places: NDArray[np.float64]) -> NDArray[np.int64]:
         return np.minimum(np.searchsorted(below, places, side="right") - 1, shape.num_nodes - 1)
 
     def halves() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
@@ -199,12 +200,12 @@ def undirected_edges(
             count = min(left, CHUNK)
             left -= count
             # Sorted places are found several times faster; the order of edges means nothing.
-            one = vertices(np.sort(random.random(count)) * below[-1])
+            one = nodes(np.sort(random.random(count)) * below[-1])
             inside = random.random(count) < footprint.inside
             first = one // footprint.group * footprint.group
             low = np.where(inside, below[first], 0.0)
             high = np.where(inside, below[np.minimum(first + footprint.group, shape.num_nodes)], below[-1])
-            other = vertices(low + random.random(count) * (high - low))
+            other = nodes(low + random.random(count) * (high - low))
             yield scrambled[one], scrambled[other]
 
     ends = [np.concatenate(side) for side in zip(*halves(), strict=True)]
@@ -218,7 +219,7 @@ def main() -> None:
     parser.add_argument("shapes", nargs="+", choices=SHAPES)
     for name in parser.parse_args().shapes:
         degrees = np.diff(np.load(cached_csc(name) / "indptr.npy"))
-        print(f"{name}: {degrees.size:,} vertices, {degrees.sum():,} edges, largest in-degree {degrees.max():,}")
+        print(f"{name}: {degrees.size:,} nodes, {degrees.sum():,} edges, largest in-degree {degrees.max():,}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The published table of layer sampling, on generator graphs of the same sizes, beside the published numbers.
 
-Vertices and edges a batch reaches, hop by hop, for PLADIES, LADIES, LABOR-*, LABOR-1, LABOR-0 and neighbour sampling
-(NS): three hops of fan-out 10 and batches of 1000 training vertices; LADIES and PLADIES draw as many vertices as make
+Nodes and edges a batch reaches, hop by hop, for PLADIES, LADIES, LABOR-*, LABOR-1, LABOR-0 and neighbour sampling
+(NS): three hops of fan-out 10 and batches of 1000 training nodes; LADIES and PLADIES draw as many nodes as make
 their |V| those of LABOR-*. The published iterations a second are of training on a GPU, ours of sampling alone: only
 their order can be compared.
 """
@@ -60,7 +60,7 @@ def ladies_method(graph: hr.Graph, sizes: Sequence[int], *, poisson: bool) -> Me
 
 
 def batches(method: Method, train: NDArray[np.int64], seed: int, threads: int) -> Iterator[hr.MiniBatch]:
-    """Yield batches for ever: of the training vertices, shuffled anew in every epoch."""
+    """Yield batches for ever: of the training nodes, shuffled anew in every epoch."""
     items = hr.ItemSampler(train, batch_size=min(BATCH_SIZE, len(train)), shuffle=True, drop_last=True, seed=seed)
     loader = method(items).prefetch(workers=0).loader(num_threads=threads)
     while True:
@@ -68,14 +68,14 @@ def batches(method: Method, train: NDArray[np.int64], seed: int, threads: int) -
 
 
 def counts(batch: hr.MiniBatch) -> tuple[float, ...]:
-    """Return the thousands of vertices and edges of a batch, in the order of `COLUMNS`."""
-    vertices = np.cumsum(batch.num_sampled_nodes) / 1e3
+    """Return the thousands of nodes and edges of a batch, in the order of `COLUMNS`."""
+    nodes = np.cumsum(batch.num_sampled_nodes) / 1e3
     edges = np.array(batch.num_sampled_edges) / 1e3
-    return vertices[3], edges[2], vertices[2], edges[1], vertices[1], edges[0]
+    return nodes[3], edges[2], nodes[2], edges[1], nodes[1], edges[0]
 
 
-def mean_vertices(method: Method, train: NDArray[np.int64], threads: int) -> NDArray[np.float64]:
-    """Return the mean number of vertices behind each hop."""
+def mean_nodes(method: Method, train: NDArray[np.int64], threads: int) -> NDArray[np.float64]:
+    """Return the mean number of nodes behind each hop."""
     stream = batches(method, train, 1, threads)
     return np.mean([np.cumsum(next(stream).num_sampled_nodes)[1:] for _ in range(FITTING_BATCHES)], axis=0)
 
@@ -83,13 +83,13 @@ def mean_vertices(method: Method, train: NDArray[np.int64], threads: int) -> NDA
 def fitted_sizes(
     make: Callable[[Sequence[int]], Method], target: NDArray[np.float64], train: NDArray[np.int64], threads: int
 ) -> list[int]:
-    """Return layer sizes with which a batch reaches about `target` vertices behind each hop.
+    """Return layer sizes with which a batch reaches about `target` nodes behind each hop.
 
-    A hop adds the drawn vertices that were not there already: sizes are scaled until the sum is right.
+    A hop adds the drawn nodes that were not there already: sizes are scaled until the sum is right.
     """
     sizes = target.copy()
     for _ in range(FITTING_PASSES):
-        reached = mean_vertices(make([round(size) for size in sizes]), train, threads)
+        reached = mean_nodes(make([round(size) for size in sizes]), train, threads)
         before = np.concatenate([[min(BATCH_SIZE, len(train))], reached[:-1]])
         wanted = np.concatenate([[min(BATCH_SIZE, len(train))], target[:-1]])
         sizes *= np.clip((target - wanted) / np.maximum(reached - before, 1), 0.25, 4)
@@ -108,10 +108,10 @@ def shape_records(name: str, rounds: int, threads: int) -> list[Record]:
     graph = hr.Graph.from_csc(*(torch.from_numpy(np.load(folder / f"{part}.npy")) for part in ("indptr", "indices")))
     train = cached_train(name)
     methods = hop_methods(graph)
-    target = mean_vertices(methods[LABOR_STAR], train, threads)
+    target = mean_nodes(methods[LABOR_STAR], train, threads)
     for ladies, poisson in ((LADIES, False), (PLADIES, True)):
         sizes = fitted_sizes(partial(ladies_method, graph, poisson=poisson), target, train, threads)
-        print(f"{name}: {ladies} draws {', '.join(map(str, sizes))} vertices")
+        print(f"{name}: {ladies} draws {', '.join(map(str, sizes))} nodes")
         methods[ladies] = ladies_method(graph, sizes, poisson=poisson)
     systems = [
         System(method, partial(measured, batches(methods[method], train, 0, threads)), threads)

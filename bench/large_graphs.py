@@ -1,9 +1,9 @@
 """Graphs of one skew and any size, up to a billion edges: written straight into CSC, chunk by chunk, into memory maps.
 
-`graphs.skewed_edges` needs all edges at once, and a table of popularity to search. Here the vertex of rank r has
-the popularity ``(r + 1) ** (-1 / PARETO)``, the quantiles of that Pareto law, so both the in-degree of a vertex and a
+`graphs.skewed_edges` needs all edges at once, and a table of popularity to search. Here the node of rank r has
+the popularity ``(r + 1) ** (-1 / PARETO)``, the quantiles of that Pareto law, so both the in-degree of a node and a
 random source follow from a formula. The groups that most edges stay in, and the scrambled ids, are as there;
-permutations are multiplications modulo the number of vertices.
+permutations are multiplications modulo the number of nodes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 MEAN_DEGREE = 25
 CHUNK = 1 << 18
-# Fractions of the number of vertices near which the multipliers of the two permutations lie.
+# Fractions of the number of nodes near which the multipliers of the two permutations lie.
 RANK, PLACE = 0.6180339887, 0.7548776662
 
 
@@ -46,7 +46,7 @@ def num_bytes(num_edges: int) -> int:
 
 
 def write_csc(folder: Path, num_nodes: int, num_edges: int, seed: int) -> None:
-    """Write a graph of num_nodes vertices and, in expectation, num_edges edges."""
+    """Write a graph of num_nodes nodes and, in expectation, num_edges edges."""
     starts = range(0, num_nodes, CHUNK)
     degrees = (
         _degrees(np.arange(start, min(start + CHUNK, num_nodes)), num_nodes, num_edges, seed) for start in starts
@@ -59,33 +59,31 @@ def write_csc(folder: Path, num_nodes: int, num_edges: int, seed: int) -> None:
     for start in starts:
         stop = min(start + CHUNK, num_nodes)
         bounds = indptr[start : stop + 1]
-        vertices = np.repeat(np.arange(start, stop), np.diff(bounds))
+        nodes = np.repeat(np.arange(start, stop), np.diff(bounds))
         random = np.random.default_rng([seed, 1, start])
-        indices[bounds[0] : bounds[-1]] = _sources(vertices, num_nodes, random)
+        indices[bounds[0] : bounds[-1]] = _sources(nodes, num_nodes, random)
     for array in (indptr, indices):
         array.flush()
 
 
-def _degrees(vertices: NDArray[np.int64], num_nodes: int, num_edges: int, seed: int) -> NDArray[np.int64]:
+def _degrees(nodes: NDArray[np.int64], num_nodes: int, num_edges: int, seed: int) -> NDArray[np.int64]:
     """Return in-degrees that are proportional to popularity, rounded up or down at random."""
-    ranks = _times(_inverse(vertices, PLACE, num_nodes), RANK, num_nodes)
+    ranks = _times(_inverse(nodes, PLACE, num_nodes), RANK, num_nodes)
     # The sum of the popularities, to the first order of Euler and Maclaurin.
     exponent = 1 - 1 / PARETO
     total = (num_nodes**exponent - 1) / exponent + 0.5 * (1 + num_nodes ** (-1 / PARETO))
     expected = (ranks + 1.0) ** (-1 / PARETO) * (num_edges / total)
-    return np.floor(expected + np.random.default_rng([seed, 0, int(vertices[0])]).random(len(vertices))).astype(
-        np.int64
-    )
+    return np.floor(expected + np.random.default_rng([seed, 0, int(nodes[0])]).random(len(nodes))).astype(np.int64)
 
 
-def _sources(vertices: NDArray[np.int64], num_nodes: int, random: np.random.Generator) -> NDArray[np.int32]:
-    """Return a source for an edge into each vertex: one of its group, or by popularity from all."""
+def _sources(nodes: NDArray[np.int64], num_nodes: int, random: np.random.Generator) -> NDArray[np.int32]:
+    """Return a source for an edge into each node: one of its group, or by popularity from all."""
     # The share of popularity of ranks below r is (r / num_nodes) ** (1 - 1 / PARETO), near enough.
-    uniform = random.random(len(vertices))
+    uniform = random.random(len(nodes))
     ranks = np.minimum((num_nodes * uniform ** (PARETO / (PARETO - 1))).astype(np.int64), num_nodes - 1)
     places = _inverse(ranks, RANK, num_nodes)
-    inside = random.random(len(vertices)) < INSIDE
-    own = _inverse(vertices[inside], PLACE, num_nodes)
+    inside = random.random(len(nodes)) < INSIDE
+    own = _inverse(nodes[inside], PLACE, num_nodes)
     near = own // GROUP * GROUP + random.integers(0, GROUP, len(own))
     places[inside] = np.minimum(near, num_nodes - 1)
     return _times(places, PLACE, num_nodes).astype(np.int32)

@@ -1,6 +1,6 @@
 """Sample and fetch, end to end: headrace's loader beside GraphBolt's DataLoader and PyG's NeighborLoader.
 
-Every round is one epoch over the same training vertices, shuffled, through a loader that starts anew: no system begins
+Every round is one epoch over the same training nodes, shuffled, through a loader that starts anew: no system begins
 a batch while another is timed. Each is measured with one thread and no worker, with all cores as its defaults use them,
 and the peers with worker processes as well. GraphBolt's rule for the next hop is ours of ``expand="all"``, PyG's that
 of ``expand="new"``; rows and edges are counted, and every system's first epoch is checked row by row.

@@ -118,7 +118,7 @@ def main() -> None:
     peak = resident("VmHWM") - before
     degrees = np.diff(np.asarray(indptr))
     if len(degrees) != int(num_nodes) or int(degrees.sum()) != len(indices):
-        raise ValueError(f"{library}: expected a graph of {num_nodes} vertices, got indptr of {len(degrees)}")
+        raise ValueError(f"{library}: expected a graph of {num_nodes} nodes, got indptr of {len(degrees)}")
     print(json.dumps({"seconds": seconds, "peak": peak, "edges": len(indices)}))
 
 

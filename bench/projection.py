@@ -1,6 +1,6 @@
 """A cost model of loading projects papers100M and a trillion edges for up to 1,024 ranks.
 
-Work is counted by headrace on a Chung-Lu graph of the same mean degree and fewer vertices (counted_work.py), kernel
+Work is counted by headrace on a Chung-Lu graph of the same mean degree and fewer nodes (counted_work.py), kernel
 rates are measured on this machine, and the bandwidths are the published ones (cost_model.py has the formulas, all of
 them). Where run times are published they stand beside the model's, so that its errors can be seen; forward and
 backward passes are in neither.
@@ -60,9 +60,9 @@ class Workload:
     name, num_nodes, num_edges
         Its name and sizes.
     hot_share
-        The share of the edges that the most popular hundredth of its vertices has, from which the exponent follows.
+        The share of the edges that the most popular hundredth of its nodes has, from which the exponent follows.
     train_share
-        The share of its vertices that are seeds.
+        The share of its nodes that are seeds.
     capacity
         Cached rows a GPU.
     """
@@ -99,7 +99,7 @@ Counter = Callable[[Workload, str, str, int, int, int], Work]
 
 
 def counter(num_nodes: int, kept: dict[str, dict[str, float]]) -> Counter:
-    """Return a function that counts the work of a workload on a graph of `num_nodes` vertices, each case once."""
+    """Return a function that counts the work of a workload on a graph of `num_nodes` nodes, each case once."""
     graphs: dict[tuple[float, float], hr.Graph] = {}
 
     def counted(workload: Workload, sampler: str, mode: str, world_size: int, per_rank: int, capacity: int) -> Work:

@@ -1,6 +1,6 @@
 """How the cost of a sampled edge grows: with the graph (same skew), the batch, the fan-outs and the threads.
 
-Picking an edge is one random access to the graph, renumbering it one to a table of all vertices. So beside each
+Picking an edge is one random access to the graph, renumbering it one to a table of all nodes. So beside each
 graph stands what random accesses of that footprint cost on this machine: waiting for each, and with many on their way
 at once. Hardware counters are printed as well where the machine gives them. The graphs are made on first use and kept
 in bench/cache: 4.3 bytes an edge.

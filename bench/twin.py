@@ -14,7 +14,7 @@ T = TypeVar("T")
 def run_twin(world_size: int, work: Callable[[Any], T], *, timeout: float = 600.0) -> list[T]:
     """Call `work` on every rank with the rank's comm; return what it returned, in the order of the ranks.
 
-    An error on one rank is told to the others and raised here.
+    An error on one rank is reported to the others and raised here.
     """
     results: dict[int, T] = {}
     errors: list[BaseException] = []

@@ -15,12 +15,12 @@ def table(num_nodes: int, width: int) -> torch.Tensor:
 
 
 def identified(x: torch.Tensor, n_id: torch.Tensor) -> None:
-    """Check that rows of `table` belong to these vertices.
+    """Check that rows of `table` belong to these nodes.
 
     Raises
     ------
     ValueError
-        If there are more or fewer rows than vertices, or others.
+        If there are more or fewer rows than nodes, or others.
     """
     if x.shape[0] != n_id.numel() or not bool((x[:, 1].long() * 4096 + x[:, 0].long() == n_id.long()).all()):
-        raise ValueError(f"expected the rows of the {n_id.numel()} vertices of the batch, got {x.shape[0]} other ones")
+        raise ValueError(f"expected the rows of the {n_id.numel()} nodes of the batch, got {x.shape[0]} other ones")

@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 2 examples/cooperative.py
     torchrun --nproc-per-node 2 examples/cooperative.py --independent
 
-Each vertex has an owner, which samples its neighbours and reads its features for all ranks (cooperative minibatching,
+Each node has an owner, which samples its neighbours and reads its features for all ranks (cooperative minibatching,
 arXiv 2310.12403), so nothing is done twice. The ranks' shares of a batch are together the batch of one process: the
 loss and the accuracy printed are the same for any number of processes, also for one without torchrun. With
 ``--independent`` each rank makes its share of the batch by itself, and the table at the end counts more work.

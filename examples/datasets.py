@@ -70,8 +70,8 @@ def block_model(
 
     Nodes have a class and a propensity with a heavy tail. An edge's first end is drawn by propensity; its second end by
     propensity too, within the same class, or (with probability `mixing`) among all nodes. Features are
-    the class's mean plus `noise` times a normal variate, so that one node's own features tell little and its
-    neighbourhood's together tell a lot.
+    the class's mean plus `noise` times a normal variate, so that one node's own features say little and its
+    neighbourhood's together say much.
     """
     random = np.random.default_rng(seed)
     # Classes are consecutive ranges of nodes until the ids are shuffled: so a class is a slice of the cumulated sum.

@@ -314,7 +314,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     # Full neighbourhoods, and the hyperparameters of the paper but for wider layers.
     "gcn": {"fanouts": [-1, -1], "epochs": 100, "batch_size": 70, "hidden": 64, "lr": 1e-2, "weight_decay": 5e-4},
 }
-LAYER_SIZES = [4096, 8192, 16384]  # as many vertices as three hops of ten neighbours reach, or fewer
+LAYER_SIZES = [4096, 8192, 16384]  # as many nodes as three hops of ten neighbours reach, or fewer
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -325,7 +325,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--fanouts",
         type=lambda text: [int(k) for k in text.split(",")],
-        help="e.g. 10,10,10; first next to the seeds; -1 = all; ladies and pladies: vertices per hop",
+        help="e.g. 10,10,10; first next to the seeds; -1 = all; ladies and pladies: nodes per hop",
     )
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--epochs", type=int)

@@ -2,22 +2,22 @@
 
 Everything here takes and returns CPU tensors (NumPy arrays and memory maps are accepted wherever an input is only
 read), knows nothing of stages or plans, and is a *function*: the result depends on the arguments alone. Random choices
-are no exception. A draw is addressed by a 64-bit stream key and a global vertex id (see `headrace.ops.random.rng`), so
+are no exception. A draw is addressed by a 64-bit stream key and a global node id (see `headrace.ops.random.rng`), so
 that the same bits come out for any number of threads, in any order of calls, in any process.
 
 ====================  ==============================================================================================
 Build a graph         `coo_to_csc` sorts an edge list by destination
-Renumber a graph      `reorder_csc` puts its vertices into another order
+Renumber a graph      `reorder_csc` puts its nodes into another order
 Vet a graph           `check_csc` and `check_weights`, for what was not built here; `has_parallel_edges`
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose)
-Order items           `shuffled_range` gives any stretch of a shuffled range, of more than 2**20 items without the rest
+Order items           `shuffled_range` gives any chunk of a shuffled range, of more than 2**20 items without the rest
 Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LaborRule`, `LaborImportanceRule`,
                       `LadiesRule`
 Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw; a
                       `LayerReducer` lets them decide for a frontier that was cut in parts
-Walk                  `random_walk`, and `pinsage_neighbors` for the vertices that walks visit most
+Walk                  `random_walk`, and `pinsage_neighbors` for the nodes that walks visit most
 Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the norms of GraphSAINT (`ops.saint`)
-Renumber vertices     `compact`, `Compactor` and `unique_and_inverse`
+Renumber nodes     `compact`, `Compactor` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
 Join the hops         `join_hops` lists the edges of a minibatch, each once
 Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients

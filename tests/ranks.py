@@ -96,7 +96,7 @@ def edges(batch: hr.MiniBatch, layer: int) -> list[tuple[int, ...]]:
 
 
 def assert_same_union(whole: hr.MiniBatch, shares: list[hr.MiniBatch], owners: hr.Partition) -> None:
-    """The ranks' shares hold each vertex and edge of the whole batch once, at every layer."""
+    """The ranks' shares hold each node and edge of the whole batch once, at every layer."""
     assert torch.equal(torch.cat([share.seeds for share in shares]), whole.seeds)
     assert torch.equal(torch.cat([share.item_index for share in shares]), whole.item_index)
     num_layers = len(whole.blocks)

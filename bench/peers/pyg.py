@@ -39,7 +39,7 @@ def load(folder: str) -> None:
 
 
 def sample(seeds: list[int], fanouts: list[int], threads: int) -> dict[str, float]:
-    """Sample all hops in one call: only vertices that a hop discovered are expanded by the next."""
+    """Sample all hops in one call: only nodes that a hop discovered are expanded by the next."""
     torch.set_num_threads(threads)
     nodes = torch.tensor(seeds)
     started = time.perf_counter()

@@ -108,9 +108,9 @@ def check_csc(indptr: Array, indices: Array, num_nodes: int, *, num_threads: int
 
 
 def has_parallel_edges(indptr: Array, indices: Array, *, num_threads: int | None = None) -> bool:
-    """Return whether any vertex has several in-edges from one source.
+    """Return whether any node has several in-edges from one source.
 
-    LABOR gives each of these a variate of its own and so has to number them; told that there are none it does not look.
+    LABOR gives each of these a variate of its own and so has to number them; where there are none it does not look.
     Sorted rows are read once, others go through a hash table, up to the first parallel edge.
 
     Parameters

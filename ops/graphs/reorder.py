@@ -1,4 +1,4 @@
-"""Renumber the vertices of a graph, such as part by part, so that vertices that belong together lie side by side."""
+"""Renumber the nodes of a graph, such as part by part, so that nodes that belong together lie side by side."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def reorder_csc(indptr: Array, indices: Array, order: Array, *, num_threads: int | None = None) -> Csc:
-    """Renumber the vertices: vertex ``order[i]`` becomes vertex i.
+    """Renumber the nodes: node ``order[i]`` becomes node i.
 
-    In-edges of a vertex keep their order. Beside the result, what is needed is 8 bytes per vertex and a piece of edges;
+    In-edges of a node keep their order. Beside the result, what is needed is 8 bytes per node and a piece of edges;
     the graph may be a memory map.
 
     Parameters
@@ -30,7 +30,7 @@ def reorder_csc(indptr: Array, indices: Array, order: Array, *, num_threads: int
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
     order : torch.Tensor or numpy.ndarray
-        int32[num_nodes] or int64[num_nodes], every vertex once.
+        int32[num_nodes] or int64[num_nodes], every node once.
     num_threads : int, optional
         Default: the cores this process may use. The result does not depend on it.
 
@@ -42,7 +42,7 @@ def reorder_csc(indptr: Array, indices: Array, order: Array, *, num_threads: int
     Raises
     ------
     GraphError
-        If the graph's arrays are malformed, or the order misses a vertex.
+        If the graph's arrays are malformed, or the order misses a node.
     """
     stage = "reorder_csc"
     num_threads = as_num_threads(num_threads, stage=stage)
@@ -65,14 +65,14 @@ def reorder_csc(indptr: Array, indices: Array, order: Array, *, num_threads: int
 
 
 def _places(order: NDArray[Any], num_nodes: int, stage: str) -> torch.Tensor:
-    """Return where each vertex is in an order that holds all of them, in the narrowest dtype."""
+    """Return where each node is in an order that holds all of them, in the narrowest dtype."""
     low, high = (int(order.min()), int(order.max())) if order.size else (0, -1)
     places = torch.full((num_nodes,), -1, dtype=_narrowest(num_nodes))
     if order.size == num_nodes and low >= 0 and high < num_nodes:
         places.numpy()[order] = np.arange(num_nodes)
     if order.size != num_nodes or bool((places < 0).any()):
         message = (
-            f"{stage}: order must hold each of {num_nodes} vertices once, got {order.size} ids from {low} to {high}"
+            f"{stage}: order must hold each of {num_nodes} nodes once, got {order.size} ids from {low} to {high}"
             f"{', some of them repeated' if order.size == num_nodes and low >= 0 and high < num_nodes else ''}"
         )
         raise GraphError(message)

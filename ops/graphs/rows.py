@@ -1,4 +1,4 @@
-"""The edges into chosen vertices, as places in the graph's arrays: a piece of bounded size at a time."""
+"""The edges into chosen nodes, as places in the graph's arrays: a piece of bounded size at a time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PIECE_EDGES = 1 << 19
 
 
 def row_starts(indptr: Array, rows: Array) -> torch.Tensor:
-    """Return where the in-edges of each of some vertices start when those of all of them follow each other.
+    """Return where the in-edges of each of some nodes start when those of all of them follow each other.
 
     Parameters
     ----------
     indptr : torch.Tensor or numpy.ndarray
         int64[num_nodes + 1].
     rows : torch.Tensor or numpy.ndarray
-        int32[num_rows] or int64[num_rows], vertices in any order.
+        int32[num_rows] or int64[num_rows], nodes in any order.
 
     Returns
     -------
@@ -31,7 +31,7 @@ def row_starts(indptr: Array, rows: Array) -> torch.Tensor:
     Raises
     ------
     FeatureError
-        For a vertex that there is not.
+        For a node that there is not.
     """
     starts = torch.zeros(len(rows) + 1, dtype=torch.int64)
     gather_rows(indptr[1:], rows, out=starts[1:])
@@ -40,19 +40,19 @@ def row_starts(indptr: Array, rows: Array) -> torch.Tensor:
 
 
 def edge_positions(indptr: Array, rows: Array, starts: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Yield the places, in a graph's arrays, of the in-edges of some vertices; a hub's may lie in several pieces.
+    """Yield the places, in a graph's arrays, of the in-edges of some nodes; a hub's may lie in several pieces.
 
     Parameters
     ----------
     indptr : torch.Tensor or numpy.ndarray
         int64[num_nodes + 1].
     rows, starts : torch.Tensor or numpy.ndarray, and torch.Tensor
-        The vertices, and what `row_starts` returned for them.
+        The nodes, and what `row_starts` returned for them.
 
     Yields
     ------
     tuple of slice and torch.Tensor
-        Which of the vertices' edges, and int64[n], where the graph has them; n is `PIECE_EDGES` at most.
+        Which of the nodes' edges, and int64[n], where the graph has them; n is `PIECE_EDGES` at most.
     """
     num_edges = int(starts[-1])
     for low in range(0, num_edges, PIECE_EDGES):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Undirected:
-    """Neighbours of each vertex, every edge from both of its ends.
+    """Neighbours of each node, every edge from both of its ends.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Undirected:
 
     @property
     def rows(self) -> NDArray[Any]:
-        """The vertex of each entry, int[num_entries]."""
+        """The node of each entry, int[num_entries]."""
         return np.repeat(np.arange(len(self.starts) - 1, dtype=self.neighbors.dtype), np.diff(self.starts))
 
 
@@ -68,10 +68,10 @@ def undirected(indptr: Array, indices: Array, *, num_threads: int | None = None)
     by_second, first, _ = _native.coo_to_csc(first, second, num_nodes, threads)
     second = np.repeat(np.arange(num_nodes, dtype=first.dtype), np.diff(by_second))
     rows, neighbors, _ = _native.coo_to_csc(second, first, num_nodes, threads)
-    vertex = np.repeat(np.arange(num_nodes, dtype=neighbors.dtype), np.diff(rows))
+    node = np.repeat(np.arange(num_nodes, dtype=neighbors.dtype), np.diff(rows))
     fresh = np.ones(neighbors.size, np.bool_)
-    fresh[1:] = (neighbors[1:] != neighbors[:-1]) | (vertex[1:] != vertex[:-1])
+    fresh[1:] = (neighbors[1:] != neighbors[:-1]) | (node[1:] != node[:-1])
     places = np.flatnonzero(fresh)
     merged = np.zeros(num_nodes + 1, np.int64)
-    np.cumsum(np.bincount(vertex[places], minlength=num_nodes), out=merged[1:])
+    np.cumsum(np.bincount(node[places], minlength=num_nodes), out=merged[1:])
     return Undirected(merged, neighbors[places], np.diff(places, append=neighbors.size).astype(np.int64))

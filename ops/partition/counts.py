@@ -1,4 +1,4 @@
-"""What a partition costs: edges and copies of vertices of each part, edges between parts."""
+"""What a partition costs: edges and copies of nodes of each part, edges between parts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class PartCounts:
     edges : torch.Tensor
         int64[num_parts], edges of each part.
     copies : torch.Tensor
-        int64[num_parts], vertices that each part owns, or that begin or end one of its edges.
+        int64[num_parts], nodes that each part owns, or that begin or end one of its edges.
     between : torch.Tensor or None
         int64[num_parts, num_parts], edges by the owner of their source and of their destination; None beyond 1,024
         parts.
     cut : int
-        Edges between vertices of different owners.
+        Edges between nodes of different owners.
     """
 
     edges: torch.Tensor
@@ -42,7 +42,7 @@ def count_parts(
     """Count what the parts of a graph hold.
 
     Parts form a grid, part p in row ``p // num_columns`` and column ``p % num_columns``, and edge u -> v is in the row
-    of u's owner and the column of v's. A partition of vertices, of which every owner holds the in-edges of what it
+    of u's owner and the column of v's. A partition of nodes, of which every owner holds the in-edges of what it
     owns, is the grid of one row.
 
     Parameters

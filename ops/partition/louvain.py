@@ -1,4 +1,4 @@
-"""Owners of vertices by communities that the Louvain method (arXiv 0803.0476) finds, through igraph."""
+"""Owners of nodes by communities that the Louvain method (arXiv 0803.0476) finds, through igraph."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SLACK = 0.03
 def louvain_owners(indptr: Array, indices: Array, num_parts: int, *, seed: int = 0) -> torch.Tensor:
     """Pack communities of the undirected graph into parts of equal size.
 
-    The largest community goes first, each into the part that has the fewest vertices. One that does not fit, because it
+    The largest community goes first, each into the part that has the fewest nodes. One that does not fit, because it
     is larger than a fair share or because the rest of the part is filled, is split, along the communities that the
     method found on its earlier levels where it can.
 
@@ -37,12 +37,12 @@ def louvain_owners(indptr: Array, indices: Array, num_parts: int, *, seed: int =
     num_parts : int
         At least 1.
     seed : int
-        Of the order in which the method visits vertices.
+        Of the order in which the method visits nodes.
 
     Returns
     -------
     torch.Tensor
-        int32[num_nodes]; no part has more than 1.03 times the mean number of vertices, rounded up.
+        int32[num_nodes]; no part has more than 1.03 times the mean number of nodes, rounded up.
 
     Raises
     ------
@@ -60,12 +60,12 @@ def louvain_owners(indptr: Array, indices: Array, num_parts: int, *, seed: int =
 
 
 def _communities(igraph: Any, graph: Undirected, seed: int) -> list[NDArray[np.int64]]:
-    """Return the community of each vertex on every level, int64[num_nodes], the finest first."""
+    """Return the community of each node on every level, int64[num_nodes], the finest first."""
     rows = graph.rows
     once = rows < graph.neighbors
     edges = np.stack([rows[once], graph.neighbors[once]], axis=1).astype(np.int64)
     network = igraph.Graph(n=graph.starts.size - 1, edges=edges)
-    # igraph draws from a generator of the whole process, which is Python's unless told otherwise.
+    # igraph draws from a generator of the whole process, which is Python's unless another is given.
     igraph.set_random_number_generator(random.Random(seed))  # noqa: S311 - the order of visits, not a secret
     try:
         levels = network.community_multilevel(weights=graph.weights[once].tolist(), return_levels=True)
@@ -75,23 +75,23 @@ def _communities(igraph: Any, graph: Undirected, seed: int) -> list[NDArray[np.i
 
 
 def pack(levels: list[NDArray[np.int64]], num_nodes: int, num_parts: int, capacity: int) -> NDArray[np.int32]:
-    """Pack nested communities, largest first, each into the part with the fewest vertices.
+    """Pack nested communities, largest first, each into the part with the fewest nodes.
 
     Parameters
     ----------
     levels : list of numpy.ndarray
-        int64[num_nodes] each, the finest first. Without levels every vertex is on its own.
+        int64[num_nodes] each, the finest first. Without levels every node is on its own.
     num_nodes, num_parts : int
         Sizes.
     capacity : int
-        Vertices that a part may hold; num_parts times as many must be at least num_nodes. What does not fit is split.
+        Nodes that a part may hold; num_parts times as many must be at least num_nodes. What does not fit is split.
 
     Returns
     -------
     numpy.ndarray
         int32[num_nodes].
     """
-    # Communities within communities are stretches of this order, so that cutting a stretch cuts few of them.
+    # Communities within communities are contiguous in this order, so that cutting it cuts few of them.
     every = levels or [np.arange(num_nodes)]
     order = np.lexsort(every)
     coarsest = every[-1][order]

@@ -1,4 +1,4 @@
-"""Owners of vertices by METIS (Karypis and Kumar, SIAM J. Sci. Comput. 20, 1998), through pymetis."""
+"""Owners of nodes by METIS (Karypis and Kumar, SIAM J. Sci. Comput. 20, 1998), through pymetis."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def metis_owners(
     """Cut the undirected graph into parts of equal size with few edges between them.
 
     Parallel and opposite edges are one edge whose weight is their number, so that what METIS minimises is the number of
-    directed edges cut. Self-loops are left out; so are vertices that have no other edges, which afterwards fill up the
+    directed edges cut. Self-loops are left out; so are nodes that have no other edges, which afterwards fill up the
     smallest parts.
 
     With `labelled` there are two constraints (Karypis and Kumar, SC 1998): every part gets an equal share of all
-    vertices and an equal share of the labelled ones. pymetis passes on only one weight per vertex (checked for version
+    nodes and an equal share of the labelled ones. pymetis passes on only one weight per node (checked for version
     2025.2.2), so this case calls METIS's own C function, which pymetis's library exports.
 
     Parameters
@@ -42,7 +42,7 @@ def metis_owners(
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
     num_parts : int
-        At least 1. Some parts are empty if there are more than vertices.
+        At least 1. Some parts are empty if there are more than nodes.
     labelled : numpy.ndarray, optional
         bool[num_nodes].
     seed : int
@@ -113,11 +113,11 @@ def _one_constraint(pymetis: Any, graph: Undirected, num_parts: int, seed: int) 
         recursive=num_parts <= _MOST_BISECTED,
         options=pymetis.Options(seed=seed & 0x7FFF_FFFF),
     )
-    return np.asarray(cut.vertex_part, np.int32)
+    return np.asarray(cut.node_part, np.int32)
 
 
 def _two_constraints(graph: Undirected, num_parts: int, labelled: NDArray[np.bool_], seed: int) -> NDArray[np.int32]:
-    """METIS_PartGraphRecursive or METIS_PartGraphKway with two weights per vertex: 1, and whether it is labelled."""
+    """METIS_PartGraphRecursive or METIS_PartGraphKway with two weights per node: 1, and whether it is labelled."""
     starts, neighbors, weights = _arrays(graph)
     internal = _internal()
     metis = ctypes.CDLL(internal.__file__)
@@ -134,15 +134,15 @@ def _two_constraints(graph: Undirected, num_parts: int, labelled: NDArray[np.boo
     metis.METIS_SetDefaultOptions(_address(options))
     options[internal.options_indices.SEED] = seed & 0x7FFF_FFFF
     counts = [np.array([value], integer) for value in (labelled.size, 2, num_parts, 0)]
-    num_vertices, num_constraints, parts, cut = map(_address, counts)
+    num_nodes, num_constraints, parts, cut = map(_address, counts)
     owners = np.empty(labelled.size, integer)
     status = getattr(metis, name)(
-        num_vertices,
+        num_nodes,
         num_constraints,
         _address(starts),
         _address(neighbors),
         _address(both),
-        None,  # sizes of vertices, for another objective
+        None,  # sizes of nodes, for another objective
         None if weights is None else _address(weights),
         parts,
         None,  # shares of the parts: equal
@@ -162,7 +162,7 @@ def _address(array: NDArray[Any]) -> ctypes.c_void_p:
 
 
 def _fill_up(owners: NDArray[np.int32], num_parts: int, labelled: NDArray[np.bool_] | None) -> None:
-    """Give vertices without an owner, labelled ones first, to the parts that have the fewest."""
+    """Give nodes without an owner, labelled ones first, to the parts that have the fewest."""
     for group in [labelled] * (labelled is not None) + [np.ones(owners.size, np.bool_)]:
         assert group is not None
         left = np.flatnonzero(group & (owners < 0))

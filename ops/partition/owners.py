@@ -1,4 +1,4 @@
-"""Owners of vertices by hash, where each is among those of its owner, and owners of edges on a grid."""
+"""Owners of nodes by hash, where each is among those of its owner, and owners of edges on a grid."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def group_by_owner(ids: Array, owners: Array, num_parts: int, *, first: int = 0)
 
 
 def positions_in_parts(owners: Array, num_parts: int) -> torch.Tensor:
-    """Return where each vertex is among those of its owner, in ascending order of ids.
+    """Return where each node is among those of its owner, in ascending order of ids.
 
     Parameters
     ----------

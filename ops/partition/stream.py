@@ -1,4 +1,4 @@
-"""Owners of vertices by a streaming partitioner: one look at each row of the graph, no copy of it."""
+"""Owners of nodes by a streaming partitioner: one look at each row of the graph, no copy of it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def stream_owners(
     shuffle: bool = False,
     seed: int = 0,
 ) -> torch.Tensor:
-    """Put vertices one by one where most of their in-neighbours are, times the room that is left there.
+    """Put nodes one by one where most of their in-neighbours are, times the room that is left there.
 
     This is linear deterministic greedy (LDG; Stanton and Kliot, KDD 2012) in whole numbers: a part with ``count``
-    in-neighbours of the vertex and ``size`` vertices scores ``count * (capacity - size)``, parallel edges counted one
+    in-neighbours of the node and ``size`` nodes scores ``count * (capacity - size)``, parallel edges counted one
     by one, self-loops not at all. Of equal scores the smaller part wins, then the first; without a neighbour in a part
-    that has room, the smallest part. A later pass takes every vertex out of its part and puts it back by the same rule,
+    that has room, the smallest part. A later pass takes every node out of its part and puts it back by the same rule,
     now with all its in-neighbours placed (restreaming; Nishimura and Ugander, KDD 2013, but with sizes that are always
     those of the moment).
 
@@ -44,11 +44,11 @@ def stream_owners(
     num_parts : int
         From 1 to 65,536.
     slack : float
-        No part gets more vertices than `part_capacity` says: (1 + slack) times the mean.
+        No part gets more nodes than `part_capacity` says: (1 + slack) times the mean.
     passes : int
         At least 1.
     shuffle : bool
-        Visit vertices in the order of the permutation that `seed` names (`shuffled_range`), else in that of their ids.
+        Visit nodes in the order of the permutation that `seed` names (`shuffled_range`), else in that of their ids.
         Ids that mean something (an order of collection, a reordering) give fewer cut edges than a shuffle; rows are
         read one after the other, which suits memory maps, and a pass takes a third of the time.
     seed : int
@@ -82,7 +82,7 @@ def stream_owners(
 
 
 def part_capacity(num_nodes: int, num_parts: int, slack: float) -> int:
-    """Return the vertices that a part may hold: (1 + slack) times the mean, at least the mean rounded up.
+    """Return the nodes that a part may hold: (1 + slack) times the mean, at least the mean rounded up.
 
     Raises
     ------

@@ -6,12 +6,12 @@ what it is for:
 
 1. The *stream key* of (seed, epoch, batch, layer, purpose) is words 0 (low) and 1 (high) of
    ``philox(counter=(epoch, batch_low, batch_high, layer | purpose << 16), key=(seed_low, seed_high))``.
-2. Word ``j`` of the stream of a 64-bit id (a *global* vertex id, never a local one) is lane ``j % 4`` of
+2. Word ``j`` of the stream of a 64-bit id (a *global* node id, never a local one) is lane ``j % 4`` of
    ``philox(counter=(id_low, id_high, j // 4, 0), key=stream key)``.
 
 Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of 1
 takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
-variate of source vertex ``t`` in LABOR and LADIES is ``lane 0 << 32 | lane 1`` of Philox4x32-7 with the counter
+variate of source node ``t`` in LABOR and LADIES is ``lane 0 << 32 | lane 1`` of Philox4x32-7 with the counter
 ``(t_low, t_high, 0, 0)`` and the stream key: it is computed for every in-edge of a frontier, and seven rounds are the
 fewest that pass BigCrush (the same paper). In LABOR an edge from ``t`` to ``s`` behind ``j`` others, in CSC order and
 whatever their weights, has that of the counter ``(t_low, t_high, j, 0)`` instead. A real variate in (0, 1) is the odd
@@ -26,7 +26,7 @@ which edge ``i`` of the row takes variate ``d + i`` and arrives at ``-ln(u) / we
 
 A step of a random walk takes one word to decide on a restart (none where the walk never restarts), then a bounded
 integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one
-destination share its stream and follow each other. Draw ``i`` from all vertices or edges uses stream ``i``: LABOR's
+destination share its stream and follow each other. Draw ``i`` from all nodes or edges uses stream ``i``: LABOR's
 variate of ``i`` as a real one for a draw by weight, bounded integers for a uniform destination and then one of its
 in-edges. `headrace.ops.random.shuffle` says which order of items a key names.
 """
@@ -44,7 +44,7 @@ from headrace.ops.errors import InputError
 SHUFFLE: Final = 0
 NEIGHBOR: Final = 1  # picks of in-edges, by any hop rule
 WALK: Final = 4  # random walks
-DRAW: Final = 5  # vertices and edges drawn from the whole graph
+DRAW: Final = 5  # nodes and edges drawn from the whole graph
 DROPOUT: Final = 6  # masks of rows, by dropout in the model in place of the layer
 
 _LIMITS = (("seed", 1 << 64), ("epoch", 1 << 32), ("batch", 1 << 64), ("layer", 1 << 16), ("purpose", 1 << 16))

@@ -27,14 +27,14 @@ from headrace.ops.errors import ItemsError
 
 MAX_ITEMS: Final = 1 << 62
 MOST_LISTED: Final = 1 << 20
-"""Items up to which an order is listed: whoever reads several stretches of one keeps all of it, 8 MB at most."""
+"""Items up to which an order is listed: whoever reads several chunks of one keeps all of it, 8 MB at most."""
 
 
 def shuffled_range(num_items: int, start: int, stop: int, key: int) -> torch.Tensor:
     """Return the items at positions start, ..., stop - 1 of the order of range(num_items) that `key` names.
 
-    Up to 2**20 items every order is equally likely, and any stretch of one takes the time of all of it, about 2 ns an
-    item; for several stretches take all of it once. Beyond, a stretch takes about 20 (AVX-512) to 200 ns for each of
+    Up to 2**20 items every order is equally likely, and any chunk of one takes the time of all of it, about 2 ns an
+    item; for several chunks take all of it once. Beyond, a chunk takes about 20 (AVX-512) to 200 ns for each of
     its own items, and no memory beyond the result. `headrace.ops.random.shuffle` says which order a key names.
 
     Parameters

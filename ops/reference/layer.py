@@ -66,8 +66,8 @@ def layer_edges(
 ) -> list[list[LayerEdge]]:
     """Return the edges of each destination."""
     rows = []
-    for vertex in map(int, frontier):
-        positions = range(int(indptr[vertex]), int(indptr[vertex + 1]))
+    for node in map(int, frontier):
+        positions = range(int(indptr[node]), int(indptr[node + 1]))
         values = [1.0 if weights is None else float(weights[position]) for position in positions]
         total = ordered_sum([value for value in values if value > 0])
         sources = [int(indices[position]) for position in positions]

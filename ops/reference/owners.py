@@ -37,6 +37,6 @@ def group_by_owner(ids: IntArray, owners: IntArray, num_parts: int, first: int) 
 
 
 def positions_in_parts(owners: IntArray) -> IntArray:
-    """Count the vertices before each one that have the same owner."""
+    """Count the nodes before each one that have the same owner."""
     listed = owners.tolist()
     return np.array([listed[:v].count(owner) for v, owner in enumerate(listed)], dtype=np.int64)

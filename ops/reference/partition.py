@@ -29,25 +29,23 @@ def stream_partition(
     order = range(num_nodes) if key is None else [int(v) for v in shuffled_range(num_nodes, 0, num_nodes, key)]
     owners: dict[int, int] = {}
     for _ in range(passes):
-        for vertex in order:
+        for node in order:
             near = Counter(
-                owners[int(u)]
-                for u in indices[indptr[vertex] : indptr[vertex + 1]]
-                if int(u) in owners and int(u) != vertex
+                owners[int(u)] for u in indices[indptr[node] : indptr[node + 1]] if int(u) in owners and int(u) != node
             )
-            owners.pop(vertex, None)
+            owners.pop(node, None)
             sizes = Counter(owners.values())
-            # All parts are looked at: most neighbours times room, then fewest vertices, then the first. One that has no
+            # All parts are looked at: most neighbours times room, then fewest nodes, then the first. One that has no
             # room is never the smallest, as not all can be full.
-            owners[vertex] = min(range(num_parts), key=lambda p: (-near[p] * max(capacity - sizes[p], 0), sizes[p], p))
-    return [owners[vertex] for vertex in range(num_nodes)]
+            owners[node] = min(range(num_parts), key=lambda p: (-near[p] * max(capacity - sizes[p], 0), sizes[p], p))
+    return [owners[node] for node in range(num_nodes)]
 
 
 def held_by_parts(indptr: IntArray, indices: IntArray, owners: IntArray, num_columns: int) -> dict[int, set[int]]:
-    """Return the vertices that each part has a copy of: its own, and the ends of its edges."""
+    """Return the nodes that each part has a copy of: its own, and the ends of its edges."""
     held: dict[int, set[int]] = {}
-    for vertex, owner in enumerate(map(int, owners)):
-        held.setdefault(owner, set()).add(vertex)
+    for node, owner in enumerate(map(int, owners)):
+        held.setdefault(owner, set()).add(node)
     for source, destination in edges_of(indptr, indices):
         held.setdefault(edge_part(owners, source, destination, num_columns), set()).update((source, destination))
     return held

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 
-def pick_uniform(vertex: int, degree: int, fanout: int, key: int, *, replace: bool) -> list[int]:
-    """Offsets within the row of `vertex` that a NeighborRule picks."""
+def pick_uniform(node: int, degree: int, fanout: int, key: int, *, replace: bool) -> list[int]:
+    """Offsets within the row of `node` that a NeighborRule picks."""
     if fanout == -1 or (degree <= fanout and not replace):
         return list(range(degree))
     if degree == 0:
         return []
-    words = stream_words(key, vertex)
+    words = stream_words(key, node)
     if replace:
         return [bounded(words, degree) for _ in range(fanout)]
     picks: list[int] = []
@@ -48,7 +48,7 @@ def pick_labor(sources: IntArray, fanout: int, key: int, *, exact: bool) -> list
     return [i for i in range(degree) if (variates[i] * degree) >> 64 < fanout]
 
 
-def pick_weighted(vertex: int, row: NDArray[np.float64], fanout: int, key: int, *, replace: bool) -> list[int]:
+def pick_weighted(node: int, row: NDArray[np.float64], fanout: int, key: int, *, replace: bool) -> list[int]:
     """Offsets that a NeighborRule picks by the weights of a row.
 
     Draw i takes variate i of the destination and falls on the first edge whose running sum of weights exceeds
@@ -61,7 +61,7 @@ def pick_weighted(vertex: int, row: NDArray[np.float64], fanout: int, key: int, 
         return positive
     if not positive:
         return []
-    variates = stream_variates(key, vertex)
+    variates = stream_variates(key, node)
     sums = running_sums(row)
 
     def draw() -> int:

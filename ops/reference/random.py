@@ -70,9 +70,9 @@ def bounded(words: Iterator[int], bound: int) -> int:
             return product >> bits
 
 
-def labor_variate(key: int, vertex: int, number: int = 0) -> int:
-    """r_t of LABOR as a 64-bit integer; of an edge behind `number` others from t to the same vertex its own."""
-    high, low, *_ = philox4x32((vertex & MASK32, vertex >> 32, number, 0), (key & MASK32, key >> 32), rounds=7)
+def labor_variate(key: int, node: int, number: int = 0) -> int:
+    """r_t of LABOR as a 64-bit integer; of an edge behind `number` others from t to the same node its own."""
+    high, low, *_ = philox4x32((node & MASK32, node >> 32, number, 0), (key & MASK32, key >> 32), rounds=7)
     return high << 32 | low
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def compact(seen: IntArray, neighbors: IntArray) -> tuple[IntArray, IntArray]:
     """Return (ids, indices): `seen`, then new ids by first occurrence, and each neighbour's place among them."""
-    place = {int(vertex): i for i, vertex in enumerate(seen)}
-    local = [place.setdefault(int(vertex), len(place)) for vertex in neighbors]
+    place = {int(node): i for i, node in enumerate(seen)}
+    local = [place.setdefault(int(node), len(place)) for node in neighbors]
     return np.array(list(place), np.int64), np.array(local, np.int64)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def reorder_csc(indptr: IntArray, indices: IntArray, order: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Renumber vertices; return indptr, indices and the place that each edge had."""
+    """Renumber nodes; return indptr, indices and the place that each edge had."""
     old_of_new = [int(v) for v in order]
     new_of_old = {old: new for new, old in enumerate(old_of_new)}
     rows = [range(int(indptr[v]), int(indptr[v + 1])) for v in old_of_new]

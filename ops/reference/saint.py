@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def induced_subgraph(indptr: IntArray, indices: IntArray, nodes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Return (indptr, local sources, CSC positions) of the edges between `nodes`."""
-    place = {int(vertex): i for i, vertex in enumerate(nodes)}
+    place = {int(node): i for i, node in enumerate(nodes)}
     starts, local, positions = [0], [], []
-    for vertex in map(int, nodes):
-        for edge in range(int(indptr[vertex]), int(indptr[vertex + 1])):
+    for node in map(int, nodes):
+        for edge in range(int(indptr[node]), int(indptr[node + 1])):
             if int(indices[edge]) in place:
                 local.append(place[int(indices[edge])])
                 positions.append(edge)
@@ -32,14 +32,14 @@ def induced_subgraph(indptr: IntArray, indices: IntArray, nodes: IntArray) -> tu
 def edges_of(indptr: IntArray, indices: IntArray) -> list[tuple[int, int]]:
     """Return (source, destination) of every edge, in CSC order."""
     return [
-        (int(indices[edge]), vertex)
-        for vertex in range(len(indptr) - 1)
-        for edge in range(int(indptr[vertex]), int(indptr[vertex + 1]))
+        (int(indices[edge]), node)
+        for node in range(len(indptr) - 1)
+        for edge in range(int(indptr[node]), int(indptr[node + 1]))
     ]
 
 
 def node_probabilities(indptr: IntArray, indices: IntArray) -> list[Fraction]:
-    """Probability that one draw of the node law brings each vertex, exactly."""
+    """Probability that one draw of the node law brings each node, exactly."""
     weights = [Fraction(0)] * (len(indptr) - 1)
     for source, destination in edges_of(indptr, indices):
         weights[source] += Fraction(1, int(indptr[destination + 1] - indptr[destination]) ** 2)
@@ -55,12 +55,12 @@ def edge_probabilities(indptr: IntArray, indices: IntArray) -> list[Fraction]:
 def draw_nodes(sums: NDArray[np.float64], num_draws: int, key: int) -> list[int]:
     """Draw i: the first running sum above a uniform variate times the total."""
     targets = [unit_interval(labor_variate(key, i)) * float(sums[-1]) for i in range(num_draws)]
-    return [next(vertex for vertex in range(len(sums)) if sums[vertex] > target) for target in targets]
+    return [next(node for node in range(len(sums)) if sums[node] > target) for target in targets]
 
 
 def draw_edges(indptr: IntArray, indices: IntArray, num_draws: int, key: int) -> list[tuple[int, int]]:
     """Draw i: a uniform row that is not empty, then a uniform edge of it."""
-    rows = [vertex for vertex in range(len(indptr) - 1) if indptr[vertex] < indptr[vertex + 1]]
+    rows = [node for node in range(len(indptr) - 1) if indptr[node] < indptr[node + 1]]
     drawn = []
     for i in range(num_draws):
         words = stream_words(key, i)
@@ -71,7 +71,7 @@ def draw_edges(indptr: IntArray, indices: IntArray, num_draws: int, key: int) ->
 
 
 def pair_probability(touches: Sequence[tuple[bool, bool, Fraction]], num_draws: int) -> tuple[Fraction, Fraction]:
-    """Return (P(second), P(first and second)), that draws bring a vertex.
+    """Return (P(second), P(first and second)), that draws bring a node.
 
     `touches` lists every outcome of a draw as (brings the first, brings the second, probability).
     """
@@ -91,10 +91,10 @@ def subgraph_weights(
         outcomes = [((v, v), p) for v, p in enumerate(node_probabilities(indptr, indices))]
     starts, local, _ = induced_subgraph(indptr, indices, nodes)
     weights = []
-    for i, vertex in enumerate(map(int, nodes)):
-        share = Fraction(int(starts[i + 1] - starts[i]), max(1, int(indptr[vertex + 1] - indptr[vertex])))
+    for i, node in enumerate(map(int, nodes)):
+        share = Fraction(int(starts[i + 1] - starts[i]), max(1, int(indptr[node + 1] - indptr[node])))
         for source in (int(nodes[place]) for place in local[starts[i] : starts[i + 1]]):
-            touches = [(source in ends, vertex in ends, probability) for ends, probability in outcomes]
+            touches = [(source in ends, node in ends, probability) for ends, probability in outcomes]
             alone, together = pair_probability(touches, num_draws)
             weights.append(float(share * alone / together))
     return np.array(weights)

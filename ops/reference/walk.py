@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def weight_sums(indptr: IntArray, weights: NDArray[Any]) -> NDArray[np.float64]:
     """Sum the weights of each row up to and including each edge."""
     sums = np.zeros(len(weights))
-    for vertex in range(len(indptr) - 1):
+    for node in range(len(indptr) - 1):
         total = 0.0
-        for edge in range(int(indptr[vertex]), int(indptr[vertex + 1])):
+        for edge in range(int(indptr[node]), int(indptr[node + 1])):
             total += float(weights[edge])
             sums[edge] = total
     return sums
@@ -37,17 +37,17 @@ def walk(
     words: Iterator[int],
     sums: NDArray[np.float64] | None,
 ) -> list[int]:
-    """One walk that takes its randomness from `words`: start, then a vertex per step, -1 behind a dead end."""
+    """One walk that takes its randomness from `words`: start, then a node per step, -1 behind a dead end."""
     threshold = int(restart * 2**32)
     visited = [start]
     for _ in range(length):
-        vertex = visited[-1]
-        if vertex == -1:
+        node = visited[-1]
+        if node == -1:
             visited.append(-1)
         elif threshold and next(words) < threshold:
             visited.append(start)
         else:
-            first, last = int(indptr[vertex]), int(indptr[vertex + 1])
+            first, last = int(indptr[node]), int(indptr[node + 1])
             if first == last or (sums is not None and sums[last - 1] == 0):
                 visited.append(-1)
             elif sums is None:
@@ -90,15 +90,15 @@ def pinsage_neighbors(
     key: int,
     sums: NDArray[np.float64] | None = None,
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Return (indptr, neighbours, counts): the most visited vertices of each destination, then the first visited."""
+    """Return (indptr, neighbours, counts): the most visited nodes of each destination, then the first visited."""
     pointers, neighbors, counts = [0], [], []
-    for vertex in map(int, frontier):
-        words = stream_words(key, vertex)
+    for node in map(int, frontier):
+        words = stream_words(key, node)
         visits: list[int] = []
         for _ in range(num_walks):
-            visits += walk(indptr, indices, vertex, walk_length, restart, words, sums)[1:]
+            visits += walk(indptr, indices, node, walk_length, restart, words, sums)[1:]
         # most_common keeps the order of first occurrence among equals
-        top = Counter(visit for visit in visits if visit not in (-1, vertex)).most_common(num_neighbors)
+        top = Counter(visit for visit in visits if visit not in (-1, node)).most_common(num_neighbors)
         neighbors += [neighbor for neighbor, _ in top]
         counts += [count for _, count in top]
         pointers.append(len(counts))

@@ -50,16 +50,16 @@ def compact(seen: Array, neighbors: Array) -> Compacted:
 
 
 class Compactor:
-    """Renumber vertices of one graph again and again: what `compact` does, several times as fast.
+    """Renumber nodes of one graph again and again: what `compact` does, several times as fast.
 
-    It keeps scratch memory between calls, once per call that runs at the same time: 4 bytes per vertex of a graph of up
-    to 2**27 vertices, otherwise 16 to 64 bytes per vertex of the largest call. Calling it from several threads at once
+    It keeps scratch memory between calls, once per call that runs at the same time: 4 bytes per node of a graph of up
+    to 2**27 nodes, otherwise 16 to 64 bytes per node of the largest call. Calling it from several threads at once
     is safe.
 
     Parameters
     ----------
     num_nodes : int
-        Vertices of the graph.
+        Nodes of the graph.
 
     Raises
     ------
@@ -88,7 +88,7 @@ class Compactor:
         Raises
         ------
         InputError
-            If an id is no vertex, `seen` holds one twice, for more than 2**31 - 1 ids, or for other dtypes or devices.
+            If an id is no node, `seen` holds one twice, for more than 2**31 - 1 ids, or for other dtypes or devices.
         """
         stage = "Compactor.compact"
         ids, indices = self._native.compact(

@@ -49,10 +49,10 @@ class NeighborRule:
 
 @dataclass(frozen=True)
 class LaborRule:
-    """Layer-neighbour sampling, LABOR-0 (arXiv 2210.13339): destinations of a hop share one variate per source vertex.
+    """Layer-neighbour sampling, LABOR-0 (arXiv 2210.13339): destinations of a hop share one variate per source node.
 
     The number of edges per destination and the variance of a mean over them are those of `NeighborRule`, but
-    destinations agree on which sources to pick, so a batch touches fewer vertices.
+    destinations agree on which sources to pick, so a batch touches fewer nodes.
 
     With weights ``A_ts`` edge t -> s is wanted with probability ``min(1, fanout * A_ts / sum of the row)``, and picked
     edges carry importance weights: a plain mean of messages times these weights is the Hajek estimate of the weighted

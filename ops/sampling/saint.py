@@ -1,10 +1,10 @@
 """Subgraphs drawn from the whole graph, and the norms that make them unbiased: GraphSAINT (arXiv 1907.04931).
 
 A law says how one draw is made; a subgraph is what some independent draws bring, with all edges in between. Then the
-probability that a vertex, or both ends of an edge, are in a subgraph has a closed form, and so have the norms:
+probability that a node, or both ends of an edge, are in a subgraph has a closed form, and so have the norms:
 
-- ``1 / (num_nodes * P(v))`` makes the sum over the subgraph of any quantity of its vertices an unbiased estimate of the
-  mean over all vertices of the graph, where those that are never drawn count as 0,
+- ``1 / (num_nodes * P(v))`` makes the sum over the subgraph of any quantity of its nodes an unbiased estimate of the
+  mean over all nodes of the graph, where those that are never drawn count as 0,
 - ``P(v) / P(u and v)`` of edge u -> v makes the sum over the in-neighbours u that are there an unbiased estimate, given
   v, of the sum over all in-neighbours.
 """
@@ -23,12 +23,12 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 
 @dataclass(frozen=True)
 class Subgraph:
-    """All edges between some vertices, in local ids: places in the list of vertices.
+    """All edges between some nodes, in local ids: places in the list of nodes.
 
     Attributes
     ----------
     indptr : torch.Tensor
-        int64[num_vertices + 1].
+        int64[num_nodes + 1].
     indices : torch.Tensor
         [num_edges] of the graph's index dtype, local ids of the sources.
     positions : torch.Tensor
@@ -42,12 +42,12 @@ class Subgraph:
 
 @dataclass(frozen=True)
 class NodeLaw:
-    """Draw vertices in proportion to the squared norms of the columns of the row-normalised adjacency matrix.
+    """Draw nodes in proportion to the squared norms of the columns of the row-normalised adjacency matrix.
 
     Attributes
     ----------
     probability : torch.Tensor
-        float64[num_nodes], of one draw; 0 for a vertex without out-edges.
+        float64[num_nodes], of one draw; 0 for a node without out-edges.
     sums : torch.Tensor
         float64[num_nodes], running sums in proportion to it, by which draws are made.
     """
@@ -58,7 +58,7 @@ class NodeLaw:
 
 @dataclass(frozen=True)
 class EdgeLaw:
-    """Draw edge u -> v in proportion to 1 / (in-degree of v): a uniform vertex that has in-edges, then one of those.
+    """Draw edge u -> v in proportion to 1 / (in-degree of v): a uniform node that has in-edges, then one of those.
 
     Where every edge is there in both directions, u and v are joined with probability in proportion to 1 / (degree of u)
     + 1 / (degree of v), the law of the paper.
@@ -66,9 +66,9 @@ class EdgeLaw:
     Attributes
     ----------
     destinations : torch.Tensor
-        int64[num_destinations], the vertices that have in-edges.
+        int64[num_destinations], the nodes that have in-edges.
     probability : torch.Tensor
-        float64[num_nodes], that a draw brings an edge that begins or ends at the vertex.
+        float64[num_nodes], that a draw brings an edge that begins or ends at the node.
     """
 
     destinations: torch.Tensor
@@ -76,7 +76,7 @@ class EdgeLaw:
 
 
 def node_law(indptr: Array, indices: Array) -> NodeLaw:
-    """Return the law of GraphSAINT's node sampler: vertex u in proportion to the sum of in_degree(w)^-2 over u -> w.
+    """Return the law of GraphSAINT's node sampler: node u in proportion to the sum of in_degree(w)^-2 over u -> w.
 
     Parallel edges count one by one. One pass over the edges; do it once per graph.
 
@@ -109,7 +109,7 @@ def edge_law(indptr: Array, indices: Array) -> EdgeLaw:
 
 
 def draw_nodes(law: NodeLaw, num_draws: int, *, key: int, num_threads: int = 1) -> torch.Tensor:
-    """Draw vertices independently, with replacement.
+    """Draw nodes independently, with replacement.
 
     Parameters
     ----------
@@ -184,9 +184,9 @@ def draw_edges(
 
 
 def induced_subgraph(indptr: Array, indices: Array, nodes: Array, *, num_threads: int = 1) -> Subgraph:
-    """Return all edges that begin and end among some vertices.
+    """Return all edges that begin and end among some nodes.
 
-    Time and memory follow the vertices and their in-degrees, not the size of the graph.
+    Time and memory follow the nodes and their in-degrees, not the size of the graph.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def induced_subgraph(indptr: Array, indices: Array, nodes: Array, *, num_threads
     indices : torch.Tensor or numpy.ndarray
         int32[num_graph_edges] or int64[num_graph_edges].
     nodes : torch.Tensor or numpy.ndarray
-        int64[num_vertices], distinct; their order is that of the subgraph. Edges of a vertex stay in CSC order.
+        int64[num_nodes], distinct; their order is that of the subgraph. Edges of a node stay in CSC order.
     num_threads : int
         The result does not depend on it.
 
@@ -263,9 +263,9 @@ def subgraph_weights(
     law : NodeLaw or EdgeLaw
         How each draw was made.
     nodes : torch.Tensor
-        int64[num_vertices], global ids of the subgraph's vertices.
+        int64[num_nodes], global ids of the subgraph's nodes.
     degrees : torch.Tensor
-        int64[num_vertices], their in-degrees in the whole graph.
+        int64[num_nodes], their in-degrees in the whole graph.
     num_draws : int
         How many draws there were.
     num_threads : int
@@ -279,7 +279,7 @@ def subgraph_weights(
     Raises
     ------
     InputError
-        If there is not one degree per vertex.
+        If there is not one degree per node.
     ItemsError
         If nodes are not in the graph of the law.
     """
@@ -289,17 +289,17 @@ def subgraph_weights(
     starts, sources = graph_arrays(subgraph.indptr, subgraph.indices, stage)
     in_degrees = as_numpy(degrees, "degrees", stage=stage)
     probability = as_numpy(law.probability, "law.probability", stage=stage, dtypes=("float64",))
-    vertices = as_numpy(nodes, "nodes", stage=stage, error=ItemsError)
-    if vertices.size and not 0 <= int(vertices.min()) <= int(vertices.max()) < probability.size:
+    ids = as_numpy(nodes, "nodes", stage=stage, error=ItemsError)
+    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < probability.size:
         message = (
             f"{stage}: nodes must be ids of at least 0 and below num_nodes = {probability.size}, "
-            f"got {vertices.min()} to {vertices.max()}: is the law another graph's?"
+            f"got {ids.min()} to {ids.max()}: is the law another graph's?"
         )
         raise ItemsError(message)
-    touch = probability[vertices]
+    touch = probability[ids]
     if not in_degrees.size == touch.size == starts.size - 1:
         message = (
-            f"{stage}: nodes and degrees must have one entry per vertex ({starts.size - 1}), "
+            f"{stage}: nodes and degrees must have one entry per node ({starts.size - 1}), "
             f"got {touch.size} and {in_degrees.size}"
         )
         raise InputError(message)

@@ -47,7 +47,7 @@ class WeightSums:
 
 @dataclass(frozen=True)
 class Visits:
-    """The vertices that the walks of each destination visited most, most visits first.
+    """The nodes that the walks of each destination visited most, most visits first.
 
     Attributes
     ----------
@@ -121,12 +121,12 @@ def random_walk(
 ) -> torch.Tensor:
     """Walk from every start, a fixed number of steps.
 
-    A step goes from a vertex to one of its *in*-neighbours, against the direction of messages: a walk collects vertices
+    A step goes from a node to one of its *in*-neighbours, against the direction of messages: a walk collects nodes
     whose messages can reach its start. Each in-edge is equally likely, exactly (the integers are free of modulo bias),
     or likely in proportion to its weight.
 
     With probability `restart` (a multiple of 2**-32, rounded down) a step leads back to the start instead, which counts
-    as a visit of the start. A vertex without in-edges (of positive weight) is a dead end: a step from there that does
+    as a visit of the start. A node without in-edges (of positive weight) is a dead end: a step from there that does
     not restart ends the walk.
 
     Parameters
@@ -136,7 +136,7 @@ def random_walk(
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
     starts : torch.Tensor or numpy.ndarray
-        int64[num_starts]; several walks may begin at one vertex.
+        int64[num_starts]; several walks may begin at one node.
     length : int
         Steps.
     restart : float
@@ -154,7 +154,7 @@ def random_walk(
     Returns
     -------
     torch.Tensor
-        int64[num_starts, length + 1], the start and a vertex per step; -1 behind a dead end.
+        int64[num_starts, length + 1], the start and a node per step; -1 behind a dead end.
 
     Raises
     ------
@@ -201,9 +201,9 @@ def pinsage_neighbors(
     weights: WeightSums | None = None,
     num_threads: int = 1,
 ) -> Visits:
-    """Find the vertices that random walks from each destination visit most often (PinSAGE, arXiv 1806.01973).
+    """Find the nodes that random walks from each destination visit most often (PinSAGE, arXiv 1806.01973).
 
-    Walks are those of `random_walk`. The destination itself is not counted. Of vertices that were visited equally
+    Walks are those of `random_walk`. The destination itself is not counted. Of nodes that were visited equally
     often those reached first come first, so that ties favour no id.
 
     Parameters
@@ -215,7 +215,7 @@ def pinsage_neighbors(
     frontier : torch.Tensor or numpy.ndarray
         int64[num_dst], destinations; one that is listed twice gets the same neighbours twice.
     num_neighbors : int
-        Vertices to keep per destination, fewer where fewer were visited.
+        Nodes to keep per destination, fewer where fewer were visited.
     num_walks, walk_length : int
         Walks per destination, and steps of each.
     restart : float

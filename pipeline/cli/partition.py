@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PICTURES = (".png", ".svg", ".pdf")
 METHODS = ("hash", "range", "metis", "louvain", "stream")
 
-#: How often `--method stream` places every vertex: more passes gain little.
+#: How often `--method stream` places every node: more passes gain little.
 STREAM_PASSES = 3
 
 #: The node feature that leads from new ids to old ones.
@@ -46,7 +46,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--parts", type=int, required=True, metavar="P", help="number of shards, one for each rank")
     parser.add_argument("--method", choices=METHODS, default="hash", help="how to choose owners (default: %(default)s)")
     parser.add_argument(
-        "--balance", metavar="NAME", help="mask or ids of vertices to share out evenly, by metis alone: train_mask"
+        "--balance", metavar="NAME", help="mask or ids of nodes to share out evenly, by metis alone: train_mask"
     )
     parser.add_argument("--features", type=_names, metavar="NAME,...", help="features to take (default: all)")
     parser.add_argument(
@@ -59,7 +59,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--reorder",
         action="store_true",
-        help=f"renumber vertices part by part, so that owners are ranges; the feature {ORIGINAL_ID} has the old ids "
+        help=f"renumber nodes part by part, so that owners are ranges; the feature {ORIGINAL_ID} has the old ids "
         "(the reordered graph is held in memory)",
     )
     parser.add_argument("--report", type=Path, metavar="PICTURE", help="draw the report: .png, .svg or .pdf")

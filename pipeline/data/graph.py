@@ -247,7 +247,7 @@ class Graph(GraphView):
         )
 
     def shard(self, partition: Partition, part: int | None = None) -> GraphShard:
-        """Return the in-edges of the vertices that one rank owns; all other rows are empty.
+        """Return the in-edges of the nodes that one rank owns; all other rows are empty.
 
         A loader over shards finds the same minibatches as one over the whole graph: with ``cooperative=True`` each rank
         samples only what it owns, otherwise the owners sample for the others, two rounds per hop. Edge ids stay those
@@ -256,37 +256,37 @@ class Graph(GraphView):
         Parameters
         ----------
         partition
-            The owner of each vertex.
+            The owner of each node.
         part
             Whose rows to take; by default those of this process in torch.distributed.
 
         Raises
         ------
         GraphError
-            If the partition is not one of this graph's vertices, there is no such part, or the graph has edge types.
+            If the partition is not one of this graph's nodes, there is no such part, or the graph has edge types.
         """
-        from headrace.pipeline.distributed.comm import place_of_process
+        from headrace.pipeline.distributed.comm import rank_of_process
         from headrace.pipeline.distributed.graph_shard import shard
 
-        return shard(self, partition, place_of_process(None, None)[0] if part is None else part)
+        return shard(self, partition, rank_of_process(None, None)[0] if part is None else part)
 
     def reordered(self, order: ArrayLike | Tensor) -> Graph:
-        """Return the graph with its vertices renumbered: vertex ``order[i]`` becomes vertex i.
+        """Return the graph with its nodes renumbered: node ``order[i]`` becomes node i.
 
-        ``partition.order()`` puts vertices part by part, so that `Partition.ranges` replaces a table of owners.
+        ``partition.order()`` puts nodes part by part, so that `Partition.ranges` replaces a table of owners.
         Features and items have to follow: row i of theirs is the old row ``order[i]``, and ``order.argsort()`` holds
-        the new id of each vertex. Edge ids still lead to the edges as they were given, so edge features stay as they
+        the new id of each node. Edge ids still lead to the edges as they were given, so edge features stay as they
         are. Picks depend on ids: sampled neighbourhoods are others, in law the same.
 
         Parameters
         ----------
         order: int32[num_nodes] or int64[num_nodes]
-            Every vertex once.
+            Every node once.
 
         Raises
         ------
         GraphError
-            If the order misses a vertex, or the graph has node types.
+            If the order misses a node, or the graph has node types.
         """
         from headrace.pipeline.data.graph_order import reordered
 

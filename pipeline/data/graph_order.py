@@ -1,4 +1,4 @@
-"""Graphs whose vertices are renumbered."""
+"""Graphs whose nodes are renumbered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.pipeline.data.graph import Graph
 
 
 def reordered(graph: Graph, order: ArrayLike | Tensor) -> Graph:
-    """Return a graph whose vertex i is vertex ``order[i]``; `hr.Graph.reordered` documents it."""
+    """Return a graph whose node i is node ``order[i]``; `hr.Graph.reordered` documents it."""
     if graph.node_types is not None:
         raise GraphError(
             "Graph.reordered: node types are ranges of ids, which an order would tear apart; graphs with node types "

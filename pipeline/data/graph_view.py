@@ -183,7 +183,7 @@ class GraphView(ABC):
         Raises
         ------
         GraphError
-            If it was changed, as far as `edge_weights` tells.
+            If it was changed, as far as `edge_weights` notices.
         """
         self.edge_weights(name)
         self._weights[name].check_digest()

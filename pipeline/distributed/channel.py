@@ -34,7 +34,7 @@ Label = tuple[int, int, int]
 
 def failure_of(rank: int, reason: str, *, blames: bool = False) -> PeerError:
     """Return the error that other ranks raise when one failed, or gave up and `blames` another, by name."""
-    return PeerError(f"{reason}\n(told by rank {rank})" if blames else f"rank {rank} failed:\n{reason}")
+    return PeerError(f"{reason}\n(reported by rank {rank})" if blames else f"rank {rank} failed:\n{reason}")
 
 
 def describe(label: Label) -> str:
@@ -108,7 +108,7 @@ class Comm(ABC):
 
     @property
     def loops(self) -> Loops | None:
-        """The training loops of this rank, of which others are told; None for a channel that tells nothing."""
+        """The training loops of this rank, of which others learn; None for a channel that reports nothing."""
         return None
 
     @property
@@ -204,7 +204,7 @@ class Comm(ABC):
         """Make sure that all ranks come to the same collective, if rows might be paired wrongly; "" is for counts."""
 
     def _blame(self, error: PeerError) -> PeerError:
-        """Tell all ranks of another one's doing, found out here; return the error."""
+        """Report to all ranks what another one did, found out here; return the error."""
         if self.loops is not None:
             self.loops.break_off()
         self.fail(str(error), blames=True)
@@ -225,14 +225,14 @@ class Comm(ABC):
 
     @abstractmethod
     def fail(self, reason: str, *, blames: bool = False) -> None:
-        """Tell all ranks that this one cannot go on; collectives raise `PeerError` with the reason, here too.
+        """Report to all ranks that this one cannot go on; collectives raise `PeerError` with the reason, here too.
 
         `blames`: whether the reason names another rank that is the cause.
         """
 
     @abstractmethod
     def begin(self) -> None:
-        """Forget failures that were told before; all ranks call it, or `refuse`, and none returns before all have.
+        """Forget failures that were reported before; all ranks call it, or `refuse`, and none returns before all have.
 
         Raises
         ------
@@ -242,7 +242,7 @@ class Comm(ABC):
 
     @abstractmethod
     def refuse(self, reason: str) -> None:
-        """Take the place of `begin` on a rank that cannot: the others, who come to it, are told why. Waits for none."""
+        """Take the place of `begin` on a rank that cannot: the others, who come to it, learn why. Waits for none."""
 
     @abstractmethod
     def _all_to_all(

@@ -25,7 +25,7 @@ from headrace.ops.errors import PeerError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.distributed.channel import Comm, nothing
 from headrace.pipeline.distributed.closing import closes_channels
-from headrace.pipeline.distributed.job_store import JobStore
+from headrace.pipeline.distributed.job_store import JobStore, delete_keys
 from headrace.pipeline.distributed.leaving import Loops, end_all
 from headrace.pipeline.distributed.store_comm import POLL, StoreComm
 
@@ -175,7 +175,7 @@ def _device_of_job() -> torch.device:
 
 
 def _timeout_of(group: Any, device: torch.device) -> float:
-    """Return the seconds that collectives of a process group may take; no public function tells."""
+    """Return the seconds that collectives of a process group may take; no public function returns it."""
     options = getattr(group._get_backend(device), "options", None)  # noqa: SLF001
     timeout: timedelta = getattr(options, "_timeout", torch.distributed.distributed_c10d.default_pg_timeout)
     return timeout.total_seconds()
@@ -203,13 +203,13 @@ def _store_and_loops() -> tuple[JobStore, Loops]:
         rank = torch.distributed.get_rank()
         # The store by which the ranks met; no public function returns it.
         store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001
-        board = JobStore(store, rank, torch.distributed.get_world_size())
-        _of_job = (weakref.ref(job), board, Loops(rank, board))
+        log = JobStore(store, rank, torch.distributed.get_world_size())
+        _of_job = (weakref.ref(job), log, Loops(rank, log))
     return _of_job[1:]
 
 
 def _say_that_this_rank_ends() -> None:
-    """Tell the other ranks before anybody waits for threads, which wait for the other ranks."""
+    """Let the other ranks know before anybody waits for threads, which wait for the other ranks."""
     if _of_job is not None:
         end_all(_of_job[2])
 
@@ -236,7 +236,7 @@ def _leave_to_the_parent() -> None:
     in vain when the process ends.
     """
     global _of_job, _models  # noqa: PLW0603
-    StoreComm._telling = threading.Lock()  # noqa: SLF001 - perhaps held by a thread that was not taken along
+    StoreComm._reporting = threading.Lock()  # noqa: SLF001 - perhaps held by a thread that was not taken along
     if _of_job is not None:
         job, store, _ = _of_job
         store.cut_off()
@@ -301,7 +301,7 @@ def sum_hook(state: Any, bucket: Any) -> Any:
 sum_hook.__annotations__ = {}
 
 
-def place_of_process(rank: int | None, world_size: int | None) -> tuple[int, int]:
+def rank_of_process(rank: int | None, world_size: int | None) -> tuple[int, int]:
     """Return (rank, world size): those given, else torch.distributed's when it is initialised, else (0, 1).
 
     Raises
@@ -344,12 +344,14 @@ def seed_of_first_rank(seed: int) -> int:
             store.add(key, 1)
         while store.add(key, 0) == 0 and time.monotonic() < until:
             time.sleep(POLL)
-        told = json.loads(store.get(f"{key}/value")) if store.add(key, 0) else None
+        agreed = json.loads(store.get(f"{key}/value")) if store.add(key, 0) else None
+        if agreed is not None and store.add(f"{key}/read", 1) == torch.distributed.get_world_size():
+            delete_keys(store, key, f"{key}/value", f"{key}/read")  # all ranks have it
     except RuntimeError as error:
         raise PeerError("the rank that keeps the job's store is gone") from error
-    if told is None:
+    if agreed is None:
         raise PeerError(
             f"waited {timeout:.0f} seconds for the seed of rank 0, which has made fewer loaders without one; make the "
             "same loaders on all ranks, or name the seed: hr.ItemSampler(..., seed=0)"
         )
-    return int(told)
+    return int(agreed)

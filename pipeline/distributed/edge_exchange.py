@@ -50,7 +50,7 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
     Returns
     -------
     SampledEdges
-        For the vertices that ``exchange.wanted`` was made of, in their order.
+        For the nodes that ``exchange.wanted`` was made of, in their order.
     sent_bytes
         What went to other ranks.
     """

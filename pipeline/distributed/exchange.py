@@ -1,4 +1,4 @@
-"""Rows on their way between the ranks that own vertices and the ranks that need them."""
+"""Rows on their way between the ranks that own nodes and the ranks that need them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from headrace.pipeline.storage.router import RankRouter
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Exchange:
-    """Which rows of the vertices that this rank owns go to which rank, and which rows come.
+    """Which rows of the nodes that this rank owns go to which rank, and which rows come.
 
-    Every rank has the counterpart: what it sends to another, that one expects. A vertex is owned by one rank and may be
-    wanted by several. Vertices that this rank both owns and wants come first on both sides, in the same order, so their
+    Every rank has the counterpart: what it sends to another, that one expects. A node is owned by one rank and may be
+    wanted by several. Nodes that this rank both owns and wants come first on both sides, in the same order, so their
     rows go nowhere; behind them stands what comes, rank by rank, so no row that comes has to be moved.
 
     Parameters
     ----------
     owned: int64[num_owned]
-        The vertices of a layer that this rank owns, those of the layer before first.
+        The nodes of a layer that this rank owns, those of the layer before first.
     wanted: int64[num_wanted]
-        The vertices whose rows this rank needs, each once: its own, then those of rank 0, of rank 1, and so on.
+        The nodes whose rows this rank needs, each once: its own, then those of rank 0, of rank 1, and so on.
     num_own
-        Vertices that are both: the first of `owned` and of `wanted`.
+        Nodes that are both: the first of `owned` and of `wanted`.
     send_rows: int64[sum(send_counts)]
         The rows of `owned` to send, those for rank 0 first.
     send_counts: world_size counts
@@ -43,7 +43,7 @@ class Exchange:
     receive_counts: world_size counts
         Rows that come from each rank, none from this one.
     places: int64[num_wanted], optional
-        Where the vertices that `wanted` was made of are in it, if the batch still has their order.
+        Where the nodes that `wanted` was made of are in it, if the batch still has their order.
     batch: (epoch, batch), optional
         The batch that it belongs to, of which ranks make sure when they exchange rows.
     """
@@ -60,7 +60,7 @@ class Exchange:
     def deliver(self, rows: Tensor, comm: Comm) -> Tensor:
         """Send rows from owners to those who want them.
 
-        Gradients flow back to the owners, who add up what comes for one vertex: their own, then in the order of the
+        Gradients flow back to the owners, who add up what comes for one node: their own, then in the order of the
         ranks, so that the sum is the same in every run (on a GPU the order may change).
 
         Parameters
@@ -84,7 +84,7 @@ class Exchange:
         """
         if rows.shape[:1] != self.owned.shape:
             raise InputError(
-                f"exchange: expected a row for each of the {len(self.owned)} vertices that rank {comm.rank} owns "
+                f"exchange: expected a row for each of the {len(self.owned)} nodes that rank {comm.rank} owns "
                 f"in this layer, got {list(rows.shape)}"
             )
         delivered: Tensor = _Deliver.apply(rows, self, comm)  # type: ignore[no-untyped-call]
@@ -96,7 +96,7 @@ class Exchange:
         return torch.cat([torch.arange(self.num_own, device=self.send_rows.device), self.send_rows])
 
     def collect(self, values: Tensor, comm: Comm) -> Tensor:
-        """Send what is known of wanted vertices to their owners: [num_wanted, ...] to one for each of `asked_rows`."""
+        """Send what is known of wanted nodes to their owners: [num_wanted, ...] to one for each of `asked_rows`."""
         comm.at(self.batch)
         came = comm.all_to_all(values[self.num_own :], self.receive_counts, self.send_counts)
         return torch.cat([values[: self.num_own], came])
@@ -134,17 +134,17 @@ class Exchange:
 
 
 def exchange_ids(
-    vertices: Tensor,
+    nodes: Tensor,
     router: RankRouter,
     comm: Comm,
     *,
     meanwhile: Callable[[Tensor], None] | None = None,
 ) -> Exchange:
-    """Tell the owners of vertices what this rank wants, and learn what the others want of it: one round.
+    """Ask the owners of nodes for what this rank wants, and learn what the others want of it: one round.
 
     Parameters
     ----------
-    vertices: int64[num_wanted]
+    nodes: int64[num_wanted]
         Distinct ones. `Exchange.places` leads from their order to that of `Exchange.wanted`.
     router
         The rank to get each from: its owner, or this one where it has a copy.
@@ -153,13 +153,13 @@ def exchange_ids(
     meanwhile
         Called with the places, int64[num_wanted], while this rank waits for the others.
     """
-    grouped = group_by_owner(vertices, router.rank_of(vertices), comm.world_size, first=comm.rank)
+    grouped = group_by_owner(nodes, router.rank_of(nodes), comm.world_size, first=comm.rank)
     receive_counts = grouped.counts.tolist()
     num_own, receive_counts[comm.rank] = receive_counts[comm.rank], 0
     wait_with = None if meanwhile is None else partial(meanwhile, grouped.places)
     send_counts = comm.all_to_all_counts(receive_counts, meanwhile=wait_with)
     asked = comm.all_to_all(grouped.ids[num_own:], receive_counts, send_counts)
-    # What this rank wants of itself comes first, so that the vertices of the layer before begin the list.
+    # What this rank wants of itself comes first, so that the nodes of the layer before begin the list.
     compacted = router.partition.compactor.compact(grouped.ids[:num_own], asked)
     return Exchange(
         owned=compacted.ids,

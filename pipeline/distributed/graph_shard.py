@@ -1,4 +1,4 @@
-"""A rank's part of a graph: the in-edges of the vertices that it owns."""
+"""A rank's part of a graph: the in-edges of the nodes that it owns."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from headrace.pipeline.partition.partition import Partition
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphShard(GraphView):
-    """The rows of a graph whose vertices one rank owns; the rows of all others are empty.
+    """The rows of a graph whose nodes one rank owns; the rows of all others are empty.
 
-    Vertices and edges keep their ids, so picks are those of the whole graph. Make one with :meth:`hr.Graph.shard`.
+    Nodes and edges keep their ids, so picks are those of the whole graph. Make one with :meth:`hr.Graph.shard`.
 
     Parameters
     ----------
     partition
-        The owner of each vertex.
+        The owner of each node.
     part
         Whose rows these are.
     whole_num_edges
@@ -138,7 +138,7 @@ def check_can_be_cut(graph: GraphView, partition: Partition, stage: str) -> None
         raise GraphError(f"{stage}: this is part {graph.part} of a graph already; cut the whole graph")
     if partition.num_nodes != graph.num_nodes:
         raise GraphError(
-            f"{stage}: the partition has {partition.num_nodes} vertices, the graph {graph.num_nodes}; make the "
+            f"{stage}: the partition has {partition.num_nodes} nodes, the graph {graph.num_nodes}; make the "
             "partition for this graph"
         )
     if graph.edge_types is not None:
@@ -151,14 +151,14 @@ def edge_id_dtype(num_edges: int) -> torch.dtype:
 
 
 def whole_indptr(num_nodes: int, owned: Tensor, starts: Tensor) -> Tensor:
-    """Return the indptr of a graph in which owned vertices alone have edges.
+    """Return the indptr of a graph in which owned nodes alone have edges.
 
     Parameters
     ----------
     num_nodes
-        Vertices of the graph.
+        Nodes of the graph.
     owned: int64[num_owned]
-        Vertices, ascending.
+        Nodes, ascending.
     starts: int64[num_owned + 1]
         Where their edges start, from 0 to num_edges.
 

@@ -1,4 +1,4 @@
-"""The store by which the ranks of a job met: where they leave word while a collective waits.
+"""The store by which the ranks of a job met: where they leave messages while a collective waits.
 
 Whoever waits in a collective that another rank does not come to can be reached here and nowhere else.
 """
@@ -9,13 +9,13 @@ import itertools
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from typing import Any
 
 from headrace.ops.errors import PeerError
 from headrace.pipeline.distributed.channel import LOOK, failure_of
-from headrace.pipeline.distributed.leaving import Board
+from headrace.pipeline.distributed.leaving import MessageLog
 from headrace.pipeline.distributed.progress import Asked, Progress
 
 #: Ranks that may look at the store as often as they like.
@@ -25,7 +25,7 @@ RANKS_AT_ONCE = 8
 LONGEST_LOOK = 5.0
 
 
-class JobStore(Board):
+class JobStore(MessageLog):
     """What ranks say through a store of torch.distributed, which has keys, values and counters.
 
     A value is always set before it is counted, and read behind its count: nothing here waits for another rank. Whatever
@@ -56,7 +56,7 @@ class JobStore(Board):
         self._said: dict[str, int] = {}
         self._asked = Asked()  # as said last
         self._others_asked: tuple[str, int, dict[int, Asked]] = "", 0, {}  # as read last, behind so many changes
-        self.reached: dict[str, int] = {}  # collectives called on each channel, which `post` tells
+        self.reached: dict[str, int] = {}  # collectives called on each channel, which `post` publishes
 
     def cut_off(self) -> None:
         """Reach nothing any more: in a forked process, which has the connection of its parent, but is no rank."""
@@ -69,25 +69,25 @@ class JobStore(Board):
             sum_: int = self._store.add(f"{self._prefix}/{key}", value)
         return sum_
 
-    def tell(self, key: str, reason: str, *, blames: bool = False) -> None:
+    def report(self, key: str, reason: str, *, blames: bool = False) -> None:
         """Leave a reason under a key, and count under it."""
-        told = {"rank": self.rank, "reason": reason, "blames": blames}
-        self._set(f"{key}/reason", json.dumps(told))
+        report = {"rank": self.rank, "reason": reason, "blames": blames}
+        self._set(f"{key}/reason", json.dumps(report))
         self.add(key, 1)
 
-    def is_told(self, key: str) -> bool:
+    def is_reported(self, key: str) -> bool:
         """Return whether any rank has counted under a key; torch 2.2 has no `Store.check`."""
         return self.add(key, 0) > 0
 
-    def error_told(self, key: str) -> PeerError:
+    def reported_error(self, key: str) -> PeerError:
         """Return the error of which a rank has left the reason under a key."""
-        told = json.loads(self._get(f"{key}/reason"))
-        if told["rank"] == self.rank and told["blames"]:
-            return PeerError(told["reason"])
-        return failure_of(**told)
+        report = json.loads(self._get(f"{key}/reason"))
+        if report["rank"] == self.rank and report["blames"]:
+            return PeerError(report["reason"])
+        return failure_of(**report)
 
     def post(self, text: str) -> None:
-        """Leave word, behind how far this rank has come on its channels; safe in a destructor."""
+        """Leave a message, behind how far this rank has come on its channels; safe in a destructor."""
         self._say_what_was_reached()
         number = next(self._posted)
         self._set(f"post/{self.rank}/{number}", text)
@@ -106,6 +106,10 @@ class JobStore(Board):
             for rank in range(self.world_size)
             for number in range(posted[rank], until[rank])
         ]
+
+    def delete(self, *keys: str) -> None:
+        """Delete keys that no rank reads any more: a job may make loaders for as long as it lives."""
+        delete_keys(self._store, *(f"{self._prefix}/{key}" for key in keys))
 
     def say(self, key: str, number: int) -> None:
         """Let others see a number of this rank, which only grows."""
@@ -152,6 +156,12 @@ class JobStore(Board):
         self.add(f"{key}/there/{self.rank}", 1)
         self.add(key, 1)
 
+    def forget_meeting(self, key: str, what: str) -> None:
+        """Delete a meeting to which all ranks came with the same, and which all have left."""
+        self.delete(f"{key}/what/{self.rank}", f"{key}/there/{self.rank}")
+        if self.rank == 0:
+            self.delete(key, f"{key}/of/{what}")
+
     def has_arrived(self, key: str, rank: int) -> bool:
         """Return whether a rank has come to a meeting."""
         return self.said_by(rank, f"{key}/there") > 0
@@ -190,3 +200,10 @@ class JobStore(Board):
     def _say_what_was_reached(self) -> None:
         for key, reached in list(self.reached.items()):
             self.say(key, reached)
+
+
+def delete_keys(store: Any, *keys: str) -> None:
+    """Delete keys of a store of torch.distributed; one that cannot delete keeps them, as does one that is gone."""
+    with suppress(RuntimeError):
+        for key in keys:
+            store.delete_key(key)

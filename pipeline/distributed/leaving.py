@@ -1,4 +1,4 @@
-"""Training loops that ranks leave: all of them behind the same batch, or those that go on are told who did not."""
+"""Training loops that ranks leave: all of them behind the same batch, or those that go on learn who did not."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def no_failure() -> PeerError | None:
     return None
 
 
-class Board(ABC):
-    """Where ranks leave word for all, without waiting for any.
+class MessageLog(ABC):
+    """Where ranks leave messages for all, without waiting for any.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Board(ABC):
 
     @abstractmethod
     def post(self, text: str) -> None:
-        """Leave word; safe in a destructor."""
+        """Leave a message; safe in a destructor."""
 
     @abstractmethod
     def read(self) -> list[tuple[int, str]]:
@@ -50,7 +50,7 @@ class Board(ABC):
 
 @dataclass
 class _Left:
-    """A rank's word that it left a loop.
+    """A rank's message that it left a loop.
 
     Parameters
     ----------
@@ -82,14 +82,14 @@ class Loops:
     ----------
     rank
         This rank.
-    board
-        Where all ranks leave word.
+    log
+        Where all ranks leave messages.
     """
 
-    def __init__(self, rank: int, board: Board) -> None:
+    def __init__(self, rank: int, log: MessageLog) -> None:
         self._rank = rank
-        self._board = board
-        self.look_every = board.look_every
+        self._log = log
+        self.look_every = log.look_every
         self._reading = threading.Lock()
         self._looked = 0.0
         self._asked: dict[int, tuple[int, int]] = {}  # the last loop of each loader, and batches asked for in it
@@ -114,13 +114,13 @@ class Loops:
         return Loop(self, loader, self._num_loops.get(loader, 0))
 
     def go_on(self) -> None:
-        """Tell the other ranks that a loop that was left is over for this one."""
+        """Let the other ranks know that a loop that was left is over for this one."""
         if self._has_left:
             self._has_left = False
             self._post({"final": True})
 
     def end(self, why: str) -> None:
-        """Tell the other ranks that this one ends, and why if it is an error that ends it."""
+        """Let the other ranks know that this one ends, and why if it is an error that ends it."""
         self._post({"final": True, "ended": True, "why": why})
 
     def ask(self, loop: Loop, batches: int) -> None:
@@ -136,7 +136,7 @@ class Loops:
             del self._asked[loader]
 
     def leave(self, loop: Loop, batches: int, word: str) -> None:
-        """Tell the other ranks that this one leaves a loop behind so many batches; safe in a destructor."""
+        """Let the other ranks know that this one leaves a loop behind so many batches; safe in a destructor."""
         self._has_left = True
         self._post({"loop": [loop.loader, loop.number], "batches": batches, "word": word})
 
@@ -145,7 +145,7 @@ class Loops:
         self._reading = threading.Lock()
 
     def break_off(self) -> None:
-        """Say nothing of the loops that run: another rank is why they end, and all are told which."""
+        """Say nothing of the loops that run: another rank is why they end, and all know which."""
         for loop in _running():
             if loop.loops is self:
                 loop.is_running = False
@@ -178,7 +178,7 @@ class Loops:
         Parameters
         ----------
         came
-            Tells whether a rank has come to what this one waits in.
+            Returns whether a rank has come to what this one waits in.
 
         Raises
         ------
@@ -213,22 +213,22 @@ class Loops:
 
     def _read(self) -> None:
         with self._reading:
-            for rank, text in self._board.read():
+            for rank, text in self._log.read():
                 if rank != self._rank:
                     self._note(rank, json.loads(text))
 
-    def _note(self, rank: int, told: dict[str, Any]) -> None:
-        if "loop" in told:
-            loader, number = told["loop"]
+    def _note(self, rank: int, message: dict[str, Any]) -> None:
+        if "loop" in message:
+            loader, number = message["loop"]
             self._forget_before(loader)
-            self._left.setdefault((loader, number), []).append(_Left(told["batches"], rank, told["word"]))
-        if "final" in told:
+            self._left.setdefault((loader, number), []).append(_Left(message["batches"], rank, message["word"]))
+        if "final" in message:
             for loop in self._left.values():
                 for left in loop:
                     if left.rank == rank and not left.final:
                         left.final = True
-                        left.word += told.get("why", "")
-        if "ended" in told:
+                        left.word += message.get("why", "")
+        if "ended" in message:
             self._ended.add(rank)
 
     def _forget_before(self, loader: int) -> None:
@@ -248,8 +248,8 @@ class Loops:
         return None
 
     def _post(self, what: dict[str, Any]) -> None:
-        with suppress(RuntimeError):  # where the board is gone, the others find out
-            self._board.post(json.dumps(what))
+        with suppress(RuntimeError):  # where the log is gone, the others find out
+            self._log.post(json.dumps(what))
 
 
 class Loop:
@@ -301,7 +301,7 @@ class Loop:
             self.loops.progress.end(f"came to the end of epoch {self._epoch}")
 
     def leave(self) -> None:
-        """Tell the other ranks that this one goes no further, if it has come anywhere; safe in a destructor."""
+        """Let the other ranks know that this one goes no further, if it has come anywhere; safe in a destructor."""
         running, self.is_running = self.is_running, False
         if running and self._received:
             self.loops.leave(self, self._received, f"left epoch {self._epoch} behind batch {self._batch}")
@@ -336,7 +336,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def end_all(loops: Loops) -> None:
-    """Tell the other ranks that Python ends, before anybody waits for threads, which wait for the other ranks."""
+    """Let the other ranks know that Python ends, before anybody waits for threads, which wait for the other ranks."""
     for loop in _running():
         loop.leave()
     error = getattr(sys, "last_value", None)  # what ends the program, if an error does

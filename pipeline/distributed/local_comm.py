@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headrace.ops.errors import PeerError
 from headrace.pipeline.distributed.channel import LOOK, Comm, Label, failure_of, late, parted
-from headrace.pipeline.distributed.leaving import Board, Loops
+from headrace.pipeline.distributed.leaving import Loops, MessageLog
 from headrace.pipeline.distributed.progress import Progress
 
 
@@ -35,7 +35,7 @@ class LocalGroup:
     def __init__(self, world_size: int, timeout: float = 60.0) -> None:
         self._shared = _Shared(world_size, timeout)
         self.comms = tuple(
-            LocalComm(rank, world_size, self._shared, (), Loops(rank, _Wall(rank, self._shared.posts)))
+            LocalComm(rank, world_size, self._shared, (), Loops(rank, _LocalLog(rank, self._shared.posts)))
             for rank in range(world_size)
         )
 
@@ -64,8 +64,8 @@ class _Shared:
         self.progress: dict[int, Progress] = {}  # of each rank
 
 
-class _Wall(Board):
-    """A board in memory."""
+class _LocalLog(MessageLog):
+    """Messages in memory."""
 
     def __init__(self, rank: int, posts: list[tuple[int, str]]) -> None:
         self._rank = rank
@@ -111,7 +111,7 @@ class LocalComm(Comm):
         return LocalComm(self.rank, self.world_size, self._shared, (*self._name, self._num_channels), self._loops)
 
     def fail(self, reason: str, *, blames: bool = False) -> None:
-        """Tell the other ranks why this one cannot go on."""
+        """Let the other ranks know why this one cannot go on."""
         failure = (self.rank, reason, blames)
         with self._shared.changed:
             self._shared.failures.setdefault(self.generation, failure)

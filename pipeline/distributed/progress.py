@@ -66,7 +66,7 @@ class Progress:
         others
             What other ranks were seen to have asked for, before `came` is called.
         came
-            Tells whether a rank has come to what this one waits in.
+            Returns whether a rank has come to what this one waits in.
         rank, label
             This rank, and where it waits.
 

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 class RankReducer:
     """The :class:`~headrace.ops.LayerReducer` of one rank, for one hop.
 
-    Every vertex has an owner among the ranks, who takes the maximum, or the sum, of what those say that have it among
-    their candidates, and tells them.
+    Every node has an owner among the ranks, who takes the maximum, or the sum, of what those say that have it among
+    their candidates, and returns them.
 
     ============  ======  ===========  ===========================================================
     method        rounds  collectives  sends
     ============  ======  ===========  ===========================================================
     ``begin``     1       2            8 bytes per candidate that another rank owns
-    ``counted``   1       1            1 byte per vertex and other rank that asked for it
-    ``largest``   2       2            8 bytes per such candidate, 8 per such vertex and rank
+    ``counted``   1       1            1 byte per node and other rank that asked for it
+    ``largest``   2       2            8 bytes per such candidate, 8 per such node and rank
     ``sums``      2       2            8 bytes per such candidate and number, and back
     ``total``     1       1            8 bytes per number and other rank
     ``gather``    1       2            8 bytes per number and other rank
@@ -39,7 +39,7 @@ class RankReducer:
     Parameters
     ----------
     partition
-        The owner of each vertex; one part for each rank.
+        The owner of each node; one part for each rank.
     comm
         The channel of the thread that samples.
     """
@@ -51,31 +51,31 @@ class RankReducer:
         self._exchange: Exchange | None = None
 
     def begin(self, candidates: NDArray[np.int64]) -> None:
-        """Tell the owners of the candidates."""
+        """Ask the owners of the candidates."""
         self._exchange = exchange_ids(torch.from_numpy(candidates), self._router, self._comm)
         self._count(1, 2, 8 * self._exchange.num_received)
 
     def counted(self) -> NDArray[np.bool_]:
-        """Return which candidates this rank counts: the first that asked the owner for a vertex does."""
+        """Return which candidates this rank counts: the first that asked the owner for a node does."""
         exchange = self._begun()
         asked = torch.arange(len(exchange.asked_rows))
         first = torch.full((len(exchange.owned),), len(asked)).scatter_reduce_(0, exchange.asked_rows, asked, "amin")
-        told = exchange.answer(first[exchange.asked_rows] == asked, self._comm)
+        counted_here = exchange.answer(first[exchange.asked_rows] == asked, self._comm)
         self._count(1, 1, exchange.num_sent)
-        counted: NDArray[np.bool_] = told[self._places].numpy()
+        counted: NDArray[np.bool_] = counted_here[self._places].numpy()
         return counted
 
     def largest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the largest value that any rank has for each candidate."""
         exchange, came = self._begun(), self._collect(values)
         best = came.new_zeros(len(exchange.owned)).scatter_reduce_(0, exchange.asked_rows, came, "amax")
-        return self._tell(best)
+        return self._returned(best)
 
     def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum over ranks of each candidate's values."""
         exchange, came = self._begun(), self._collect(values)
         summed = came.new_zeros((len(exchange.owned), *came.shape[1:]))
-        return self._tell(summed.index_add_(0, exchange.asked_rows, came))
+        return self._returned(summed.index_add_(0, exchange.asked_rows, came))
 
     def total(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum over ranks."""
@@ -100,13 +100,13 @@ class RankReducer:
         in_order[self._places] = given
         return self._begun().collect(in_order, self._comm)
 
-    def _tell(self, owned: Tensor) -> NDArray[Any]:
+    def _returned(self, owned: Tensor) -> NDArray[Any]:
         """Return the owners' rows for this rank's candidates, which have sent theirs before."""
         exchange = self._begun()
         row_bytes = owned.element_size() * math.prod(owned.shape[1:])
         self._count(2, 2, row_bytes * (exchange.num_received + exchange.num_sent))
-        told: NDArray[Any] = exchange.deliver(owned, self._comm)[self._places].numpy()
-        return told
+        rows: NDArray[Any] = exchange.deliver(owned, self._comm)[self._places].numpy()
+        return rows
 
     @property
     def _places(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Channels of ranks that share a store: what they look at, and tell each other, while a collective waits."""
+"""Channels of ranks that share a store: what they look at, and report to each other, while a collective waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import partial
 
 from headrace.ops.errors import PeerError
 from headrace.pipeline.distributed.channel import LOOK, Comm, late, parted
-from headrace.pipeline.distributed.course import Course
+from headrace.pipeline.distributed.collective_order import CollectiveOrder
 from headrace.pipeline.distributed.job_store import JobStore
 from headrace.pipeline.distributed.leaving import Loops
 
@@ -42,7 +42,7 @@ class StoreComm(Comm):
 
     _generation = 0  # of failures, the same on every rank; see begin
     _beginning = False  # whether this process has said, in begin, all that it has to say of its generation
-    _telling = threading.Lock()  # held while one of the two is read and acted upon
+    _reporting = threading.Lock()  # held while one of the two is read and acted upon
     _ends_since: float | None = None  # when a thread first found that Python ends
 
     def __init__(self, store: JobStore, loops: Loops, *, timeout: float, agrees: bool) -> None:
@@ -57,7 +57,8 @@ class StoreComm(Comm):
         self._key = ""
         self._number = 0  # of the last collective of the group
         self._num_meetings = 0
-        self._course = Course()
+        self._met: tuple[str, str] | None = None  # the last of them, and what all brought to it
+        self._order = CollectiveOrder()
         loops.failure = partial(_failure, store)
 
     @property
@@ -73,11 +74,11 @@ class StoreComm(Comm):
     def fail(self, reason: str, *, blames: bool = False) -> None:
         """Leave the reason in the job's store."""
         try:
-            with self._telling:
+            with self._reporting:
                 # On the way to the next generation, those who are there already must hear of it as well.
                 for generation in range(self._generation, self._generation + (2 if self._beginning else 1)):
-                    if not self._store.is_told(_failed(generation)):
-                        self._store.tell(_failed(generation), reason, blames=blames)
+                    if not self._store.is_reported(_failed(generation)):
+                        self._store.report(_failed(generation), reason, blames=blames)
         except RuntimeError:
             pass  # the rank that keeps the store is gone: the others find out the same way
 
@@ -92,7 +93,7 @@ class StoreComm(Comm):
         self._loops.go_on()
         began, generation = time.monotonic(), self._generation
         arrived, renew = _arrived(generation), _renew(generation)
-        with self._telling:
+        with self._reporting:
             self._ask_for_a_new_group(renew)
             StoreComm._beginning = True
         met = False
@@ -107,25 +108,41 @@ class StoreComm(Comm):
                 time.sleep(POLL)
             met = True
         finally:
-            with self._telling:
+            with self._reporting:
                 StoreComm._beginning = False
                 StoreComm._generation += met
         self._loops.forget(self._generation)
-        self._label, self._course = (-1, -1, -1), Course()
-        self._needs_new_group = self._store.is_told(renew)
-        if self._store.is_told(_refused(generation)):
-            raise self._store.error_told(_refused(generation))
+        self._label, self._order = (-1, -1, -1), CollectiveOrder()
+        self._needs_new_group = self._store.is_reported(renew)
+        if self._store.is_reported(_refused(generation)):
+            raise self._store.reported_error(_refused(generation))
+        self._forget(generation - 1)
         if self._needs_new_group:
             self.close()
             self.open()
+
+    def _forget(self, generation: int) -> None:
+        """Delete what was said at a meeting from which all ranks have come to a further one.
+
+        A failure stays: threads of loaders may read it at any time.
+        """
+        if generation < 0:
+            return
+        arrived, asked = _arrived(generation), f"asked/{generation}"
+        self._store.delete(f"{arrived}/{self.rank}", f"{asked}/what/{self.rank}", f"{asked}/there/{self.rank}")
+        if self.rank == 0:
+            refused, failed = _refused(generation), _failed(generation)
+            self._store.delete(arrived, asked, _renew(generation), refused, f"{refused}/reason")
+            if not self._store.is_reported(failed):
+                self._store.delete(failed)
 
     def refuse(self, reason: str) -> None:
         """Arrive at the store with a refusal."""
         generation = self._generation
         try:
-            with self._telling:
+            with self._reporting:
                 self._needs_new_group = self._ask_for_a_new_group(_renew(generation))
-                self._store.tell(_refused(generation), reason)
+                self._store.report(_refused(generation), reason)
                 self._store.add(f"{_arrived(generation)}/{self.rank}", 1)
                 self._store.add(_arrived(generation), 1)
                 StoreComm._generation += 1
@@ -134,7 +151,7 @@ class StoreComm(Comm):
 
     def _ask_for_a_new_group(self, renew: str) -> bool:
         """Say so if this rank needs one, also from the last time, when a rank refused. Returns whether it does."""
-        needs = self._unfinished or self._needs_new_group or self._store.is_told(_failed(self._generation))
+        needs = self._unfinished or self._needs_new_group or self._store.is_reported(_failed(self._generation))
         if needs:
             self._store.add(renew, 1)
         return needs
@@ -159,7 +176,8 @@ class StoreComm(Comm):
         self._unfinished = self._needs_new_group = False
         self._key = f"channel/{self._generation}/{name}"
         self._number = self._num_meetings = 0
-        self._label, self._course = (-1, -1, -1), Course()
+        self._met = None
+        self._label, self._order = (-1, -1, -1), CollectiveOrder()
 
     def _end_with(self) -> None:
         """End with the group."""
@@ -180,7 +198,7 @@ class StoreComm(Comm):
         except PeerError:
             raise
         except RuntimeError as error:
-            # The rank that broke it may have left word, or is about to. Those that did not are in here as well.
+            # The rank that broke it may have left a message, or is about to. Those that did not are in here as well.
             broke, before = time.monotonic(), self._beats()
             while time.monotonic() - broke < self._grace:
                 self._look(began, in_time=False)
@@ -193,16 +211,16 @@ class StoreComm(Comm):
     def _look(self, began: float, came: Callable[[int], bool] | None = None, *, in_time: bool = True) -> None:
         """Raise what keeps another rank from where this one waits; show that this one waits.
 
-        `came` tells whether a rank has come there, by default to the collective that was begun last.
+        `came` returns whether a rank has come there, by default to the collective that was begun last.
         """
         came = self._came if came is None else came
         self._store.add(f"beat/{self.rank}", 1)
         self._store.say(self._key, self._number)
         self._store.say_what_was_asked(self._loops.progress)
         key = _failed(self._generation)
-        if self._store.is_told(key):
+        if self._store.is_reported(key):
             self._loops.break_off()
-            raise self._store.error_told(key)
+            raise self._store.reported_error(key)
         self._look_at_loops(came)
         self._look_for_a_meeting()
         self._look_for_those_ahead(came)
@@ -244,7 +262,7 @@ class StoreComm(Comm):
     def _agree(self, kind: str) -> None:
         """Meet at the store before a collective that does not follow from those of the batch before."""
         place = self.place
-        if not (self._agrees and kind) or place is None or self._course.follows(place, kind):
+        if not (self._agrees and kind) or place is None or self._order.follows(place, kind):
             return
         self._opened()
         began = looked = time.monotonic()
@@ -260,6 +278,9 @@ class StoreComm(Comm):
             time.sleep(POLL)
         if not self._store.all_agree(key, what):
             self._look_for_others(key, what)
+        if self._met is not None:  # who came to this meeting has left the one before
+            self._store.forget_meeting(*self._met)
+        self._met = key, what
         self._unfinished = False
 
     def _look_for_a_meeting(self) -> None:
@@ -304,7 +325,7 @@ class StoreComm(Comm):
 def _failure(store: JobStore) -> PeerError | None:
     """Return the error of a rank that failed since all began, if one did."""
     key = _failed(StoreComm._generation)  # noqa: SLF001 - the state of the process, not of a channel
-    return store.error_told(key) if store.is_told(key) else None
+    return store.reported_error(key) if store.is_reported(key) else None
 
 
 # Keys of the job's store, under which ranks count in each generation.

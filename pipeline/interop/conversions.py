@@ -24,7 +24,7 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     if batch.exchanges:
         raise InputError(
             "MiniBatch.to_pyg: expected a batch of one process, got one that ranks made together, whose layers have "
-            "vertices of their own; use hr.cooperative(model) with block.to_pyg(h) for each of batch.blocks"
+            "nodes of their own; use hr.cooperative(model) with block.to_pyg(h) for each of batch.blocks"
         )
     hops = list(reversed(batch.blocks))
     joined = joined_edges(hops)
@@ -154,7 +154,7 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
     if results:
         for name, tensor in batch.node.items():
             results[0].srcdata[name] = tensor
-        # Labels of pairs are rows of no node; the last blocks of cooperative batches end at owned vertices, not seeds.
+        # Labels of pairs are rows of no node; the last blocks of cooperative batches end at owned nodes, not seeds.
         if batch.y is not None and batch.seeds.ndim == 1 and not batch.exchanges:
             results[-1].dstdata["y"] = labels_of_rows(batch, batch.y, "MiniBatch.to_dgl")
     return results

@@ -104,7 +104,7 @@ def count_new(before: MiniBatch, after: MiniBatch) -> dict[str, int]:
     """Return the nodes and edges that sampling added to a batch."""
     hops = len(before.num_sampled_edges)
     return {
-        "vertices": sum(after.num_sampled_nodes[len(before.num_sampled_nodes) :]),
+        "nodes": sum(after.num_sampled_nodes[len(before.num_sampled_nodes) :]),
         "edges": sum(after.num_sampled_edges[hops:]),
     }
 

@@ -64,7 +64,7 @@ class ExchangeIds(MapStage):
 
     def check(self, before: tuple[Stage, ...]) -> None:
         for sampler, graph in graphs_of(before):
-            check_partition_fits(self.name, self.router.partition, sampler, graph)
+            check_partition_fits(self.router.partition, sampler, graph)
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, rows_comm = settings.channels()

@@ -32,7 +32,7 @@ class SampledHop:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HopStage(MapStage):
-    """Base of the stages that find neighbours and leave them, with global ids, for :class:`Compact` to number.
+    """Base of the stages that find neighbours. They leave them, with global ids, for `Compact` to number and count.
 
     Parameters
     ----------
@@ -148,6 +148,6 @@ class SampleHop(RuleHop):
     def runner(self, settings: RunSettings) -> Runner:
         def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
             hop = self.sample(batch, settings)
-            return SampledHop(batch, hop), {"edges": len(hop.neighbors)}
+            return SampledHop(batch, hop), {}
 
         return run

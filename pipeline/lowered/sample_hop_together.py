@@ -55,7 +55,7 @@ class SampleHopTogether(RuleHop):
 
     def check(self, before: tuple[Stage, ...]) -> None:
         super().check(before)
-        check_partition_fits(self.name, self.partition, self.name, self.graph)
+        check_partition_fits(self.partition, self.origin.name, self.graph)
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
@@ -63,6 +63,6 @@ class SampleHopTogether(RuleHop):
         def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
             reducer = RankReducer(self.partition, comm)
             hop = self.sample(batch, settings, reducer=reducer)
-            return SampledHop(batch, hop), {"edges": len(hop.neighbors), **asdict(reducer.traffic)}
+            return SampledHop(batch, hop), asdict(reducer.traffic)
 
         return run

@@ -72,10 +72,7 @@ class WalkHop(HopStage):
             )
             positions = torch.empty(0, dtype=torch.int64)
             hop = Hop(visits.indptr, visits.neighbors, positions, visits.importance())
-            return SampledHop(batch, hop), {
-                "edges": len(hop.neighbors),
-                "walks": (len(hop.indptr) - 1) * self.num_walks,
-            }
+            return SampledHop(batch, hop), {"walks": (len(hop.indptr) - 1) * self.num_walks}
 
         return run
 

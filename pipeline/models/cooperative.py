@@ -102,7 +102,7 @@ def _exchange_input(number: int) -> Any:
                 return args, {**kwargs, name: exchanged}
         raise InputError(
             f"cooperative: no argument of layer {number} has a row for each of this rank's "
-            f"{len(exchange.owned)} vertices; expected h, or a pair (h, h[:num_dst])"
+            f"{len(exchange.owned)} nodes; expected h, or a pair (h, h[:num_dst])"
         )
 
     return hook
@@ -127,7 +127,7 @@ def _exchanged(running: RunningBatch, number: int, argument: Any) -> Any:
         rows = argument.is_floating_point() and argument.dim() > 1 and len(argument) == num_owned
         return running.exchange(number, argument) if rows else None
     if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], Tensor):
-        # The destinations are the first vertices in both orders: their rows need no exchange.
+        # The destinations are the first nodes in both orders: their rows need no exchange.
         source = _exchanged(running, number, argument[0])
         return None if source is None else (source, argument[1])
     return None
@@ -141,13 +141,13 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     that drew the seeds (cooperative minibatching, arXiv 2310.12403); gradients go the other way. On a batch of a single
     process it is the model itself.
 
-    What the model does between layers it does for the vertices that this rank owns, each of which is in one rank, so
+    What the model does between layers it does for the nodes that this rank owns, each of which is in one rank, so
     operations row by row are exact. Two kinds of modules are replaced, in place, by ones that are exact as well: every
-    `nn.BatchNorm1d` by one over the rows of all ranks, every `nn.Dropout` by one whose masks belong to vertices, or to
+    `nn.BatchNorm1d` by one over the rows of all ranks, every `nn.Dropout` by one whose masks belong to nodes, or to
     edges where a layer calls it `attn_drop`, as DGL does. `F.dropout`, which PyG's layers use, draws on each rank for
     itself.
 
-    A rank has all sampled in-edges of the vertices that it owns, but only some of the out-edges of a source. What a
+    A rank has all sampled in-edges of the nodes that it owns, but only some of the out-edges of a source. What a
     layer computes from in-edges is exact: sums, means, attention, in-degrees (``norm="right"`` of DGL's `GraphConv`).
     DGL blocks count the out-edges on all ranks (``norm="both"`` and ``"left"``), in two collectives more for each such
     layer. Other sums over out-edges are not exact, such as those of DGL's ``EdgeWeightNorm("both")``.
@@ -163,7 +163,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
         model's only `nn.ModuleList`.
     seed
         Of the masks of dropout. ``torch.manual_seed`` has no say in them: they are a function of this seed, the batch
-        and the vertex, which is what lets all ranks agree. So runs that differ in torch's seed alone have the same
+        and the node, which is what lets all ranks agree. So runs that differ in torch's seed alone have the same
         masks; pass ``seed=torch.initial_seed()``, of rank 0 on all ranks, for others.
 
     Raises

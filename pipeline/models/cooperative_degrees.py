@@ -1,4 +1,4 @@
-"""Out-degrees of DGL's blocks: a rank has only some of the out-edges of a vertex, and DGL's layers may ask for all."""
+"""Out-degrees of DGL's blocks: a rank has only some of the out-edges of a node, and DGL's layers may ask for all."""
 
 from __future__ import annotations
 

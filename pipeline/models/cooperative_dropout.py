@@ -1,4 +1,4 @@
-"""Dropout whose masks belong to vertices or edges, so that they do not depend on how many ranks there are."""
+"""Dropout whose masks belong to nodes or edges, so that they do not depend on how many ranks there are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OF_EDGES = "attn_drop"
 
 
 class CooperativeDropout(nn.Dropout):
-    """`nn.Dropout` for rows of vertices: the mask of a row depends on seed, batch, place in the model and vertex alone.
+    """`nn.Dropout` for rows of nodes: the mask of a row depends on seed, batch, place in the model and node alone.
 
     So it is the same on every rank that has a copy of the row, and the same in one process; and the same whenever the
     model is called with the same batch again. Outside of `hr.cooperative(model)(batch, ...)` it is `nn.Dropout`.

@@ -17,7 +17,7 @@ from headrace.pipeline.models.running_batch import RUNNING
 class CooperativeBatchNorm(nn.BatchNorm1d):
     """`nn.BatchNorm1d` whose statistics are those of all ranks' rows together.
 
-    Each vertex of a layer is in one rank, so mean and variance are those of one process, for any number of ranks, and
+    Each node of a layer is in one rank, so mean and variance are those of one process, for any number of ranks, and
     so are the running estimates. One collective in each direction. In evaluation, and outside cooperative batches, it
     is `nn.BatchNorm1d`.
     """
@@ -30,7 +30,7 @@ class CooperativeBatchNorm(nn.BatchNorm1d):
             return super().forward(input)
         if running is not None and not running.each_once:
             raise InputError(
-                "cooperative: batch normalisation of input rows, or inside a layer, would count a vertex once for each "
+                "cooperative: batch normalisation of input rows, or inside a layer, would count a node once for each "
                 "rank that needs it; normalise the features beforehand, and hidden rows between layers"
             )
         if input.dim() != 2:

@@ -24,8 +24,8 @@ class RunningBatch:
     ----------
     batch
         The batch.
-    vertices
-        The vertices whose rows are being worked on, or the first of them: int64[n].
+    nodes
+        The nodes whose rows are being worked on, or the first of them: int64[n].
     layer
         The layer that the model is in; None between layers.
     num_layers
@@ -37,7 +37,7 @@ class RunningBatch:
     """
 
     batch: MiniBatch
-    vertices: Tensor
+    nodes: Tensor
     layer: int | None = None
     num_layers: int = 0
     num_exchanged: int = 1
@@ -51,27 +51,27 @@ class RunningBatch:
     def enter(self, layer: int) -> None:
         """Go into a layer: rows are those of its sources, destinations first."""
         exchanges = self.batch.exchanges
-        self.vertices = exchanges[layer].wanted if exchanges else self.batch.n_id
+        self.nodes = exchanges[layer].wanted if exchanges else self.batch.n_id
         self.layer = layer
         self.num_layers += 1
 
     def leave(self, layer: int) -> None:
         """Go out of a layer: rows are those of its destinations."""
         exchanges = self.batch.exchanges
-        self.vertices = exchanges[layer + 1].owned if exchanges else self.batch.n_id
+        self.nodes = exchanges[layer + 1].owned if exchanges else self.batch.n_id
         self.layer = None
 
     @property
     def each_once(self) -> bool:
-        """Whether each of the vertices is in one rank: outside of layers, behind the first one."""
+        """Whether each of the nodes is in one rank: outside of layers, behind the first one."""
         return self.layer is None and self.num_layers > 0
 
     def needs_exchange(self, layer: int) -> bool:
-        """Whether the input of a layer is still that of owned vertices."""
+        """Whether the input of a layer is still that of owned nodes."""
         return bool(self.batch.exchanges) and layer >= self.num_exchanged
 
     def exchange(self, layer: int, rows: Tensor) -> Tensor:
-        """Return the rows of a layer's sources, from those of the vertices that this rank owns."""
+        """Return the rows of a layer's sources, from those of the nodes that this rank owns."""
         exchanged = self.batch.exchange(layer, rows)
         self.num_exchanged = layer + 1
         return exchanged
@@ -92,19 +92,19 @@ class RunningBatch:
         return self.batch.comm
 
     def ids(self, num_rows: int) -> Tensor:
-        """Return the vertices of rows.
+        """Return the nodes of rows.
 
         Raises
         ------
         InputError
-            If there are more rows than vertices: they stand for something else, such as edges.
+            If there are more rows than nodes: they stand for something else, such as edges.
         """
-        if num_rows > len(self.vertices):
+        if num_rows > len(self.nodes):
             raise InputError(
-                f"cooperative: dropout came to {num_rows} rows where there are {len(self.vertices)} vertices; its "
-                "masks are those of vertices, so drop attention and messages by other means"
+                f"cooperative: dropout came to {num_rows} rows where there are {len(self.nodes)} nodes; its "
+                "masks are those of nodes, so drop attention and messages by other means"
             )
-        return self.vertices[:num_rows]
+        return self.nodes[:num_rows]
 
     def edge_ids(self, num_rows: int) -> Tensor:
         """Return the ids of the edges of the layer that the model is in.

@@ -20,7 +20,7 @@ _CHUNK = 1 << 24
 
 
 class EdgePartition:
-    """Assign every edge of a graph to one part, and every vertex to one part that is its master.
+    """Assign every edge of a graph to one part, and every node to one part that is its master.
 
     The parts are a grid, part p in row ``p // num_columns`` and column ``p % num_columns``. Edge u -> v is in the row
     of u's master and in the column of v's. Make one with
@@ -28,11 +28,11 @@ class EdgePartition:
     ======================  =======================================================================================
     :meth:`by_source`       one column: edges are with the master of their source (1D)
     :meth:`by_destination`  one row: edges are with the master of their destination (1D); this is what a
-                            `Partition` of vertices means for its edges
+                            `Partition` of nodes means for its edges
     :meth:`grid`            rows and columns: the edges of a hub are spread over a row or a column (2D vertex cut)
     ======================  =======================================================================================
 
-    A vertex has copies in the parts of its edges: on a grid of R rows and C columns at most R + C - 1, its master's
+    A node has copies in the parts of its edges: on a grid of R rows and C columns at most R + C - 1, its master's
     among them, as all are in one row or one column.
 
     >>> import headrace as hr
@@ -45,27 +45,27 @@ class EdgePartition:
     ----------
     graph
         Whose edges are assigned.
-    vertices
-        The master of each vertex.
+    nodes
+        The master of each node.
     num_columns
         Columns of the grid; a divisor of the number of parts.
 
     Raises
     ------
     GraphError
-        If the vertices are not those of the graph.
+        If the nodes are not those of the graph.
     InputError
         If the columns do not divide the parts.
     """
 
-    def __init__(self, graph: Graph, vertices: Partition, num_columns: int) -> None:
-        check_same_nodes(graph, vertices.num_nodes)
-        if num_columns < 1 or vertices.num_parts % num_columns:
+    def __init__(self, graph: Graph, nodes: Partition, num_columns: int) -> None:
+        check_same_nodes(graph, nodes.num_nodes)
+        if num_columns < 1 or nodes.num_parts % num_columns:
             raise InputError(
-                f"EdgePartition: expected num_columns to divide the {vertices.num_parts} parts, got {num_columns}"
+                f"EdgePartition: expected num_columns to divide the {nodes.num_parts} parts, got {num_columns}"
             )
         self.graph = graph
-        self.vertices = vertices
+        self.nodes = nodes
         self.num_columns = num_columns
 
     @classmethod
@@ -75,15 +75,15 @@ class EdgePartition:
         Parameters
         ----------
         num_parts
-            A number, for masters by `Partition.hash`, or a partition of the vertices.
+            A number, for masters by `Partition.hash`, or a partition of the nodes.
         """
         return cls(graph, _masters(graph, num_parts), 1)
 
     @classmethod
     def by_destination(cls, graph: Graph, num_parts: int | Partition) -> EdgePartition:
         """Put edges with the master of their destination; `num_parts` as in `by_source`."""
-        vertices = _masters(graph, num_parts)
-        return cls(graph, vertices, vertices.num_parts)
+        nodes = _masters(graph, num_parts)
+        return cls(graph, nodes, nodes.num_parts)
 
     @classmethod
     def grid(cls, graph: Graph, num_parts: int | Partition) -> EdgePartition:
@@ -92,13 +92,13 @@ class EdgePartition:
         A prime number of parts is one row, and the same as `by_destination`. `num_parts` as in `by_source`; the bound
         on copies holds for any partition, the balance of edges is that of a hash.
         """
-        vertices = _masters(graph, num_parts)
-        return cls(graph, vertices, grid_columns(vertices.num_parts))
+        nodes = _masters(graph, num_parts)
+        return cls(graph, nodes, grid_columns(nodes.num_parts))
 
     @property
     def num_parts(self) -> int:
         """Return the number of parts."""
-        return self.vertices.num_parts
+        return self.nodes.num_parts
 
     @property
     def num_rows(self) -> int:
@@ -107,7 +107,7 @@ class EdgePartition:
 
     def owner(self, source: Tensor, destination: Tensor) -> Tensor:
         """Return the parts, int32[n], of edges from ``source`` to ``destination``, int64[n] each."""
-        return edge_owners(self.vertices.owner(source), self.vertices.owner(destination), self.num_columns)
+        return edge_owners(self.nodes.owner(source), self.nodes.owner(destination), self.num_columns)
 
     def owned(self, part: int) -> Tensor:
         """Return the edges of a part as CSC positions, int64[sizes[part]] ascending."""
@@ -119,30 +119,30 @@ class EdgePartition:
         return tuple(self.report(self.graph).edges.tolist())
 
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
-        """Count what the partition costs: balance of edges, of masters and of labelled masters, copies of vertices.
+        """Count what the partition costs: balance of edges, of masters and of labelled masters, copies of nodes.
 
         Parameters
         ----------
         graph
             Of as many nodes as the one that was partitioned; usually that one.
         labelled: bool[num_nodes] or integer[n], optional
-            Vertices, by mask or by ids, whose balance is reported as well.
+            Nodes, by mask or by ids, whose balance is reported as well.
 
         Raises
         ------
         GraphError
             If the graph has another number of nodes.
         InputError
-            If `labelled` names no vertices of the graph.
+            If `labelled` names no nodes of the graph.
         """
-        masters = self.vertices.owner(torch.arange(self.vertices.num_nodes))
+        masters = self.nodes.owner(torch.arange(self.nodes.num_nodes))
         return report_edges(graph, masters, self.num_parts, self.num_columns, labelled)
 
     @cached_property
     def _owners(self) -> Tensor:
         """The part of every edge, int32[num_edges] in CSC order."""
         graph = self.graph
-        masters = self.vertices.owner(torch.arange(graph.num_nodes))
+        masters = self.nodes.owner(torch.arange(graph.num_nodes))
         table = torch.empty(graph.num_edges, dtype=torch.int32)
         for start in range(0, graph.num_edges, _CHUNK):
             stop = min(start + _CHUNK, graph.num_edges)

@@ -14,7 +14,7 @@ from headrace.ops.partition.owners import hash_owners
 from headrace.pipeline.data.arrays import as_cpu_tensor, whole_number
 from headrace.pipeline.partition.partition import Partition, digest_of_owners
 
-#: Vertices whose owners are computed at a time where there is no table of them.
+#: Nodes whose owners are computed at a time where there is no table of them.
 CHUNK = 1 << 20
 
 
@@ -32,19 +32,19 @@ class RangePartition(Partition):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The number of vertices that each part owns."""
+        """The number of nodes that each part owns."""
         return tuple(self.bounds.diff().tolist())
 
     def owner(self, ids: Tensor) -> Tensor:
-        """Return the owners of vertices."""
+        """Return the owners of nodes."""
         return torch.bucketize(ids, self.bounds[1:], right=True, out_int32=True)
 
     def owned(self, part: int) -> Tensor:
-        """Return the vertices of a part."""
+        """Return the nodes of a part."""
         return torch.arange(int(self.bounds[part]), int(self.bounds[part + 1]))
 
     def position(self, ids: Tensor) -> Tensor:
-        """Return the places of vertices in their part."""
+        """Return the places of nodes in their part."""
         return ids - self.bounds[self.owner(ids)]
 
 
@@ -60,16 +60,16 @@ class HashPartition(Partition):
         return self.num_nodes, self.num_parts
 
     def owner(self, ids: Tensor) -> Tensor:
-        """Return the owners of vertices."""
+        """Return the owners of nodes."""
         return hash_owners(ids, self.num_parts)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The number of vertices that each part owns."""
+        """The number of nodes that each part owns."""
         return _hash_sizes(self.num_nodes, self.num_parts)
 
     def owned(self, part: int) -> Tensor:
-        """Return the vertices of a part."""
+        """Return the nodes of a part."""
         found = [ids[self.owner(ids) == part] for ids in _chunks(self.num_nodes)]
         return torch.cat([torch.empty(0, dtype=torch.int64), *found])
 
@@ -98,7 +98,7 @@ class TablePartition(Partition):
         return self._table
 
     def owner(self, ids: Tensor) -> Tensor:
-        """Return the owners of vertices."""
+        """Return the owners of nodes."""
         return self._table[ids]
 
 
@@ -116,6 +116,6 @@ def _hash_digest(num_nodes: int, num_parts: int) -> str:
 
 
 def _chunks(num_nodes: int) -> Iterator[Tensor]:
-    """Yield the ids of all vertices, some at a time."""
+    """Yield the ids of all nodes, some at a time."""
     for start in range(0, num_nodes, CHUNK):
         yield torch.arange(start, min(start + CHUNK, num_nodes))

@@ -1,4 +1,4 @@
-"""Partitions: which of several ranks owns each vertex."""
+"""Partitions: which of several ranks owns each node."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from headrace.ops.sampling.compact import Compactor
 from headrace.pipeline.data.arrays import as_node_mask, whole_number
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.partition.report import PartitionReport, report_vertices
+from headrace.pipeline.partition.report import PartitionReport, report_nodes
 
 MOST_PARTS = 1 << 16
 MOST_SEED = (1 << 64) - 1
 
 
 class Partition(ABC):
-    """Assign every vertex of a graph to one of `num_parts` owners.
+    """Assign every node of a graph to one of `num_parts` owners.
 
     ==================  ===========================================================================================
     :meth:`range`       contiguous ranges of ids, for graphs that were reordered; :meth:`range_of` given sizes
     :meth:`hash`        even loads on any graph, without a table; nearly all edges are cut
     :meth:`stream`      one look at each row: for graphs of any size
-    :meth:`metis`       the fewest edges cut, and equal shares of labelled vertices; needs some copies of the graph
+    :meth:`metis`       the fewest edges cut, and equal shares of labelled nodes; needs some copies of the graph
     :meth:`louvain`     communities, packed; needs some copies of the graph as well
     :meth:`of`          a table of your own
     ==================  ===========================================================================================
@@ -50,7 +50,7 @@ class Partition(ABC):
     Parameters
     ----------
     num_nodes
-        Vertices of the graph.
+        Nodes of the graph.
     num_parts
         Owners; as many as there are ranks.
 
@@ -68,7 +68,7 @@ class Partition(ABC):
     def range(num_nodes: int, num_parts: int) -> Partition:
         """Cut the ids into contiguous ranges whose sizes differ by one at most.
 
-        Good after a reordering that puts vertices that belong together side by side.
+        Good after a reordering that puts nodes that belong together side by side.
         """
         from headrace.pipeline.partition.kinds import RangePartition
 
@@ -83,7 +83,7 @@ class Partition(ABC):
         Parameters
         ----------
         sizes
-            The number of vertices of each part; empty parts are fine.
+            The number of nodes of each part; empty parts are fine.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class Partition(ABC):
 
     @staticmethod
     def hash(num_nodes: int, num_parts: int) -> Partition:
-        """Scatter the vertices over the parts by a hash of their ids: even loads on any graph, and no table."""
+        """Scatter the nodes over the parts by a hash of their ids: even loads on any graph, and no table."""
         from headrace.pipeline.partition.kinds import HashPartition
 
         return HashPartition(num_nodes, num_parts)
@@ -108,7 +108,7 @@ class Partition(ABC):
         Parameters
         ----------
         owners: integer[num_nodes]
-            The part of each vertex.
+            The part of each node.
         num_parts
             Number of parts; by default one more than the largest owner.
 
@@ -125,15 +125,15 @@ class Partition(ABC):
     def metis(graph: Graph, num_parts: int, *, balance: ArrayLike | Tensor | None = None, seed: int = 0) -> Partition:
         """Cut few edges, by METIS (Karypis and Kumar, 1998); its directions and multiplicities count, loops do not.
 
-        Parts have up to 1.03 times the mean number of vertices, more where parts are small; beyond 8 parts some may be
-        empty. Vertices without edges fill up the smallest parts. Needs pymetis, of the extra ``partition``, and about
+        Parts have up to 1.03 times the mean number of nodes, more where parts are small; beyond 8 parts some may be
+        empty. Nodes without edges fill up the smallest parts. Needs pymetis, of the extra ``partition``, and about
         110 bytes of memory per edge.
 
         Parameters
         ----------
         balance: bool[num_nodes] or integer[n], optional
-            Vertices, by mask or by ids, of which every part is to have an equal share as well, such as the training
-            vertices. Both constraints are METIS's own (multi-constraint partitioning, Karypis and Kumar, SC 1998), and
+            Nodes, by mask or by ids, of which every part is to have an equal share as well, such as the training
+            nodes. Both constraints are METIS's own (multi-constraint partitioning, Karypis and Kumar, SC 1998), and
             both hold to about 1.03 times the mean.
         seed
             The same seed gives the same parts, on one machine and one version of METIS.
@@ -143,7 +143,7 @@ class Partition(ABC):
         ModuleNotFoundError
             If pymetis is not installed.
         InputError
-            If `balance` names no vertices of the graph, or a number is out of range.
+            If `balance` names no nodes of the graph, or a number is out of range.
         """
         parts, seed = _settings(num_parts, seed, "Partition.metis")
         mask = None
@@ -156,7 +156,7 @@ class Partition(ABC):
         """Keep communities together: those that the Louvain method (arXiv 0803.0476) finds, packed into equal parts.
 
         The largest community goes first, each into the lightest part; what does not fit is split, so that no part has
-        more than 1.03 times the mean number of vertices (rounded up). Good where there are more communities than parts.
+        more than 1.03 times the mean number of nodes (rounded up). Good where there are more communities than parts.
         Needs igraph, of the extra ``louvain``, and several copies of the graph; it takes ten times as long as METIS.
 
         Parameters
@@ -184,21 +184,21 @@ class Partition(ABC):
         shuffle: bool = False,
         seed: int = 0,
     ) -> Partition:
-        """Put vertices one by one where most of their in-neighbours are: linear deterministic greedy.
+        """Put nodes one by one where most of their in-neighbours are: linear deterministic greedy.
 
         For graphs of any size (Stanton and Kliot, KDD 2012): all the memory it takes is the table of owners, 4 bytes
-        per vertex, and a pass takes one to four seconds per 100 million edges. Only in-neighbours are looked at, so the
+        per node, and a pass takes one to four seconds per 100 million edges. Only in-neighbours are looked at, so the
         first pass sees the whole neighbourhood only where edges go both ways. More passes cut fewer edges: three are a
         good choice. `headrace.ops.partition.stream` has the rule.
 
         Parameters
         ----------
         slack
-            No part has more than (1 + slack) times the mean number of vertices, or the mean rounded up.
+            No part has more than (1 + slack) times the mean number of nodes, or the mean rounded up.
         passes
-            How often all vertices are placed; from the second on, each knows where all its in-neighbours are.
+            How often all nodes are placed; from the second on, each knows where all its in-neighbours are.
         shuffle
-            Visit vertices in an order that `seed` names, rather than by their ids. Slower; for ids in an order that
+            Visit nodes in an order that `seed` names, rather than by their ids. Slower; for ids in an order that
             is bad for this method.
 
         Raises
@@ -215,27 +215,27 @@ class Partition(ABC):
 
     @abstractmethod
     def owner(self, ids: Tensor) -> Tensor:
-        """Return the owners, int32[n], of the vertices ``ids``, int64[n] in [0, num_nodes)."""
+        """Return the owners, int32[n], of the nodes ``ids``, int64[n] in [0, num_nodes)."""
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The number of vertices that each part owns."""
+        """The number of nodes that each part owns."""
         return tuple(torch.bincount(self._owners, minlength=self.num_parts).tolist())
 
     def owned(self, part: int) -> Tensor:
-        """Return the vertices that a part owns, int64[sizes[part]] ascending."""
+        """Return the nodes that a part owns, int64[sizes[part]] ascending."""
         return (self._owners == part).nonzero().reshape(-1)
 
     def position(self, ids: Tensor) -> Tensor:
-        """Return where vertices, int64[n], are among those that their owner owns: ``owned(owner)[position]``."""
+        """Return where nodes, int64[n], are among those that their owner owns: ``owned(owner)[position]``."""
         return self._positions[ids]
 
     def order(self) -> Tensor:
-        """Return the vertices part by part, those of each part ascending: int64[num_nodes], for `Graph.reordered`."""
+        """Return the nodes part by part, those of each part ascending: int64[num_nodes], for `Graph.reordered`."""
         return group_by_owner(torch.arange(self.num_nodes), self._owners, self.num_parts).ids
 
     def ranges(self) -> Partition:
-        """Return the owners of vertices that were reordered by `order`: ranges, P + 1 numbers rather than a table."""
+        """Return the owners of nodes that were reordered by `order`: ranges, P + 1 numbers rather than a table."""
         from headrace.pipeline.partition.kinds import RangePartition
 
         return RangePartition(self.sizes)
@@ -247,7 +247,7 @@ class Partition(ABC):
 
     @property
     def _owners(self) -> Tensor:
-        """The owners of all vertices, int32[num_nodes]."""
+        """The owners of all nodes, int32[num_nodes]."""
         return self.owner(torch.arange(self.num_nodes))
 
     @cached_property
@@ -256,7 +256,7 @@ class Partition(ABC):
 
     @cached_property
     def compactor(self) -> Compactor:
-        """What renumbers the vertices that ranks exchange; all who exchange by this partition share its memory."""
+        """What renumbers the nodes that ranks exchange; all who exchange by this partition share its memory."""
         return Compactor(self.num_nodes)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -265,23 +265,23 @@ class Partition(ABC):
         return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
-        """Count what the partition costs on a graph: edges cut, balance, copies of vertices.
+        """Count what the partition costs on a graph: edges cut, balance, copies of nodes.
 
         Parameters
         ----------
         graph
             Of `num_nodes` nodes.
         labelled: bool[num_nodes] or integer[n], optional
-            Vertices, by mask or by ids, whose balance is reported as well, such as the training vertices.
+            Nodes, by mask or by ids, whose balance is reported as well, such as the training nodes.
 
         Raises
         ------
         GraphError
             If the graph has another number of nodes.
         InputError
-            If `labelled` names no vertices of the graph.
+            If `labelled` names no nodes of the graph.
         """
-        return report_vertices(graph, self._owners, self.num_parts, labelled)
+        return report_nodes(graph, self._owners, self.num_parts, labelled)
 
     def content_digest(self) -> str:
         """Return a fingerprint of the assignment."""

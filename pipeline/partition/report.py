@@ -24,15 +24,15 @@ class PartitionReport:
     num_nodes, num_edges
         Of the graph.
     nodes: int64[num_parts]
-        Vertices that each part owns.
+        Nodes that each part owns.
     edges: int64[num_parts]
-        Edges of each part: with a partition of vertices those into the vertices it owns.
+        Edges of each part: with a partition of nodes those into the nodes it owns.
     copies: int64[num_parts]
-        Vertices that each part needs: those it owns, and the ends of its edges.
+        Nodes that each part needs: those it owns, and the ends of its edges.
     labelled: int64[num_parts], optional
-        Labelled vertices that each part owns.
+        Labelled nodes that each part owns.
     edges_cut
-        Edges between vertices of different owners; None for a partition of edges, which cuts none.
+        Edges between nodes of different owners; None for a partition of edges, which cuts none.
     edges_between: int64[num_parts, num_parts], optional
         Edges by the owner of their source and of their destination. None beyond 1,024 parts, and for a partition of
         edges.
@@ -59,7 +59,7 @@ class PartitionReport:
 
     @property
     def node_balance(self) -> float:
-        """Return the vertices of the largest part over the mean."""
+        """Return the nodes of the largest part over the mean."""
         return _balance(self.nodes)
 
     @property
@@ -69,12 +69,12 @@ class PartitionReport:
 
     @property
     def labelled_balance(self) -> float | None:
-        """Return the labelled vertices of the part that has the most over the mean."""
+        """Return the labelled nodes of the part that has the most over the mean."""
         return None if self.labelled is None else _balance(self.labelled)
 
     @property
     def replication_factor(self) -> float:
-        """Return the mean, over vertices, of the number of parts that need the vertex."""
+        """Return the mean, over nodes, of the number of parts that need the node."""
         return int(self.copies.sum()) / self.num_nodes
 
     @property
@@ -116,10 +116,8 @@ class PartitionReport:
         return "\n".join(lines)
 
 
-def report_vertices(
-    graph: Graph, owners: Tensor, num_parts: int, labelled: ArrayLike | Tensor | None
-) -> PartitionReport:
-    """Report on owners of vertices, int32[num_nodes], each of whom has the in-edges of its vertices."""
+def report_nodes(graph: Graph, owners: Tensor, num_parts: int, labelled: ArrayLike | Tensor | None) -> PartitionReport:
+    """Report on owners of nodes, int32[num_nodes], each of whom has the in-edges of its nodes."""
     return _report(graph, owners, num_parts, num_parts, labelled, of_edges=False)
 
 

@@ -34,31 +34,31 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
     for stage in stages:
         if not stage.cooperates:
             raise PlanError(
-                f"cooperative: what {stage.name} finds depends on the whole frontier, of which each rank has a share; "
-                "use sample_neighbor, sample_layer_neighbor, sample_ladies, sample_in_subgraph or sample_pinsage with "
-                "expand='all', or cooperative=False"
+                f"cooperative: what {stage.origin.name} finds depends on the whole frontier, of which each rank has a "
+                "share; use sample_neighbor, sample_layer_neighbor, sample_ladies, sample_in_subgraph or "
+                "sample_pinsage with expand='all', or cooperative=False"
             )
-    finders = [place for place, stage in enumerate(stages) if "n_id" in stage.writes]
+    finders = [position for position, stage in enumerate(stages) if "n_id" in stage.writes]
     end = _end_of_fetches(stages, finders[-1] + 1)
     rewritten: list[Stage] = []
-    for place, stage in enumerate(stages):
-        if isinstance(stage, FetchFeature) and finders[-1] < place < end:
+    for position, stage in enumerate(stages):
+        if isinstance(stage, FetchFeature) and finders[-1] < position < end:
             rewritten += _exchanged(stage)
         else:
             rewritten.append(stage)
-        if place in finders:
-            rewritten.append(ExchangeIds(RankRouter(partition)))
-        if place == end - 1:
-            rewritten.append(ReturnIds())
+        if position in finders:
+            rewritten.append(ExchangeIds(RankRouter(partition)).made_of(stage))
+        if position == end - 1:
+            rewritten.append(ReturnIds().made_of(stage))
     return tuple(rewritten)
 
 
 def _end_of_fetches(stages: Window, start: int) -> int:
-    """Return the place behind the last of the stages from `start` on that fetch; prefetches may stand among them."""
+    """Return the position behind the last of the stages from `start` on that fetch; prefetches may stand among them."""
     end = start
-    for place, stage in enumerate(stages[start:], start):
+    for position, stage in enumerate(stages[start:], start):
         if isinstance(stage, FetchFeature):
-            end = place + 1
+            end = position + 1
         elif not stage.threads:
             break
     return end
@@ -69,14 +69,14 @@ def _exchanged(fetch: FetchFeature) -> list[Stage]:
     stages: list[Stage] = [*fetch.with_node(())]
     if fetch.node:
         stages += [FetchOwned(fetch.store, fetch.node), ExchangeRows(fetch.node)]
-    return stages
+    return [stage.made_of(fetch) for stage in stages]
 
 
 def _together(stage: Stage, partition: Partition) -> Stage:
     """Return the stage by which ranks sample a hop of a layer-wise rule together; any other stage as it is."""
     if not isinstance(stage, SampleHop) or stage.rule.per_destination:
         return stage
-    return SampleHopTogether(**stage.parameters(), partition=partition)
+    return SampleHopTogether(**stage.parameters(), partition=partition).made_of(stage)
 
 
 def _partition(stages: Window, machine: Machine) -> Partition:

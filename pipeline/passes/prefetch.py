@@ -15,18 +15,18 @@ LEAST_CORES_TO_SPLIT = 4
 
 
 def _insert(stages: Window, machine: Machine) -> Window | None:
-    """Put a prefetch behind all that works on the CPU, unless the user has placed one or there is nothing to do ahead.
+    """Put a prefetch behind all that works on the CPU, unless the user has put one or there is nothing to do ahead.
 
     The copy to a device stays with the training loop, whose current device and stream it uses.
     """
-    place = next((i for i, stage in enumerate(stages) if isinstance(stage, CopyTo)), len(stages))
+    position = next((i for i, stage in enumerate(stages) if isinstance(stage, CopyTo)), len(stages))
     placed = any(stage.threads for stage in stages)
-    if placed or machine.cores < 2 or place == 1:
+    if placed or machine.cores < 2 or position == 1:
         return None
     # One worker and two batches ahead hide sampling behind training: the kernels use the cores by themselves. It starts
     # where there is something to hide; ranks in lockstep cannot wait for that.
     eager = any(stage.collective for stage in stages)
-    return (*stages[:place], Prefetch(workers=1, depth=2, eager=eager), *stages[place:])
+    return (*stages[:position], Prefetch(workers=1, depth=2, eager=eager), *stages[position:])
 
 
 def _insert_two(stages: Window, machine: Machine) -> Window | None:
@@ -39,13 +39,13 @@ def _insert_two(stages: Window, machine: Machine) -> Window | None:
 
 
 def _start_of_rows(stages: Window) -> int | None:
-    """Return the place behind which features go from rank to rank, if any do."""
+    """Return the position from which features go from rank to rank, if any do."""
     if not any(stage.collective and "node" in stage.writes for stage in stages):
         return None
-    exchanges = [place for place, stage in enumerate(stages) if "exchanges" in stage.writes]
-    # Ids that are only lent belong to the fetch behind them.
-    lent = [place for place in exchanges if stages[place].keeps_rows]
-    return lent[0] if lent else exchanges[-1] + 1
+    exchanges = [position for position, stage in enumerate(stages) if "exchanges" in stage.writes]
+    # Ids that are exchanged for a fetch alone belong to the fetch behind them.
+    for_fetch = [position for position in exchanges if stages[position].keeps_rows]
+    return for_fetch[0] if for_fetch else exchanges[-1] + 1
 
 
 PREFETCH = Pass(

@@ -10,7 +10,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
 from headrace.pipeline.passes.shards import graph_partition
@@ -26,25 +25,26 @@ def _route(stages: Window, machine: Machine) -> Window | None:
     partition = graph_partition(stages)
     source = stages[0]
     routed = getattr(source, "partition", None) is not None
-    routed = routed or any(isinstance(stage, (ExchangeIds, SampleAtOwners)) for stage in stages)
+    # Ranks make the batch together, or hops go to the owners already.
+    routed = routed or any(stage.shares_layers or (stage.collective and stage.num_hops > 0) for stage in stages)
     if partition is None or machine.world_size == 1 or routed:
         return None
     rewritten: list[Stage] = [source]
     seeds_are_owned = False
     if isinstance(source, ItemSampler) and not source.gives_pairs:
         seeds_are_owned = True
-        rewritten = [replace(source, partition=partition)]
+        rewritten = [replace(source, partition=partition).made_of(source)]
     for before, stage in pairwise(stages):
         if isinstance(stage, Compact) and isinstance(before, SampleHop):
             if not (before.layer == 0 and seeds_are_owned):
-                rewritten[-1] = SampleAtOwners(**before.parameters())
+                rewritten[-1] = SampleAtOwners(**before.parameters()).made_of(before)
                 continue
         elif graph_partition((stage,)) is not None and not (
             isinstance(stage, SampleHop) and stage.rule.per_destination
         ):
             raise PlanError(
-                f"{stage.name} cannot sample a graph in shards: it needs more of the graph than the rows of single "
-                "vertices. Use the whole graph on every rank, or another sampler"
+                f"{stage.origin.name} cannot sample a graph in shards: it needs more of the graph than the rows of "
+                "single nodes. Use the whole graph on every rank, or another sampler"
             )
         rewritten.append(stage)
     return tuple(rewritten)

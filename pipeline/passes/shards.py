@@ -11,7 +11,7 @@ from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 
 def graph_partition(stages: Window) -> Partition | None:
-    """Return the owners of the vertices of a graph in shards; None if all graphs are whole."""
+    """Return the owners of the nodes of a graph in shards; None if all graphs are whole."""
     return next((graph.partition for _, graph in graphs_of(stages) if isinstance(graph, GraphShard)), None)
 
 

@@ -49,7 +49,7 @@ def _how_to_make_it(graph: object) -> str:
 
 def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, GraphView]]:
     """Return the graphs that stages read, in their order, each with the verb of its stage."""
-    subjects = [(stage.name, getattr(stage, "graph", None)) for stage in stages]
+    subjects = [(stage.origin.name, getattr(stage, "graph", None)) for stage in stages]
     return [(verb, subject) for verb, subject in subjects if isinstance(subject, GraphView)]
 
 
@@ -111,13 +111,13 @@ def check_items_fit(stage: Stage, graph: GraphView, before: Sequence[Stage]) -> 
     source = before[0] if isinstance(before[0], SourceStage) else None
     if source is not None and source.mask_size not in (None, graph.num_nodes):
         raise InputError(
-            f"{stage.name}: expected a mask of items for the graph's {graph.num_nodes} nodes, got one of "
+            f"{stage.origin.name}: expected a mask of items for the graph's {graph.num_nodes} nodes, got one of "
             f"{source.mask_size}; give the mask of this graph, or ids: mask.nonzero().squeeze(1)"
         )
     largest = None if source is None else source.largest_id
     if largest is not None and largest >= graph.num_nodes:
         raise InputError(
-            f"{stage.name}: item {largest} is not a node of the graph, which has "
+            f"{stage.origin.name}: item {largest} is not a node of the graph, which has "
             f"{graph.num_nodes} nodes (ids 0..{graph.num_nodes - 1}); do the items index another graph?"
         )
 
@@ -167,10 +167,10 @@ def check_probability(stage: str, name: str, value: object) -> None:
         raise InputError(f"{stage}: {name} must be a probability in [0, 1); {value!r} came")
 
 
-def check_partition_fits(stage: str, partition: Partition, sampler: str, graph: GraphView) -> None:
+def check_partition_fits(partition: Partition, sampler: str, graph: GraphView) -> None:
     """Refuse a partition of the nodes of another graph."""
     if graph.num_nodes != partition.num_nodes:
         raise PlanError(
-            f"{stage}: the partition has {partition.num_nodes} nodes, the graph of {sampler} {graph.num_nodes}; "
-            "make the partition for this graph"
+            f"{sampler}: expected a partition of the graph's {graph.num_nodes} nodes, got one of "
+            f"{partition.num_nodes}; make the partition for this graph"
         )

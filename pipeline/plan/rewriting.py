@@ -1,4 +1,4 @@
-"""Running the passes over a plan, verifying between them, and telling what they did."""
+"""Running the passes over a plan, verifying between them, and showing what they did."""
 
 from __future__ import annotations
 
@@ -39,6 +39,22 @@ class Rewriting:
     def final(self) -> Plan:
         """The plan that runs."""
         return self.records[-1].plan
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """For each stage of the plan that runs the name, in the user's plan, of the stage that it was made of.
+
+        A stage that a pass has added on its own account, such as a prefetch, goes by its own name.
+        """
+        written: dict[int, list[str]] = {}
+        for name, stage in zip(self.plan.names, self.plan.stages, strict=True):
+            written.setdefault(id(stage), []).append(name)
+        origins = []
+        for name, stage in zip(self.final.names, self.final.stages, strict=True):
+            names = written.get(id(stage.origin), [name])
+            # One object may stand in a plan twice.
+            origins.append(names.pop(0) if len(names) > 1 else names[0])
+        return tuple(origins)
 
     def explain(self) -> str:
         """Return the plan, what each pass changed in it, and the plan that runs."""

@@ -1,7 +1,9 @@
 """The rewriting machinery: a rule is a pattern and a function, a pass is a list of rules.
 
 A rule's function gets the stages that matched, one argument each, and the machine, and returns what shall stand in
-their place, or None for "does not apply". It must be pure. A pass applies its rules until none applies.
+their place, or None for "does not apply". It must be pure. A pass applies its rules until none applies. What a rule
+with a pattern makes has the origin of the first stage that matched; a rule on the whole plan says by
+:meth:`~headrace.pipeline.plan.stage.Stage.made_of` what it makes of which stage.
 """
 
 from __future__ import annotations
@@ -108,6 +110,8 @@ class Pass:
                 if len(window) == length and all(map(isinstance, window, rule.pattern)):
                     replacement = rule.rewrite(*window, machine) if rule.pattern else rule.rewrite(window, machine)
                     if replacement is not None:
+                        if rule.pattern:
+                            replacement = _with_origin(replacement, window)
                         unseen[number] = range(start, len(stages))
                         stages[start : start + length] = replacement
                         self._look_again(unseen, start, length, len(replacement))
@@ -127,3 +131,11 @@ class Pass:
             if old:
                 first, stop = min(first, old.start), max(stop, old.stop + new_length - length)
             unseen[number] = range(first, stop)
+
+
+def _with_origin(replacement: Window, window: Window) -> Window:
+    """Return stages that replace others, the new ones as made of the first of these."""
+    old = {id(stage) for stage in window}
+    return tuple(
+        stage.made_of(window[0]) if id(stage) not in old and stage.origin is stage else stage for stage in replacement
+    )

@@ -9,6 +9,7 @@ plans and lowering ask these, and name the type of a stage only where a rule is 
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 #: What a stage counted for one batch, by name; ``loader.stats()`` adds it up.
 Counts = Mapping[str, int]
 
-#: Makes one minibatch (or what else the stage takes) into another, and tells what it counted.
+#: Makes one minibatch (or what else the stage takes) into another, and returns what it counted.
 Runner = Callable[[Any], tuple[Any, Counts]]
 
 #: What goes from stage to stage.
@@ -163,6 +164,19 @@ class Stage(ABC):
         InputError
             With what was expected, what came and what to do.
         """
+
+    @property
+    def origin(self) -> Stage:
+        """The stage that the user wrote: this one, or the one of which passes made it. Stats and errors name it."""
+        origin: Stage = self.__dict__.get("_origin", self)
+        return origin
+
+    def made_of(self, stage: Stage) -> Self:
+        """Return the stage as one that a pass has made of another."""
+        # A copy: who made the stage may give the same one to several plans.
+        made = copy.copy(self)
+        object.__setattr__(made, "_origin", stage.origin)  # no field: it is no part of what the stage does
+        return made
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of this stage by name."""

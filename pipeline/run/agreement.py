@@ -12,7 +12,7 @@ from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.text import render
 
 
-def check_place(plan: Plan, settings: RunSettings) -> None:
+def check_ranks(plan: Plan, settings: RunSettings) -> None:
     """Check that shards, owners and the channel are those of this rank.
 
     Raises
@@ -33,18 +33,18 @@ def check_place(plan: Plan, settings: RunSettings) -> None:
     for stage, one in sorted(divided, key=lambda pair: pair[0].collective and pair[1].part is None):
         if one.partition.num_parts != world_size:
             raise PlanError(
-                f"{stage.name}: {one.what} has {one.partition.num_parts} parts, but there are {world_size} ranks; make "
-                "a part for each rank"
+                f"{stage.origin.name}: {one.what} has {one.partition.num_parts} parts, but there are {world_size} "
+                "ranks; make a part for each rank"
             )
         if one.part not in (None, rank):
             raise PlanError(
-                f"{stage.name}: {one.what} is part {one.part}, but this is rank {rank}; cut it out after "
+                f"{stage.origin.name}: {one.what} is part {one.part}, but this is rank {rank}; cut it out after "
                 "init_process_group, or name the part"
             )
         if owners and one.part is not None and one.partition is not owners[0] and one.partition != owners[0]:
             raise PlanError(
-                f"{stage.name}: {one.what} has other owners than those by which the ranks cooperate; give the loader "
-                "the same partition, .loader(partition=...)"
+                f"{stage.origin.name}: {one.what} has other owners than those by which the ranks cooperate; give the "
+                "loader the same partition, .loader(partition=...)"
             )
 
 

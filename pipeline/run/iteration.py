@@ -53,7 +53,7 @@ class Iteration(Iterator[Any]):
     failed
         Called with an error that ends the iteration.
     loop
-        What other ranks are told of this iteration, if they make the batches with it.
+        What other ranks learn of this iteration, if they make the batches with it.
     progress
         Whether to show a progress bar.
     """
@@ -150,7 +150,7 @@ class Iteration(Iterator[Any]):
         return next(self._node)
 
     def _leave(self) -> None:
-        """Tell the other ranks before anybody waits for threads, which wait for the other ranks."""
+        """Let the other ranks know before anybody waits for threads, which wait for the other ranks."""
         if self._loop is None:
             return
         if self._position.source is None:  # nothing is left of the epoch

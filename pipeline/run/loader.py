@@ -15,11 +15,10 @@ from headrace.ops._arrays import MAX_THREADS
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.comm import place_of_process, world_comm
+from headrace.pipeline.distributed.comm import rank_of_process, world_comm
 from headrace.pipeline.distributed.leaving import Loop
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes import rewrite
-from headrace.pipeline.passes.shards import graph_partition, sharded_features
 from headrace.pipeline.plan.errors import LoaderError, PeerError, UsageError
 from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.plan.machine import Machine
@@ -27,16 +26,15 @@ from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import source_of
 from headrace.pipeline.plan.verify import check_data
-from headrace.pipeline.run.agreement import check_place, check_same_plan
+from headrace.pipeline.run.agreement import check_ranks, check_same_plan
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.checkpoint import LAST_EPOCH, check_state, make_state
 from headrace.pipeline.run.iteration import Iteration, Position
 from headrace.pipeline.run.lower import lower
 from headrace.pipeline.run.nodes import Work, close_node, patience
 from headrace.pipeline.run.shared_seed import with_seed_of_channel, with_seed_of_job, with_seed_of_state
-from headrace.pipeline.run.stats import Stats
+from headrace.pipeline.run.stats import Counters, Stats
 from headrace.pipeline.run.trace import Trace
-from headrace.pipeline.stages.fetch_feature import FetchFeature
 
 if TYPE_CHECKING:
     from typing_extensions import Self, TypeVar
@@ -77,13 +75,12 @@ class Loader(Generic[Batch]):
         progress: bool = False,
         passes: Mapping[str, bool] | None = None,
     ) -> None:
-        plan = Plan(plan.stages)
         if comm is not None and rank is None and world_size is None:
             rank, world_size = comm.rank, comm.world_size
         if machine is not None and rank is None and world_size is None and machine.world_size > 1:
             rank, world_size = machine.rank, machine.world_size
         in_job = rank is None and world_size is None
-        rank, world_size = place_of_process(rank, world_size)
+        rank, world_size = rank_of_process(rank, world_size)
         machine = replace(Machine.detect() if machine is None else machine, rank=rank, world_size=world_size)
         if partition is not None:
             machine = replace(machine, partition=partition)
@@ -105,7 +102,7 @@ class Loader(Generic[Batch]):
             num_threads = whole_number(num_threads, "num_threads", 1, LoaderError, MAX_THREADS)
             source = source_of(self._rewriting.final)
             self._settings = RunSettings(source.seed, source, num_threads, rank, world_size, self._comm, self._comm)
-            check_place(self._rewriting.final, self._settings)
+            check_ranks(self._rewriting.final, self._settings)
         except Exception as error:
             if self._comm is not None:
                 self._comm.refuse("".join(format_exception(error)))
@@ -117,14 +114,14 @@ class Loader(Generic[Batch]):
             if agreed is not plan:
                 self._take(agreed)
             check_same_plan(self._comm, self._rewriting.plan, self._plan_fingerprint(), self._rewriting.final)
-        self._node, self._source, self._channels = lower(self._rewriting.final, self._settings)
+        self._node, self._source, self._channels = lower(self._rewriting, self._settings)
         self._progress = progress
-        self._stats = Stats()
+        self._counters = Counters()
         self._trace = Trace()
         self._position = Position(self._source.num_batches)
         # Whether batches were handed out since the position was set by something else than handing out batches.
         self._started = False
-        self._used = False  # whether it was iterated since it was told where to begin
+        self._used = False  # whether it was iterated since its position was set from outside
         self._active: weakref.ref[Iteration] | None = None
 
     @property
@@ -138,7 +135,7 @@ class Loader(Generic[Batch]):
         Raises
         ------
         UsageError
-            If the source is a torchdata node, which does not tell. It is a TypeError, too.
+            If the source is a torchdata node, which does not know. It is a TypeError, too.
         """
         if self._source.num_batches is None:
             raise UsageError(
@@ -218,7 +215,7 @@ class Loader(Generic[Batch]):
         self._started = self._used = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the place behind the last batch handed out: a few integers and a fingerprint of the plan.
+        """Return the position behind the last batch handed out: a few integers and a fingerprint of the plan.
 
         It can be loaded in a new process, with other passes, thread counts and (for ``batch_size``, not
         ``batch_size_per_rank``) another number of ranks.
@@ -255,7 +252,7 @@ class Loader(Generic[Batch]):
         if is_other:
             self.close()
             self._take(plan)
-            self._node, self._source, self._channels = lower(self._rewriting.final, self._settings)
+            self._node, self._source, self._channels = lower(self._rewriting, self._settings)
         source = state["source"]
         if source is not None:
             source = {**source, "batch": int(source["batch"])}  # as it was, whatever integers a file has made of it
@@ -268,7 +265,7 @@ class Loader(Generic[Batch]):
 
     def stats(self) -> Stats:
         """Return what the stages counted for the batches handed out so far; it prints as a table."""
-        return self._stats.copy()
+        return self._counters.stats()
 
     def profile(self, path: str | Path) -> None:
         """Write a timeline of the recent batches by stage and thread, for chrome://tracing or Perfetto."""
@@ -330,12 +327,12 @@ class Loader(Generic[Batch]):
         self._fingerprint = None
 
     def _fail(self, error: BaseException) -> None:
-        """Tell the other ranks, who would wait for this one, and this one's own threads, who would wait for them."""
+        """Report an error to the other ranks, who would wait for this one, and to its own threads."""
         if self._comm is not None and not isinstance(error, PeerError):
             self._comm.fail("".join(format_exception(error)))
 
     def _begin_loop(self) -> Loop | None:
-        """Return what other ranks are told of the next iteration, if they make batches with this one."""
+        """Return what other ranks learn of the next iteration, if they make batches with this one."""
         loops = None if self._comm is None else self._comm.loops
         return None if loops is None else loops.begin(self._number)
 
@@ -350,8 +347,7 @@ class Loader(Generic[Batch]):
     def _received(self, work: Work, waited: float) -> None:
         """Count a batch that the training loop received after waiting some seconds for it."""
         self._started = True
-        self._stats.waited += waited
-        self._stats.add(work.records)
+        self._counters.add(work.records, waited)
         self._trace.add(work)
 
     def _left_midway(self) -> bool:
@@ -370,6 +366,5 @@ def _communicates(plan: Plan, passes: Mapping[str, bool], world_size: int) -> bo
     stages = plan.stages
     if any(stage.collective for stage in stages):
         return True
-    in_shards = any(isinstance(stage, FetchFeature) and sharded_features(stage) for stage in stages)
-    in_shards = in_shards or graph_partition(stages) is not None
+    in_shards = any(one.part is not None for stage in stages for one in stage.divided())
     return world_size > 1 and (bool(passes.get("cooperative")) or in_shards)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, source_of
 from headrace.pipeline.plan.stage import MapStage
@@ -15,8 +15,10 @@ from headrace.pipeline.run.prefetch_node import PrefetchNode
 from headrace.pipeline.stages.prefetch import Prefetch
 
 
-def lower(plan: Plan, settings: RunSettings) -> tuple[BaseNode[Work], BatchSource, tuple[Comm, ...]]:
+def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], BatchSource, tuple[Comm, ...]]:
     """Return the node that yields finished work, the source at its beginning, and the channels that were made for it.
+
+    What runs is the plan behind the passes; records name the user's stages as well.
 
     Stages between two prefetches run one after the other in the same thread, so they become one node. Those of them
     that communicate do so on a channel of that thread: collectives of one channel come in the order of the batches,
@@ -27,6 +29,7 @@ def lower(plan: Plan, settings: RunSettings) -> tuple[BaseNode[Work], BatchSourc
     PlanError
         If the plan holds a stage that cannot run (a macro that was not expanded).
     """
+    plan, origins = rewriting.final, rewriting.origins
     names = plan.names
     source = source_of(plan).source(settings)
     node: BaseNode[Work] = SourceNode(names[0], source)
@@ -34,13 +37,13 @@ def lower(plan: Plan, settings: RunSettings) -> tuple[BaseNode[Work], BatchSourc
     channels: list[Comm] = []
     collective = False
     lockstep = any(stage.collective for stage in plan.stages)
-    for name, stage in zip(names[1:], plan.stages[1:], strict=True):
+    for name, origin, stage in zip(names[1:], origins[1:], plan.stages[1:], strict=True):
         if isinstance(stage, MapStage):
             if stage.collective and not collective:
                 collective = True
                 settings = settings.with_channel()
                 channels.append(settings.channels()[0])
-            steps.append(step_of(name, stage, settings))
+            steps.append(step_of(name, origin, stage, settings))
         elif isinstance(stage, Prefetch):
             if stage.workers > 0:
                 node = _prefetch_node(node, tuple(steps), stage, lockstep=lockstep)

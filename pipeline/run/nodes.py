@@ -23,7 +23,9 @@ class StageRecord:
     Parameters
     ----------
     stage
-        Its name in the plan.
+        Its name in the plan that runs.
+    origin
+        The name of the stage that the user wrote, of which passes made it.
     start, seconds
         When it began, on ``time.perf_counter``'s clock, and how long it took.
     thread
@@ -33,6 +35,7 @@ class StageRecord:
     """
 
     stage: str
+    origin: str
     start: float
     seconds: float
     thread: int
@@ -65,11 +68,12 @@ class Work:
 Step = Callable[[Work], Work]
 
 
-def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
-    """Return the function that runs one stage on a piece of work and records it."""
+def step_of(name: str, origin: str, stage: MapStage, settings: RunSettings) -> Step:
+    """Return the function that runs one stage on a piece of work and records it under its two names."""
     run = stage.runner(settings)
+    shown = origin if origin == name else f"{origin} ({name})"
 
-    def tell(error: Exception) -> None:
+    def report(error: Exception) -> None:
         """Let other ranks know at once, though the training loop will see the error only at the batch's turn."""
         if settings.comm is not None and not isinstance(error, PeerError):
             settings.comm.fail("".join(traceback.format_exception(error)))
@@ -82,14 +86,14 @@ def step_of(name: str, stage: MapStage, settings: RunSettings) -> Step:
             batch, counts = _outcome(run(work.batch))
             seconds = time.perf_counter() - start
         except StopIteration as error:
-            tell(error)
+            report(error)
             # Passed on, it would end the epoch here as if there were no more batches.
-            raise RuntimeError(f"stage {name} raised StopIteration at {_place(work)}") from error
+            raise RuntimeError(f"stage {shown} raised StopIteration at {_which(work)}") from error
         except Exception as error:
-            _add_note(error, f"headrace: in stage {name}, {_place(work)}")
-            tell(error)
+            _add_note(error, f"headrace: in stage {shown}, {_which(work)}")
+            report(error)
             raise
-        record = StageRecord(name, start, seconds, threading.get_ident(), dict(counts))
+        record = StageRecord(name, origin, start, seconds, threading.get_ident(), dict(counts))
         return replace(work, batch=batch, records=(*work.records, record))
 
     return step
@@ -127,7 +131,8 @@ class SourceNode(BaseNode[Work]):
         batch = self._source.draw()
         self._drawn += 1
         seconds = time.perf_counter() - start
-        record = StageRecord(self._name, start, seconds, threading.get_ident(), {"seeds": len(batch.seeds)})
+        counts = {"seeds": len(batch.seeds)}
+        record = StageRecord(self._name, self._name, start, seconds, threading.get_ident(), counts)
         return Work(batch, batch.epoch, batch.index, self.get_state(), (record,))
 
     def get_state(self) -> dict[str, Any]:
@@ -187,13 +192,13 @@ def close_node(node: BaseNode[Work], timeout: float | None = None) -> None:
 
 
 def stop_node(node: BaseNode[Work]) -> None:
-    """Tell a node to stop without waiting for it."""
+    """Let a node stop without waiting for it."""
     stop = getattr(node, "stop", None)
     if stop is not None:
         stop()
 
 
-def _place(work: Work) -> str:
+def _which(work: Work) -> str:
     return f"batch {work.index} of epoch {work.epoch}"
 
 

@@ -17,13 +17,13 @@ from headrace.pipeline.run.shutdown import in_worker, join_all, start_worker
 class PrefetchNode(BaseNode[Work]):
     """Runs steps in worker threads and hands their results out in the order of the upstream.
 
-    A worker takes a place (at most ``depth`` are given out), pulls the next work under a lock that also numbers it,
-    runs the steps, and puts the result under its number. An error takes the place of a result and is raised where the
+    A worker takes a slot (at most ``depth`` are given out), pulls the next work under a lock that also numbers it,
+    runs the steps, and puts the result under its number. An error stands for a result and is raised where the
     result would have been returned, with the traceback of the worker. No thread polls or sleeps, and all end with
     :meth:`close`, a ``reset`` or the node itself.
 
     Ranks that make batches together begin the same batches: in `lockstep`, an end in the middle of an epoch lets the
-    worker make what it was given places for, and a further prefetch upstream ends behind it. As all ranks leave their
+    worker make what it was given slots for, and a further prefetch upstream ends behind it. As all ranks leave their
     loops at the same batch, this is the same everywhere, and no rank waits for one that has stopped.
     """
 
@@ -75,7 +75,7 @@ class PrefetchNode(BaseNode[Work]):
             close_node(self._upstream, timeout)
 
     def stop(self) -> None:
-        """Tell the worker threads to end and return at once; safe in a destructor."""
+        """Let the worker threads end and return at once; safe in a destructor."""
         if self._run is not None:
             self._run.stop()
         if self._run is None or not self._lockstep:
@@ -93,13 +93,13 @@ class PrefetchNode(BaseNode[Work]):
         return True
 
 
-class _Places:
-    """Places for batches to be made. All that the end of the program holds of a run: it must not keep batches alive."""
+class _Slots:
+    """Slots for batches to be made. All that the end of the program holds of a run: it must not keep batches alive."""
 
     def __init__(self, depth: int, *, lockstep: bool) -> None:
         self._lockstep = lockstep
         # A SimpleQueue may be put to inside a destructor, which a semaphore may not: the collector can run while this
-        # very thread is inside the semaphore. _STOP stands behind the last place.
+        # very thread is inside the semaphore. _STOP stands behind the last slot.
         self._queue: SimpleQueue[object] = SimpleQueue()
         self.stopped = False  # whether those that are left are void
         for _ in range(depth):
@@ -109,11 +109,11 @@ class _Places:
         self._queue.put(None)
 
     def take(self) -> bool:
-        """Wait for a place; False if there will be none."""
+        """Wait for a slot; False if there will be none."""
         return self._queue.get() is not _STOP
 
     def stop(self) -> None:
-        """Give out no further place; safe in a destructor."""
+        """Give out no further slot; safe in a destructor."""
         if not self._lockstep:
             self.stopped = True
         self._queue.put(_STOP)
@@ -129,7 +129,7 @@ class _Run:
         self._steps = steps
         self._lockstep = lockstep
         self._process = os.getpid()
-        self._places = _Places(depth, lockstep=lockstep)
+        self._slots = _Slots(depth, lockstep=lockstep)
         self._pull = threading.Lock()
         self._arrived = threading.Condition()
         self._results: dict[int, Work | BaseException] = {}
@@ -147,7 +147,7 @@ class _Run:
             with self._arrived:
                 self._num_working += 1
             try:
-                start_worker(thread, _nothing if ends_by_itself else self._places.stop)
+                start_worker(thread, _nothing if ends_by_itself else self._slots.stop)
             except BaseException:
                 with self._arrived:
                     self._num_working -= 1
@@ -155,7 +155,7 @@ class _Run:
                 raise
 
     def take(self) -> Work:
-        """Return the next result in order, or raise what took its place; every later call raises StopIteration."""
+        """Return the next result in order, or raise what stands for it; every later call raises StopIteration."""
         if self._process != os.getpid():
             raise LoaderError(
                 "this iteration was begun before a fork, which takes no background threads along; begin a new one in "
@@ -173,15 +173,15 @@ class _Run:
             else:
                 self._results[self._next_out] = StopIteration()
         if isinstance(result, Work):
-            self._places.give_back()
+            self._slots.give_back()
             return result
         self.stop()
         # A StopIteration is made anew, since raising would tie a kept one to this frame.
         raise StopIteration if isinstance(result, StopIteration) else result
 
     def stop(self) -> None:
-        """Tell the workers to take no further work; safe in a destructor."""
-        self._places.stop()
+        """Let the workers take no further work; safe in a destructor."""
+        self._slots.stop()
 
     def join(self, timeout: float | None) -> bool:
         """Wait until no worker is left, or for some seconds; return whether none is."""
@@ -189,7 +189,7 @@ class _Run:
 
     def _work(self) -> None:
         try:
-            while self._places.take() and self._make_one():
+            while self._slots.take() and self._make_one():
                 pass
             self.stop()  # the next worker
             if self._lockstep:
@@ -202,14 +202,14 @@ class _Run:
     def _make_one(self) -> bool:
         """Make the next batch; return whether to go on."""
         with self._pull:
-            if self._places.stopped:
+            if self._slots.stopped:
                 return False
             number = self._next_in
             self._next_in += 1
             try:
                 work = next(self._upstream)
             except BaseException as error:  # noqa: BLE001 - handed to the consumer, StopIteration included
-                self._places.stopped = True
+                self._slots.stopped = True
                 self.stop()
                 self._put(number, error)
                 return False
@@ -218,7 +218,7 @@ class _Run:
                 work = step(work)
         except BaseException as error:  # noqa: BLE001 - handed to the consumer
             if self._lockstep:
-                self._places.stopped = True  # the other ranks will not come to what would follow
+                self._slots.stopped = True  # the other ranks will not come to what would follow
             self._put(number, error)
         else:
             self._put(number, work)

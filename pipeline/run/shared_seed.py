@@ -23,7 +23,7 @@ def with_seed_of_job(plan: Plan) -> Plan:
 def with_seed_of_channel(plan: Plan, comm: Comm) -> Plan:
     """Return the plan with the seed of rank 0 of a channel, or as it is where its source has a seed.
 
-    Every rank takes part, whether its source has a seed or not: that may differ, and is an error to be told later.
+    Every rank takes part, whether its source has a seed or not: that may differ, and is reported later.
     """
     source = source_of(plan)
     # Channels carry signed numbers.
@@ -39,9 +39,9 @@ def with_seed_of_state(plan: Plan, state: object) -> Plan:
     source = plan.stages[0]
     if not isinstance(source, SourceStage) or source.seed_given or not isinstance(state, Mapping):
         return plan
-    told = state.get("seed", 0)
+    stated = state.get("seed", 0)
     try:
-        seed = -1 if isinstance(told, bool) else operator.index(told)
+        seed = -1 if isinstance(stated, bool) else operator.index(stated)
     except TypeError:
         return plan  # whose fingerprint will not fit, as below
     return _with_seed(plan, seed) if 0 <= seed <= LARGEST_SEED else plan

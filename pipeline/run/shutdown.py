@@ -71,7 +71,7 @@ def start_worker(thread: threading.Thread, stop: _Stop) -> None:
     thread
         The thread.
     stop
-        Tells it to end; called before any thread is waited for. It should not keep alive what the thread works on.
+        Lets it end; called before any thread is waited for. It should not keep alive what the thread works on.
 
     Raises
     ------

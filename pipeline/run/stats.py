@@ -12,16 +12,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class Stats(Mapping[str, Mapping[str, float]]):
-    """Totals by stage name: ``stats["sample_fused"]["edges"]``. Prints as a table.
+    """Totals by stage of the plan as it was written: ``stats["sample_neighbor"]["edges"]``. Prints as a table.
 
-    Every stage has ``batches`` and ``seconds`` (of work, wherever it ran), besides what it counts itself: ``seeds``,
-    ``vertices``, ``edges``, ``rows``, ``bytes``. Those that fetch add what their feature sources count: bytes by the
-    place that they came from (``bytes_from_cpu``, ``bytes_from_disk``, ``bytes_from_rank``), a cache's hits. Stages
-    that communicate count ``rounds`` (every rank sends something to every other one), ``collectives`` (calls of the
-    backend: what is sent may be preceded by its sizes), ``sent_bytes`` to other ranks, without those sizes, and
-    ``copied_rows`` that they need not ask for as they have copies. Conversions count ``converted_vertices`` and
-    ``converted_edges``. Only batches that the training loop received are counted, so the counts do not depend on
-    prefetching.
+    What passes make of a stage counts for that stage: the hops of a sampler, the exchange by which ranks fetch a
+    feature. Every stage has ``batches`` and ``seconds`` (of work, wherever it ran), besides what it counts itself:
+    ``seeds``, ``nodes`` and ``edges`` that it sampled, ``rows``, ``bytes``. Those that fetch add what their feature
+    sources count: bytes by the place that they came from (``bytes_from_cpu``, ``bytes_from_disk``,
+    ``bytes_from_rank``), a cache's hits. Where ranks communicate there are ``rounds`` (every rank sends something to
+    every other one), ``collectives`` (calls of the backend: what is sent may be preceded by its sizes), ``sent_bytes``
+    to other ranks, without those sizes, and ``copied_rows`` that they need not ask for as they have copies.
+    Conversions count ``converted_nodes`` and ``converted_edges``. Only batches that the training loop received are
+    counted, so the counts do not depend on prefetching.
 
     Parameters
     ----------
@@ -29,23 +30,13 @@ class Stats(Mapping[str, Mapping[str, float]]):
         Totals by stage name and counter.
     waited
         Seconds that the training loop waited for batches.
+    lowered
+        The same totals by the stages of the plan that runs, which ``loader.explain()`` shows.
     """
 
     stages: dict[str, dict[str, float]] = field(default_factory=dict)
     waited: float = 0.0
-
-    def add(self, records: tuple[StageRecord, ...]) -> None:
-        """Add what happened to one batch."""
-        for record in records:
-            totals = self.stages.setdefault(record.stage, {"batches": 0, "seconds": 0.0})
-            totals["batches"] += 1
-            totals["seconds"] += record.seconds
-            for name, count in record.counts.items():
-                totals[name] = totals.get(name, 0) + count
-
-    def copy(self) -> Stats:
-        """Return the totals as they are now."""
-        return Stats({name: dict(totals) for name, totals in self.stages.items()}, self.waited)
+    lowered: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def total(self, counter: str) -> float:
         """Return the sum of a counter over all stages, 0 if none counts it."""
@@ -73,6 +64,38 @@ class Stats(Mapping[str, Mapping[str, float]]):
             for row in rows
         ]
         return "\n".join([*lines, f"the training loop waited {self.waited:.2f} s for batches"])
+
+
+class Counters:
+    """What a loader keeps to make stats of: totals of the stages that run."""
+
+    def __init__(self) -> None:
+        self.waited = 0.0
+        self._lowered: dict[str, dict[str, float]] = {}
+        self._origins: dict[str, str] = {}
+
+    def add(self, records: tuple[StageRecord, ...], waited: float) -> None:
+        """Add what happened to one batch, for which the training loop waited some seconds."""
+        self.waited += waited
+        for record in records:
+            totals = self._lowered.get(record.stage)
+            if totals is None:
+                totals = self._lowered[record.stage] = {"batches": 0, "seconds": 0.0}
+                self._origins[record.stage] = record.origin
+            totals["batches"] += 1
+            totals["seconds"] += record.seconds
+            for name, count in record.counts.items():
+                totals[name] = totals.get(name, 0) + count
+
+    def stats(self) -> Stats:
+        """Return the totals as they are now."""
+        stages: dict[str, dict[str, float]] = {}
+        for stage, totals in self._lowered.items():
+            whole = stages.setdefault(self._origins[stage], {})
+            for name, total in totals.items():
+                # Each batch goes through all that was made of a stage, and is still one.
+                whole[name] = total if name == "batches" else whole.get(name, 0) + total
+        return Stats(stages, self.waited, {name: dict(totals) for name, totals in self._lowered.items()})
 
 
 def _number(value: float | None) -> str:

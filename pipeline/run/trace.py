@@ -25,10 +25,10 @@ class Trace:
             self._records.append((work.epoch, work.index, record))
 
     def write(self, path: str | Path) -> None:
-        """Write one bar per stage and batch, in the row of the thread that ran it; times are in microseconds."""
+        """Write one bar per stage that ran and batch, in the row of its thread; times are in microseconds."""
         events = [
             {
-                "name": record.stage,
+                "name": record.origin if record.stage == record.origin else f"{record.origin}: {record.stage}",
                 "ph": "X",
                 "ts": record.start * 1e6,
                 "dur": record.seconds * 1e6,

@@ -27,7 +27,7 @@ class SampleSaintEdge(DrawSampler):
     drawn by either, this is the law of the paper, 1 / degree(u) + 1 / degree(v). The source's items only say how many
     batches make an epoch and where it stands, as for ``sample_saint_node``.
 
-    The norms have a closed form and are exact; nothing is sampled beforehand. What the batch then holds is told by
+    The norms have a closed form and are exact; nothing is sampled beforehand. What the batch then holds is described at
     :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
 
     Parameters

@@ -27,7 +27,7 @@ class SampleSaintNode(DrawSampler):
     matrix. A node without out-edges is never drawn. The source's items only say how many batches make an epoch and
     where it stands: which nodes are drawn depends on the source's seed, the epoch and the batch index.
 
-    The norms have a closed form and are exact; nothing is sampled beforehand. What the batch then holds is told by
+    The norms have a closed form and are exact; nothing is sampled beforehand. What the batch then holds is described at
     :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
 
     Parameters

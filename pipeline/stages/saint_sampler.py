@@ -143,7 +143,7 @@ class SaintSampler(Sampler, MapStage):
                 num_sampled_edges=(block.num_edges,),
                 num_global_seeds=len(nodes),
             )
-            return drawn, {**count_new(batch, drawn), "vertices": len(nodes)}
+            return drawn, {**count_new(batch, drawn), "nodes": len(nodes)}
 
         return run
 
@@ -166,7 +166,7 @@ class DrawSampler(SaintSampler):
     """Base of the samplers whose subgraphs are what ``budget`` independent draws bring: their norms are exact."""
 
     never_drawn: ClassVar[str]
-    """Which nodes have no probability, to be told."""
+    """Which nodes have no probability, for the warning."""
 
     budget: int
 

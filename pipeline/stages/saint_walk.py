@@ -41,7 +41,7 @@ class SampleSaintWalk(SaintSampler):
     from 2**32 - 1, so the norms too are a pure function of the plan, whatever the threads. They are kept with the
     graph, 8 bytes per edge, for further loaders of an equal plan. What is in none of these subgraphs counts as if it
     were in one: its norm is defined, but it has less than its share of the loss, and a warning says how many nodes
-    that are. What the batch then holds is told by :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
+    that are. What the batch then holds is described at :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
 
     Parameters
     ----------

@@ -57,9 +57,9 @@ class ToDgl(Conversion):
         del settings
 
         def run(batch: MiniBatch) -> tuple[Any, Counts]:
-            if batch.seeds.ndim == 2:  # from a NodeSource, which does not tell beforehand
+            if batch.seeds.ndim == 2:  # from a NodeSource, which does not say beforehand
                 raise InputError(_PAIRS)
             num_edges = sum(block.num_edges for block in batch.blocks)
-            return batch_to_dgl(batch), {"converted_vertices": batch.n_id.numel(), "converted_edges": num_edges}
+            return batch_to_dgl(batch), {"converted_nodes": batch.n_id.numel(), "converted_edges": num_edges}
 
         return run

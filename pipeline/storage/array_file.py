@@ -158,13 +158,13 @@ def _read_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which would have to be unpickled")
     if any(type(size) is not int or size < 0 for size in shape) or math.prod(max(size, 1) for size in shape) > _MOST:
-        raise ValueError(f"its header tells of the shape {shape}")
+        raise ValueError(f"its header says shape {shape}")
     return shape, fortran_order, dtype
 
 
-def _check_size(size: int, told: int) -> None:
-    if size != told:
-        raise ValueError(f"it has {size} bytes, its header tells of {told}")
+def _check_size(size: int, stated: int) -> None:
+    if size != stated:
+        raise ValueError(f"it has {size} bytes, its header says {stated}")
 
 
 def _check_expected(

@@ -1,10 +1,10 @@
 """Drafts of folders: locked while they are written, so that a later run can tell an abandoned one and remove it.
 
 A draft of ``shards`` is ``.shards.TOKEN-BOOT`` beside it, and what it replaces is ``.shards.TOKEN-BOOT.replaced``
-for a moment. TOKEN is random, BOOT tells this start of this machine. The folder itself is locked (``flock``) before it
+for a moment. TOKEN is random, BOOT names this start of this machine. The folder itself is locked (``flock``) before it
 gets that name: the kernel lets go of the lock when the process ends, however it does. So a draft of this BOOT that can
 be locked is abandoned for certain. One of another BOOT may be in use on another host of a shared file system, and one
-without a BOOT lies where there are no locks; both are only told of.
+without a BOOT lies where there are no locks; both are only reported.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class FeatureSource(Protocol):
         """Return the rows of `ids` (int64[num_ids] or int32[num_ids]), repeated ids included, as [num_ids, ...].
 
         They lie at the place `to`; a source that reads to CPU memory alone refuses any other. With them come counts,
-        by which ``loader.stats()`` tells where rows came from.
+        by which ``loader.stats()`` says where rows came from.
         """
 
     def content_digest(self) -> str:

@@ -18,7 +18,7 @@ from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.data.type_offsets import TypeOffsets
-from headrace.pipeline.distributed.comm import place_of_process
+from headrace.pipeline.distributed.comm import rank_of_process
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
 from headrace.pipeline.partition.kinds import TablePartition
 from headrace.pipeline.partition.partition import Partition
@@ -28,7 +28,7 @@ from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.part_meta import PartMeta, check_array
 from headrace.pipeline.storage.rows_meta import FeatureMeta, dtype_of
 from headrace.pipeline.storage.shard_meta import META, OWNERS, ShardMeta, file_of, part_folder, whole_folder
-from headrace.pipeline.storage.sharded_feature import ShardedFeature, vertices_to_copy
+from headrace.pipeline.storage.sharded_feature import ShardedFeature, nodes_to_copy
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def load_shards(
     their checkpoints are the same. A machine needs the files of its own parts alone, beside those for all ranks.
 
     Checked at loading: every field of the folder's ``meta.json``; that each file is a regular one, as long as its
-    header says and of the dtype and shape that ``meta.json`` tells; that parts, owners and features are those of one
+    header says and of the dtype and shape that ``meta.json`` says; that parts, owners and features are those of one
     `write_shards`, each part in its own place (by fingerprints; shards of before there were any load without); that
     source and edge ids exist. Not checked: rows of arrays above 4 MiB that the fingerprints do not sample, whether edge
     ids are all different, and other parts' files, but for rows in `cached`.
@@ -90,11 +90,11 @@ def load_shards(
     reader = _Reader(Path(path), memory_map)
     meta = reader.meta
     if part is None:
-        part, _ = place_of_process(None, None)
+        part, _ = rank_of_process(None, None)
     part = whole_number(part, f"load_shards: part of {path}", 0, InputError, meta.num_parts - 1)
     partition = reader.partition(part)
     graph = reader.graph(partition, part)
-    copies = {name: vertices_to_copy(ids, partition) for name, ids in (cached or {}).items()}
+    copies = {name: nodes_to_copy(ids, partition) for name, ids in (cached or {}).items()}
     for name in copies:
         if name not in meta.node or meta.node[name].whole:
             in_shards = sorted(name for name, feature in meta.node.items() if not feature.whole)
@@ -129,7 +129,7 @@ class _Reader:
         meta = self.meta
         check_fits_memory(
             8 * (meta.num_nodes + 1),
-            f"load_shards: {self._folder / META} tells of {meta.num_nodes} nodes, and an indptr of them",
+            f"load_shards: {self._folder / META} says {meta.num_nodes} nodes, and an indptr of them",
             "copy the shards once more",
             GraphError,
         )

@@ -25,7 +25,7 @@ def new_folder(path: Path, *, overwrite: bool, replaceable: Callable[[Path], boo
     overwrite
         Whether to replace what is there.
     replaceable
-        Tells whether a folder is of the kind that may be replaced.
+        Returns whether a folder is of the kind that may be replaced.
 
     Raises
     ------

@@ -49,9 +49,9 @@ class RankRouter(Router):
     Parameters
     ----------
     partition
-        Who owns each vertex, and by that the row of the same number.
+        Who owns each node, and by that the row of the same number.
     rank, copies: int64[num_copies] ascending, optional
-        This rank, and vertices of others that it has a copy of. Without copies all ranks have the same router.
+        This rank, and nodes of others that it has a copy of. Without copies all ranks have the same router.
     """
 
     def __init__(self, partition: Partition, rank: int | None = None, copies: Tensor | None = None) -> None:
@@ -81,7 +81,7 @@ class RankRouter(Router):
         return owners.masked_fill(self._find(ids, self._copies)[1], self._rank)
 
     def num_copies(self, ids: Tensor) -> int:
-        """Return how many of the vertices this rank has copies of, and so asks nobody for."""
+        """Return how many of the nodes this rank has copies of, and so asks nobody for."""
         return 0 if self._copies is None else int(self._find(ids, self._copies)[1].sum())
 
     @staticmethod

@@ -58,7 +58,7 @@ class ShardMeta:
     partition
         "range", "hash" or "table".
     sizes
-        Nodes of each part; tables and hashes tell of themselves.
+        Nodes of each part; tables and hashes hold it themselves.
     digest
         Fingerprint of the whole graph.
     indices
@@ -145,7 +145,7 @@ class ShardMeta:
             raise InputError(f"{place}: expected sizes of parts for ranges, and for them alone; {again}")
         if self.sizes is not None and (sum(self.sizes), len(self.sizes)) != (self.num_nodes, self.num_parts):
             raise InputError(
-                f"{place}: it tells of {self.num_nodes} nodes in {self.num_parts} parts, but sizes of "
+                f"{place}: it says {self.num_nodes} nodes in {self.num_parts} parts, but sizes of "
                 f"{sum(self.sizes)} in {len(self.sizes)}; {again}"
             )
         if self.parts is not None and len(self.parts) != self.num_parts:

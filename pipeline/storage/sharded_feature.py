@@ -1,4 +1,4 @@
-"""Feature rows of which each rank holds those of the vertices that it owns."""
+"""Feature rows of which each rank holds those of the nodes that it owns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, whole_number
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.distributed.comm import place_of_process
+from headrace.pipeline.distributed.comm import rank_of_process
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.router import RankRouter
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to
@@ -33,16 +33,16 @@ class ShardedFeature:
     rows: [num_owned, ...]
         The rows of ``partition.owned(part)``, in that order. Kept by reference.
     partition
-        The owner of each vertex.
+        The owner of each node.
     part
         Whose rows these are.
     digest
         A fingerprint of the rows of all ranks, the same on each; by default their shape and dtype alone, so that
         checkpoints do not notice other rows.
     cached, cached_rows: int64[num_cached] and [num_cached, ...]
-        Vertices of other ranks, and copies of their rows: those that are asked for most (high out-degree).
+        Nodes of other ranks, and copies of their rows: those that are asked for most (high out-degree).
     asked: int64[n], optional
-        The vertices of which every rank was to hold copies, the same on each, ascending. Features of equal ones travel
+        The nodes of which every rank was to hold copies, the same on each, ascending. Features of equal ones travel
         together; without it, a feature with copies travels alone.
     place
         Where `rows` lie: in CPU memory, or on disk if they are those of a mapped file.
@@ -71,7 +71,7 @@ class ShardedFeature:
         num_owned = partition.sizes[self._part]
         if self._rows.dim() == 0 or len(self._rows) != num_owned:
             raise FeatureError(
-                f"ShardedFeature: part {part} owns {num_owned} vertices, but rows of shape {list(self._rows.shape)} "
+                f"ShardedFeature: part {part} owns {num_owned} nodes, but rows of shape {list(self._rows.shape)} "
                 "came; give the rows of partition.owned(part)"
             )
         self._cached = torch.empty(0, dtype=torch.int64)
@@ -109,25 +109,25 @@ class ShardedFeature:
         array: [num_nodes, ...]
             All rows.
         partition
-            The owner of each vertex.
+            The owner of each node.
         part
             Whose rows to take; by default those of this process in torch.distributed.
         cached: integer[n], optional
-            Vertices of whose rows to keep a copy; those that this part owns are left out.
+            Nodes of whose rows to keep a copy; those that this part owns are left out.
 
         Raises
         ------
         FeatureError
-            If the array has not one row per vertex, or `cached` holds other than vertices.
+            If the array has not one row per node, or `cached` holds other than nodes.
         """
         whole = as_cpu_tensor(array, "array", FeatureError)
         if whole.dim() == 0 or len(whole) != partition.num_nodes:
             raise FeatureError(
-                f"ShardedFeature.of: expected a row for each of {partition.num_nodes} vertices, got {list(whole.shape)}"
+                f"ShardedFeature.of: expected a row for each of {partition.num_nodes} nodes, got {list(whole.shape)}"
             )
         if part is None:
-            part, _ = place_of_process(None, None)
-        asked = None if cached is None else vertices_to_copy(cached, partition)
+            part, _ = rank_of_process(None, None)
+        asked = None if cached is None else nodes_to_copy(cached, partition)
         ids = torch.empty(0, dtype=torch.int64) if asked is None else asked[partition.owner(asked) != part]
         return ShardedFeature(
             gather_rows(whole, partition.owned(part)),
@@ -161,7 +161,7 @@ class ShardedFeature:
 
     @property
     def partition(self) -> Partition:
-        """The owner of each vertex."""
+        """The owner of each node."""
         return self._partition
 
     @property
@@ -251,8 +251,8 @@ class ShardedFeature:
         return f"{str(self.dtype).removeprefix('torch.')}[{shape}] in {self._partition.num_parts} shards"
 
 
-def vertices_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
-    """Return the vertices that are named, int64[n] ascending.
+def nodes_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
+    """Return the nodes that are named, int64[n] ascending.
 
     Raises
     ------
@@ -262,7 +262,7 @@ def vertices_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor
     ids: Tensor = torch.unique(as_ids(cached, "cached", FeatureError).to(torch.int64))
     if len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < partition.num_nodes:
         raise FeatureError(
-            f"expected cached to be vertices below {partition.num_nodes}, got ids from {int(ids[0])} to {int(ids[-1])}"
+            f"expected cached to be nodes below {partition.num_nodes}, got ids from {int(ids[0])} to {int(ids[-1])}"
         )
     return ids
 
@@ -272,7 +272,7 @@ def _check_cached(cached: Tensor, partition: Partition, part: int) -> None:
     in_range = not len(cached) or (int(cached.min()) >= 0 and int(cached.max()) < partition.num_nodes)
     if not in_range or len(torch.unique(cached)) != len(cached):
         raise FeatureError(
-            f"ShardedFeature: cached must be distinct vertices below {partition.num_nodes}; repeats or others came"
+            f"ShardedFeature: cached must be distinct nodes below {partition.num_nodes}; repeats or others came"
         )
     if bool((partition.owner(cached.to(torch.int64)) == part).any()):
-        raise FeatureError(f"ShardedFeature: cached holds vertices that part {part} owns itself; leave them out")
+        raise FeatureError(f"ShardedFeature: cached holds nodes that part {part} owns itself; leave them out")

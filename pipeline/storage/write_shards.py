@@ -118,7 +118,7 @@ def write_shards(
 
 
 class _Writer:
-    """Writes files, and tells a progress bar how far it has come."""
+    """Writes files, and moves a progress bar along."""
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar

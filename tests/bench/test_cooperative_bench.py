@@ -158,7 +158,7 @@ def test_times_are_compared_round_by_round(bench):
 
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_processes_replay_what_the_loader_does(bench, tmp_path, world_size):
-    """The ranks themselves compare the bare kernels' vertices with the loader's, and the rows with their vertices."""
+    """The ranks themselves compare the bare kernels' nodes with the loader's, and the rows with their nodes."""
     time = bench("cooperative_time")
     src, dst = bench("chung_lu").chung_lu_edges(NUM_NODES, 10.0, 0.6, seed=1)
     csc = hr.Graph.from_coo(src, dst, num_nodes=NUM_NODES)
@@ -181,7 +181,7 @@ def test_processes_replay_what_the_loader_does(bench, tmp_path, world_size):
         assert answers[0]["received bytes"] > 0
 
 
-def test_a_rank_that_fails_is_told(bench, tmp_path):
+def test_a_rank_that_fails_is_reported(bench, tmp_path):
     script = tmp_path / "rank.py"
     script.write_text("import sys, json; sys.exit(json.loads(sys.argv[1])['rank'])\n")
     with pytest.raises(RuntimeError, match=r"rank 1 of rank\.py ended with status 1"):

@@ -82,14 +82,14 @@ def test_degrees_have_the_deviation_that_is_asked_for(graphs, inside):
 
 
 def test_edges_inside_groups_follow_popularity_in_the_group(graphs):
-    """With as many groups as vertices every edge inside is a self-loop, and nothing else is."""
+    """With as many groups as nodes every edge inside is a self-loop, and nothing else is."""
     src, dst, _ = undirected(graphs, group=1, inside=1.0)
     assert np.array_equal(src, dst)
     src, dst, _ = undirected(graphs, group=1, inside=0.0)
     assert (src == dst).mean() < 0.01
 
 
-def test_vertices_of_a_group_are_alike_when_asked_for(graphs):
+def test_nodes_of_a_group_are_alike_when_asked_for(graphs):
     # Two halves that share everything: one is popular, the other not, so degrees take two values but for counting.
     _, dst, _ = undirected(graphs, seed=1, group=NUM_NODES // 2, alike=1.0, deviation=2.0, inside=0.0)
     degrees = np.sort(np.bincount(dst, minlength=NUM_NODES))
@@ -98,7 +98,7 @@ def test_vertices_of_a_group_are_alike_when_asked_for(graphs):
     assert all(half.var() == pytest.approx(half.mean(), rel=0.2) for half in (low, high))  # Poisson
 
 
-def test_training_vertices_are_the_popular_ones_with_a_bias(graphs):
+def test_training_nodes_are_the_popular_ones_with_a_bias(graphs):
     plain, biased = undirected(graphs), undirected(graphs, bias=3.0)
     for _, dst, train in (plain, biased):
         assert len(np.unique(train)) == len(train) == round(0.3 * NUM_NODES)
@@ -139,7 +139,7 @@ def test_large_graphs_have_the_expected_edges_whatever_the_chunks(large_graphs, 
     monkeypatch.setattr(large_graphs, "CHUNK", 999)
     chunked = written("chunked")
     assert abs(len(chunked[1]) - NUM_EDGES) <= 5 * NUM_NODES**0.5 / 2
-    # Degrees are rounded per chunk, but popularity is the vertex's.
+    # Degrees are rounded per chunk, but popularity is the node's.
     assert np.abs(np.diff(chunked[0]) - np.diff(indptr)).max() <= 1
 
 
@@ -151,7 +151,7 @@ def test_large_graphs_are_skewed_in_both_directions(large_graphs, tmp_path):
     expected = np.arange(1, NUM_NODES + 1) ** -exponent
     expected *= NUM_EDGES / expected.sum()
     assert np.abs(np.sort(degrees)[::-1] - expected).max() <= 1.5
-    # As sources the popular vertices draw the share of the edges that leave the groups.
+    # As sources the popular nodes draw the share of the edges that leave the groups.
     popular = np.argsort(-degrees)[:10]
     drawn = sources[popular].sum()
     wanted = (1 - large_graphs.INSIDE) * degrees[popular].sum()

@@ -13,7 +13,7 @@ import torch
 BENCH = Path(__file__).parents[2] / "bench"
 
 
-def test_a_peer_answers_until_it_is_closed_and_its_end_is_told(bench, tmp_path):
+def test_a_peer_answers_until_it_is_closed_and_its_end_is_reported(bench, tmp_path):
     script = tmp_path / "peer.py"
     script.write_text(
         "import sys\n"
@@ -88,7 +88,7 @@ def test_features_say_whose_they_are(bench):
     x = work.table(10_000, 4)
     n_id = torch.tensor([9_999, 0, 4_096, 17])
     work.identified(x[n_id], n_id)
-    with pytest.raises(ValueError, match="rows of the 4 vertices"):
+    with pytest.raises(ValueError, match="rows of the 4 nodes"):
         work.identified(x[n_id.flip(0)], n_id)
     with pytest.raises(ValueError, match="got 3 other ones"):
         work.identified(x[n_id[:3]], n_id)

@@ -175,8 +175,8 @@ def test_deviation_from_the_published_ratio(bench, record):
     assert (found.system, found.metric) == ("NS over LABOR-0", "|V3| ratio over published")
 
 
-def test_layer_sizes_are_fitted_to_the_vertices_that_are_reached(bench, monkeypatch):
-    """A model of a sampler: of the vertices drawn for a hop, a known share was there already."""
+def test_layer_sizes_are_fitted_to_the_nodes_that_are_reached(bench, monkeypatch):
+    """A model of a sampler: of the nodes drawn for a hop, a known share was there already."""
     import numpy as np
 
     labor_table = bench("labor_table")
@@ -186,7 +186,7 @@ def test_layer_sizes_are_fitted_to_the_vertices_that_are_reached(bench, monkeypa
         del threads
         return len(train) + np.cumsum(np.array(sizes) * new_share)
 
-    monkeypatch.setattr(labor_table, "mean_vertices", reached)
+    monkeypatch.setattr(labor_table, "mean_nodes", reached)
     train = np.arange(100)
     target = np.array([600.0, 3_000.0, 9_000.0])
     sizes = labor_table.fitted_sizes(lambda sizes: sizes, target, train, threads=1)

@@ -83,7 +83,7 @@ def test_ranks_without_seeds_take_part(layer):
 
 
 @pytest.mark.parametrize("layer", ["gat_attn_drop", "gatv2_attn_drop"])
-def test_attention_is_dropped_alike_with_one_edge_for_each_vertex(layer):
+def test_attention_is_dropped_alike_with_one_edge_for_each_node(layer):
     """There are as many edges as destinations then: numbers of rows do not tell them apart."""
     torch.manual_seed(10)
     chains = fetched(items(batch_size=40).sample_neighbor(graph(), [1, 1]))
@@ -99,7 +99,7 @@ def test_dropout_of_attention_needs_ids_of_edges():
 
 
 def test_batches_as_dgl_blocks():
-    """`batch.to_dgl()` names the vertices of every layer, and its blocks are as good as `block.to_dgl()`."""
+    """`batch.to_dgl()` names the nodes of every layer, and its blocks are as good as `block.to_dgl()`."""
     ends = torch.empty(graph().num_edges, 2, dtype=torch.int64)
     destinations = torch.repeat_interleave(torch.arange(graph().num_nodes), graph().in_degrees())
     ends[graph().edge_ids.long()] = torch.stack([graph().indices.long(), destinations], 1)
@@ -156,14 +156,14 @@ def test_out_degrees_are_those_of_one_process_in_layers_alone():
                 assert torch.equal(block.out_degrees(), ours.indices.long().bincount(minlength=ours.num_src))
 
     counted(None)
-    expected = [dict(zip(vertices.tolist(), degrees.tolist(), strict=False)) for vertices, degrees, _ in seen]
+    expected = [dict(zip(nodes.tolist(), degrees.tolist(), strict=False)) for nodes, degrees, _ in seen]
     seen.clear()
     run_ranks(2, counted)
     assert len(seen) == 4
-    for vertices, degrees, first in seen:
+    for nodes, degrees, first in seen:
         assert torch.equal(first, degrees[:1])
         assert any(
-            all(layer.get(vertex) == degree for vertex, degree in zip(vertices.tolist(), degrees.tolist(), strict=True))
+            all(layer.get(node) == degree for node, degree in zip(nodes.tolist(), degrees.tolist(), strict=True))
             for layer in expected
         )
 

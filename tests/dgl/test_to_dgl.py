@@ -168,7 +168,7 @@ def test_the_stage_runs_in_the_background_and_counts(tmp_path):
     loader = stage_plan().to_dgl().prefetch().copy_to("cpu").loader(machine=hr.Machine(cores=2))
     batches = list(loader)
     stats = loader.stats()
-    assert stats["to_dgl"]["converted_vertices"] == sum(blocks[0].num_src_nodes() for blocks in batches)
+    assert stats["to_dgl"]["converted_nodes"] == sum(blocks[0].num_src_nodes() for blocks in batches)
     assert stats["to_dgl"]["converted_edges"] == sum(block.num_edges() for blocks in batches for block in blocks)
     assert stats["copy_to"]["bytes"] > sum(blocks[0].srcdata["x"].numel() * 4 for blocks in batches)
     loader.profile(tmp_path / "trace.json")

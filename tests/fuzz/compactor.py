@@ -1,4 +1,4 @@
-"""Entries for the renumbering of one graph's vertices, native and public."""
+"""Entries for the renumbering of one graph's nodes, native and public."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUM_NODES = 40
 
 
 def _arguments(draw: Draw) -> list[Any]:
-    """The number of vertices, where their running numbers begin, slots; then ids."""
+    """The number of nodes, where their running numbers begin, slots; then ids."""
     neighbors = draw.ids(draw.integer(0, MAX_EDGES), NUM_NODES, draw.one_of(np.int32, np.int64))
     first_number, most_slots = draw.one_of(0, 1, (1 << 31) - 5, 1 << 31), draw.one_of(0, NUM_NODES)
     return [NUM_NODES, first_number, most_slots, draw.unique_ids(NUM_NODES), neighbors]
@@ -25,7 +25,7 @@ def _arguments(draw: Draw) -> list[Any]:
 def _native_compact(*arguments: Any) -> Any:
     compactor = _native.Compactor(*arguments[:3])
     compactor.compact(*arguments[3:])
-    return compactor.compact(*arguments[3:])  # the second call finds the vertex map used
+    return compactor.compact(*arguments[3:])  # the second call finds the node map used
 
 
 def _public_compact(num_nodes: Any, seen: Any, neighbors: Any) -> Any:
@@ -39,7 +39,7 @@ def _public_arguments(draw: Draw) -> list[Any]:
     return [arguments[0], *arguments[3:]]
 
 
-# 2**27 vertices would be honest work.
+# 2**27 nodes would be honest work.
 NATIVE_ENTRIES = {
     "Compactor.__init__": Entry(
         _native.Compactor,

@@ -171,10 +171,10 @@ def check_hop(
 ) -> None:
     """Picks lie within the rows of their destinations, and are the neighbours they are said to be."""
     indptr, neighbors, positions, importance = picked
-    places, vertices = values(positions), values(frontier)
-    check_rows(indptr, len(vertices), len(places))
+    places, nodes = values(positions), values(frontier)
+    check_rows(indptr, len(nodes), len(places))
     assert np.array_equal(values(graph_indices)[places], values(neighbors))
-    owners = np.repeat(vertices, np.diff(values(indptr)))
+    owners = np.repeat(nodes, np.diff(values(indptr)))
     starts = values(graph_indptr)
     assert (places >= starts[owners]).all()
     assert (places < starts[owners + 1]).all()

@@ -15,10 +15,10 @@ from fuzz.native import fanout
 from fuzz.reducer import Liar, reducer
 
 
-def in_neighbors(indptr: Any, indices: Any, vertex: int) -> np.ndarray:
-    """The sources of the edges into `vertex`."""
+def in_neighbors(indptr: Any, indices: Any, node: int) -> np.ndarray:
+    """The sources of the edges into `node`."""
     starts = values(indptr)
-    return values(indices)[starts[vertex] : starts[vertex + 1]]
+    return values(indices)[starts[node] : starts[node + 1]]
 
 
 # --- layers -----------------------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ def check_candidates(indptr: Any, indices: Any, frontier: Any, weights: Any, can
     """Candidates are distinct in-neighbours of the frontier; all of them where no edge can be of weight 0."""
     found = values(candidates)
     assert len(np.unique(found)) == len(found)
-    sources = [in_neighbors(indptr, indices, vertex) for vertex in values(frontier)]
+    sources = [in_neighbors(indptr, indices, node) for node in values(frontier)]
     every = set(np.concatenate(sources).tolist()) if sources else set()
     assert set(found.tolist()) <= every
     assert weights is not None or len(found) == len(every)
@@ -138,11 +138,11 @@ def check_walks(indptr: Any, indices: Any, starts: Any, steps: int, walks: Any) 
     paths = values(walks).reshape(len(values(starts)), steps + 1)
     assert np.array_equal(paths[:, 0], values(starts))
     for path in paths:
-        for vertex, following in pairwise(path):
-            if vertex == -1:
+        for node, following in pairwise(path):
+            if node == -1:
                 assert following == -1
             else:
-                assert following in (-1, path[0]) or following in in_neighbors(indptr, indices, vertex)
+                assert following in (-1, path[0]) or following in in_neighbors(indptr, indices, node)
 
 
 def _check_walk(arguments: list[Any], answer: Any) -> None:
@@ -172,9 +172,9 @@ def check_visits(num_nodes: int, frontier: Any, limits: tuple[int, int], visits:
     indptr, neighbors, counts = map(values, visits)
     check_rows(indptr, len(values(frontier)), len(neighbors))
     assert ((neighbors >= 0) & (neighbors < num_nodes)).all()
-    for vertex, start, stop in zip(values(frontier), indptr[:-1], indptr[1:], strict=True):
+    for node, start, stop in zip(values(frontier), indptr[:-1], indptr[1:], strict=True):
         assert stop - start <= num_neighbors
-        assert vertex not in neighbors[start:stop]
+        assert node not in neighbors[start:stop]
         assert (counts[start:stop] > 0).all()
         assert counts[start:stop].sum() <= num_steps
         assert (np.diff(counts[start:stop]) <= 0).all()
@@ -227,9 +227,9 @@ def _inverse_arguments(draw: Draw) -> list[Any]:
 def _check_inverse(arguments: list[Any], answer: Any) -> None:
     indptr, indices, power, skip_loops = arguments
     expected = np.zeros(len(values(indptr)) - 1)
-    for vertex in range(len(expected)):
-        sources = in_neighbors(indptr, indices, vertex)
-        kept = sources[sources != vertex] if skip_loops else sources
+    for node in range(len(expected)):
+        sources = in_neighbors(indptr, indices, node)
+        kept = sources[sources != node] if skip_loops else sources
         np.add.at(expected, kept, float(max(len(sources), 1)) ** (-2 if power == 2 else -1))
     assert np.allclose(answer, expected)
 
@@ -250,7 +250,7 @@ def check_edges(indptr: Any, indices: Any, destinations: Any, num_draws: int, ed
     pairs = values(edges).reshape(-1, 2)
     assert len(pairs) == num_draws
     assert np.isin(pairs[:, 1], values(destinations)).all()
-    assert all(source in in_neighbors(indptr, indices, vertex) for source, vertex in pairs)
+    assert all(source in in_neighbors(indptr, indices, node) for source, node in pairs)
 
 
 def _check_draw_edges(arguments: list[Any], answer: Any) -> None:

@@ -73,8 +73,8 @@ DATA = (
     ),
     Mutant(
         "pipeline/passes/prefetch.py",
-        "place = next((i for i, stage in enumerate(stages) if isinstance(stage, CopyTo)), len(stages))",
-        "place = len(stages)",
+        "position = next((i for i, stage in enumerate(stages) if isinstance(stage, CopyTo)), len(stages))",
+        "position = len(stages)",
         "tests/pipeline/passes/test_prefetch.py::test_stands_before_the_copy_to_a_device",
     ),
     # Features and batches.

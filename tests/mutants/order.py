@@ -82,8 +82,8 @@ ORDER = (
     ),
     Mutant(
         "pipeline/run/prefetch_node.py",
-        "self._places.give_back()\n            return result",
-        "self._places.give_back()\n            self._places.give_back()\n            return result",
+        "self._slots.give_back()\n            return result",
+        "self._slots.give_back()\n            self._slots.give_back()\n            return result",
         _LOADER + "test_prefetch_holds_no_more_than_its_depth",
     ),
     Mutant(
@@ -94,9 +94,21 @@ ORDER = (
     ),
     Mutant(
         "pipeline/run/stats.py",
-        "name: dict(totals) for name, totals in self.stages.items()",
-        "name: totals for name, totals in self.stages.items()",
+        "name: dict(totals) for name, totals in self._lowered.items()",
+        "name: totals for name, totals in self._lowered.items()",
         "tests/pipeline/run/test_stats.py::test_stats_are_those_of_the_moment",
+    ),
+    Mutant(
+        "pipeline/run/stats.py",
+        'total if name == "batches" else whole.get(name, 0) + total',
+        "whole.get(name, 0) + total",
+        "tests/pipeline/run/test_stats.py::test_stats_are_the_same_whatever_passes_run",
+    ),
+    Mutant(
+        "pipeline/passes/cooperative.py",
+        "[stage.made_of(fetch) for stage in stages]",
+        "stages",
+        "tests/pipeline/plan/test_origins.py::test_every_stage_that_passes_make_has_an_origin",
     ),
     Mutant(
         "pipeline/stages/fetch_feature.py",

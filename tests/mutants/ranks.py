@@ -62,12 +62,12 @@ RANKS = (
         'asked, "amin")',
         'asked, "amax", include_self=False)',
         "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
-        equivalent="the owner may let any one of those who asked count a vertex, as long as it is one",
+        equivalent="the owner may let any one of those who asked count a node, as long as it is one",
     ),
     Mutant(
         "pipeline/distributed/rank_reducer.py",
-        "told = exchange.answer(first[exchange.asked_rows] == asked, self._comm)",
-        "told = exchange.answer(torch.ones_like(asked, dtype=torch.bool), self._comm)",
+        "counted_here = exchange.answer(first[exchange.asked_rows] == asked, self._comm)",
+        "counted_here = exchange.answer(torch.ones_like(asked, dtype=torch.bool), self._comm)",
         "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
     ),
     Mutant(

@@ -16,7 +16,7 @@ mean of HT-weighted messages normalised twice         test_sample_law.py: test_i
                                                       test_designs.py: test_hajek
 empty neighbourhoods                                  here: test_an_empty_choice_has_no_weights
 seeds that are not first among the sources            here: test_destinations_come_first
-the vertex map is filled anew, or not at all          test_sample.py: test_the_vertex_map_starts_over;
+the node map is filled anew, or not at all          test_sample.py: test_the_node_map_starts_over;
                                                       here: test_a_call_leaves_nothing_behind
 seeds that are not unique                             test_sample_refusals.py: test_refuses_bad_seeds_...
 a biased reservoir                                    test_uniformity.py
@@ -66,8 +66,8 @@ def global_edges(sample, hop):
     found = {}
     block = sample.hops[hop]
     sources = sample.n_id[block.indices.long()].split(block.indptr.diff().tolist())
-    for vertex, row in zip(sample.n_id[: block.num_dst].tolist(), sources, strict=True):
-        found[vertex] = row.tolist()
+    for node, row in zip(sample.n_id[: block.num_dst].tolist(), sources, strict=True):
+        found[node] = row.tolist()
     return found
 
 
@@ -77,28 +77,28 @@ def global_edges(sample, hop):
 @rules
 @weightings
 def test_a_later_hop_is_keyed_by_global_ids(rule, weighted):
-    """A vertex picks the same as a seed, first or last of them, and as a destination found on the way."""
+    """A node picks the same as a seed, first or last of them, and as a destination found on the way."""
     indptr, indices, weights = graph()
     found = global_edges(sampled(rule, [7, 8, 9], [1, 2], weighted=weighted), 1)
     assert len(found) > 3
     alone = weights if weighted else None
-    for vertex, picks in found.items():
-        hop = sample_hop(indptr, indices, torch.tensor([vertex]), rule, 2, weights=alone)
+    for node, picks in found.items():
+        hop = sample_hop(indptr, indices, torch.tensor([node]), rule, 2, weights=alone)
         assert hop.neighbors.tolist() == picks
     shifted = global_edges(sampled(rule, [100, 9, 8, 7], [2], weighted=weighted), 0)
-    assert all(shifted[vertex] == found[vertex] for vertex in (7, 8, 9))
+    assert all(shifted[node] == found[node] for node in (7, 8, 9))
 
 
 @rules
 @weightings
 def test_one_key_means_one_neighbourhood_in_all_hops(rule, weighted):
-    """Layer dependency: under one key a vertex has the same picks in every hop; under two it has not."""
+    """Layer dependency: under one key a node has the same picks in every hop; under two it has not."""
     seeds = np.arange(0, NUM_NODES, 10)
     same = sampled(rule, seeds, [5, 5], weighted=weighted)
     first, second = global_edges(same, 0), global_edges(same, 1)
-    assert all(second[vertex] == picks for vertex, picks in first.items())
+    assert all(second[node] == picks for node, picks in first.items())
     other = global_edges(sampled(rule, seeds, [5, 6], weighted=weighted), 1)
-    assert sum(other[vertex] != picks for vertex, picks in first.items()) > len(seeds) / 4
+    assert sum(other[node] != picks for node, picks in first.items()) > len(seeds) / 4
 
 
 # --- probabilities at their ends --------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_destinations_come_first(expand):
 
 
 def test_a_call_leaves_nothing_behind():
-    """The map of vertices outlives a call, and one that failed; a later call may see neither."""
+    """The map of nodes outlives a call, and one that failed; a later call may see neither."""
     indptr, indices, _ = graph()
     sampler = BlockSampler(indptr, indices)
     seeds = [torch.arange(start, start + 200) for start in range(0, 2_000, 200)]

@@ -1,4 +1,4 @@
-"""Vertex ids of more than 32 bits: graphs that have so many vertices do not fit here, but a row can name them."""
+"""Node ids of more than 32 bits: graphs that have so many nodes do not fit here, but a row can name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vertices in another order, against the oracle."""
+"""Nodes in another order, against the oracle."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_arrays_that_cannot_be_written_to():
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ([0, 1], "each of 3 vertices once, got 2 ids from 0 to 1$"),
+        ([0, 1], "each of 3 nodes once, got 2 ids from 0 to 1$"),
         ([0, 1, 1], "got 3 ids from 0 to 1, some of them repeated"),
         ([0, 1, 3], "got 3 ids from 0 to 3$"),
         ([0, -1, 1], "got 3 ids from -1 to 1$"),
@@ -62,7 +62,7 @@ def test_arrays_that_cannot_be_written_to():
         ([0.0, 1.0, 2.0], "order must be a 1-d"),
     ],
 )
-def test_orders_that_miss_vertices_are_refused(order, message):
+def test_orders_that_miss_nodes_are_refused(order, message):
     array = np.array(order) if order else np.empty(0, np.int64)
     with pytest.raises(GraphError, match=message):
         ops.reorder_csc(np.array([0, 0, 0, 0]), np.empty(0, np.int32), array)

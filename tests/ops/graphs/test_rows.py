@@ -1,4 +1,4 @@
-"""The edges into chosen vertices, in pieces, against their rows one by one."""
+"""The edges into chosen nodes, in pieces, against their rows one by one."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ parts = st.integers(1, 9)
 
 
 def planted(num_groups: int, size: int, inside: int, outside: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Groups of vertices with `inside` random edges per vertex within and `outside` without, under scrambled ids.
+    """Groups of nodes with `inside` random edges per node within and `outside` without, under scrambled ids.
 
-    Returns (indptr, indices, group of each vertex).
+    Returns (indptr, indices, group of each node).
     """
     random = np.random.default_rng(0)
     num_nodes = num_groups * size
@@ -87,7 +87,7 @@ def test_stream_finds_planted_groups():
 
 
 def test_stream_works_in_chunks_and_rows_of_any_length():
-    """More vertices than a chunk, and a hub whose row is longer than what is announced ahead."""
+    """More nodes than a chunk, and a hub whose row is longer than what is prefetched."""
     num_nodes = 3_000
     spokes = np.arange(1, num_nodes)
     csc = coo_to_csc(
@@ -99,7 +99,7 @@ def test_stream_works_in_chunks_and_rows_of_any_length():
 
 
 def test_large_counts_do_not_overflow():
-    """Four neighbours and room for 2**62: the product is 0 in 64 bits, and the vertex would go elsewhere."""
+    """Four neighbours and room for 2**62: the product is 0 in 64 bits, and the node would go elsewhere."""
     indptr, indices = np.array([0, 0, 4]), np.array([0, 0, 0, 0])
     assert _native.stream_partition(indptr, indices, 2, (1 << 62) + 1, 1, False, 0).tolist() == [0, 0]
 
@@ -163,7 +163,7 @@ def test_many_parts_have_no_matrix():
     [
         ([0, 2], 2, 2, r"owners\[1\] = 2 is not a part"),
         ([0, -1], 2, 2, r"owners\[1\] = -1 is not a part"),
-        ([0], 2, 2, "owners must have one entry per vertex"),
+        ([0], 2, 2, "owners must have one entry per node"),
         ([0, 0], 0, 1, "num_parts must be from 1"),
         ([0, 0], 4, 3, "num_columns must divide num_parts = 4, got 3"),
         ([0, 0], 4, 0, "num_columns must divide"),

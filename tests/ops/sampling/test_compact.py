@@ -73,17 +73,17 @@ def test_refuses_other_dtypes():
         compact(torch.tensor([4]), torch.tensor([1.0]))
 
 
-vertices = st.integers(0, 40)
+nodes = st.integers(0, 40)
 
 
 @given(
-    st.lists(st.tuples(st.lists(vertices, unique=True), st.lists(vertices, max_size=200)), min_size=1, max_size=4),
+    st.lists(st.tuples(st.lists(nodes, unique=True), st.lists(nodes, max_size=200)), min_size=1, max_size=4),
     st.sampled_from(["int32", "int64"]),
     st.sampled_from([1, 2**31 - 30, 2**31]),
     st.sampled_from([0, 41]),
 )
 def test_compactor_equals_reference(calls, dtype, first_number, most_slots):
-    """Call after call, also where the running numbers end, with one slot per vertex and with a table."""
+    """Call after call, also where the running numbers end, with one slot per node and with a table."""
     compactor = _native.Compactor(41, first_number, most_slots)
     for seen, neighbors in calls:
         ids, indices = compactor.compact(np.array(seen, np.int64), np.array(neighbors, dtype))
@@ -94,7 +94,7 @@ def test_compactor_equals_reference(calls, dtype, first_number, most_slots):
 
 
 def test_compactor_in_threads():
-    """Each call has a vertex map of its own, and they are all kept."""
+    """Each call has a node map of its own, and they are all kept."""
     compactor = Compactor(5_000)
     calls = [torch.randint(0, 5_000, (20_000,), generator=torch.Generator().manual_seed(i)) for i in range(8)]
     seen = torch.arange(100)
@@ -117,7 +117,7 @@ def test_compactor_refuses_what_is_no_vertex(dtype):
     with pytest.raises(InputError, match=r"seen\[0\] = 5 is no vertex"):
         compactor.compact(np.array([5]), np.array([], dtype))
     with pytest.raises(InputError, match=r"seen\[1\] and seen\[5\] are both 3"):
-        compactor.compact(np.array([4, 3, 2, 1, 0, 3, 3, 3]), np.array([], dtype))  # more than there are vertices
+        compactor.compact(np.array([4, 3, 2, 1, 0, 3, 3, 3]), np.array([], dtype))  # more than there are nodes
     with pytest.raises(InputError, match="num_nodes"):
         Compactor(-1)
 

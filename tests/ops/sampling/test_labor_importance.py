@@ -271,7 +271,7 @@ def test_extreme_weights_stay_finite():
 
 
 def test_sources_are_numbered_alike_in_small_and_large_graphs():
-    """Few edges in a large graph go through a hash table, many in a small one through a table of all vertices."""
+    """Few edges in a large graph go through a hash table, many in a small one through a table of all nodes."""
     one, rule = layer(weighted=False), LaborImportanceRule(5)
     large = torch.cat([one.indptr, one.indptr[-1:].expand(100_000)])
     for key in range(5):

@@ -181,10 +181,10 @@ def test_without_the_weights_a_mean_is_biased():
 
 
 def test_layer_sizes_of_a_graph_like_flickr():
-    """Vertices of three layers of fan-out 10, batch 1,000, on 89,250 vertices of mean degree 10 (Chung-Lu, 0.6).
+    """Nodes of three layers of fan-out 10, batch 1,000, on 89,250 nodes of mean degree 10 (Chung-Lu, 0.6).
 
-    A simulation of the published rules gives 75.3, 71.1, 63.0 and 59.6 thousand vertices and 261, 244, 232 and 371
-    thousand edges of the last layer on such a graph (published for flickr itself: 73, 66, 58 and 57 thousand vertices).
+    A simulation of the published rules gives 75.3, 71.1, 63.0 and 59.6 thousand nodes and 261, 244, 232 and 371
+    thousand edges of the last layer on such a graph (published for flickr itself: 73, 66, 58 and 57 thousand nodes).
     Two batches of one graph are within 3 % of it.
     """
     random = np.random.default_rng(0)
@@ -200,12 +200,12 @@ def test_layer_sizes_of_a_graph_like_flickr():
         (LaborImportanceRule(10, 1), 63.0, 232),
         (LaborImportanceRule(10), 59.6, 371),
     ]
-    for rule, num_vertices, num_edges in expected:
-        vertices, edges = [], []
+    for rule, num_reached, num_edges in expected:
+        nodes, edges = [], []
         for batch in range(2):
             seeds = torch.from_numpy(random.choice(num_nodes, 1_000, replace=False))
             sampled = sampler.sample(seeds, [rule] * 3, [10 * batch + hop for hop in range(3)], num_threads=2)
-            vertices.append(len(sampled.n_id) / 1_000)
+            nodes.append(len(sampled.n_id) / 1_000)
             edges.append(sampled.num_sampled_edges[-1] / 1_000)
-        assert np.mean(vertices) == pytest.approx(num_vertices, rel=0.03)
+        assert np.mean(nodes) == pytest.approx(num_reached, rel=0.03)
         assert np.mean(edges) == pytest.approx(num_edges, rel=0.03)

@@ -13,7 +13,7 @@ from instruction_sets import SETS
 
 
 def expected(ids, key, bound, wanted):
-    high = np.array([reference.labor_variate(key, int(vertex)) >> 32 for vertex in ids], dtype=np.uint32)
+    high = np.array([reference.labor_variate(key, int(node)) >> 32 for node in ids], dtype=np.uint32)
     offsets = np.flatnonzero(high <= bound)
     found = high[offsets]
     smaller = (found[None, :] < found[:, None]).sum(axis=1)

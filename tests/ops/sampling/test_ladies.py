@@ -26,7 +26,7 @@ def draw(one, rule, number=0):
     return draw_ladies(one.indptr, one.indices, one.frontier, rule, key, weights=one.weights)
 
 
-def by_vertex(candidates, values):
+def by_node(candidates, values):
     out = np.zeros(NUM_NODES)
     out[candidates.numpy()] = values.numpy()
     return out
@@ -90,7 +90,7 @@ def test_scores_are_sums_of_squares(weighted):
     one = layer(weighted=weighted)
     expected = np.bincount(one.indices.numpy(), weights=one.shares**2, minlength=NUM_NODES)
     got = draw(one, LadiesRule(10))
-    assert by_vertex(got.candidates, got.scores) == pytest.approx(expected, rel=1e-12)
+    assert by_node(got.candidates, got.scores) == pytest.approx(expected, rel=1e-12)
 
 
 @given(st.floats(0, 1e300))
@@ -107,8 +107,8 @@ def test_pladies_draws_by_its_probabilities(weighted):
     """4,000 draws: each source, and the mean n and the variance sum pi (1 - pi) of the count, to 5 sigma."""
     one, rule = layer(weighted=weighted), LadiesRule(40, poisson=True)
     first = draw(one, rule)
-    drawn = np.array([by_vertex(got.candidates, got.drawn) for got in (draw(one, rule, i) for i in range(DRAWS))])
-    pi = by_vertex(first.candidates, first.probabilities)
+    drawn = np.array([by_node(got.candidates, got.drawn) for got in (draw(one, rule, i) for i in range(DRAWS))])
+    pi = by_node(first.candidates, first.probabilities)
     assert_frequencies(drawn, pi)
     assert_mean(drawn.sum(axis=1), 40)
     assert_variance(drawn.sum(axis=1), (pi * (1 - pi)).sum())
@@ -169,13 +169,13 @@ def test_horvitz_thompson_and_hajek_estimates(weighted, poisson):
     estimates, hajek = np.zeros((DRAWS, NUM_DST)), np.full((DRAWS, NUM_DST), np.nan)
     for number in range(DRAWS):
         got, hop = draw(one, rule, number), one.hop(rule, number)
-        inverse = by_vertex(got.candidates, got.drawn / got.probabilities)
+        inverse = by_node(got.candidates, got.drawn / got.probabilities)
         estimates[number] = np.bincount(rows, weights=shares * inverse[sources] * messages, minlength=NUM_DST)
         values = weights_of(hop).numpy() * messages[hop.positions.numpy()]
         sizes = hop.indptr.diff().numpy()
         owners = np.repeat(np.arange(NUM_DST), sizes)
         hajek[number] = np.bincount(owners, weights=values, minlength=NUM_DST) / np.maximum(sizes, 1)
-    pi = by_vertex(got.candidates, got.probabilities)[sources]
+    pi = by_node(got.candidates, got.probabilities)[sources]
     for s in range(NUM_DST):
         row = rows == s
         mean = (shares * messages)[row].sum()
@@ -203,7 +203,7 @@ def test_poisson_membership_is_decided_by_global_ids_alone():
 def test_destinations_come_first_and_are_not_favoured():
     """Edges between destinations are kept as often as the others, by pi alone, and destinations head the sources."""
     one, rule = layer(weighted=False), LadiesRule(20, poisson=True)
-    pi = by_vertex(draw(one, rule).candidates, draw(one, rule).probabilities)
+    pi = by_node(draw(one, rule).candidates, draw(one, rule).probabilities)
     among = np.flatnonzero(one.indices.numpy() < NUM_DST)
     kept = np.zeros((DRAWS, len(one.indices)), bool)
     for number in range(DRAWS):
@@ -215,7 +215,7 @@ def test_destinations_come_first_and_are_not_favoured():
     assert len(sampled.n_id) - NUM_DST == int((sampled.n_id[NUM_DST:] >= NUM_DST).sum())
 
 
-def test_the_next_layer_draws_for_all_vertices_of_the_last():
+def test_the_next_layer_draws_for_all_nodes_of_the_last():
     """Not for the seeds again: the second block's destinations are the first one's sources."""
     one, rule = layer(weighted=False), LadiesRule(30)
     sampled = BlockSampler(one.indptr, one.indices).sample(one.frontier[:3], [rule, rule], [1, 2])

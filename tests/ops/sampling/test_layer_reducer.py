@@ -32,7 +32,7 @@ LAYER_RULES = st.one_of(labor_importance_rules(st.integers(-1, 8)), LADIES_RULES
 
 @st.composite
 def cut_frontiers(draw, graph):
-    """A frontier in one to four parts, some of them empty; a vertex may be listed twice."""
+    """A frontier in one to four parts, some of them empty; a node may be listed twice."""
     frontier = draw(nodes_of(graph, unique=False))
     cuts = sorted(draw(st.lists(st.integers(0, len(frontier)), max_size=3), label="cuts"))
     return frontier, list(torch.tensor_split(frontier, cuts))
@@ -109,8 +109,8 @@ def test_the_order_of_the_frontier_does_not_matter(graph, rule, key, data):
     order = torch.tensor(data.draw(st.permutations(range(len(frontier)))), dtype=torch.int64)
     weights = data.draw(st.one_of(st.none(), edge_weights(graph)))
     hops = [
-        sample_hop(graph.indptr, graph.indices, vertices, rule, key, weights=weights)
-        for vertices in (frontier, frontier[order])
+        sample_hop(graph.indptr, graph.indices, nodes, rule, key, weights=weights)
+        for nodes in (frontier, frontier[order])
     ]
     rows = []
     for hop in hops:

@@ -55,7 +55,7 @@ def small():
 
 
 def drawn_by(graph, law, num_draws, key, num_threads=1):
-    """Distinct vertices that some draws bring, in order of first occurrence."""
+    """Distinct nodes that some draws bring, in order of first occurrence."""
     if isinstance(law, EdgeLaw):
         drawn = draw_edges(graph[0], graph[1], law, num_draws, key=key, num_threads=num_threads).reshape(-1)
     else:
@@ -105,8 +105,8 @@ def test_laws_equal_exact_fractions(graph):
     touch = np.zeros(graph.num_nodes)
     edges = reference.saint.edges_of(indptr, indices)
     for ends, probability in zip(edges, reference.saint.edge_probabilities(indptr, indices), strict=True):
-        for vertex in set(ends):
-            touch[vertex] += float(probability)
+        for node in set(ends):
+            touch[node] += float(probability)
     assert np.allclose(edge_law(graph.indptr, graph.indices).probability.numpy(), touch, rtol=1e-9)
 
 
@@ -133,7 +133,7 @@ def test_inclusion_probability(probability, num_draws):
 
 
 def test_rare_pairs_keep_their_digits():
-    """Two vertices of probability 1e-12, 1,000 draws: 1 - P(not u) - P(not v) + P(neither) would be noise."""
+    """Two nodes of probability 1e-12, 1,000 draws: 1 - P(not u) - P(not v) + P(neither) would be noise."""
     touch = torch.tensor([1e-12, 1e-12, 1 - 2e-12], dtype=torch.float64)
     subgraph = induced_subgraph(torch.tensor([0, 0, 1]), torch.tensor([0]), torch.tensor([0, 1]))
     law = node_law(torch.tensor([0, 0, 1]), torch.tensor([0]))
@@ -189,8 +189,8 @@ def test_draws_follow_the_law(small):
 def test_estimates_are_unbiased(small, by_edge):
     """The norms make sums over 4,000 subgraphs of 5 draws average to the full graph's, within 5 standard errors.
 
-    The message of a vertex grows with its chance to be drawn, so that without the norms the mean over vertices is off
-    by more than 10 standard errors, and so is the mean over in-neighbours for at least one vertex.
+    The message of a node grows with its chance to be drawn, so that without the norms the mean over nodes is off
+    by more than 10 standard errors, and so is the mean over in-neighbours for at least one node.
     """
     indptr, indices = small
     degrees, num_draws = indptr.diff(), 5
@@ -208,9 +208,9 @@ def test_estimates_are_unbiased(small, by_edge):
         weights = subgraph_weights(subgraph, law, nodes, degrees[nodes], num_draws)
         values = message[nodes][subgraph.indices.long()]
         parts = subgraph.indptr.diff().tolist()
-        for vertex, row, bare in zip(nodes.tolist(), (values * weights).split(parts), values.split(parts), strict=True):
-            pooled[vertex].append(row.mean().item() if len(row) else 0.0)
-            pooled_plain[vertex].append(bare.mean().item() if len(bare) else 0.0)
+        for node, row, bare in zip(nodes.tolist(), (values * weights).split(parts), values.split(parts), strict=True):
+            pooled[node].append(row.mean().item() if len(row) else 0.0)
+            pooled_plain[node].append(bare.mean().item() if len(bare) else 0.0)
 
     def off(samples, truth):
         return abs(np.mean(samples) - truth) / (np.std(samples) / np.sqrt(len(samples)))
@@ -237,7 +237,7 @@ def test_bad_input(small):
     with pytest.raises(ItemsError, match="must have in-edges"):
         draw_edges(torch.tensor([0] * 30 + [1]), torch.tensor([0]), edge_law(indptr, indices), 50, key=0)
     subgraph = induced_subgraph(indptr, indices, torch.arange(3))
-    with pytest.raises(InputError, match="one entry per vertex"):
+    with pytest.raises(InputError, match="one entry per node"):
         subgraph_weights(subgraph, node_law(indptr, indices), torch.arange(3), torch.ones(2, dtype=torch.int64), 5)
     with pytest.raises(GraphError, match="not a node id"):
         node_law(torch.tensor([0, 1]), torch.tensor([1]))

@@ -105,11 +105,11 @@ def test_steps_follow_edges(graph, restart, key, data):
     starts = data.draw(nodes_of(graph, unique=False))
     in_neighbors = [set(part.tolist()) for part in graph.indices.split(graph.indptr.diff().tolist())]
     for walk in random_walk(graph.indptr, graph.indices, starts, 6, restart=restart, key=key).tolist():
-        for vertex, following in pairwise(walk):
+        for node, following in pairwise(walk):
             if following == -1:
-                assert vertex == -1 or not in_neighbors[vertex]
+                assert node == -1 or not in_neighbors[node]
             else:
-                assert following in in_neighbors[vertex] or (restart > 0 and following == walk[0])
+                assert following in in_neighbors[node] or (restart > 0 and following == walk[0])
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
@@ -152,7 +152,7 @@ def test_a_walk_is_a_function_of_its_id_alone(skewed):
 
 # --- laws -------------------------------------------------------------------------------------------------------------
 
-# Vertex 0 has in-neighbours 1 (twice), 2, 3 and 4; 1 has 0 and 2; 2 has 0; 3 has 4; 4 has none.
+# Node 0 has in-neighbours 1 (twice), 2, 3 and 4; 1 has 0 and 2; 2 has 0; 3 has 4; 4 has none.
 SRC = torch.tensor([1, 1, 2, 3, 4, 0, 2, 0, 4])
 DST = torch.tensor([0, 0, 0, 0, 0, 1, 1, 2, 3])
 WEIGHTS = np.array([1.0, 2.0, 0.0, 3.0, 4.0, 1.0, 5.0, 1.0, 0.5])
@@ -239,7 +239,7 @@ def test_pinsage_visits_have_the_expected_numbers():
 
 
 def test_ties_go_to_the_first_visited():
-    """From the hub, one-step walks visit distinct vertices: neighbours are the first ones in the order of the walks."""
+    """From the hub, one-step walks visit distinct nodes: neighbours are the first ones in the order of the walks."""
     indptr, indices = torch.tensor([0] + [50] * 51), torch.arange(1, 51)
     visits = pinsage_neighbors(indptr, indices, torch.tensor([0]), 4, num_walks=5, walk_length=1, restart=0.0, key=21)
     words = reference.stream_words(21, 0)

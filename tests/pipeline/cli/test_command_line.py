@@ -18,7 +18,7 @@ NUM_NODES = 60
 
 @pytest.fixture
 def data(tmp_path):
-    """Two cliques of 30, one edge between them, all training vertices in one."""
+    """Two cliques of 30, one edge between them, all training nodes in one."""
     one = np.stack(np.meshgrid(np.arange(30), np.arange(30))).reshape(2, -1)
     arrays = {
         "edge_index": np.concatenate([one, one + 30, [[0], [30]]], axis=1),

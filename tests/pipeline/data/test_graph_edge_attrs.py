@@ -45,7 +45,7 @@ def test_edge_attributes_in_csc_order_are_no_copies():
 
 
 def test_edge_attributes_as_edge_features_meet_their_edges():
-    """Of every sampled edge, the number that says which vertices it joins; weights pick by the same attribute."""
+    """Of every sampled edge, the number that says which nodes it joins; weights pick by the same attribute."""
     generator = torch.Generator().manual_seed(5)
     src, dst = torch.randint(0, 30, (2, 400), generator=generator)
     attrs = {"ends": src * 1000 + dst, "even": (src % 2 == 0).float()}

@@ -313,7 +313,7 @@ def test_after_a_failure_the_ranks_begin_anew(prefetch):
         assert seconds < 10.0
 
 
-def test_a_stage_that_raises_stop_iteration_is_told():
+def test_a_stage_that_raises_stop_iteration_is_reported():
     def stop(batch: hr.MiniBatch) -> hr.MiniBatch:
         if batch.index == 1 and len(batch.seeds) == 6:
             raise StopIteration

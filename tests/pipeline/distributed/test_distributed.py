@@ -178,9 +178,10 @@ def test_closing_after_failures_waits_for_nobody(tmp_path):
 
 
 LEAVING = """
-import sys, time, torch
+import sys, torch
 import headrace as hr
 from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.run import shutdown
 from plans import graph, items, store
 
 rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -190,14 +191,45 @@ loader = plan.loader(cooperative=True, machine=Machine(cores=4))
 for batch in loader:
     if batch.index == 3:
         break
-print(time.time(), flush=True)
+shutdown._interrupt = lambda thread: print(f"{thread.name} did not end by itself", flush=True)
+print("left", flush=True)
 """
 
 
 def test_a_program_that_ends_in_the_midst_of_an_epoch_ends_at_once(tmp_path):
     """Its threads make what all ranks make, and stop behind it; those that wait for another one find out."""
-    left = [float(text) for text in run_processes(LEAVING, 2, tmp_path / "meeting")]
-    assert time.time() - max(left) < 8.0  # threads that do not end are left behind after 10 seconds
+    assert run_processes(LEAVING, 2, tmp_path / "meeting") == ["left\n"] * 2
+
+
+KEYS = """
+import sys, torch
+import headrace as hr
+from headrace.pipeline.distributed.comm import world_comm
+
+rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+job = torch.distributed.distributed_c10d._get_default_store()
+comm = world_comm()
+counts = []
+for number in range(25):
+    comm.begin()
+    for kind in ("rows", "rows", "columns")[: 1 + number % 3]:
+        comm.at((number, 0))
+        comm._agree(kind)
+    hr.ItemSampler(4).loader().close()  # asks rank 0 for its seed
+    torch.distributed.barrier()
+    if number in (4, 24):
+        counts.append(job.num_keys())
+    torch.distributed.barrier()
+print(*counts, flush=True)
+"""
+
+
+def test_a_job_that_makes_loaders_for_long_keeps_no_more_keys(tmp_path):
+    """What ranks agreed upon, where they met and the seeds of loaders are deleted when all have read them."""
+    for text in run_processes(KEYS, 2, tmp_path / "meeting"):
+        few, many = map(int, text.split())
+        assert many - few < 20, "at least a key more for each loader"
 
 
 LATE = """
@@ -259,7 +291,7 @@ def test_threads_as_ranks_hear_of_a_failure_as_they_meet():
         second.all_gather(1)
 
 
-ENDING = """
+SHUTDOWN = """
 import atexit, sys, weakref, torch
 
 ENDED = weakref.WeakSet()
@@ -290,7 +322,7 @@ alive = job() is not None
 
 def test_process_groups_end_before_python_does(tmp_path):
     """Threads of a group that is left may come to free a tensor while Python ends, which aborts the process."""
-    for text in run_processes(ENDING, 2, tmp_path / "meeting"):
+    for text in run_processes(SHUTDOWN, 2, tmp_path / "meeting"):
         assert text.split() == ["False", "0"]
 
 

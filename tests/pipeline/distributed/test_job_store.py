@@ -56,13 +56,13 @@ def test_a_loop_says_that_the_store_is_gone(call):
         calls[call]()
 
 
-@pytest.mark.parametrize("call", ["is_told", "said", "brought", "error_told"])
+@pytest.mark.parametrize("call", ["is_reported", "said", "brought", "reported_error"])
 def test_so_does_whatever_else_needs_the_store(call):
     store = Store()
-    board = JobStore(store, 0, 2)
+    one = JobStore(store, 0, 2)
     store.is_gone = True
     with pytest.raises(hr.PeerError, match="rank 0 cannot reach the job's store any more"):
-        getattr(board, call)("key")
+        getattr(one, call)("key")
 
 
 def test_leaving_a_loop_raises_nothing_where_the_store_is_gone():
@@ -83,13 +83,13 @@ def test_a_further_job_on_the_same_store_begins_anew():
     for job in range(3):
         first, second = ranks_of(store)
         assert first.read() == []
-        assert not first.is_told("failed/0")
+        assert not first.is_reported("failed/0")
         assert first.said("beat") == [0, 0]
         assert first.brought("meeting") == {}
         second.post(f"job {job}")
         assert first.read() == [(1, f"job {job}")]
-        second.tell("failed/0", f"job {job}")
-        assert f"job {job}" in str(first.error_told("failed/0"))
+        second.report("failed/0", f"job {job}")
+        assert f"job {job}" in str(first.reported_error("failed/0"))
         second.say("beat", 3)
         assert first.said("beat") == [0, 3]
         second.arrive("meeting", "here")
@@ -110,16 +110,16 @@ def test_a_waiting_rank_asks_the_store_no_more_the_more_ranks_there_are(world_si
         return store.num_requests - before
 
     assert seen_by_first({}) == 1
-    for board, progress in zip(ranks, progresses, strict=True):
+    for one, progress in zip(ranks, progresses, strict=True):
         progress.ask("went on to a batch")
-        board.say_what_was_asked(progress)
-    told = dict.fromkeys(range(world_size), 1)
-    assert seen_by_first(told) > world_size
-    assert [seen_by_first(told) for _ in range(3)] == [1, 1, 1]
+        one.say_what_was_asked(progress)
+    expected_numbers = dict.fromkeys(range(world_size), 1)
+    assert seen_by_first(expected_numbers) > world_size
+    assert [seen_by_first(expected_numbers) for _ in range(3)] == [1, 1, 1]
     progresses[1].ask("went on to a further batch")
     ranks[1].say_what_was_asked(progresses[1])
-    seen_by_first({**told, 1: 2})
-    assert seen_by_first({**told, 1: 2}) == 1
+    seen_by_first({**expected_numbers, 1: 2})
+    assert seen_by_first({**expected_numbers, 1: 2}) == 1
     ranks[1].say("collectives", 3)
     before = store.num_requests
     assert ranks[0].said_by(1, "collectives") == 3

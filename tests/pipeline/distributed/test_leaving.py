@@ -12,7 +12,7 @@ from ranks import run_ranks
 
 import headrace as hr
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.course import Course
+from headrace.pipeline.distributed.collective_order import CollectiveOrder
 
 from parting import SOON, all_of, loader_of
 
@@ -46,7 +46,7 @@ def test_a_rank_that_breaks_is_named(world_size, closed, prefetch):
 @pytest.mark.parametrize(
     "leave", ["iter", *(pytest.param(way, marks=pytest.mark.slow) for way in ("set_epoch", "close", "del", "collect"))]
 )
-def test_every_way_to_leave_is_told(leave):
+def test_every_way_to_leave_is_reported(leave):
     def work(comm: Comm) -> None:
         loader = loader_of(comm)
         iteration = iter(loader)
@@ -174,17 +174,17 @@ def test_ranks_in_different_epochs_are_named():
 
 
 def test_what_follows_from_the_batch_before_needs_no_agreement():
-    course = Course()
+    order = CollectiveOrder()
     step = ["rows of 32 bytes", "rows of 32 bytes", "sum of 9 numbers"]
-    assert [course.follows((0, 0), kind) for kind in step] == [False] * 3
-    assert [course.follows((0, 1), kind) for kind in step] == [False, True, True]  # none knew that the first ends there
-    assert [course.follows((0, 2), kind) for kind in step] == [True] * 3
-    assert [course.follows((1, 0), kind) for kind in step] == [False, True, True]  # another epoch
-    assert [course.follows((1, 1), kind) for kind in step[:2]] == [True, True]
-    assert [course.follows((1, 2), kind) for kind in step] == [False, True, False]  # it ended earlier before
-    assert [course.follows((1, 3), kind) for kind in [*step, step[0]]] == [False, True, True, False]
-    assert [course.follows((1, 5), kind) for kind in [*step, step[0]]] == [False, True, True, True]  # one left out
-    assert [course.follows((1, 6), kind) for kind in [*step[1:], step[0]]] == [True, False, False]
+    assert [order.follows((0, 0), kind) for kind in step] == [False] * 3
+    assert [order.follows((0, 1), kind) for kind in step] == [False, True, True]  # none knew that the first ends there
+    assert [order.follows((0, 2), kind) for kind in step] == [True] * 3
+    assert [order.follows((1, 0), kind) for kind in step] == [False, True, True]  # another epoch
+    assert [order.follows((1, 1), kind) for kind in step[:2]] == [True, True]
+    assert [order.follows((1, 2), kind) for kind in step] == [False, True, False]  # it ended earlier before
+    assert [order.follows((1, 3), kind) for kind in [*step, step[0]]] == [False, True, True, False]
+    assert [order.follows((1, 5), kind) for kind in [*step, step[0]]] == [False, True, True, True]  # one left out
+    assert [order.follows((1, 6), kind) for kind in [*step[1:], step[0]]] == [True, False, False]
 
 
 @pytest.mark.slow

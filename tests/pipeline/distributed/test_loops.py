@@ -7,10 +7,10 @@ import signal
 
 import pytest
 
-from headrace.pipeline.distributed.leaving import Board, Loops
+from headrace.pipeline.distributed.leaving import Loops, MessageLog
 
 
-class Wall(Board):
+class LocalLog(MessageLog):
     """What all ranks of one process post."""
 
     def __init__(self, posts: list[tuple[int, str]], rank: int) -> None:
@@ -29,7 +29,7 @@ class Wall(Board):
 
 def test_loops_that_all_are_done_with_are_forgotten():
     posts: list[tuple[int, str]] = []
-    ranks = [Loops(rank, Wall(posts, rank)) for rank in range(2)]
+    ranks = [Loops(rank, LocalLog(posts, rank)) for rank in range(2)]
     for _ in range(50):
         for loader in range(2):
             for loops in ranks:
@@ -45,7 +45,7 @@ def test_loops_that_all_are_done_with_are_forgotten():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 warns of a fork beside threads
 def test_a_forked_process_waits_for_no_lock_of_its_parent():
-    loops = Loops(0, Wall([], 0))
+    loops = Loops(0, LocalLog([], 0))
     with loops._reading:  # as a thread may at any time
         child = os.fork()
         if child == 0:

@@ -212,7 +212,7 @@ def test_features_do_not_replace_what_the_data_holds(name):
     with pytest.raises(hr.InputError, match=f"got a feature '{name}' beside what the Data holds as '{name}' already"):
         batch.to_pyg()
     plain = hr.ItemSampler([2]).sample_neighbor(graph, [1]).fetch_feature(store, node=[name])
-    if name == "y":  # a feature of all vertices, as PyG's loaders give it
+    if name == "y":  # a feature of all nodes, as PyG's loaders give it
         assert next(iter(plain.loader())).to_pyg().y.tolist() == [2, 1]
 
 

@@ -76,9 +76,9 @@ def test_explain_and_stats():
     batches = list(loader)
     stats = loader.stats()
     assert stats["to_pyg"]["batches"] == len(batches)
-    assert stats["to_pyg"]["converted_vertices"] == sum(data.num_nodes for data in batches)
+    assert stats["to_pyg"]["converted_nodes"] == sum(data.num_nodes for data in batches)
     assert stats["to_pyg"]["converted_edges"] == sum(data.num_edges for data in batches)
-    assert stats.total("edges") == stats["sample_fused"]["edges"]
+    assert stats.total("edges") == stats["sample_neighbor"]["edges"]
     assert stats["copy_to"]["bytes"] == sum(
         value.numel() * value.element_size()
         for data in batches

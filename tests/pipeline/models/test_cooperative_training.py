@@ -120,7 +120,7 @@ class PygNetwork(nn.Module):
         super().__init__()
         self.converted = converted
         pyg = pytest.importorskip("torch_geometric.nn")
-        # Attention over a vertex and its sampled in-neighbours; the others add the vertex by weights of their own.
+        # Attention over a node and its sampled in-neighbours; the others add the node by weights of their own.
         options = {"add_self_loops": False} if kind == "GATConv" else {}
         layer = getattr(pyg, kind)
         self.convs = nn.ModuleList([layer(WIDTH, WIDTH, **options), layer(WIDTH, NUM_CLASSES, **options)])
@@ -171,9 +171,9 @@ def test_blocks_convert_in_layers_and_between_them(network, layer):
 
 
 def test_blocks_convert_where_a_rank_sends_as_much_as_it_receives():
-    """Rows of owned vertices are as many as those of sources then: their number does not tell them apart."""
+    """Rows of owned nodes are as many as those of sources then: their number does not tell them apart."""
     torch.manual_seed(9)
-    # Each rank owns one vertex of a pair that needs the other, and both are seeds.
+    # Each rank owns one node of a pair that needs the other, and both are seeds.
     pairs = hr.Graph.from_coo([0, 1], [1, 0], num_nodes=2)
     x = torch.randn(2, WIDTH, dtype=torch.float64)
     features = hr.FeatureStore(node={"x": x, "y": torch.tensor([0, 1])})
@@ -256,7 +256,7 @@ def test_dropout_drops_and_has_seeds():
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     kept = hr.cooperative(copy.deepcopy(model)).eval()(batch, batch.x, batch.blocks)
-    whole = kept != 0  # but for vertices without in-edges
+    whole = kept != 0  # but for nodes without in-edges
     assert 0.15 < (first[whole] == 0).double().mean() < 0.45
 
 
@@ -320,7 +320,7 @@ def test_batch_normalisation_of_inputs_is_refused():
         model = hr.cooperative(First())
         with node_plan("neighbor", torch.float32).loader(comm=comm, cooperative=True) as loader:
             batch = next(iter(loader))
-            with pytest.raises(hr.InputError, match="would count a vertex once for each"):
+            with pytest.raises(hr.InputError, match="would count a node once for each"):
                 model(batch, batch.x, batch.blocks)
 
     run_ranks(2, work)

@@ -1,4 +1,4 @@
-"""Partitions of edges: every edge in one part, few copies of every vertex, no part with all edges of a hub."""
+"""Partitions of edges: every edge in one part, few copies of every node, no part with all edges of a hub."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ends_of(graph: hr.Graph) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @given(edge_lists(min_nodes=1), kinds, st.integers(1, 13), st.sampled_from([torch.int32, torch.int64]))
-def test_every_edge_is_in_one_part_and_every_vertex_has_one_master(edges, kind, num_parts, width):
+def test_every_edge_is_in_one_part_and_every_node_has_one_master(edges, kind, num_parts, width):
     graph = graph_of(edges)
     graph = hr.Graph(graph.indptr, graph.indices.to(width), graph.edge_permutation)
     partition = KINDS[kind](graph, num_parts)
@@ -42,14 +42,14 @@ def test_every_edge_is_in_one_part_and_every_vertex_has_one_master(edges, kind, 
     assert owner.dtype == torch.int32
     for part in range(num_parts):
         assert (owner[owned[part]] == part).all()
-    assert sum(partition.vertices.sizes) == graph.num_nodes
+    assert sum(partition.nodes.sizes) == graph.num_nodes
 
 
 @given(edge_lists(min_nodes=1), kinds, st.integers(1, 13))
 def test_copies_equal_the_reference_and_keep_their_bound(edges, kind, num_parts):
     graph = graph_of(edges)
     partition = KINDS[kind](graph, num_parts)
-    masters = partition.vertices.owner(torch.arange(graph.num_nodes)).numpy()
+    masters = partition.nodes.owner(torch.arange(graph.num_nodes)).numpy()
     held = reference.partition.held_by_parts(
         graph.indptr.numpy(), graph.indices.numpy(), masters, partition.num_columns
     )
@@ -57,7 +57,7 @@ def test_copies_equal_the_reference_and_keep_their_bound(edges, kind, num_parts)
     assert report.copies.tolist() == [len(held.get(part, ())) for part in range(num_parts)]
     assert report.replication_factor == pytest.approx(sum(map(len, held.values())) / graph.num_nodes)
     if kind == "grid":
-        copies = [sum(vertex in vertices for vertices in held.values()) for vertex in range(graph.num_nodes)]
+        copies = [sum(node in nodes for nodes in held.values()) for node in range(graph.num_nodes)]
         assert max(copies) <= partition.num_rows + partition.num_columns - 1
 
 
@@ -71,12 +71,12 @@ def test_shapes_of_grids(num_parts, shape):
 def test_edges_are_with_the_owner_of_one_of_their_ends():
     random = torch.Generator().manual_seed(0)
     graph = hr.Graph.from_coo(*torch.randint(50, (2, 400), generator=random), num_nodes=50)
-    vertices = hr.Partition.of(torch.randint(5, (50,), generator=random), 5)
+    nodes = hr.Partition.of(torch.randint(5, (50,), generator=random), 5)
     source, destination = ends_of(graph)
     for make, end in ((hr.EdgePartition.by_source, source), (hr.EdgePartition.by_destination, destination)):
-        partition = make(graph, vertices)
-        assert torch.equal(partition.owner(source, destination), vertices.owner(end))
-        assert partition.vertices is vertices
+        partition = make(graph, nodes)
+        assert torch.equal(partition.owner(source, destination), nodes.owner(end))
+        assert partition.nodes is nodes
 
 
 @pytest.mark.parametrize(("num_parts", "rows", "columns"), [(16, 4, 4), (12, 3, 4), (7, 1, 7)])

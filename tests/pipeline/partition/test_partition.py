@@ -1,4 +1,4 @@
-"""Partitions: every vertex has one owner, and owners agree with the lists of what they own."""
+"""Partitions: every node has one owner, and owners agree with the lists of what they own."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_numbers_that_decide_the_owners_are_compared_alone(kind, num_nodes, monk
     assert make(num_nodes, 7) == table
 
     def refuse(ids: torch.Tensor) -> torch.Tensor:
-        raise AssertionError(f"owners of {len(ids)} vertices were computed")
+        raise AssertionError(f"owners of {len(ids)} nodes were computed")
 
     one, other = make(num_nodes, 7), make(num_nodes, 7)
     for partition in (one, other):
@@ -122,7 +122,7 @@ def test_numbers_that_decide_the_owners_are_compared_alone(kind, num_nodes, monk
 
 
 def test_sizes_of_equal_hashes_are_counted_once(monkeypatch):
-    """A part of the vertices at a time, and not again for the next partition of these numbers."""
+    """A part of the nodes at a time, and not again for the next partition of these numbers."""
     seen: list[int] = []
 
     def counting(ids: torch.Tensor, num_parts: int) -> torch.Tensor:
@@ -140,7 +140,7 @@ def test_sizes_of_equal_hashes_are_counted_once(monkeypatch):
 
 
 def communities(num_groups: int = 4, size: int = 150) -> tuple[hr.Graph, torch.Tensor]:
-    """Groups of vertices under scrambled ids, 12 edges per vertex within and one without, in both directions."""
+    """Groups of nodes under scrambled ids, 12 edges per node within and one without, in both directions."""
     random = np.random.default_rng(0)
     src = np.repeat(np.arange(num_groups * size), 13)
     dst = random.integers(0, num_groups * size, len(src))
@@ -218,7 +218,7 @@ def test_seeds_name_orders_of_a_shuffled_stream():
 
 
 @pytest.mark.parametrize("as_ids", [False, True])
-def test_metis_balances_labelled_vertices(as_ids):
+def test_metis_balances_labelled_nodes(as_ids):
     """All in one of four communities: without `balance` they are one part's."""
     pytest.importorskip("pymetis")
     graph, groups = communities()
@@ -249,7 +249,7 @@ def test_settings_out_of_range_are_refused(make):
 
 
 def test_tables_of_our_own_are_not_copied(monkeypatch):
-    """4 bytes per vertex: with a table of 100 million vertices a copy would show."""
+    """4 bytes per node: with a table of 100 million nodes a copy would show."""
     graph = hr.Graph.from_coo([0], [1], num_nodes=3)
     table = torch.zeros(3, dtype=torch.int32)
     monkeypatch.setattr("headrace.pipeline.partition.partition.stream_owners", lambda *_, **__: table)
@@ -282,8 +282,8 @@ print((resident("VmHWM") - before) / num_nodes)
 @pytest.mark.slow
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("order", ["ids", "shuffle"])
-def test_stream_takes_four_bytes_per_vertex(order):
-    """Peak resident memory of a fresh process, over a graph of 8 million vertices."""
+def test_stream_takes_four_bytes_per_node(order):
+    """Peak resident memory of a fresh process, over a graph of 8 million nodes."""
     if not sys.platform.startswith("linux"):
         pytest.skip("reads /proc")
     run = subprocess.run([sys.executable, "-c", _MEASURE, order], capture_output=True, text=True, check=False)

@@ -175,7 +175,7 @@ def test_counts_each_row_once_and_what_is_read_again():
             read = sum(exchange.num_own + exchange.num_sent for exchange in exchanges)
             owned = sum(len(exchange.owned) for exchange in exchanges)
             received = sum(exchange.num_received for exchange in exchanges)
-            return dict(loader.stats()["fetch_and_exchange"]), read, owned, received
+            return dict(loader.stats().lowered["fetch_and_exchange"]), read, owned, received
 
     for stats, read, owned, received in run_ranks(3, counted):
         assert stats["rows"] == owned

@@ -142,7 +142,7 @@ def test_a_plan_has_one_sampler_behind_hops_by_hand_too(name):
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_samplers_stand_before_what_depends_on_their_vertices(name):
+def test_samplers_stand_before_what_depends_on_their_nodes(name):
     with pytest.raises(hr.PlanError, match=f"{name} cannot stand here: .*node features were fetched before"):
         sample(items().fetch_feature(store(), node=["x"]), name).loader()
     with pytest.raises(hr.PlanError, match=f"{name} cannot stand here: .*copied to a device before"):

@@ -1,4 +1,4 @@
-"""What a loader tells of itself: counters, a timeline, progress bars."""
+"""What a loader shows of itself: counters, a timeline, progress bars."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 import sys
 from types import ModuleType
 
+import pytest
+
+from headrace.pipeline.stages.transform import Transform
 from headrace.pipeline.storage.terminal import shows_bars
 
 from plans import PLANS, items
@@ -21,11 +24,47 @@ def test_stats_count_what_was_handed_out():
             break
     stats = loader.stats()
     assert stats["item_sampler"]["seeds"] == 51
-    assert stats["sample_fused"]["edges"] == edges
+    assert stats["sample_neighbor"]["edges"] == edges
     assert stats["fetch_feature"]["rows"] == nodes + 51
     assert stats["fetch_feature"]["bytes"] == nodes * 8 * 4 + 51 * 8
     assert stats["fetch_feature"]["batches"] == 3
-    assert "sample_fused" in str(stats)
+    assert "sample_neighbor" in str(stats)
+
+
+@pytest.mark.parametrize("name", ["neighbor", "neighbor_new", "labor_star", "pinsage", "saint_node"])
+def test_stats_are_the_same_whatever_passes_run(name):
+    """But for seconds: they are those of the stages that the user wrote, once for each batch."""
+    plan = PLANS[name]()
+
+    def counted(**switches):
+        loader = plan.loader(**switches)
+        num_batches = len(list(loader))
+        stats = loader.stats()
+        assert list(stats) == [stage for stage in plan.names if stage not in ("prefetch", "copy_to")]
+        assert all(totals["batches"] == num_batches for totals in stats.values())
+        return {
+            stage: {name: count for name, count in totals.items() if name != "seconds"}
+            for stage, totals in stats.items()
+        }
+
+    assert counted() == counted(fuse_sampling=False, prefetch=False)
+
+
+def test_stats_of_the_stages_that_run_are_kept_beside():
+    loader = PLANS["neighbor"]().loader(fuse_sampling=False)
+    list(loader)
+    stats = loader.stats()
+    hops = ["sample_hop", "compact", "sample_hop#2", "compact#2"]
+    assert list(stats.lowered) == ["item_sampler", *hops, "fetch_feature"]
+    assert sum(stats.lowered[hop]["seconds"] for hop in hops) == pytest.approx(stats["sample_neighbor"]["seconds"])
+
+
+def test_one_object_twice_in_a_plan_counts_as_two_stages():
+    twice = Transform(lambda batch: batch)
+    loader = items().then(twice).then(twice).loader()
+    num_batches = len(list(loader))
+    stats = loader.stats()
+    assert [stats[name]["batches"] for name in ("transform", "transform#2")] == [num_batches] * 2
 
 
 def test_stats_count_the_rows_of_edges():
@@ -45,8 +84,9 @@ def test_stats_count_each_hop_once():
     batches = list(loader)
     stats = loader.stats()
     for hop, name in enumerate(["compact", "compact#2"]):
-        assert stats[name]["edges"] == sum(batch.num_sampled_edges[hop] for batch in batches)
-        assert stats[name]["vertices"] == sum(batch.num_sampled_nodes[hop + 1] for batch in batches)
+        assert stats.lowered[name]["edges"] == sum(batch.num_sampled_edges[hop] for batch in batches)
+        assert stats.lowered[name]["nodes"] == sum(batch.num_sampled_nodes[hop + 1] for batch in batches)
+    assert stats.total("edges") == sum(sum(batch.num_sampled_edges) for batch in batches)
 
 
 def test_stats_are_those_of_the_moment():
@@ -62,7 +102,8 @@ def test_stats_are_those_of_the_moment():
     second = loader.stats()
     second.stages["item_sampler"]["batches"] = 99
     second.stages.clear()
-    assert loader.stats()["item_sampler"]["batches"] == 2
+    second.lowered["item_sampler"]["batches"] = 99
+    assert loader.stats()["item_sampler"]["batches"] == loader.stats().lowered["item_sampler"]["batches"] == 2
 
 
 def test_profile_is_a_timeline(tmp_path):
@@ -71,7 +112,7 @@ def test_profile_is_a_timeline(tmp_path):
     loader.profile(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert len(events) == 3 * batches
-    assert {event["name"] for event in events} == {"item_sampler", "sample_fused", "fetch_feature"}
+    assert {event["name"] for event in events} == {"item_sampler", "sample_neighbor: sample_fused", "fetch_feature"}
     assert all(event["dur"] >= 0 and event["args"]["epoch"] == 0 for event in events)
 
 

@@ -51,8 +51,8 @@ def test_ladies_layers_have_the_size_asked_for(poisson):
     assert abs(sum(drawn) / len(drawn) - 1) < 0.15
 
 
-def test_importance_saves_vertices_and_costs_edges():
-    # What LABOR makes small is the number of vertices where no source has several edges to a destination.
+def test_importance_saves_nodes_and_costs_edges():
+    # What LABOR makes small is the number of nodes where no source has several edges to a destination.
     destinations = torch.arange(graph().num_nodes).repeat_interleave(graph().in_degrees())
     pairs = torch.stack([graph().indices.long(), destinations]).unique(dim=1)
     simple = hr.Graph.from_coo(*pairs, num_nodes=graph().num_nodes)
@@ -80,7 +80,7 @@ def test_importance_zero_is_labor_0():
     assert all(batch.blocks[0].weight is None for batch in one.loader())
 
 
-def test_dependent_layers_reach_fewer_vertices():
+def test_dependent_layers_reach_fewer_nodes():
     sizes = []
     for dependent in (False, True):
         plan = items().sample_ladies(graph(), [30, 30], poisson=True, layer_dependency=dependent)

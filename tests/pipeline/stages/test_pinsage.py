@@ -1,4 +1,4 @@
-"""The PinSAGE stage: hops of visited vertices, weights that average to 1, refusals before work starts."""
+"""The PinSAGE stage: hops of visited nodes, weights that average to 1, refusals before work starts."""
 
 from __future__ import annotations
 

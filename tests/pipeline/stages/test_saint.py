@@ -81,7 +81,7 @@ def test_the_whole_batch_reaches_pyg(verb):
 def test_norms_are_unbiased(verb):
     """Sums over about 4,000 subgraphs against the whole graph's means, within 5 standard errors.
 
-    What is averaged grows with the in-degree of a vertex or of its out-neighbours, so that without norms it is off by
+    What is averaged grows with the in-degree of a node or of its out-neighbours, so that without norms it is off by
     more than 5. Walk norms are estimated themselves, from 3,000 subgraphs: their error adds 4 / 3 to the variance.
     """
     src, dst, subject = ring()
@@ -115,19 +115,19 @@ def test_norms_are_unbiased(verb):
 
 
 def test_walk_norms_are_frequencies():
-    """Counts of 3,000 subgraphs drawn ahead against those of 2,000 batches, vertex by vertex and edge by edge."""
+    """Counts of 3,000 subgraphs drawn ahead against those of 2,000 batches, node by node and edge by edge."""
     _, _, subject = ring()
     plan = roots().sample_saint_walk(subject, 2, num_samples=3_000)
-    vertices, edges = torch.zeros(NUM_NODES), torch.zeros(subject.num_edges)
+    nodes, edges = torch.zeros(NUM_NODES), torch.zeros(subject.num_edges)
     for _ in (loader := plan.loader(prefetch=False)).epochs(200):
         for batch in loader:
-            vertices[batch.n_id] += 1
+            nodes[batch.n_id] += 1
             edges[batch.e_id] += 1
-    ((ahead_vertices, ahead_edges, num_samples),) = subject.tables.values()
+    ((ahead_nodes, ahead_edges, num_samples),) = subject.tables.values()
     assert num_samples == 3_000
     ahead = torch.zeros(subject.num_edges)
     ahead[subject.edge_ids] = ahead_edges.float()
-    for seen, before in ((vertices, ahead_vertices.float()), (edges, ahead)):
+    for seen, before in ((nodes, ahead_nodes.float()), (edges, ahead)):
         probability = (seen + before) / 5_000
         error = (probability * (1 - probability) * (1 / 2_000 + 1 / 3_000)).sqrt()
         assert ((seen / 2_000 - before / 3_000).abs() <= 5 * error).all()
@@ -154,7 +154,7 @@ def test_norms_are_kept_with_the_graph():
 
 
 def test_items_of_draws_only_count_batches():
-    """Which vertices the node and edge samplers draw depends on seed, epoch and index alone."""
+    """Which nodes the node and edge samplers draw depends on seed, epoch and index alone."""
     for name, budget in (("sample_saint_node", 12), ("sample_saint_edge", 8)):
         one = getattr(roots(), name)(ring()[2], budget).loader()
         other = getattr(hr.ItemSampler(30, batch_size=3, seed=4), name)(ring()[2], budget).loader()
@@ -162,7 +162,7 @@ def test_items_of_draws_only_count_batches():
 
 
 def bound(*, loops: bool) -> hr.Graph:
-    """A ring of 40 vertices, into which 5 lead and out of which 3; 2 are alone. With `loops`, each leads to itself."""
+    """A ring of 40 nodes, into which 5 lead and out of which 3; 2 are alone. With `loops`, each leads to itself."""
     around = torch.arange(40)
     src = torch.cat([around, torch.arange(40, 45), torch.zeros(3, dtype=torch.int64)])
     dst = torch.cat([(around + 1) % 40, torch.zeros(5, dtype=torch.int64), torch.arange(45, 48)])
@@ -178,7 +178,7 @@ def bound(*, loops: bool) -> hr.Graph:
         ("sample_saint_edge", 10, r"2 of 50 nodes are never drawn, as they have no edges.*50 / 48"),
     ],
 )
-def test_vertices_that_are_never_drawn_are_told_once(verb, argument, expected):
+def test_nodes_that_are_never_drawn_are_reported_once(verb, argument, expected):
     subject = bound(loops=False)
     plan = getattr(roots(), verb)(subject, argument)
     with pytest.warns(UserWarning, match=f"{verb}: {expected}") as caught:
@@ -196,7 +196,7 @@ def test_vertices_that_are_never_drawn_are_told_once(verb, argument, expected):
         getattr(roots(), verb)(bound(loops=False), argument, norms=False).loader()
 
 
-def test_vertices_that_are_in_no_subgraph_drawn_ahead_are_told_once():
+def test_nodes_that_are_in_no_subgraph_drawn_ahead_are_reported_once():
     """They count as if they were in one; with more subgraphs, the warning goes."""
     subject = bound(loops=False)
     plan = hr.ItemSampler(50, batch_size=6, shuffle=True, seed=4).sample_saint_walk(subject, 2, num_samples=3)
@@ -205,21 +205,21 @@ def test_vertices_that_are_in_no_subgraph_drawn_ahead_are_told_once():
     ) as caught:
         loader = plan.loader()
     assert len(caught) == 1
-    ((vertex_counts, _, _),) = subject.tables.values()
-    left_out = int((vertex_counts == 0).sum())
+    ((node_counts, _, _),) = subject.tables.values()
+    left_out = int((node_counts == 0).sum())
     assert 0 < left_out < 50
     assert f": {left_out} of 50 nodes" in str(caught[0].message)
     weights = torch.cat([torch.stack([batch.n_id, batch.node[LOSS_WEIGHT]], 1) for batch in loader])
-    expected = (3 / (vertex_counts.clamp(min=1).double() * 50)).float()
+    expected = (3 / (node_counts.clamp(min=1).double() * 50)).float()
     assert torch.equal(weights[:, 1], expected[weights[:, 0].long()])
-    assert bool((vertex_counts[weights[:, 0].long()] == 0).any())
+    assert bool((node_counts[weights[:, 0].long()] == 0).any())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plan.loader()
         hr.ItemSampler(50, batch_size=6, shuffle=True, seed=4).sample_saint_walk(subject, 2).loader()
 
 
-def test_roots_that_do_not_reach_all_vertices_are_told():
+def test_roots_that_do_not_reach_all_nodes_are_reported():
     plan = hr.ItemSampler(40, batch_size=6, shuffle=True, seed=4)
     plan = plan.sample_saint_walk(bound(loops=False), 2, num_samples=200)
     with pytest.warns(UserWarning, match=r"of 50 nodes .* items from which walks reach every node"):
@@ -254,8 +254,8 @@ def test_refusals():
         items().sample_saint_node(graph(), 5).fetch_feature(store(), node=["z"])
 
 
-def test_labels_are_those_of_any_vertex():
-    """Seeds are vertices of the subgraph, so the source may hold pairs, and labels must reach to the last vertex."""
+def test_labels_are_those_of_any_node():
+    """Seeds are nodes of the subgraph, so the source may hold pairs, and labels must reach to the last node."""
     pairs = hr.ItemSampler(torch.zeros(3, 2, dtype=torch.int64), seed=1).sample_saint_node(graph(), 5)
     batch = next(iter(pairs.fetch_feature(store(), labels="y").loader()))
     assert torch.equal(batch.y, store().node["y"].read(batch.n_id).rows)

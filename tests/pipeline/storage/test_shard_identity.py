@@ -15,12 +15,12 @@ import headrace as hr
 
 from plans import NUM_NODES, graph, store
 
-# Parts of equal numbers of vertices, so that shapes give nothing away.
+# Parts of equal numbers of nodes, so that shapes give nothing away.
 OWNERS = {"range": hr.Partition.range(NUM_NODES, 2), "table": hr.Partition.of(np.arange(NUM_NODES) % 2, 2)}
 
 
 def regular(seed: int) -> tuple[hr.Graph, hr.FeatureStore]:
-    """A graph in which every vertex has three in-edges, with features: all arrays of all parts have one shape."""
+    """A graph in which every node has three in-edges, with features: all arrays of all parts have one shape."""
     generator = torch.Generator().manual_seed(seed)
     src = torch.randint(0, NUM_NODES, (3 * NUM_NODES,), generator=generator)
     dst = torch.arange(NUM_NODES).repeat(3)[torch.randperm(3 * NUM_NODES, generator=generator)]

@@ -213,7 +213,8 @@ def test_bytes_that_are_counted_are_those_that_channels_carry(sampler, kind, coo
             for _ in loader:
                 pass
             stats = loader.stats()
-        at_owners = sum(totals["sent_bytes"] for name, totals in stats.items() if name.startswith("sample_at_owners"))
+        hops = [totals for name, totals in stats.lowered.items() if name.startswith("sample_at_owners")]
+        at_owners = sum(totals["sent_bytes"] for totals in hops)
         return stats.total("sent_bytes"), at_owners
 
     counts = run_ranks(3, work)
@@ -233,7 +234,7 @@ def test_copies_of_rows_are_not_asked_for():
                 list(loader)
                 row_bytes = store().node["x"].row_bytes
                 stats = loader.stats()
-                return stats["fetch_and_exchange"]["sent_bytes"] / row_bytes, stats.total("copied_rows")
+                return stats.lowered["fetch_and_exchange"]["sent_bytes"] / row_bytes, stats.total("copied_rows")
 
         sent, copied = zip(*run_ranks(2, work), strict=True)
         return sum(sent), sum(copied)
@@ -378,7 +379,7 @@ def test_checkpoints_move_between_whole_and_sharded():
 
 
 def test_features_travel_together_on_every_rank_or_on_none():
-    """Also where all the vertices to copy are one rank's own: plans are the same on all ranks."""
+    """Also where all the nodes to copy are one rank's own: plans are the same on all ranks."""
     owners, hot = partition("range", 2), torch.arange(150, 160)
 
     def rounds(copies: dict[str, torch.Tensor | None]) -> list[float]:

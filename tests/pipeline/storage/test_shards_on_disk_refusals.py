@@ -23,7 +23,7 @@ def test_graphs_and_features_that_cannot_be_cut_are_refused(tmp_path):
     for one, message in (
         (typed, "write_shards: graphs with edge types"),
         (graph().shard(owners, 0), "write_shards: this is part 0"),
-        (hr.Graph.from_coo([0], [1]), "write_shards: the partition has 200 vertices, the graph 2"),
+        (hr.Graph.from_coo([0], [1]), "write_shards: the partition has 200 nodes, the graph 2"),
     ):
         with pytest.raises(hr.GraphError, match=message):
             write(path, one, owners)
@@ -99,7 +99,7 @@ def test_damaged_files_are_refused(folder, file, memory_map):
     [
         ({"y": [1]}, r"cached names node feature 'y'; those in shards are \['x'\]"),
         ({"z": [1]}, "cached names node feature 'z'"),
-        ({"x": [NUM_NODES]}, "cached to be vertices below 200, got ids from 200 to 200"),
+        ({"x": [NUM_NODES]}, "cached to be nodes below 200, got ids from 200 to 200"),
         ({"x": [0.5]}, "cached to be int32 or int64 ids"),
     ],
 )
@@ -109,7 +109,7 @@ def test_copies_of_what_there_is_not_are_refused(folder, cached, message):
 
 
 class Liar(ArraySource):
-    """A source that returns other rows than it announces."""
+    """A source that returns other rows than it says."""
 
     def __init__(self, returned):
         super().__init__(torch.ones(NUM_NODES, 2))

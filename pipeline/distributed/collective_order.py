@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-Place = tuple[int, int]  # epoch and batch
+BatchKey = tuple[int, int]  # epoch and batch
 
 
-class Course:
-    """Tells a collective that follows from what all ranks have agreed upon from one that must be agreed upon first.
+class CollectiveOrder:
+    """Whether a collective follows from what all ranks have agreed upon, or must be agreed upon first.
 
     Rows of a model come without a word on what they are: to ask first would be one more round in each layer. It needs
     none where ranks do in each batch what they did in the one before, as all ranks know that of each other. So the
@@ -15,24 +15,24 @@ class Course:
     """
 
     def __init__(self) -> None:
-        self._place: Place | None = None
+        self._batch: BatchKey | None = None
         self._known: list[str] = []
         self._now: list[str] = []
 
-    def follows(self, place: Place, kind: str) -> bool:
+    def follows(self, batch: BatchKey, kind: str) -> bool:
         """Go on to the next collective; return whether it was to be expected.
 
         Parameters
         ----------
-        place
+        batch
             The batch that it belongs to.
         kind
             What it does, the same on all ranks.
         """
-        if place == self._place:
+        if batch == self._batch:
             number = len(self._now)
             self._now.append(kind)
             return self._known[number : number + 1] == [kind] and self._known[:number] == self._now[:number]
-        before, as_known = self._place, self._now == self._known
-        self._known, self._now, self._place = self._now, [kind], place
-        return before is not None and place == (before[0], before[1] + 1) and as_known and self._known[:1] == [kind]
+        before, as_known = self._batch, self._now == self._known
+        self._known, self._now, self._batch = self._now, [kind], batch
+        return before is not None and batch == (before[0], before[1] + 1) and as_known and self._known[:1] == [kind]
