@@ -16,6 +16,8 @@ from headrace.ops import BlockSampler, GraphError, NeighborRule, _native, refere
 
 from instruction_sets import SETS
 
+pytestmark = pytest.mark.kernel
+
 KEY = 12345
 
 

@@ -15,6 +15,8 @@ from headrace.ops import _native, reference
 
 from instruction_sets import SETS
 
+pytestmark = pytest.mark.kernel
+
 MOST_DEGREE = 256
 MOST_DRAWS = 32
 LAST = 2**16 - 1

@@ -13,6 +13,8 @@ from headrace.ops import _native, reference
 
 from instruction_sets import SETS
 
+pytestmark = pytest.mark.kernel
+
 NEVER = 2**64 - 1
 
 
