@@ -13,8 +13,10 @@ DATA ?=
 BENCH ?= sampling
 BENCHES ?= sampling gather loader small_batch conversion contention build scaling labor_table cooperative projection import_time
 ARGS ?=
-# Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down.
+# Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down. Each
+# takes tests that stand together, which share what modules keep, and then what another one has left.
 JOBS ?= 2
+PARALLEL = -n $(JOBS) --dist worksteal
 SECONDS_ ?= 600
 SEED ?= 0
 RUNS ?= 200
@@ -24,7 +26,8 @@ FILES ?=
 STRICT := --config-settings cmake.define.HEADRACE_WERROR=ON
 
 NATIVE := CMakeLists.txt $(wildcard ops/native/*/*)
-KERNELS := $(filter-out ops/native/bindings/%,$(wildcard ops/native/*/*.cpp))
+# What samplers, gather and scatter are made of.
+SAMPLING := $(filter-out $(patsubst %,ops/native/%/%,bindings graphs partition walks),$(wildcard ops/native/*/*.cpp))
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
@@ -43,10 +46,14 @@ demo: .venv/.headrace ## train on a generated graph, or on DATA=file.npz; ARGS="
 	env -u PYTHONSAFEPATH .venv/bin/python examples/node_classification.py $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 test: .venv/.installed ## run the tests that need no DGL (12 minutes on two cores); ARGS="-k name" and more go to pytest
-	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl $(ARGS)
+	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl $(ARGS)
 
 test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, whole trainings (80 seconds)
-	.venv/bin/pytest -n $(JOBS) --ignore tests/dgl --hypothesis-profile quick -m "not slow" $(ARGS)
+	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl --hypothesis-profile quick -m "not slow" $(ARGS)
+
+# Environments around a module that `make test` has looked at: what differs there is what crosses over, arguments, results
+# and errors, and what is installed; not the numbers that kernels find, nor the hundredth example.
+AGAIN := --hypothesis-profile quick -m "not slow and not law and not kernel"
 
 # Copies are built in build/mutants; the second time only what has changed.
 mutants: .venv/.installed ## put faults into copies of the code, one by one: each must make its test fail; ARGS="--only text"
@@ -83,7 +90,8 @@ SANITIZED = LD_PRELOAD="$$(for library in asan ubsan stdc++; do g++ -print-file-
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1
 
 sanitize: .venv-sanitize/.installed ## run the tests of ops/ and a short fuzz on a build with AddressSanitizer and UBSan
-	$(SANITIZED) .venv-sanitize/bin/python -m pytest -n $(JOBS) -o timeout=900 -m "not uninstrumented" tests/ops tests/fuzz $(ARGS)
+	$(SANITIZED) .venv-sanitize/bin/python -m pytest $(PARALLEL) -o timeout=900 --hypothesis-profile quick \
+		-m "not uninstrumented and not law" tests/ops tests/fuzz $(ARGS)
 	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds 20
 
 fuzz: .venv-sanitize/.installed ## call the native entry points with hostile arguments for SECONDS_=600, or repeat FILES=...
@@ -94,15 +102,15 @@ tsan: build/tsan/run ## run samplers, gather and scatter in threads on a build w
 
 build/tsan/run: tests/threads/main.cpp $(NATIVE)
 	rm -rf build/tsan && mkdir -p build/tsan
-	printf '%s\n' tests/threads/main.cpp $(KERNELS) | xargs -P $(JOBS) -I{} sh -c '$(CXX) -std=c++17 -O1 -g -Wall -Wextra \
+	printf '%s\n' tests/threads/main.cpp $(SAMPLING) | xargs -P $(JOBS) -I{} sh -c '$(CXX) -std=c++17 -O1 -g1 -Wall -Wextra \
 		-Wconversion -Werror -fsanitize=thread -ffp-contract=off -Iops/native -c {} -o build/tsan/$$(basename {}).o'
 	$(CXX) -fsanitize=thread -o $@ build/tsan/*.o -pthread
 
 wheel-test: .venv-wheel/.installed ## run the tests of ops/ on the wheel that dgl-test takes, under the newest torch
-	.venv-wheel/bin/python -m pytest -n $(JOBS) -m "not slow" tests/ops $(ARGS)
+	.venv-wheel/bin/python -m pytest $(PARALLEL) $(AGAIN) tests/ops $(ARGS)
 
 dgl-test: .venv-dgl/.installed ## run the tests of ops/ and of DGL interoperation on the same wheel under torch 2.2.1
-	.venv-dgl/bin/pytest -m "not slow" tests/ops tests/dgl $(ARGS)
+	.venv-dgl/bin/pytest $(PARALLEL) $(AGAIN) tests/ops tests/dgl $(ARGS)
 
 bench: .venv/.installed ## run bench/$(BENCH).py; ARGS="--shape products --json result.json" and more
 	env -u PYTHONSAFEPATH .venv/bin/python bench/$(BENCH).py $(ARGS)
@@ -131,9 +139,11 @@ wheel: dist/.wheel ## build dist/*.whl
 
 sdist: dist/.sdist ## build dist/*.tar.gz
 
+# Whether all is there that a build takes shows without optimising, in half the time.
 sdist-test: dist/.sdist ## build headrace from the source archive, as a user would, and import it
 	$(call environment_over_main,.venv-sdist)
-	.venv/bin/pip --python .venv-sdist/bin/python install --quiet --no-deps dist/headrace-*.tar.gz
+	.venv/bin/pip --python .venv-sdist/bin/python install --quiet --no-deps \
+		--config-settings cmake.build-type=Debug dist/headrace-*.tar.gz
 	.venv-sdist/bin/python -c "import headrace.ops._native; print('imported', headrace.__file__)"
 
 clean: ## remove everything that the other targets made

@@ -68,7 +68,9 @@ def run_job(world_size: int, scenario: str, closing: str, *, timeout: float = 5.
             *(str(here / "leaving_rank.py"), scenario, closing, str(timeout), name),
         ]
         environment = {**os.environ, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
-        job = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        job = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
         began, parted = time.time(), None
         gone: dict[int, float | None] = dict.fromkeys(range(world_size))
         while None in gone.values() and time.time() < (began + 60.0 if parted is None else parted + limit):
@@ -143,9 +145,7 @@ def main() -> int:
                 missed += bool(found)
                 gone = " ".join("-" if one is None else f"{one:.1f}" for one in outcome.gone.values())
                 told = outcome.errors[0].splitlines()
-                print(
-                    f"{world_size:5}  {scenario:22}  {closing:16}  {gone:20}  {told[0] if told else ''}", flush=True
-                )
+                print(f"{world_size:5}  {scenario:22}  {closing:16}  {gone:20}  {told[0] if told else ''}", flush=True)
                 for fault in found:
                     print(f"       MISSED: {fault}", flush=True)
                 if found and options.verbose:

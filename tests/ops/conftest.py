@@ -9,6 +9,15 @@ from headrace.ops import _native
 from instruction_sets import SETS
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark what asks for another instruction set than the best one as a test of the kernels alone."""
+    for item in items:
+        values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if any(isinstance(value, _native.InstructionSet) and value is not SETS[-1] for value in values):
+            item.add_marker("kernel")
+
+
 @pytest.fixture(params=SETS)
 def instructions(request):
     """Use each instruction set in turn, and the best one again behind the test."""

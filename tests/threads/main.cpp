@@ -28,8 +28,8 @@ using headrace::HopSpec;
 using headrace::Rule;
 using headrace::Sampled;
 
-constexpr std::size_t kNumNodes = 20000;
-constexpr std::size_t kNumSeeds = 6000;  // enough for more than one thread in a hop
+constexpr std::size_t kNumNodes = 10000;
+constexpr std::size_t kNumSeeds = 3000;  // six tasks in the first hop, for two calls of three threads each
 constexpr int kNumThreads = 3;
 
 struct Case {
@@ -44,8 +44,8 @@ constexpr Case kCases[] = {
     {"LABOR, Poisson", {Rule::Kind::kLaborPoisson, 5}},
     {"LABOR, one round", {Rule::Kind::kLaborImportance, 5, 1}},
     {"LABOR, converged", {Rule::Kind::kLaborImportance, 5, Rule::kUntilConverged}},
-    {"LADIES", {Rule::Kind::kLadies, 4000}},
-    {"PLADIES", {Rule::Kind::kLadiesPoisson, 4000}},
+    {"LADIES", {Rule::Kind::kLadies, 2000}},
+    {"PLADIES", {Rule::Kind::kLadiesPoisson, 2000}},
     {"all", {Rule::Kind::kNeighbor, Rule::kAll}},
 };
 
@@ -262,10 +262,12 @@ void exit_amid_loops() {
 
 int main() {
   headrace::share_all_work(true);
+  const RandomGraph<std::int32_t> narrow;
+  const RandomGraph<std::int64_t> wide;
   for (const Case& one : kCases) {
     for (const Variant& variant : kVariants) {
-      sample_at_once(RandomGraph<std::int32_t>(), one, variant);
-      sample_at_once(RandomGraph<std::int64_t>(), one, variant);
+      sample_at_once(narrow, one, variant);
+      sample_at_once(wide, one, variant);
     }
     std::printf("%s\n", one.name);
   }

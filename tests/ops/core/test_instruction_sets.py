@@ -10,6 +10,8 @@ from headrace.ops import BlockSampler, LaborRule, NeighborRule, _native, sample_
 
 from instruction_sets import SETS
 
+pytestmark = pytest.mark.kernel
+
 BEST = SETS[-1]
 DEGREES = [
     0,

@@ -144,6 +144,7 @@ def test_the_first_error_is_raised():
             check_csc(indptr, indices, 100_000, num_threads=num_threads)
 
 
+@pytest.mark.uninstrumented  # the sanitizer's allocator has locks of its own, which another thread may hold at a fork
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_has_a_pool_of_its_own(sampler):
@@ -160,6 +161,7 @@ def test_a_forked_process_has_a_pool_of_its_own(sampler):
         for _ in range(10):
             child = os.fork()
             if child == 0:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest-timeout's would wait for native code to return
                 signal.alarm(60)  # which ends a child that waits for a lock
                 # Nothing that Python would clean up: the child is a copy in the middle of the tests.
                 fresh = _native.threads_in_pool() == 0

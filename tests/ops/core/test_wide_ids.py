@@ -12,6 +12,8 @@ from headrace.ops import LaborRule, NeighborRule, _native, reference, sample_hop
 
 from instruction_sets import SETS
 
+pytestmark = pytest.mark.kernel
+
 NUM_EDGES = 200
 RULES = [LaborRule(9), LaborRule(9, exact=False), NeighborRule(9)]
 

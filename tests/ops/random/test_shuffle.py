@@ -135,6 +135,7 @@ def test_threads_get_the_same(num_items):
 # --- every order is equally likely ------------------------------------------------------------------------------------
 
 
+@pytest.mark.law
 @pytest.mark.slow
 @pytest.mark.parametrize("num_items", [2, 3, 4, 5, 6, 7])
 def test_all_orders_are_equally_likely(num_items):
@@ -156,6 +157,7 @@ def test_all_orders_are_equally_likely(num_items):
         assert stats.chisquare(np.bincount(table[:, place], minlength=num_items)).pvalue > 1e-4
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("num_items", [16, 32, 64, 100])
 @pytest.mark.parametrize("permute", [_native.shuffled_range, feistel], ids=["listed", "network"])
 def test_half_of_the_orders_are_odd(permute, num_items):
@@ -164,6 +166,7 @@ def test_half_of_the_orders_are_odd(permute, num_items):
     assert abs(odd - 2_000) < 158
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("num_items", [8, 16, 100])
 @pytest.mark.parametrize("permute", [_native.shuffled_range, feistel], ids=["listed", "network"])
 def test_each_item_is_equally_likely_at_each_place(permute, num_items):
@@ -176,6 +179,7 @@ def test_each_item_is_equally_likely_at_each_place(permute, num_items):
     assert stats.chi2.sf(statistic * (num_items - 1) / num_items, (num_items - 1) ** 2) > 1e-4
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("permute", [_native.shuffled_range, feistel], ids=["listed", "network"])
 def test_pairs_are_equally_likely(permute):
     """Chi-square of the ordered pairs in the first two places of 12 items, over 40,000 keys: 132 pairs, 303 each."""

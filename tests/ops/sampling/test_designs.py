@@ -15,7 +15,7 @@ import torch
 
 from headrace.ops import LaborRule, NeighborRule, sample_hop
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.law]
 
 DRAWS_PER_CALL, CALLS = 20_000, 10
 DRAWS = DRAWS_PER_CALL * CALLS

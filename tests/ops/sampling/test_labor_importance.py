@@ -213,6 +213,7 @@ def test_layers_that_share_a_key_share_picks():
     assert not torch.equal(again[0], again[2])
 
 
+@pytest.mark.law
 def test_small_neighbourhoods_are_kept_whole():
     """Where d <= k no edge may be missed and no weight may be off: not 0.9999, but 1."""
     one, rule = layer(weighted=False), LaborImportanceRule(13)

@@ -31,7 +31,7 @@ from layers import (
     weights_of,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.law]
 
 DRAWS = 4_000
 ROUNDS = [1, 2, "*"]

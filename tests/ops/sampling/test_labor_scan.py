@@ -11,6 +11,8 @@ from headrace.ops import BlockSampler, LaborRule, _native, reference, sample_hop
 
 from instruction_sets import SETS
 
+pytestmark = pytest.mark.kernel
+
 
 def expected(ids, key, bound, wanted):
     high = np.array([reference.labor_variate(key, int(node)) >> 32 for node in ids], dtype=np.uint32)

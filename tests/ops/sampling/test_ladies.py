@@ -102,6 +102,7 @@ def test_one_minus_exp(x):
 # --- what is drawn ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.law
 @WEIGHTED
 def test_pladies_draws_by_its_probabilities(weighted):
     """4,000 draws: each source, and the mean n and the variance sum pi (1 - pi) of the count, to 5 sigma."""
@@ -115,6 +116,7 @@ def test_pladies_draws_by_its_probabilities(weighted):
 
 
 @pytest.mark.slow
+@pytest.mark.law
 @pytest.mark.parametrize("size", [1, 2])
 def test_ladies_follows_successive_draws(size):
     """Chi-square over the ordered law of one and two draws by score, without replacement, of five sources."""
@@ -140,6 +142,7 @@ def test_ladies_follows_successive_draws(size):
     assert stats.chisquare([counts.get(subset, 0) for subset in law], expected).pvalue > 1e-4
 
 
+@pytest.mark.law
 def test_ladies_probabilities_average_to_how_often_sources_are_drawn():
     """Rank conditioning: 1[drawn] / probability has mean 1 for every source, which makes every sum unbiased."""
     one, rule = layer(weighted=False), LadiesRule(40)
@@ -156,6 +159,7 @@ def test_ladies_probabilities_average_to_how_often_sources_are_drawn():
 
 
 @pytest.mark.slow
+@pytest.mark.law
 @WEIGHTED
 @POISSON
 def test_horvitz_thompson_and_hajek_estimates(weighted, poisson):

@@ -72,6 +72,7 @@ def independent_law(probabilities):
 
 
 @pytest.mark.slow
+@pytest.mark.law
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
 def test_one_of_three_edges_from_two_sources(dtype):
     """A third each, where a variate that both edges from 1 share gives 1/2, 0 and 1/2."""
@@ -79,6 +80,7 @@ def test_one_of_three_edges_from_two_sources(dtype):
 
 
 @pytest.mark.slow
+@pytest.mark.law
 def test_every_subset_of_a_richer_row_is_equally_likely():
     """35 ways to pick 3 of 7 edges."""
     law = dict.fromkeys(combinations(range(7), 3), 1 / 35)
@@ -86,6 +88,7 @@ def test_every_subset_of_a_richer_row_is_equally_likely():
 
 
 @pytest.mark.slow
+@pytest.mark.law
 @pytest.mark.parametrize(
     "rule", [LaborRule(3, exact=False), LaborImportanceRule(3, 1), LaborImportanceRule(3)], ids=str
 )
@@ -98,12 +101,14 @@ WEIGHTS = torch.tensor([1.0, 3.0, 0.5, 2.0, 0.0, 1.5, 2.5], dtype=torch.float64)
 
 
 @pytest.mark.slow
+@pytest.mark.law
 def test_poisson_picks_by_weight_are_independent():
     law = independent_law((2 * WEIGHTS / WEIGHTS.sum()).clamp(max=1).tolist())
     assert_law(picks(RICH, LaborRule(2, exact=False), DRAWS, WEIGHTS), law)
 
 
 @pytest.mark.slow
+@pytest.mark.law
 @pytest.mark.parametrize("rounds", [1, "*"])
 def test_importance_picks_by_weight_are_independent(rounds):
     """With the probabilities that the rule solves for; an edge of weight 0 counts among the parallel ones."""
@@ -115,6 +120,7 @@ def test_importance_picks_by_weight_are_independent(rounds):
 
 
 @pytest.mark.slow
+@pytest.mark.law
 def test_exact_picks_by_weight():
     """The smallest u / A of independent u: the integral of its density times the others' chances to be larger."""
     row = [1.0, 2.0, 3.0]

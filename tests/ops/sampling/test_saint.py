@@ -185,6 +185,7 @@ def test_draws_follow_the_law(small):
 
 
 @pytest.mark.slow
+@pytest.mark.law
 @pytest.mark.parametrize("by_edge", [False, True], ids=["node", "edge"])
 def test_estimates_are_unbiased(small, by_edge):
     """The norms make sums over 4,000 subgraphs of 5 draws average to the full graph's, within 5 standard errors.

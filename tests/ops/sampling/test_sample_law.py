@@ -11,7 +11,7 @@ from scipy import integrate, stats
 
 from headrace.ops import LaborRule, NeighborRule, reference, sample_hop, stream_key
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.law]
 
 DRAWS = 20_000
 

@@ -19,7 +19,7 @@ from scipy import stats
 
 from headrace.ops import NeighborRule, sample_hop
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.law]
 
 ALPHA = 1e-4
 DEGREES = [3, 5, 37, 1_000, 40_000, 1_000_000]
