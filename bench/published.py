@@ -1,6 +1,6 @@
 """The published table of layer sampling: three hops of fan-out 10, batches of 1000 (arXiv 2210.13339).
 
-Thousands of vertices and edges that a batch reaches, hop by hop, and iterations of training on a GPU a second. Keys are
+Thousands of nodes and edges that a batch reaches, hop by hop, and iterations of training on a GPU a second. Keys are
 those of `graphs.SHAPES`.
 """
 
@@ -13,7 +13,7 @@ COLUMNS = ("|V3|", "|E2|", "|V2|", "|E1|", "|V1|", "|E0|")
 
 
 class Row(NamedTuple):
-    """Thousands of vertices and edges, in the order of `COLUMNS`, and iterations a second."""
+    """Thousands of nodes and edges, in the order of `COLUMNS`, and iterations a second."""
 
     counts: tuple[float, float, float, float, float, float]
     rate: float
@@ -56,5 +56,5 @@ PUBLISHED: dict[str, dict[str, Row]] = {
 
 
 def published_ratio(shape: str, other: str) -> float:
-    """Return how many times more vertices neighbour sampling reaches with its last hop than another method."""
+    """Return how many times more nodes neighbour sampling reaches with its last hop than another method."""
     return PUBLISHED[shape][NS].counts[0] / PUBLISHED[shape][other].counts[0]

@@ -77,11 +77,11 @@ class Sampled:
     Attributes
     ----------
     n_id : torch.Tensor
-        int64[num_src], global ids behind the local ones: the seeds, then vertices by discovery.
+        int64[num_src], global ids behind the local ones: the seeds, then nodes by discovery.
     hops : list of SampledHop
         The hop next to the seeds first; one merged hop when sampled with ``expand="new"``.
     num_sampled_nodes : list of int
-        Vertices discovered by each hop, the seeds first.
+        Nodes discovered by each hop, the seeds first.
     num_sampled_edges : list of int
         Edges picked by each hop.
     """
@@ -214,8 +214,8 @@ class BlockSampler:
     """Sample several hops in one call, without edge lists or sorting in between (FastSample, arXiv 2311.17847).
 
     The result is bit for bit what `sample_hop` followed by `compact`, hop by hop, would give. The sampler keeps scratch
-    memory between calls, once per call that runs at the same time: 4 bytes per vertex of a graph of up to 2**27
-    vertices, otherwise 16 to 64 bytes per vertex of the largest minibatch. With weights it keeps, from the first
+    memory between calls, once per call that runs at the same time: 4 bytes per node of a graph of up to 2**27
+    nodes, otherwise 16 to 64 bytes per node of the largest minibatch. With weights it keeps, from the first
     `NeighborRule` on, running sums of two bytes per edge. `scratch_bytes` tells how much that is. Calling
     it from several threads at once is safe. The first LABOR hop finds out once whether there are parallel edges.
 
@@ -290,8 +290,8 @@ class BlockSampler:
         keys : sequence of int
             One stream key per hop.
         expand : {"all", "new"}
-            "all": each hop samples for every vertex seen so far; one block per hop. "new": each hop samples for the
-            vertices that the hop before discovered, and all hops share one block.
+            "all": each hop samples for every node seen so far; one block per hop. "new": each hop samples for the
+            nodes that the hop before discovered, and all hops share one block.
         edge_ids : bool
             Whether to return edge ids.
         num_threads : int

@@ -166,7 +166,7 @@ LAWS = (
     Mutant(
         "ops/native/walks/walk.cpp",
         "one.first < other.first;",
-        "one.vertex < other.vertex;",
+        "one.node < other.node;",
         "tests/ops/sampling/test_walk.py::test_ties_go_to_the_first_visited",
     ),
     Mutant(

@@ -49,7 +49,7 @@ constexpr Case kCases[] = {
     {"all", {Rule::Kind::kNeighbor, Rule::kAll}},
 };
 
-// Of each vertex's in-edges a few, of every tenth many, of some none.
+// Of each node's in-edges a few, of every tenth many, of some none.
 template <class Index>
 struct RandomGraph {
   std::vector<std::int64_t> indptr{0};
@@ -102,15 +102,15 @@ struct Variant {
   Expand expand;
   bool stored_edge_ids;
   bool want_edge_ids;
-  std::size_t most_slots;  // of the vertex map, which is a table if there are fewer than vertices
+  std::size_t most_slots;  // of the node map, which is a table if there are fewer than nodes
 };
 
 constexpr Variant kVariants[] = {
     {"plain", false, false, Expand::kAll, false, true, kNumNodes},
-    {"new vertices, edge ids that are stored", false, false, Expand::kNew, true, true, kNumNodes},
-    {"no edge ids, vertices in a table", false, false, Expand::kAll, false, false, 0},
+    {"new nodes, edge ids that are stored", false, false, Expand::kNew, true, true, kNumNodes},
+    {"no edge ids, nodes in a table", false, false, Expand::kAll, false, false, 0},
     {"by weight", true, false, Expand::kAll, true, true, kNumNodes},
-    {"by positive weight, new vertices", true, true, Expand::kNew, false, false, kNumNodes},
+    {"by positive weight, new nodes", true, true, Expand::kNew, false, false, kNumNodes},
 };
 
 // Several calls at once, the first of which makes what all of them share.

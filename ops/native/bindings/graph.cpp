@@ -111,8 +111,8 @@ void bind_graph(nb::module_& m) {
   bind_ids<std::int32_t>(m);
   bind_ids<std::int64_t>(m);
   nb::class_<Compactor>(m, "Compactor")
-      .def(nb::init<std::size_t, std::uint32_t, std::size_t>(), "num_vertices"_a, "first_number"_a = 1,
-           "most_slots"_a = VertexMap::kMostSlots)
+      .def(nb::init<std::size_t, std::uint32_t, std::size_t>(), "num_nodes"_a, "first_number"_a = 1,
+           "most_slots"_a = NodeMap::kMostSlots)
       .def("scratch_bytes", &Compactor::scratch_bytes, nb::call_guard<nb::gil_scoped_release>())
       .def("compact", &compact_again<std::int32_t>, "seen"_a.noconvert(), "neighbors"_a.noconvert())
       .def("compact", &compact_again<std::int64_t>, "seen"_a.noconvert(), "neighbors"_a.noconvert());

@@ -41,7 +41,7 @@ nb::tuple counts(const InArray<std::int64_t>& indptr, const InArray<Index>& indi
   {
     const nb::gil_scoped_release release;
     const CscView<Index> graph = view(indptr, indices);
-    check_length("owners", owners.shape(0), graph.num_nodes, "vertex");
+    check_length("owners", owners.shape(0), graph.num_nodes, "node");
     const PartGrid grid{owners.data(), num_parts, num_columns};
     check_grid(grid, graph.num_nodes);
     if (want_between && num_parts > kMostPartsOfMatrix) {

@@ -75,8 +75,8 @@ OutArray<float> weights(const InArray<std::int64_t>& indptr, const InArray<Index
     const nb::gil_scoped_release release;
     const CscView<Index> subgraph = view(indptr, indices);
     check_ends(indptr, subgraph.num_edges);
-    check_length("touch", touch.shape(0), subgraph.num_nodes, "vertex");
-    check_length("degrees", degrees.shape(0), subgraph.num_nodes, "vertex");
+    check_length("touch", touch.shape(0), subgraph.num_nodes, "node");
+    check_length("degrees", degrees.shape(0), subgraph.num_nodes, "node");
     weights.resize(subgraph.num_edges);
     saint_weights(subgraph, {touch.data(), degrees.data(), num_draws, num_rows}, weights.data(), num_threads);
   }

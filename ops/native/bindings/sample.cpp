@@ -222,7 +222,7 @@ void bind_sample(nb::module_& m) {
   nb::class_<BoundSampler>(m, "FusedSampler")
       .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, std::uint32_t, std::size_t>(),
            "indptr"_a.noconvert(), "indices"_a, "edge_ids"_a.none(), "weights"_a.none(), "first_number"_a = 1,
-           "most_slots"_a = VertexMap::kMostSlots)
+           "most_slots"_a = NodeMap::kMostSlots)
       .def("scratch_bytes", &BoundSampler::scratch_bytes)
       .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "rules"_a, "keys"_a, "expand_new"_a,
            "want_edge_ids"_a, "num_threads"_a);

@@ -10,7 +10,7 @@
 namespace headrace {
 
 // Open addressing with linear probing, at most half full, behind a filter of 16 to 32 bits per id: what the filter
-// does not know, about 15 of 16 strangers, costs one bit that stays in cache. No memory per vertex of the graph.
+// does not know, about 15 of 16 strangers, costs one bit that stays in cache. No memory per node of the graph.
 class IdSet {
  public:
   explicit IdSet(std::size_t num_ids) {

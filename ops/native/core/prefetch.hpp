@@ -1,4 +1,4 @@
-// Software prefetch: random accesses are announced some elements ahead so that cache misses overlap.
+// Software prefetch: random accesses are prefetched some elements ahead so that cache misses overlap.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ inline void prefetch_read(const void* address) {
 }
 
 // Into the second level cache only. A core has room for more misses there than in the first (on Zen 4 rows of 400 bytes
-// arrive 1.25 times as fast), and what is announced long before its use leaves the first level to what is used now.
+// arrive 1.25 times as fast), and what is prefetched long before its use leaves the first level to what is used now.
 inline void prefetch_far(const void* address) {
 #if defined(__x86_64__)
   asm volatile("prefetcht1 (%0)" : : "r"(address));
@@ -44,15 +44,15 @@ inline void prefetch_write(const void* address) {
 #endif
 }
 
-// Call visit(i) for every i below `count` in turn, when the next `distance` are announced as well, by announce(i). The
-// first `announced` are already, and if these are more, as many stay ahead.
-template <class Announce, class Visit>
-void visit_announced(std::size_t count, std::size_t distance, const Announce& announce, const Visit& visit,
-                     std::size_t announced = 0) {
-  const std::size_t ahead = std::min(count, std::max(distance, announced));
-  for (std::size_t i = announced; i < ahead; ++i) announce(i);
+// Call visit(i) for every i below `count` in turn, when the next `distance` are prefetched as well, by prefetch(i). The
+// first `prefetched` are already, and if these are more, as many stay ahead.
+template <class Prefetch, class Visit>
+void visit_prefetched(std::size_t count, std::size_t distance, const Prefetch& prefetch, const Visit& visit,
+                      std::size_t prefetched = 0) {
+  const std::size_t ahead = std::min(count, std::max(distance, prefetched));
+  for (std::size_t i = prefetched; i < ahead; ++i) prefetch(i);
   for (std::size_t i = 0; i < count - ahead; ++i) {
-    announce(i + ahead);
+    prefetch(i + ahead);
     visit(i);
   }
   for (std::size_t i = count - ahead; i < count; ++i) visit(i);

@@ -1,4 +1,4 @@
-// How much room to make for the picks of a hop, of which only those of a first stretch are known.
+// How much room to make for the picks of a hop, of which only those of a first chunk are known.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ class RowsToCome {
   RowsToCome() = default;
   RowsToCome(std::size_t num_dst, std::uint64_t limit) : num_dst_(num_dst), limit_(limit) {}
 
-  // Take a stretch of `num_dst` rows and `num_edges` edges. Returns for how many edges to make room if they do not fit:
+  // Take a chunk of `num_dst` rows and `num_edges` edges. Returns for how many edges to make room if they do not fit:
   // for as many a row again and half as many, as it takes longer to move them later than to leave room unused, but for
   // no more than the limit.
   std::size_t take(std::size_t num_dst, std::size_t num_edges) {
@@ -25,7 +25,7 @@ class RowsToCome {
   }
 
  private:
-  static constexpr std::size_t kMost = std::size_t{1} << 24;  // a first stretch of hubs says little
+  static constexpr std::size_t kMost = std::size_t{1} << 24;  // a first chunk of hubs says little
 
   std::size_t num_dst_ = 0;
   std::uint64_t limit_ = 0;

@@ -17,7 +17,7 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kLotBytes = 8192;  // rows are announced in lots of about this size
+constexpr std::size_t kChunkBytes = 8192;  // rows are prefetched in chunks of about this size
 constexpr std::size_t kLeastRows = 4;
 constexpr std::size_t kMostRows = 128;
 constexpr std::size_t kPlacesAhead = 8;
@@ -40,26 +40,26 @@ HEADRACE_INLINE void copy_word(char* out, const char* row, std::size_t /*bytes*/
   std::memcpy(out, row, kBytes);
 }
 
-// The loop of gather_rows: while a lot of rows is copied the next one is on its way. A prefetch waits for the
-// translation of its address; those of a lot come one right after the other, so that their waits overlap. What it
+// The loop of gather_rows: while a chunk of rows is copied the next one is on its way. A prefetch waits for the
+// translation of its address; those of a chunk come one right after the other, so that their waits overlap. What it
 // reads of the source is copied into locals, as reading that anew from memory for every row takes a fifth of the time.
 template <CopyRow kCopy, class Id, class RowOfOut>
 HEADRACE_INLINE void copy_rows(RowSource source, const Id* ids, std::size_t num_ids, const RowOfOut& row_of_out) {
-  const std::size_t announced_bytes = std::min(source.row_bytes, kMaxPrefetchBytes);
-  const std::size_t lot = std::clamp(kLotBytes / source.row_bytes, kLeastRows, kMostRows);
+  const std::size_t prefetched_bytes = std::min(source.row_bytes, kMaxPrefetchBytes);
+  const std::size_t chunk = std::clamp(kChunkBytes / source.row_bytes, kLeastRows, kMostRows);
   const auto row = [=](std::size_t i) { return source.data + static_cast<std::ptrdiff_t>(ids[i]) * source.row_stride; };
-  const auto announce = [=](std::size_t first, std::size_t last) {
+  const auto prefetch = [=](std::size_t first, std::size_t last) {
     for (std::size_t i = first; i < std::min(last, num_ids); ++i) {
       const char* line = row(i);
-      const char* const end = line + announced_bytes;
+      const char* const end = line + prefetched_bytes;
       line -= reinterpret_cast<std::uintptr_t>(line) % kCacheLineBytes;  // rows need not begin where a line does
       for (; line < end; line += kCacheLineBytes) prefetch_far(line);
     }
   };
-  announce(0, lot);
-  for (std::size_t first = 0; first < num_ids; first += lot) {
-    announce(first + lot, first + 2 * lot);
-    const std::size_t last = std::min(first + lot, num_ids);
+  prefetch(0, chunk);
+  for (std::size_t first = 0; first < num_ids; first += chunk) {
+    prefetch(first + chunk, first + 2 * chunk);
+    const std::size_t last = std::min(first + chunk, num_ids);
     for (std::size_t i = first; i < last; ++i) kCopy(row_of_out(i), row(i), source.row_bytes);
   }
 }
@@ -70,7 +70,7 @@ void copy_rows_plainly(RowSource source, const Id* ids, std::size_t num_ids, cha
   copy_rows<kCopy>(source, ids, num_ids, [=](std::size_t i) { return out + i * row_bytes; });
 }
 
-// Rows that go anywhere: their places are announced as well.
+// Rows that go anywhere: their places are prefetched as well.
 template <class Id>
 void copy_rows_to_places(RowSource source, const Id* ids, std::size_t num_ids, char* out, const std::int64_t* places) {
   const std::size_t row_bytes = source.row_bytes;

@@ -219,9 +219,9 @@ class Solver {
     const double scale = result_.scales[row];
     const Index* const sources = edges_.sources.data();
     const std::size_t end = edges_.begin(row + 1);
-    const std::size_t announced = edges_.sources.size() - std::min(edges_.sources.size(), kFarPrefetchDistance);
+    const std::size_t prefetched = edges_.sources.size() - std::min(edges_.sources.size(), kFarPrefetchDistance);
     for (std::size_t e = edges_.begin(row); e < end; ++e) {
-      if (e < announced) prefetch_far(largest + sources[e + kFarPrefetchDistance]);
+      if (e < prefetched) prefetch_far(largest + sources[e + kFarPrefetchDistance]);
       largest[sources[e]] = std::max(largest[sources[e]], by_share ? scale * edges_.shares[e] : scale);
     }
   }

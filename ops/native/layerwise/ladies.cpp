@@ -17,11 +17,11 @@ Buffer<FixedSum> add_scores(const LayerEdges<Index>& edges, const LayerPart& par
   Buffer<FixedSum> sums(edges.num_candidates());
   std::fill_n(sums.data(), sums.size(), FixedSum());
   const Index* const sources = edges.sources.data();
-  const std::size_t announced = edges.sources.size() - std::min(edges.sources.size(), kFarPrefetchDistance);
+  const std::size_t prefetched = edges.sources.size() - std::min(edges.sources.size(), kFarPrefetchDistance);
   for (std::size_t row = 0; row < edges.num_dst(); ++row) {
     const FixedSum even = FixedSum::square_of(1.0 / static_cast<double>(edges.degree(row)));
     for (std::size_t e = edges.begin(row); e < edges.begin(row + 1); ++e) {
-      if (e < announced) prefetch_far(sums.data() + sources[e + kFarPrefetchDistance]);
+      if (e < prefetched) prefetch_far(sums.data() + sources[e + kFarPrefetchDistance]);
       sums[edges.source(e)] += edges.has_weights ? FixedSum::square_of(edges.shares[e]) : even;
     }
   }
@@ -66,15 +66,13 @@ void draw_poisson(const std::uint64_t* variates, double scale, LadiesDraw& draw)
 // When a source arrives, as ordered_bits; of equal times the smaller id is first.
 struct Arrival {
   std::uint64_t time;
-  std::int64_t vertex;
+  std::int64_t node;
 
-  bool operator<(const Arrival& other) const {
-    return time < other.time || (time == other.time && vertex < other.vertex);
-  }
+  bool operator<(const Arrival& other) const { return time < other.time || (time == other.time && node < other.node); }
 };
 
 // The arrival behind the first `size`, of which there are more.
-Arrival first_left_out(const std::uint64_t* times, const std::int64_t* vertices, std::size_t count, std::size_t size) {
+Arrival first_left_out(const std::uint64_t* times, const std::int64_t* nodes, std::size_t count, std::size_t size) {
   Buffer<std::uint64_t> order(count);
   std::copy_n(times, count, order.data());
   std::nth_element(order.data(), order.data() + size, order.data() + count);
@@ -83,7 +81,7 @@ Arrival first_left_out(const std::uint64_t* times, const std::int64_t* vertices,
   std::vector<std::int64_t> tied;
   for (std::size_t t = 0; t < count; ++t) {
     before += times[t] < tau ? 1 : 0;
-    if (times[t] == tau) tied.push_back(vertices[t]);
+    if (times[t] == tau) tied.push_back(nodes[t]);
   }
   const auto limit = tied.begin() + static_cast<std::ptrdiff_t>(size - before);
   std::nth_element(tied.begin(), limit, tied.end());
@@ -91,11 +89,11 @@ Arrival first_left_out(const std::uint64_t* times, const std::int64_t* vertices,
 }
 
 // The same among the arrivals of all parts. No part has more than the first size + 1 of its own among them.
-Arrival first_left_out(const std::uint64_t* times, const Buffer<std::int64_t>& vertices, std::size_t size,
+Arrival first_left_out(const std::uint64_t* times, const Buffer<std::int64_t>& nodes, std::size_t size,
                        const LayerPart& part) {
   std::vector<Arrival> own;
-  for (std::size_t t = 0; t < vertices.size(); ++t) {
-    if (part.counts(t)) own.push_back({times[t], vertices[t]});
+  for (std::size_t t = 0; t < nodes.size(); ++t) {
+    if (part.counts(t)) own.push_back({times[t], nodes[t]});
   }
   if (own.size() > size + 1) {
     const auto end = own.begin() + static_cast<std::ptrdiff_t>(size + 1);
@@ -106,31 +104,31 @@ Arrival first_left_out(const std::uint64_t* times, const Buffer<std::int64_t>& v
   words.ensure_spare(2 * own.size());
   for (const Arrival& arrival : own) {
     words.push_back(static_cast<std::int64_t>(arrival.time));
-    words.push_back(arrival.vertex);
+    words.push_back(arrival.node);
   }
   words = part.reducer().gather(words);
   const std::size_t count = words.size() / 2;
   if (count <= size) throw InputError("reducer.gather returned less than all parts gave");
   Buffer<std::uint64_t> all_times(count);
-  Buffer<std::int64_t> all_vertices(count);
+  Buffer<std::int64_t> all_nodes(count);
   for (std::size_t i = 0; i < count; ++i) {
     all_times[i] = static_cast<std::uint64_t>(words[2 * i]);
-    all_vertices[i] = words[2 * i + 1];
+    all_nodes[i] = words[2 * i + 1];
   }
-  return first_left_out(all_times.data(), all_vertices.data(), count, size);
+  return first_left_out(all_times.data(), all_nodes.data(), count, size);
 }
 
-void draw_race(const std::uint64_t* variates, const Buffer<std::int64_t>& vertices, std::size_t size, bool want_all,
+void draw_race(const std::uint64_t* variates, const Buffer<std::int64_t>& nodes, std::size_t size, bool want_all,
                const LayerPart& part, LadiesDraw& draw) {
-  const std::size_t num_candidates = vertices.size();
+  const std::size_t num_candidates = nodes.size();
   Buffer<std::uint64_t> times(num_candidates);
   for (std::size_t t = 0; t < num_candidates; ++t) {
     times[t] = ordered_bits(negative_log(unit_interval(variates[t])) / draw.scores[t]);
   }
-  const Arrival limit = part.is_whole() ? first_left_out(times.data(), vertices.data(), num_candidates, size)
-                                        : first_left_out(times.data(), vertices, size, part);
+  const Arrival limit = part.is_whole() ? first_left_out(times.data(), nodes.data(), num_candidates, size)
+                                        : first_left_out(times.data(), nodes, size, part);
   for (std::size_t t = 0; t < num_candidates; ++t) {
-    draw.drawn[t] = times[t] < limit.time || (times[t] == limit.time && vertices[t] < limit.vertex);
+    draw.drawn[t] = times[t] < limit.time || (times[t] == limit.time && nodes[t] < limit.node);
     draw.inverse[t] =
         want_all || draw.drawn[t] ? 1.0 / one_minus_exp(draw.scores[t] * from_ordered_bits(limit.time)) : 0.0;
   }

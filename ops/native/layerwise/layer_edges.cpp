@@ -8,8 +8,8 @@
 #include "core/prefetch.hpp"
 #include "layerwise/ordered_sum.hpp"
 #include "sampling/compact.hpp"
+#include "sampling/node_map.hpp"
 #include "sampling/segments.hpp"
-#include "sampling/vertex_map.hpp"
 #include "weighted/pick_weighted.hpp"
 
 namespace headrace {
@@ -51,11 +51,11 @@ Buffer<std::int64_t> number_sources(Buffer<Index>& sources, std::size_t num_node
                      ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes) +
                      "; run check_csc on the graph");
   }
-  // A place for every vertex is faster than a hash table, unless clearing them costs more than the edges do.
-  if (num_nodes / kNodesPerEdge > num_edges || num_nodes > VertexMap::kMostLocalIds) {
+  // A place for every node is faster than a hash table, unless clearing them costs more than the edges do.
+  if (num_nodes / kNodesPerEdge > num_edges || num_nodes > NodeMap::kMostLocalIds) {
     return compact<Index>(nullptr, 0, sources.data(), num_edges, sources.data());
   }
-  VertexMap map(num_nodes, 1, num_nodes, Lifetime::kBatch);
+  NodeMap map(num_nodes, 1, num_nodes, Lifetime::kBatch);
   Buffer<std::int64_t> ids(std::min(num_edges, num_nodes) + 1);
   ids.resize(map.number(sources.data(), num_edges, sources.data(), ids.data(), 0));
   return ids;

@@ -20,7 +20,7 @@ class LayerReducer {
 
   // Called first, with the global ids of this part's candidates. Other parts may have the same.
   virtual void begin(const std::int64_t* candidates, std::size_t num_candidates) = 0;
-  // Which candidates this part counts, of [num_candidates]: each vertex is counted by one part.
+  // Which candidates this part counts, of [num_candidates]: each node is counted by one part.
   virtual void counted(bool* counted) = 0;
   // Replace each candidate's value, of at least 0, by the largest that any part has.
   virtual void largest(double* values) = 0;

@@ -22,17 +22,17 @@ void hash_owners(const std::int64_t* ids, std::size_t num_ids, std::uint32_t num
 
 namespace {
 
-// Ids are taken from so many stretches in turn, each with counters of its own: an increment waits for the one before it
+// Ids are taken from so many chunks in turn, each with counters of its own: an increment waits for the one before it
 // where both are of one part, which they often are.
-constexpr std::size_t kStretches = 2;
+constexpr std::size_t kChunks = 2;
 
 template <class Step>
 void for_each_in_turn(std::size_t count, const Step& step) {
-  const std::size_t each = count / kStretches;
+  const std::size_t each = count / kChunks;
   for (std::size_t i = 0; i < each; ++i) {
-    for (std::size_t stretch = 0; stretch < kStretches; ++stretch) step(stretch, stretch * each + i);
+    for (std::size_t chunk = 0; chunk < kChunks; ++chunk) step(chunk, chunk * each + i);
   }
-  for (std::size_t i = kStretches * each; i < count; ++i) step(kStretches - 1, i);
+  for (std::size_t i = kChunks * each; i < count; ++i) step(kChunks - 1, i);
 }
 
 void check_owners(const std::int32_t* owners, std::size_t num_ids, std::size_t num_parts) {
@@ -47,16 +47,16 @@ void check_owners(const std::int32_t* owners, std::size_t num_ids, std::size_t n
 void group_by_owner(const std::int64_t* ids, const std::int32_t* owners, std::size_t num_ids, std::size_t num_parts,
                     std::size_t first, std::int64_t* grouped, std::int64_t* places, std::int64_t* counts) {
   check_owners(owners, num_ids, num_parts);
-  Buffer<std::int64_t> next(num_parts * kStretches);  // the counters of each stretch, then where its next ids go
+  Buffer<std::int64_t> next(num_parts * kChunks);  // the counters of each chunk, then where its next ids go
   std::fill(next.data(), next.data() + next.size(), 0);
-  for_each_in_turn(num_ids, [&](std::size_t stretch, std::size_t i) {
-    ++next[stretch * num_parts + static_cast<std::size_t>(owners[i])];
+  for_each_in_turn(num_ids, [&](std::size_t chunk, std::size_t i) {
+    ++next[chunk * num_parts + static_cast<std::size_t>(owners[i])];
   });
   std::int64_t sum = 0;
   const auto place = [&](std::size_t part) {
     counts[part] = -sum;
-    for (std::size_t stretch = 0; stretch < kStretches; ++stretch) {
-      sum += std::exchange(next[stretch * num_parts + part], sum);
+    for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {
+      sum += std::exchange(next[chunk * num_parts + part], sum);
     }
     counts[part] += sum;
   };
@@ -64,8 +64,8 @@ void group_by_owner(const std::int64_t* ids, const std::int32_t* owners, std::si
   for (std::size_t part = 0; part < num_parts; ++part) {
     if (part != first) place(part);
   }
-  for_each_in_turn(num_ids, [&](std::size_t stretch, std::size_t i) {
-    const std::int64_t at = next[stretch * num_parts + static_cast<std::size_t>(owners[i])]++;
+  for_each_in_turn(num_ids, [&](std::size_t chunk, std::size_t i) {
+    const std::int64_t at = next[chunk * num_parts + static_cast<std::size_t>(owners[i])]++;
     places[i] = at;
     if (ids != nullptr) grouped[at] = ids[i];
   });

@@ -1,4 +1,4 @@
-// Owners of vertices among several ranks, and ids put in the order of their owners.
+// Owners of nodes among several ranks, and ids put in the order of their owners.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 namespace headrace {
 namespace {
 
-// How many vertices ahead the sources of a row are announced, and how many of them; the rest is announced as the row is
+// How many nodes ahead the sources of a row are prefetched, and how many of them; the rest is prefetched as the row is
 // read.
 constexpr std::size_t kSourcesAhead = 4;
 constexpr std::size_t kFirstEntries = 16;
@@ -30,7 +30,7 @@ class Counting {
     std::fill(seen_.data(), seen_.data() + seen_.size(), -1);
   }
 
-  // Column by column, so that one mark per vertex says whether this column has it already.
+  // Column by column, so that one mark per node says whether this column has it already.
   void run() {
     const Buffer<Index> order = by_column();
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -42,7 +42,7 @@ class Counting {
       if (i + kSourcesAhead < order.size()) {
         const Row row = graph_.row(static_cast<std::int64_t>(order[i + kSourcesAhead]));
         for (std::size_t e = 0; e < std::min<std::size_t>(row.degree, kFirstEntries); ++e) {
-          announce(row.start + static_cast<std::int64_t>(e));
+          prefetch(row.start + static_cast<std::int64_t>(e));
         }
       }
       count_row(static_cast<std::int64_t>(order[i]));
@@ -66,22 +66,22 @@ class Counting {
     return order;
   }
 
-  void announce(std::int64_t edge) const {
+  void prefetch(std::int64_t edge) const {
     const auto source = static_cast<std::uint64_t>(graph_.indices[edge]);
     if (source >= graph_.num_nodes) return;
     prefetch_read(grid_.owners + source);
     prefetch_read(seen_.data() + source);
   }
 
-  void count_row(std::int64_t vertex) {
-    const std::int32_t owner = grid_.owners[vertex];
+  void count_row(std::int64_t node) {
+    const std::int32_t owner = grid_.owners[node];
     const std::int32_t row = row_of(owner);
     const std::int32_t column = column_of(owner);
     ++counts_.copies[owner];
-    const Row in_edges = graph_.row(vertex);
+    const Row in_edges = graph_.row(node);
     const std::int64_t stop = in_edges.start + static_cast<std::int64_t>(in_edges.degree);
     for (std::int64_t e = in_edges.start; e < stop; ++e) {
-      if (e + static_cast<std::int64_t>(kFirstEntries) < stop) announce(e + static_cast<std::int64_t>(kFirstEntries));
+      if (e + static_cast<std::int64_t>(kFirstEntries) < stop) prefetch(e + static_cast<std::int64_t>(kFirstEntries));
       const auto source = static_cast<std::int64_t>(graph_.indices[e]);
       if (static_cast<std::uint64_t>(source) >= graph_.num_nodes) {
         throw GraphError("indices[" + std::to_string(e) + "] = " + std::to_string(source) +
@@ -102,8 +102,8 @@ class Counting {
         seen_[static_cast<std::size_t>(source)] = column;
         ++counts_.copies[part];
       }
-      if (source_row != row && row_seen_[static_cast<std::size_t>(source_row)] != vertex) {
-        row_seen_[static_cast<std::size_t>(source_row)] = vertex;
+      if (source_row != row && row_seen_[static_cast<std::size_t>(source_row)] != node) {
+        row_seen_[static_cast<std::size_t>(source_row)] = node;
         ++counts_.copies[part];
       }
     }
@@ -112,8 +112,8 @@ class Counting {
   const CscView<Index>& graph_;
   PartGrid grid_;
   PartCounts& counts_;
-  Buffer<std::int32_t> seen_;           // the last column that has a copy of each vertex as a source
-  std::vector<std::int64_t> row_seen_;  // the last vertex that has a copy as a destination in each row
+  Buffer<std::int32_t> seen_;           // the last column that has a copy of each node as a source
+  std::vector<std::int64_t> row_seen_;  // the last node that has a copy as a destination in each row
   std::vector<std::int32_t> row_of_;
   std::vector<std::int32_t> column_of_;
 };

@@ -1,4 +1,4 @@
-// What a partition costs: edges of each part, copies of vertices that it needs, edges between parts.
+// What a partition costs: edges of each part, copies of nodes that it needs, edges between parts.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,15 @@ struct PartGrid {
 
 struct PartCounts {
   std::int64_t* edges;    // [num_parts]
-  std::int64_t* copies;   // [num_parts] vertices that the part owns, or that begin or end an edge of it
+  std::int64_t* copies;   // [num_parts] nodes that the part owns, or that begin or end an edge of it
   std::int64_t* between;  // [num_parts * num_parts] edges by owner of source and of destination; or null
-  std::int64_t cut;       // edges between vertices of different owners
+  std::int64_t cut;       // edges between nodes of different owners
 };
 
 // Throws InputError for numbers that make no grid, and for owners that are no part of it.
 void check_grid(const PartGrid& grid, std::size_t num_nodes);
 
-// Adds to counts that are 0. The grid must have been checked. Needs 8 bytes per vertex (12 with 64-bit ids) while it
+// Adds to counts that are 0. The grid must have been checked. Needs 8 bytes per node (12 with 64-bit ids) while it
 // runs. Throws GraphError for damaged rows or ids.
 template <class Index>
 void count_parts(const CscView<Index>& graph, PartGrid grid, PartCounts& counts);

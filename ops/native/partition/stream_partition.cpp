@@ -14,13 +14,13 @@ namespace headrace {
 namespace {
 
 constexpr std::int32_t kNowhere = -1;
-constexpr std::size_t kChunk = 1024;  // vertices whose order is drawn at once
-// How many vertices ahead the parts of a row are announced, and how many entries of it; the rest is announced as the
+constexpr std::size_t kChunk = 1024;  // nodes whose order is drawn at once
+// How many nodes ahead the parts of a row are prefetched, and how many entries of it; the rest is prefetched as the
 // row is read.
 constexpr std::size_t kOwnersAhead = 4;
 constexpr std::size_t kFirstEntries = 16;
 
-// The numbers of vertices of all parts, and the part that has the fewest: the first of those that are equal.
+// The numbers of nodes of all parts, and the part that has the fewest: the first of those that are equal.
 class PartSizes {
  public:
   PartSizes(std::size_t num_parts, std::int64_t capacity) : first_leaf_(1), capacity_(capacity), sizes_(num_parts, 0) {
@@ -72,14 +72,14 @@ class Stream {
       const std::size_t count = std::min(kChunk, graph_.num_nodes - begin);
       const std::int64_t* const order = order_from(begin, count);
       for (std::size_t i = 0; i < count; ++i) {
-        announce(order, i, count);
+        prefetch(order, i, count);
         place(order[i]);
       }
     }
   }
 
  private:
-  // Vertices at places begin, ..., begin + count - 1 of the order.
+  // Nodes at places begin, ..., begin + count - 1 of the order.
   const std::int64_t* order_from(std::size_t begin, std::size_t count) {
     if (listed_.size() != 0) return listed_.data() + begin;
     if (settings_.shuffle) {
@@ -90,7 +90,7 @@ class Stream {
     return chunk_;
   }
 
-  void announce(const std::int64_t* order, std::size_t i, std::size_t count) const {
+  void prefetch(const std::int64_t* order, std::size_t i, std::size_t count) const {
     if (i + 4 * kOwnersAhead < count) prefetch_read(graph_.indptr + order[i + 4 * kOwnersAhead]);
     if (i + 2 * kOwnersAhead < count) {
       const auto start = static_cast<std::uint64_t>(graph_.indptr[order[i + 2 * kOwnersAhead]]);
@@ -99,22 +99,22 @@ class Stream {
     if (i + kOwnersAhead < count) {
       const Row row = graph_.row(order[i + kOwnersAhead]);
       for (std::size_t e = 0; e < std::min<std::size_t>(row.degree, kFirstEntries); ++e) {
-        announce_owner(row.start + static_cast<std::int64_t>(e));
+        prefetch_owner(row.start + static_cast<std::int64_t>(e));
       }
     }
   }
 
-  void announce_owner(std::int64_t edge) const {
+  void prefetch_owner(std::int64_t edge) const {
     const auto source = static_cast<std::uint64_t>(graph_.indices[edge]);
     if (source < graph_.num_nodes) prefetch_read(owners_ + source);
   }
 
-  void place(std::int64_t vertex) {
-    const Row row = graph_.row(vertex);
+  void place(std::int64_t node) {
+    const Row row = graph_.row(node);
     const std::int64_t stop = row.start + static_cast<std::int64_t>(row.degree);
     for (std::int64_t e = row.start; e < stop; ++e) {
       if (e + static_cast<std::int64_t>(kFirstEntries) < stop) {
-        announce_owner(e + static_cast<std::int64_t>(kFirstEntries));
+        prefetch_owner(e + static_cast<std::int64_t>(kFirstEntries));
       }
       const auto source = static_cast<std::int64_t>(graph_.indices[e]);
       if (static_cast<std::uint64_t>(source) >= graph_.num_nodes) {
@@ -123,15 +123,15 @@ class Stream {
                          "; run check_csc on the graph");
       }
       const std::int32_t owner = owners_[source];
-      if (owner == kNowhere || source == vertex) continue;
+      if (owner == kNowhere || source == node) continue;
       if (neighbors_[static_cast<std::size_t>(owner)]++ == 0) touched_.push_back(owner);
     }
-    if (owners_[vertex] != kNowhere) sizes_.add(owners_[vertex], -1);
-    owners_[vertex] = best();
-    sizes_.add(owners_[vertex], 1);
+    if (owners_[node] != kNowhere) sizes_.add(owners_[node], -1);
+    owners_[node] = best();
+    sizes_.add(owners_[node], 1);
   }
 
-  // The part for the vertex whose in-neighbours have just been counted; forgets the counts.
+  // The part for the node whose in-neighbours have just been counted; forgets the counts.
   std::int32_t best() {
     std::int32_t best = sizes_.smallest();
     uint128 best_score = 0;
@@ -160,7 +160,7 @@ class Stream {
   PartSizes sizes_;
   Buffer<std::int64_t> listed_;           // the order, where it is listed
   std::int64_t chunk_[kChunk];            // a piece of it otherwise
-  std::vector<std::uint64_t> neighbors_;  // of the vertex at hand, in each part
+  std::vector<std::uint64_t> neighbors_;  // of the node at hand, in each part
   std::vector<std::int32_t> touched_;     // the parts that have some
 };
 
@@ -176,7 +176,7 @@ void check(const StreamSettings& settings, std::size_t num_nodes) {
   const auto share = (static_cast<std::int64_t>(num_nodes) + settings.num_parts - 1) / settings.num_parts;
   if (settings.capacity < share) {
     throw InputError("capacity must be at least " + std::to_string(share) + ", " + std::to_string(num_nodes) +
-                     " vertices over " + std::to_string(settings.num_parts) + " parts, got " +
+                     " nodes over " + std::to_string(settings.num_parts) + " parts, got " +
                      std::to_string(settings.capacity));
   }
 }

@@ -1,4 +1,4 @@
-// A keyed permutation of [0, num_items) in O(1) memory: any stretch of it, on demand.
+// A keyed permutation of [0, num_items) in O(1) memory: any chunk of it, on demand.
 #pragma once
 
 #include <cstdint>

@@ -18,9 +18,9 @@ struct NoNumbers {
 };
 
 template <class Index, class Numbers>
-void one_by_one(std::uint64_t key, const Index* vertices, Numbers numbers, std::size_t count, std::uint64_t* out) {
+void one_by_one(std::uint64_t key, const Index* nodes, Numbers numbers, std::size_t count, std::uint64_t* out) {
   for (std::size_t i = 0; i < count; ++i) {
-    out[i] = labor_variate(key, static_cast<std::uint64_t>(vertices[i]), numbers[i]);
+    out[i] = labor_variate(key, static_cast<std::uint64_t>(nodes[i]), numbers[i]);
   }
 }
 
@@ -46,11 +46,10 @@ constexpr std::size_t kVectors = kVariatesAtOnce / 4;
 // Philox4x32 with each 32-bit word in the lower half of a 64-bit lane. The upper halves hold rubbish, which neither
 // the 32 x 32 -> 64 bit multiplication nor the final shift and mask look at.
 template <class Index, class Numbers>
-HEADRACE_AVX2 HEADRACE_INLINE void eight(std::uint64_t key, const Index* vertices, Numbers numbers,
-                                         std::uint64_t* out) {
+HEADRACE_AVX2 HEADRACE_INLINE void eight(std::uint64_t key, const Index* nodes, Numbers numbers, std::uint64_t* out) {
   __m256i c0[kVectors], c1[kVectors], c2[kVectors], c3[kVectors];
   for (std::size_t v = 0; v < kVectors; ++v) {
-    c0[v] = load4(vertices + 4 * v);
+    c0[v] = load4(nodes + 4 * v);
     c1[v] = _mm256_srli_epi64(c0[v], 32);
     c2[v] = load4(numbers + 4 * v);
     c3[v] = _mm256_setzero_si256();
@@ -70,34 +69,34 @@ HEADRACE_AVX2 HEADRACE_INLINE void eight(std::uint64_t key, const Index* vertice
 }
 
 template <class Index, class Numbers>
-HEADRACE_AVX2 void four_by_four(std::uint64_t key, const Index* vertices, Numbers numbers, std::size_t count,
+HEADRACE_AVX2 void four_by_four(std::uint64_t key, const Index* nodes, Numbers numbers, std::size_t count,
                                 std::uint64_t* out) {
   std::size_t i = 0;
-  for (; i + kVariatesAtOnce <= count; i += kVariatesAtOnce) eight(key, vertices + i, numbers + i, out + i);
-  one_by_one(key, vertices + i, numbers + i, count - i, out + i);
+  for (; i + kVariatesAtOnce <= count; i += kVariatesAtOnce) eight(key, nodes + i, numbers + i, out + i);
+  one_by_one(key, nodes + i, numbers + i, count - i, out + i);
 }
 
 #endif
 
 template <class Index, class Numbers>
-void all_variates(std::uint64_t key, const Index* vertices, Numbers numbers, std::size_t count, std::uint64_t* out) {
+void all_variates(std::uint64_t key, const Index* nodes, Numbers numbers, std::size_t count, std::uint64_t* out) {
 #if defined(__x86_64__)
-  if (best_instruction_set() != InstructionSet::kPortable) return four_by_four(key, vertices, numbers, count, out);
+  if (best_instruction_set() != InstructionSet::kPortable) return four_by_four(key, nodes, numbers, count, out);
 #endif
-  one_by_one(key, vertices, numbers, count, out);
+  one_by_one(key, nodes, numbers, count, out);
 }
 
 }  // namespace
 
 template <class Index>
-void labor_variates(std::uint64_t key, const Index* vertices, std::size_t count, std::uint64_t* out) {
-  all_variates(key, vertices, NoNumbers(), count, out);
+void labor_variates(std::uint64_t key, const Index* nodes, std::size_t count, std::uint64_t* out) {
+  all_variates(key, nodes, NoNumbers(), count, out);
 }
 
 template <class Index>
-void labor_variates(std::uint64_t key, const Index* vertices, const std::uint32_t* numbers, std::size_t count,
+void labor_variates(std::uint64_t key, const Index* nodes, const std::uint32_t* numbers, std::size_t count,
                     std::uint64_t* out) {
-  all_variates(key, vertices, numbers, count, out);
+  all_variates(key, nodes, numbers, count, out);
 }
 
 template void labor_variates<std::int32_t>(std::uint64_t, const std::int32_t*, std::size_t, std::uint64_t*);

@@ -9,13 +9,13 @@ namespace headrace {
 // Variates that are made at once where the machine can; the last ones of another count are made one by one.
 constexpr std::size_t kVariatesAtOnce = 8;
 
-// out[i] = labor_variate(key, vertices[i]).
+// out[i] = labor_variate(key, nodes[i]).
 template <class Index>
-void labor_variates(std::uint64_t key, const Index* vertices, std::size_t count, std::uint64_t* out);
+void labor_variates(std::uint64_t key, const Index* nodes, std::size_t count, std::uint64_t* out);
 
-// out[i] = labor_variate(key, vertices[i], numbers[i]).
+// out[i] = labor_variate(key, nodes[i], numbers[i]).
 template <class Index>
-void labor_variates(std::uint64_t key, const Index* vertices, const std::uint32_t* numbers, std::size_t count,
+void labor_variates(std::uint64_t key, const Index* nodes, const std::uint32_t* numbers, std::size_t count,
                     std::uint64_t* out);
 
 }  // namespace headrace

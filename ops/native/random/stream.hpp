@@ -58,11 +58,11 @@ inline std::uint64_t slot_key(std::uint64_t key, std::uint64_t slot) {
 // (Salmon et al., SC 2011).
 constexpr int kVariateRounds = 7;
 
-// The variate r_t of LABOR: one 64-bit integer per source vertex t, shared by every destination of the hop. Where a
+// The variate r_t of LABOR: one 64-bit integer per source node t, shared by every destination of the hop. Where a
 // destination has several edges from t, those behind the first one have their `number` from 1 on, and variates of it.
-inline std::uint64_t labor_variate(std::uint64_t key, std::uint64_t vertex, std::uint32_t number = 0) {
+inline std::uint64_t labor_variate(std::uint64_t key, std::uint64_t node, std::uint32_t number = 0) {
   const PhiloxCounter words =
-      philox4x32<kVariateRounds>({low_word(vertex), high_word(vertex), number, 0}, {low_word(key), high_word(key)});
+      philox4x32<kVariateRounds>({low_word(node), high_word(node), number, 0}, {low_word(key), high_word(key)});
   return static_cast<std::uint64_t>(words[0]) << 32 | words[1];
 }
 

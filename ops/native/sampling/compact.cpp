@@ -4,8 +4,8 @@
 #include <string>
 
 #include "core/errors.hpp"
-#include "sampling/vertex_map.hpp"
-#include "sampling/vertex_table.hpp"
+#include "sampling/node_map.hpp"
+#include "sampling/node_table.hpp"
 
 namespace headrace {
 namespace {
@@ -14,12 +14,12 @@ constexpr std::size_t kValuesPerStep = std::size_t{1} << 16;  // the list of ids
 
 // Number `values` behind the ids that the table knows.
 template <class Index>
-void number(VertexTable& table, const Index* values, std::size_t num_values, Index* local, Buffer<std::int64_t>& ids) {
+void number(NodeTable& table, const Index* values, std::size_t num_values, Index* local, Buffer<std::int64_t>& ids) {
   for (std::size_t first = 0; first < num_values; first += kValuesPerStep) {
     const std::size_t count = std::min(kValuesPerStep, num_values - first);
     ids.ensure_spare(count + 1);
     ids.resize(table.number(values + first, count, local + first, ids.data(), ids.size(), 1));
-    if (ids.size() > VertexMap::kMostLocalIds) refuse_size();
+    if (ids.size() > NodeMap::kMostLocalIds) refuse_size();
   }
 }
 
@@ -28,7 +28,7 @@ void number(VertexTable& table, const Index* values, std::size_t num_values, Ind
 template <class Index>
 Buffer<std::int64_t> compact(const std::int64_t* seen, std::size_t num_seen, const Index* values,
                              std::size_t num_values, Index* local) {
-  VertexTable table(true);
+  NodeTable table(true);
   Buffer<std::int64_t> ids;
   Buffer<std::int64_t> places(num_seen);
   number(table, seen, num_seen, places.data(), ids);
@@ -45,7 +45,7 @@ void refuse_repeated(const std::int64_t* seen, const std::int64_t* places) {
 }
 
 void refuse_size() {
-  throw InputError("compact: more than " + std::to_string(VertexMap::kMostLocalIds) +
+  throw InputError("compact: more than " + std::to_string(NodeMap::kMostLocalIds) +
                    " ids, more than a local id can number");
 }
 

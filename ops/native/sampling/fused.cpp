@@ -12,12 +12,12 @@ namespace headrace {
 namespace {
 
 [[noreturn]] void refuse_size() {
-  throw InputError("BlockSampler.sample: one minibatch reaches more than " + std::to_string(VertexMap::kMostLocalIds) +
-                   " vertices, more than a local id can number; use smaller batches or fanouts");
+  throw InputError("BlockSampler.sample: one minibatch reaches more than " + std::to_string(NodeMap::kMostLocalIds) +
+                   " nodes, more than a local id can number; use smaller batches or fanouts");
 }
 
-void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, VertexMap& map, Buffer<std::int64_t>& n_id) {
-  if (num_seeds > VertexMap::kMostLocalIds) refuse_size();
+void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, NodeMap& map, Buffer<std::int64_t>& n_id) {
+  if (num_seeds > NodeMap::kMostLocalIds) refuse_size();
   n_id.ensure_spare(num_seeds + 1);
   Buffer<std::int64_t> local(num_seeds);
   n_id.resize(map.number(seeds, num_seeds, local.data(), n_id.data(), 0));
@@ -35,7 +35,7 @@ constexpr std::size_t kEdgesPerCheck = std::size_t{1} << 20;  // between checks 
 template <class Index>
 class BlockSink : public HopSink<Index> {
  public:
-  BlockSink(SampledBlock<Index>& block, std::size_t num_nodes, bool want_edge_ids, VertexMap& map,
+  BlockSink(SampledBlock<Index>& block, std::size_t num_nodes, bool want_edge_ids, NodeMap& map,
             Buffer<std::int64_t>& n_id)
       : block_(block), num_nodes_(num_nodes), want_edge_ids_(want_edge_ids), map_(map), n_id_(n_id) {
     if (block.indptr.size() == 0) block.indptr.push_back(0);
@@ -94,7 +94,7 @@ class BlockSink : public HopSink<Index> {
     std::int64_t* const n_id = n_id_.data();
     Index* const indices = block_.indices.data() + block_.indices.size();
     const std::size_t num_seen = map_.number(neighbors, num_edges, indices, n_id, n_id_.size());
-    if (num_seen > VertexMap::kMostLocalIds) refuse_size();
+    if (num_seen > NodeMap::kMostLocalIds) refuse_size();
     n_id_.resize(num_seen);
     block_.indices.resize(block_.indices.size() + num_edges);
   }
@@ -108,7 +108,7 @@ class BlockSink : public HopSink<Index> {
   SampledBlock<Index>& block_;
   std::size_t num_nodes_;
   bool want_edge_ids_;
-  VertexMap& map_;
+  NodeMap& map_;
   Buffer<std::int64_t>& n_id_;
   std::vector<Buffer<std::int64_t>> outgrown_;
   RowsToCome to_come_;
@@ -134,7 +134,7 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
   check_frontier(seeds, num_seeds, graph_.csc.num_nodes, "BlockSampler.sample: seeds");
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
-  std::unique_ptr<VertexMap> map = maps_.take();
+  std::unique_ptr<NodeMap> map = maps_.take();
   Sampled<Index> sampled;
   append_seeds(seeds, num_seeds, *map, sampled.n_id);
   sampled.num_nodes.push_back(static_cast<std::int64_t>(num_seeds));

@@ -10,9 +10,9 @@
 
 #include "core/buffer.hpp"
 #include "sampling/hop.hpp"
+#include "sampling/node_map_pool.hpp"
 #include "sampling/parallel_edges.hpp"
 #include "sampling/rule.hpp"
-#include "sampling/vertex_map_pool.hpp"
 
 namespace headrace {
 
@@ -22,8 +22,8 @@ struct HopSpec {
 };
 
 enum class Expand {
-  kAll,  // each hop samples for every vertex seen so far
-  kNew,  // each hop samples for the vertices that the hop before discovered; the hops share one CSC
+  kAll,  // each hop samples for every node seen so far
+  kNew,  // each hop samples for the nodes that the hop before discovered; the hops share one CSC
 };
 
 template <class Index>
@@ -40,31 +40,31 @@ template <class Index>
 struct Sampled {
   Buffer<std::int64_t> n_id;                // [num_src] global ids, seeds first, then by discovery
   std::vector<SampledBlock<Index>> blocks;  // next to the seeds first; one block when Expand::kNew
-  std::vector<std::int64_t> num_nodes;      // [num_hops + 1] vertices discovered by each hop, seeds first
+  std::vector<std::int64_t> num_nodes;      // [num_hops + 1] nodes discovered by each hop, seeds first
   std::vector<std::int64_t> num_edges;      // [num_hops] edges picked by each hop
 };
 
-// Samples from one graph, which it borrows. May be called from several threads at once: each call takes a vertex map
+// Samples from one graph, which it borrows. May be called from several threads at once: each call takes a node map
 // from a pool, and the pool grows to the number of calls that ever ran together. The first call that draws by weight
 // makes the running sums of all rows, two bytes per edge, and keeps them; the first one of LABOR
-// finds the parallel edges, and keeps them: 16 bytes each, and 8 for each vertex where there are any.
+// finds the parallel edges, and keeps them: 16 bytes each, and 8 for each node where there are any.
 template <class Index>
 class FusedSampler {
  public:
-  // `first_number` and `most_slots` are of its vertex maps.
+  // `first_number` and `most_slots` are of its node maps.
   FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number, std::size_t most_slots);
 
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
                         Expand expand, bool want_edge_ids, int num_threads);
 
-  // Bytes of running sums, of parallel edges, and of the vertex maps that no call uses now.
+  // Bytes of running sums, of parallel edges, and of the node maps that no call uses now.
   std::size_t scratch_bytes();
 
  private:
   HopGraph<Index> graph_for(const std::vector<HopSpec>& hops, int num_threads);
 
   HopGraph<Index> graph_;
-  VertexMapPool maps_;
+  NodeMapPool maps_;
   std::mutex tables_mutex_;
   Buffer<double> sums_;
   std::optional<ParallelEdges> parallel_edges_;

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/buffer.hpp"
-#include "core/lent.hpp"
 #include "core/parallel.hpp"
+#include "core/pool.hpp"
 #include "core/prefetch.hpp"
 #include "random/stream.hpp"
 #include "sampling/hop.hpp"
@@ -49,28 +49,28 @@ class HopLoop {
     num_threads = threads_for(num_threads, nanoseconds());
     // Something is appended even of an empty frontier: it says whether there are weights.
     const std::size_t num_tasks = std::max<std::size_t>(1, (frontier_.size + kRowsInChunk - 1) / kRowsInChunk);
-    const auto make_place = [&] { return Workplace{make_picker_(key_), {}, {}}; };
-    const auto sample_task = [&](std::size_t task, Workplace& place, Hop<Index>& hop) {
+    const auto make_scratch = [&] { return Scratch{make_picker_(key_), {}, {}}; };
+    const auto sample_task = [&](std::size_t task, Scratch& scratch, Hop<Index>& hop) {
       const std::size_t first = part_bound(frontier_.size, num_tasks, task);
-      sample_chunk(first, part_bound(frontier_.size, num_tasks, task + 1) - first, place, hop);
+      sample_chunk(first, part_bound(frontier_.size, num_tasks, task + 1) - first, scratch, hop);
     };
     if (num_threads == 1) {
       Hop<Index> hop;
-      Workplace place = make_place();
+      Scratch scratch = make_scratch();
       for (std::size_t task = 0; task < num_tasks; ++task) {
-        sample_task(task, place, hop);
+        sample_task(task, scratch, hop);
         sink_.append(hop);
       }
       return;
     }
-    Lent places(make_place);
+    Pool pool(make_scratch);
     std::vector<Hop<Index>> hops(num_tasks);
     parallel_in_order(
         num_threads, num_tasks,
         [&](std::size_t task) {
-          auto place = places.take();
-          sample_task(task, *place, hops[task]);
-          places.give_back(std::move(place));
+          auto scratch = pool.take();
+          sample_task(task, *scratch, hops[task]);
+          pool.give_back(std::move(scratch));
         },
         [&](std::size_t task) {
           sink_.append(hops[task]);
@@ -84,7 +84,7 @@ class HopLoop {
   static constexpr std::size_t kMostPicksAhead = Picker::kAhead == Ahead::kPicks ? 4096 : 0;
 
   // What a task works with and leaves to the next one.
-  struct Workplace {
+  struct Scratch {
     Picker picker;
     Segment segments[kRowsInChunk];
     Buffer<std::int64_t> positions;
@@ -105,59 +105,59 @@ class HopLoop {
   }
 
   // The picks of a chunk of the frontier, of at most kRowsInChunk elements, over what `hop` held.
-  void sample_chunk(std::size_t first, std::size_t num_dst, Workplace& place, Hop<Index>& hop) const {
-    find_segments(first, num_dst, place);
+  void sample_chunk(std::size_t first, std::size_t num_dst, Scratch& scratch, Hop<Index>& hop) const {
+    find_segments(first, num_dst, scratch);
     hop.has_weights = Picker::kReturnsWeights;
     hop.indptr.resize(num_dst + 1);
     hop.indptr[0] = 0;
-    place.positions.resize(0);
+    scratch.positions.resize(0);
     hop.weights.resize(0);
     if (frontier_.slots == nullptr) {
-      pick(place, 0, num_dst, hop);
+      pick(scratch, 0, num_dst, hop);
     } else {
-      pick_by_slot(frontier_.slots + first, num_dst, place, hop);
+      pick_by_slot(frontier_.slots + first, num_dst, scratch, hop);
     }
-    look_up(place.positions, hop);
+    look_up(scratch.positions, hop);
   }
 
   // Find out where the in-edges of a chunk are, and prefetch the beginnings of rows that are read whole. A prefetch
   // waits for the translation of its address. These come one right after the other, so that their waits overlap, which
   // those of prefetch_row do not.
-  void find_segments(std::size_t first, std::size_t num_dst, Workplace& place) const {
-    visit_announced(
+  void find_segments(std::size_t first, std::size_t num_dst, Scratch& scratch) const {
+    visit_prefetched(
         num_dst, kFarPrefetchDistance,
         [&](std::size_t i) {
           segment_.prefetch(first + i);
-          if constexpr (Picker::kAhead == Ahead::kPicker) place.picker.announce_far(frontier_.nodes[first + i]);
+          if constexpr (Picker::kAhead == Ahead::kPicker) scratch.picker.prefetch_early(frontier_.nodes[first + i]);
         },
         [&](std::size_t i) {
           const Segment segment = segment_(first + i);
-          place.segments[i] = segment;
+          scratch.segments[i] = segment;
           if constexpr (Picker::kAhead == Ahead::kRow || Picker::kAhead == Ahead::kPicker) {
-            if (segment.row.degree != 0) prefetch_far(place.picker.beginning(segment.row));
+            if (segment.row.degree != 0) prefetch_far(scratch.picker.beginning(segment.row));
           }
         });
   }
 
   // Elements of a slot come one after the other more often than not.
-  void pick_by_slot(const std::int64_t* slots, std::size_t num_dst, Workplace& place, Hop<Index>& hop) const {
+  void pick_by_slot(const std::int64_t* slots, std::size_t num_dst, Scratch& scratch, Hop<Index>& hop) const {
     for (std::size_t begin = 0, end = 0; begin < num_dst; begin = end) {
       while (end < num_dst && slots[end] == slots[begin]) ++end;
-      place.picker = make_picker_(slot_key(key_, static_cast<std::uint64_t>(slots[begin])));
-      pick(place, begin, end, hop);
+      scratch.picker = make_picker_(slot_key(key_, static_cast<std::uint64_t>(slots[begin])));
+      pick(scratch, begin, end, hop);
     }
   }
 
   // Pick from segments begin, ..., end - 1 in turn, behind what has been picked.
-  void pick(Workplace& place, std::size_t begin, std::size_t end, Hop<Index>& hop) const {
-    Picker& picker = place.picker;
-    Buffer<std::int64_t>& positions = place.positions;
-    const Segment* const stop = place.segments + end;
-    const std::size_t usual = usual_picks(picker, place.segments + begin, stop);
+  void pick(Scratch& scratch, std::size_t begin, std::size_t end, Hop<Index>& hop) const {
+    Picker& picker = scratch.picker;
+    Buffer<std::int64_t>& positions = scratch.positions;
+    const Segment* const stop = scratch.segments + end;
+    const std::size_t usual = usual_picks(picker, scratch.segments + begin, stop);
     positions.ensure_spare(usual + kPickSlack);
     if (Picker::kReturnsWeights) hop.weights.ensure_spare(usual);
     for (std::size_t i = begin; i < end; ++i) {
-      const Segment& segment = place.segments[i];
+      const Segment& segment = scratch.segments[i];
       prefetch_row(picker, &segment, stop);
       const std::size_t size = positions.size();
       const std::size_t max_picks = picker.max_picks(segment.row.degree);
@@ -195,13 +195,13 @@ class HopLoop {
     if (end - segment <= kRowsAhead) return;
     const Row row = segment[kRowsAhead].row;
     if constexpr (Picker::kAhead == Ahead::kPicker) {
-      picker.announce(segment[kRowsAhead].node, row);
+      picker.prefetch(segment[kRowsAhead].node, row);
     } else if constexpr (Picker::kAhead == Ahead::kRow) {
       constexpr std::uint64_t kPerLine = kCacheLineBytes / sizeof(Index);
       const auto count = static_cast<std::size_t>(std::min(row.degree, kLinesAhead * kPerLine));
       if (count == 0) return;
       prefetch_array(graph_.csc.indices + row.start, count);
-      if (!graph_.weights.none()) graph_.weights.announce(row.start, count);
+      if (!graph_.weights.none()) graph_.weights.prefetch(row.start, count);
     }
   }
 
@@ -212,7 +212,7 @@ class HopLoop {
     const Index* const indices = graph_.csc.indices;
     hop.neighbors.resize(count);
     Index* const neighbors = hop.neighbors.data();
-    visit_announced(
+    visit_prefetched(
         count, kEdgesInFlight, [=](std::size_t e) { prefetch_far(indices + positions[e]); },
         [=](std::size_t e) { neighbors[e] = indices[positions[e]]; }, std::min(count, kMostPicksAhead));
     if (!wants_edges_) return;
@@ -222,7 +222,7 @@ class HopLoop {
       std::copy(positions, positions + count, edges);
       return;
     }
-    visit_announced(
+    visit_prefetched(
         count, kEdgesInFlight, [&](std::size_t e) { prefetch_far(graph_.edge_ids.address(positions[e])); },
         [&](std::size_t e) { edges[e] = graph_.edge_ids[positions[e]]; });
   }

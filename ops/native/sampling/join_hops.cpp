@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/errors.hpp"
-#include "sampling/vertex_table.hpp"
+#include "sampling/node_table.hpp"
 
 namespace headrace {
 namespace {
@@ -26,7 +26,7 @@ class RowEdges {
  public:
   // Begin another row, of up to `num_edges` edges over all hops.
   void begin(std::size_t num_edges) {
-    // Numbers of earlier rows are forgotten, as VertexMap does.
+    // Numbers of earlier rows are forgotten, as NodeMap does.
     first_ += static_cast<std::uint32_t>(num_ids_);
     num_ids_ = 0;
     if (num_edges > kMostNumbers) throw InputError("join_hops: more than 2**31 - 1 edges into one destination");
@@ -52,7 +52,7 @@ class RowEdges {
  private:
   static constexpr std::size_t kMostNumbers = (std::size_t{1} << 31) - 1;
 
-  VertexTable table_{true};
+  NodeTable table_{true};
   std::uint32_t first_ = 1;
   std::size_t num_ids_ = 0;
   Buffer<std::int64_t> ids_;

@@ -18,7 +18,7 @@ namespace {
 // Asks at each step of `kStep` ids for as much of the ids ahead, and of the row itself behind the lines that were asked
 // for when it was ahead.
 template <std::size_t kStep, class Index>
-HEADRACE_INLINE void announce(const Index* ids, std::size_t num_ids, std::size_t i, IdsAhead<Index> ahead) {
+HEADRACE_INLINE void prefetch(const Index* ids, std::size_t num_ids, std::size_t i, IdsAhead<Index> ahead) {
   constexpr std::size_t kPerLine = kCacheLineBytes / sizeof(Index);
   constexpr std::size_t kOwnAhead = kLinesAhead * kPerLine;
   for (std::size_t k = i; k < i + kStep; k += kPerLine) {
@@ -30,7 +30,7 @@ HEADRACE_INLINE void announce(const Index* ids, std::size_t num_ids, std::size_t
 // The lines that the steps have not come to, and that of the last id: a row rarely begins where a cache line does, so
 // the last line may hold none of those that were asked for.
 template <class Index>
-void announce_rest(std::size_t i, IdsAhead<Index> ahead) {
+void prefetch_rest(std::size_t i, IdsAhead<Index> ahead) {
   for (; i < ahead.count; i += kCacheLineBytes / sizeof(Index)) prefetch_read(ahead.ids + i);
   if (ahead.count != 0) prefetch_read(ahead.ids + (ahead.count - 1));
 }
@@ -98,7 +98,7 @@ HEADRACE_AVX2 std::size_t scan_avx2(const Index* ids, std::size_t num_ids, std::
   std::size_t found = 0;
   std::size_t i = 0;
   for (; i + 8 <= num_ids; i += 8) {
-    announce<8>(ids, num_ids, i, ahead);
+    prefetch<8>(ids, num_ids, i, ahead);
     alignas(32) std::uint32_t words[8];
     const __m256i all = high_words_avx2(load4(ids + i), load4(ids + i + 4), key);
     _mm256_store_si256(reinterpret_cast<__m256i*>(words), all);
@@ -110,7 +110,7 @@ HEADRACE_AVX2 std::size_t scan_avx2(const Index* ids, std::size_t num_ids, std::
       offsets[found++] = static_cast<std::uint32_t>(i) + lane;
     }
   }
-  announce_rest(i, ahead);
+  prefetch_rest(i, ahead);
   const std::size_t tail = scan_portable(ids + i, num_ids - i, key, bound, high + found, offsets + found);
   for (std::size_t k = found; k < found + tail; ++k) offsets[k] += static_cast<std::uint32_t>(i);
   return found + tail;
@@ -216,7 +216,7 @@ HEADRACE_AVX512 std::size_t scan_avx512(const Index* ids, std::size_t num_ids, s
   for (; i < num_ids; i += 16) {
     const std::size_t left = num_ids - i;
     const auto lanes = static_cast<__mmask16>(left >= 16 ? 0xFFFFU : (1U << left) - 1U);
-    announce<16>(ids, num_ids, i, ahead);
+    prefetch<16>(ids, num_ids, i, ahead);
     __m512i front;
     __m512i back;
     load16(ids + i, lanes, &front, &back);
@@ -227,7 +227,7 @@ HEADRACE_AVX512 std::size_t scan_avx512(const Index* ids, std::size_t num_ids, s
     found += static_cast<unsigned>(__builtin_popcount(hits));
     lane_offsets = _mm512_add_epi32(lane_offsets, _mm512_set1_epi32(16));
   }
-  announce_rest(i, ahead);
+  prefetch_rest(i, ahead);
   return found;
 }
 
@@ -291,7 +291,7 @@ std::size_t scan_variates(const Index* ids, std::size_t num_ids, std::uint64_t k
   if (set == InstructionSet::kAvx2) return scan_avx2(ids, num_ids, key, bound, high, offsets, ahead);
 #endif
   static_cast<void>(set);
-  announce_rest(0, ahead);
+  prefetch_rest(0, ahead);
   return scan_portable(ids, num_ids, key, bound, high, offsets);
 }
 

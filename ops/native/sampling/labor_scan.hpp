@@ -1,4 +1,4 @@
-// The inner loops of LABOR, which reads every in-edge of every frontier vertex: find small variates in a row, and the
+// The inner loops of LABOR, which reads every in-edge of every frontier node: find small variates in a row, and the
 // smallest of those. They work on high words alone, the upper 32 bits of the variates r_t of stream.hpp.
 //
 // Whatever the instruction set, they give the same.

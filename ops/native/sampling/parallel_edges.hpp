@@ -104,23 +104,23 @@ class RepeatCounter {
   Buffer<Repeat> found_;
 };
 
-// The repeats of a whole graph: 16 bytes for each, and 8 for each vertex where there are any.
+// The repeats of a whole graph: 16 bytes for each, and 8 for each node where there are any.
 class ParallelEdges {
  public:
-  // Those of vertex v are starts[v] to starts[v + 1]. Without repeats no starts are needed.
+  // Those of node v are starts[v] to starts[v + 1]. Without repeats no starts are needed.
   ParallelEdges(Buffer<std::size_t> starts, Buffer<Repeat> repeats)
       : starts_(std::move(starts)), repeats_(std::move(repeats)) {}
 
   bool any() const { return repeats_.size() != 0; }
 
-  // Of a vertex of a graph that has any.
-  Repeats of(std::int64_t vertex) const {
-    const std::size_t* const start = starts_.data() + vertex;
+  // Of a node of a graph that has any.
+  Repeats of(std::int64_t node) const {
+    const std::size_t* const start = starts_.data() + node;
     return {repeats_.data() + start[0], start[1] - start[0]};
   }
 
-  // The beginning of of(vertex).
-  const void* start_of(std::int64_t vertex) const { return starts_.data() + vertex; }
+  // The beginning of of(node).
+  const void* start_of(std::int64_t node) const { return starts_.data() + node; }
 
   std::size_t num_bytes() const { return starts_.size() * sizeof(std::size_t) + repeats_.size() * sizeof(Repeat); }
 
@@ -138,24 +138,24 @@ class RowRepeats {
       : indices_(indices), may_repeat_(may_repeat), known_(known) {}
 
   // Valid until the next call.
-  Repeats of(std::int64_t vertex, Row row) {
+  Repeats of(std::int64_t node, Row row) {
     if (!may_repeat_) return {};
     if (known_ != nullptr) {
-      const Repeats repeats = known_->of(vertex);
+      const Repeats repeats = known_->of(node);
       if (repeats.empty() || is_in(row, *repeats.begin(), *(repeats.end() - 1))) return repeats;
     }
     return counter_.find(indices_, row);
   }
 
-  // A vertex that will be announced.
-  void announce_far(std::int64_t vertex) const {
-    if (may_repeat_ && known_ != nullptr) prefetch_far(known_->start_of(vertex));
+  // A node that will be prefetched.
+  void prefetch_early(std::int64_t node) const {
+    if (may_repeat_ && known_ != nullptr) prefetch_far(known_->start_of(node));
   }
 
-  // A vertex that will be asked for.
-  void announce(std::int64_t vertex) const {
+  // A node that will be asked for.
+  void prefetch(std::int64_t node) const {
     if (!may_repeat_ || known_ == nullptr) return;
-    const Repeats repeats = known_->of(vertex);
+    const Repeats repeats = known_->of(node);
     if (!repeats.empty()) prefetch_array(repeats.begin(), std::min(repeats.size(), kRepeatsAhead));
   }
 
@@ -196,7 +196,7 @@ class RepeatVariates {
       sources_[i] = indices_[repeat.position];
       numbers_[i++] = repeat.number;
     }
-    // Nobody asks for these, but a full lot takes less time than a part of one.
+    // Nobody asks for these, but a full chunk takes less time than a part of one.
     for (; i < room; ++i) {
       sources_[i] = 0;
       numbers_[i] = 0;

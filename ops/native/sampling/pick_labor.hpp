@@ -1,5 +1,5 @@
-// LABOR-0, layer-neighbour sampling (arXiv 2210.13339): one variate r_t per *source* vertex, shared by all destinations
-// of the hop, so that destinations prefer the same neighbours and a batch touches fewer vertices. Of the edges from t
+// LABOR-0, layer-neighbour sampling (arXiv 2210.13339): one variate r_t per *source* node, shared by all destinations
+// of the hop, so that destinations prefer the same neighbours and a batch touches fewer nodes. Of the edges from t
 // to one destination each has a variate of its own (parallel_edges.hpp).
 #pragma once
 
@@ -45,7 +45,7 @@ class RowScan {
   }
 
   // The next scan asks for the memory of this row as it goes.
-  void announce(Row row) {
+  void prefetch(Row row) {
     // There was no scan that could ask for the row before.
     if (ahead_.count != 0) prefetch_array(ahead_.ids, ahead_.count);
     ahead_ = {indices_ + row.start, static_cast<std::size_t>(std::min(row.degree, kLinesAhead * kPerLine))};
@@ -124,18 +124,18 @@ class LaborExactPicker {
   }
 
   const void* beginning(Row row) const { return indices_ + row.start; }
-  void announce_far(std::int64_t vertex) const { repeats_.announce_far(vertex); }
-  void announce(std::int64_t vertex, Row row) {
-    scan_.announce(row);
-    repeats_.announce(vertex);
+  void prefetch_early(std::int64_t node) const { repeats_.prefetch_early(node); }
+  void prefetch(std::int64_t node, Row row) {
+    scan_.prefetch(row);
+    repeats_.prefetch(node);
   }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
-  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
+  std::size_t operator()(std::int64_t node, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     if (fanout_ == 0) return 0;
-    const Repeats repeats = repeats_.of(vertex, row);
+    const Repeats repeats = repeats_.of(node, row);
     if (!scan_.fits(row)) return pick_from_all(row, repeats, positions);
     const auto wanted = static_cast<std::size_t>(fanout_);
     std::uint64_t candidates = candidates_;
@@ -192,20 +192,20 @@ class LaborPoissonPicker {
       : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key), repeats_(std::move(repeats)) {}
 
   const void* beginning(Row row) const { return indices_ + row.start; }
-  void announce_far(std::int64_t vertex) const { repeats_.announce_far(vertex); }
-  void announce(std::int64_t vertex, Row row) {
-    scan_.announce(row);
-    repeats_.announce(vertex);
+  void prefetch_early(std::int64_t node) const { repeats_.prefetch_early(node); }
+  void prefetch(std::int64_t node, Row row) {
+    scan_.prefetch(row);
+    repeats_.prefetch(node);
   }
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
 
-  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
+  std::size_t operator()(std::int64_t node, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     if (fanout_ == 0) return 0;
     // floor(r * degree / 2^64) < fanout, with one division per row in place of one product per edge
     const auto largest = static_cast<std::uint64_t>(((static_cast<uint128>(fanout_) << 64) - 1) / row.degree);
-    const Repeats repeats = repeats_.of(vertex, row);
+    const Repeats repeats = repeats_.of(node, row);
     if (!scan_.fits(row)) return pick_from_all(row, repeats, largest, positions);
     const std::uint32_t largest_high = high_word(largest);
     const std::size_t count = scan_.at_most(row, largest_high, repeats);

@@ -20,7 +20,7 @@ class AllPicker {
   static constexpr bool kReturnsWeights = false;
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
-  std::size_t operator()(std::int64_t /*vertex*/, Row row, std::int64_t* positions, float* /*weights*/) {
+  std::size_t operator()(std::int64_t /*node*/, Row row, std::int64_t* positions, float* /*weights*/) {
     return take_all(row, positions);
   }
 };
@@ -37,16 +37,16 @@ class UniformPicker {
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
-  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
+  std::size_t operator()(std::int64_t node, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_all(row, positions);
     const auto count = static_cast<std::size_t>(fanout_);
     if (in_vectors_ && row.degree <= std::numeric_limits<std::int32_t>::max() &&
-        draw_distinct(keys_, static_cast<std::uint64_t>(vertex), row.start, static_cast<std::uint32_t>(row.degree),
+        draw_distinct(keys_, static_cast<std::uint64_t>(node), row.start, static_cast<std::uint32_t>(row.degree),
                       static_cast<std::uint32_t>(count), positions)) {
       return count;
     }
     picked_set_.begin(positions, count);
-    WordStream stream(keys_.key, static_cast<std::uint64_t>(vertex));
+    WordStream stream(keys_.key, static_cast<std::uint64_t>(node));
     for (std::size_t picked = 0; picked < count; ++picked) {
       const std::uint64_t last = row.degree - fanout_ + picked;
       std::int64_t position = row.start + static_cast<std::int64_t>(bounded(stream, last + 1));
@@ -76,9 +76,9 @@ class UniformReplacementPicker {
 
   std::size_t max_picks(std::uint64_t degree) const { return degree == 0 ? 0 : static_cast<std::size_t>(fanout_); }
 
-  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
+  std::size_t operator()(std::int64_t node, Row row, std::int64_t* positions, float* /*weights*/) {
     const std::size_t count = max_picks(row.degree);
-    WordStream stream(key_, static_cast<std::uint64_t>(vertex));
+    WordStream stream(key_, static_cast<std::uint64_t>(node));
     for (std::size_t i = 0; i < count; ++i) {
       positions[i] = row.start + static_cast<std::int64_t>(bounded(stream, row.degree));
     }

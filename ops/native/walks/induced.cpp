@@ -25,15 +25,15 @@ struct Piece {
 };
 
 template <class Index>
-void keep_edges(const CscView<Index>& graph, const IdSet& places, const std::int64_t* vertices, std::size_t begin,
+void keep_edges(const CscView<Index>& graph, const IdSet& places, const std::int64_t* nodes, std::size_t begin,
                 std::size_t end, std::int64_t* counts, Piece<Index>& piece) {
   for (std::size_t i = begin; i < end; ++i) {
-    if (i + kPrefetchDistance < end) prefetch_read(graph.indptr + vertices[i + kPrefetchDistance]);
+    if (i + kPrefetchDistance < end) prefetch_read(graph.indptr + nodes[i + kPrefetchDistance]);
     if (i + kPrefetchDistance / 2 < end) {
-      const auto next = static_cast<std::uint64_t>(graph.indptr[vertices[i + kPrefetchDistance / 2]]);
+      const auto next = static_cast<std::uint64_t>(graph.indptr[nodes[i + kPrefetchDistance / 2]]);
       if (next < graph.num_edges) prefetch_read(graph.indices + next);
     }
-    const Row row = graph.row(vertices[i]);
+    const Row row = graph.row(nodes[i]);
     const std::size_t before = piece.indices.size();
     for (std::int64_t e = row.start; e < row.start + static_cast<std::int64_t>(row.degree); ++e) {
       const std::int64_t place = places.find(static_cast<std::int64_t>(graph.indices[e]));
@@ -48,43 +48,43 @@ void keep_edges(const CscView<Index>& graph, const IdSet& places, const std::int
 }  // namespace
 
 template <class Index>
-Subgraph<Index> induced_subgraph(const CscView<Index>& graph, const std::int64_t* vertices, std::size_t num_vertices,
+Subgraph<Index> induced_subgraph(const CscView<Index>& graph, const std::int64_t* nodes, std::size_t num_nodes,
                                  int num_threads) {
-  check_frontier(vertices, num_vertices, graph.num_nodes, "induced_subgraph: nodes");
-  IdSet places(num_vertices);
-  for (std::size_t i = 0; i < num_vertices; ++i) {
+  check_frontier(nodes, num_nodes, graph.num_nodes, "induced_subgraph: nodes");
+  IdSet places(num_nodes);
+  for (std::size_t i = 0; i < num_nodes; ++i) {
     const auto place = static_cast<std::int64_t>(i);
-    if (const std::int64_t first = places.insert(vertices[i], place); first != place) {
+    if (const std::int64_t first = places.insert(nodes[i], place); first != place) {
       throw ItemsError("induced_subgraph: nodes[" + std::to_string(first) + "] and nodes[" + std::to_string(i) +
-                       "] are both " + std::to_string(vertices[i]) +
+                       "] are both " + std::to_string(nodes[i]) +
                        ": expected distinct nodes; pass them through unique_and_inverse");
     }
   }
   Subgraph<Index> subgraph;
-  subgraph.indptr.resize(num_vertices + 1);
+  subgraph.indptr.resize(num_nodes + 1);
   std::int64_t* const counts = subgraph.indptr.data() + 1;
   const double degree =
       static_cast<double>(graph.num_edges) / static_cast<double>(std::max<std::size_t>(graph.num_nodes, 1));
-  num_threads = threads_for(num_threads, kEdgeNanoseconds * degree * static_cast<double>(num_vertices));
-  const std::size_t num_tasks = num_threads == 1 ? 1 : std::max<std::size_t>(1, num_vertices / kRowsPerTask);
+  num_threads = threads_for(num_threads, kEdgeNanoseconds * degree * static_cast<double>(num_nodes));
+  const std::size_t num_tasks = num_threads == 1 ? 1 : std::max<std::size_t>(1, num_nodes / kRowsPerTask);
   std::vector<Piece<Index>> pieces(num_tasks);
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
-    keep_edges(graph, places, vertices, part_bound(num_vertices, num_tasks, task),
-               part_bound(num_vertices, num_tasks, task + 1), counts, pieces[task]);
+    keep_edges(graph, places, nodes, part_bound(num_nodes, num_tasks, task), part_bound(num_nodes, num_tasks, task + 1),
+               counts, pieces[task]);
   });
   subgraph.indptr[0] = 0;
-  for (std::size_t i = 0; i < num_vertices; ++i) subgraph.indptr[i + 1] += subgraph.indptr[i];
+  for (std::size_t i = 0; i < num_nodes; ++i) subgraph.indptr[i + 1] += subgraph.indptr[i];
   if (num_tasks == 1) {
     subgraph.indices = std::move(pieces[0].indices);
     subgraph.positions = std::move(pieces[0].positions);
     return subgraph;
   }
-  subgraph.indices.resize(static_cast<std::size_t>(subgraph.indptr[num_vertices]));
+  subgraph.indices.resize(static_cast<std::size_t>(subgraph.indptr[num_nodes]));
   subgraph.positions.resize(subgraph.indices.size());
   parallel_for(num_threads, num_tasks, [&](std::size_t task) {
     const Piece<Index>& piece = pieces[task];
     if (piece.indices.size() == 0) return;
-    const std::int64_t start = subgraph.indptr[part_bound(num_vertices, num_tasks, task)];
+    const std::int64_t start = subgraph.indptr[part_bound(num_nodes, num_tasks, task)];
     std::memcpy(subgraph.indices.data() + start, piece.indices.data(), piece.indices.size() * sizeof(Index));
     std::memcpy(subgraph.positions.data() + start, piece.positions.data(),
                 piece.positions.size() * sizeof(std::int64_t));

@@ -24,7 +24,7 @@ constexpr std::size_t kGroup = 32;  // draws in step, so that their cache misses
 
 std::size_t tasks_for(std::size_t num_draws) { return (num_draws + kDrawsPerTask - 1) / kDrawsPerTask; }
 
-// Probabilities that of two vertices neither, only the first, only the second and both were brought.
+// Probabilities that of two nodes neither, only the first, only the second and both were brought.
 struct Pair {
   double neither, first, second, both;
 };
@@ -70,7 +70,7 @@ struct Transposed {
 // How many edges lead from u to v and from v to u, for the in-neighbours u of one v at a time.
 class Multiplicity {
  public:
-  explicit Multiplicity(std::size_t num_vertices) : to_(num_vertices, 0), from_(num_vertices, 0) {}
+  explicit Multiplicity(std::size_t num_nodes) : to_(num_nodes, 0), from_(num_nodes, 0) {}
 
   template <class Index>
   void load(const Index* sources, std::size_t degree, const Transposed& out, std::size_t v, int step) {
@@ -158,22 +158,22 @@ void draw_edges(const CscView<Index>& graph, const std::int64_t* rows, std::size
 
 template <class Index>
 void saint_weights(const CscView<Index>& subgraph, DrawLaw law, float* weights, int num_threads) {
-  const std::size_t num_vertices = subgraph.num_nodes;
-  const auto outside = [&](Index id) { return static_cast<std::uint64_t>(id) >= num_vertices; };
+  const std::size_t num_nodes = subgraph.num_nodes;
+  const auto outside = [&](Index id) { return static_cast<std::uint64_t>(id) >= num_nodes; };
   if (std::any_of(subgraph.indices, subgraph.indices + subgraph.num_edges, outside)) {
-    throw GraphError("saint_weights: indices must be local ids, below num_vertices = " + std::to_string(num_vertices));
+    throw GraphError("saint_weights: indices must be local ids, below num_nodes = " + std::to_string(num_nodes));
   }
   const bool by_edge = law.num_rows != 0;
   const Transposed out(by_edge ? subgraph : CscView<Index>{subgraph.indptr, 0, nullptr, 0});
   num_threads = threads_for(num_threads, kPairNanoseconds * static_cast<double>(subgraph.num_edges));
   const auto num_parts = static_cast<std::size_t>(num_threads);
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
-    Multiplicity multiplicity(by_edge ? num_vertices : 0);
+    Multiplicity multiplicity(by_edge ? num_nodes : 0);
     const auto chance = [&](std::size_t v) {  // of one edge into v
       return 1.0 / (static_cast<double>(law.num_rows) * static_cast<double>(law.degree[v]));
     };
-    const std::size_t end = part_bound(num_vertices, num_parts, part + 1);
-    for (std::size_t v = part_bound(num_vertices, num_parts, part); v < end; ++v) {
+    const std::size_t end = part_bound(num_nodes, num_parts, part + 1);
+    for (std::size_t v = part_bound(num_nodes, num_parts, part); v < end; ++v) {
       const Row row = subgraph.row(static_cast<std::int64_t>(v));
       const auto degree = static_cast<std::size_t>(row.degree);
       const Index* const sources = subgraph.indices + row.start;

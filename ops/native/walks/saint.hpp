@@ -12,7 +12,7 @@ namespace headrace {
 template <class Index>
 void sum_inverse_degrees(const CscView<Index>& graph, int power, bool skip_loops, double* sums);
 
-// Draw i is the first entry of `sums`, running sums of weights, above a uniform variate (that of source vertex i in
+// Draw i is the first entry of `sums`, running sums of weights, above a uniform variate (that of source node i in
 // LABOR) times the total.
 void draw_by_weight(const double* sums, std::size_t num_weights, std::uint64_t key, std::int64_t* out,
                     std::size_t num_draws, int num_threads);
@@ -23,12 +23,12 @@ template <class Index>
 void draw_edges(const CscView<Index>& graph, const std::int64_t* rows, std::size_t num_rows, std::uint64_t key,
                 std::int64_t* out, std::size_t num_draws, int num_threads);
 
-// How subgraphs come to hold vertices: by `num_draws` independent draws, each of which brings vertex v with
-// probability touch[v]. Vertices are brought singly, or as the ends of an edge when `num_rows` is not 0: then every
+// How subgraphs come to hold nodes: by `num_draws` independent draws, each of which brings node v with
+// probability touch[v]. Nodes are brought singly, or as the ends of an edge when `num_rows` is not 0: then every
 // edge u -> v is drawn with probability 1 / (num_rows * degree[v]).
 struct DrawLaw {
-  const double* touch;         // [num_vertices] by local id
-  const std::int64_t* degree;  // [num_vertices] in-degrees in the whole graph
+  const double* touch;         // [num_nodes] by local id
+  const std::int64_t* degree;  // [num_nodes] in-degrees in the whole graph
   std::uint64_t num_draws;
   std::uint64_t num_rows;
 };

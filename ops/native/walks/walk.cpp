@@ -26,7 +26,7 @@ constexpr std::int64_t kBack = -1;  // in place of an edge: the step leads to th
 struct Walker {
   WordStream stream{0, 0};
   std::int64_t start = 0;
-  std::int64_t vertex = kEnded;
+  std::int64_t node = kEnded;
   std::int64_t edge = kBack;
 };
 
@@ -38,23 +38,23 @@ class Stepper {
 
   // The row's address has come since the step before; by weight, ask for what its sum is made of.
   void look(const Walker& walker) const {
-    if (walker.vertex == kEnded || graph_.weights.none()) return;
-    const Row row = graph_.csc.row(walker.vertex);
+    if (walker.node == kEnded || graph_.weights.none()) return;
+    const Row row = graph_.csc.row(walker.node);
     if (row.degree == 0) return;
     prefetch_read(graph_.weights.address(row.start + static_cast<std::int64_t>(row.degree) - 1));
     prefetch_read(graph_.weights.sums + first_sum(row) + sums_in_row(row) - 1);
   }
 
   void draw(Walker& walker) const {
-    if (walker.vertex == kEnded) return;
+    if (walker.node == kEnded) return;
     if (restart_ != 0 && walker.stream.next() < restart_) {
       walker.edge = kBack;
       return;
     }
-    const Row row = graph_.csc.row(walker.vertex);
+    const Row row = graph_.csc.row(walker.node);
     std::uint64_t offset = 0;
     if (!pick(row, walker.stream, offset)) {
-      walker.vertex = kEnded;
+      walker.node = kEnded;
       return;
     }
     walker.edge = row.start + static_cast<std::int64_t>(offset);
@@ -62,14 +62,14 @@ class Stepper {
   }
 
   void arrive(Walker& walker) const {
-    if (walker.vertex == kEnded) return;
-    walker.vertex = walker.edge == kBack ? walker.start : static_cast<std::int64_t>(graph_.csc.indices[walker.edge]);
-    if (static_cast<std::uint64_t>(walker.vertex) >= graph_.csc.num_nodes) {
-      throw GraphError("random_walk: indices[" + std::to_string(walker.edge) + "] = " + std::to_string(walker.vertex) +
+    if (walker.node == kEnded) return;
+    walker.node = walker.edge == kBack ? walker.start : static_cast<std::int64_t>(graph_.csc.indices[walker.edge]);
+    if (static_cast<std::uint64_t>(walker.node) >= graph_.csc.num_nodes) {
+      throw GraphError("random_walk: indices[" + std::to_string(walker.edge) + "] = " + std::to_string(walker.node) +
                        " is not a node id: expected 0 <= id < num_nodes = " + std::to_string(graph_.csc.num_nodes) +
                        "; run check_csc on the graph");
     }
-    prefetch_read(graph_.csc.indptr + walker.vertex);
+    prefetch_read(graph_.csc.indptr + walker.node);
   }
 
  private:
@@ -106,23 +106,23 @@ void step_all(const Stepper<Index>& stepper, Walker* walkers, std::size_t count)
   for (std::size_t i = 0; i < count; ++i) stepper.arrive(walkers[i]);
 }
 
-// Finds the most visited of a list of vertices.
+// Finds the most visited of a list of nodes.
 class VisitCounter {
  public:
   struct Visited {
-    std::int64_t vertex;
+    std::int64_t node;
     std::int64_t count;
     std::size_t first;
   };
 
-  // The `limit` vertices that are in `visits` most often, the place of the first visit deciding between equals.
+  // The `limit` nodes that are in `visits` most often, the place of the first visit deciding between equals.
   const std::vector<Visited>& top(const std::vector<std::int64_t>& visits, std::size_t limit) {
     order_.clear();
     for (std::size_t i = 0; i < visits.size(); ++i) order_.emplace_back(visits[i], i);
     std::sort(order_.begin(), order_.end());
     found_.clear();
-    for (const auto& [vertex, place] : order_) {
-      if (found_.empty() || found_.back().vertex != vertex) found_.push_back({vertex, 0, place});
+    for (const auto& [node, place] : order_) {
+      if (found_.empty() || found_.back().node != node) found_.push_back({node, 0, place});
       ++found_.back().count;
     }
     const std::size_t kept = std::min(limit, found_.size());
@@ -169,7 +169,7 @@ void random_walk(const WalkGraph<Index>& graph, const std::int64_t* starts, cons
       }
       for (std::size_t step = 1; step < width; ++step) {
         step_all(stepper, walkers.data(), count);
-        for (std::size_t i = 0; i < count; ++i) out[(first + i) * width + step] = walkers[i].vertex;
+        for (std::size_t i = 0; i < count; ++i) out[(first + i) * width + step] = walkers[i].node;
       }
     }
   });
@@ -193,19 +193,19 @@ Visits<Index> pinsage_neighbors(const WalkGraph<Index>& graph, const std::int64_
     std::array<Walker, kGroup> walkers;
     std::array<std::vector<std::int64_t>, kGroup> visits;
     for (std::size_t i = 0; i < count; ++i) {
-      const std::int64_t vertex = frontier[first + i];
-      walkers[i] = {WordStream(key, static_cast<std::uint64_t>(vertex)), vertex, vertex, kBack};
+      const std::int64_t node = frontier[first + i];
+      walkers[i] = {WordStream(key, static_cast<std::uint64_t>(node)), node, node, kBack};
     }
     for (std::size_t walk = 0; walk < num_walks; ++walk) {
       for (std::size_t i = 0; i < count; ++i) {
-        walkers[i].vertex = walkers[i].start;
+        walkers[i].node = walkers[i].start;
         prefetch_read(graph.csc.indptr + walkers[i].start);
       }
       for (std::size_t step = 0; step < law.length; ++step) {
         step_all(stepper, walkers.data(), count);
         for (std::size_t i = 0; i < count; ++i) {
-          const std::int64_t vertex = walkers[i].vertex;
-          if (vertex != kEnded && vertex != walkers[i].start) visits[i].push_back(vertex);
+          const std::int64_t node = walkers[i].node;
+          if (node != kEnded && node != walkers[i].start) visits[i].push_back(node);
         }
       }
     }
@@ -213,7 +213,7 @@ Visits<Index> pinsage_neighbors(const WalkGraph<Index>& graph, const std::int64_
     for (std::size_t i = 0; i < count; ++i) {
       const auto& top = counter.top(visits[i], num_neighbors);
       for (const auto& visited : top) {
-        pieces[task].neighbors.push_back(static_cast<Index>(visited.vertex));
+        pieces[task].neighbors.push_back(static_cast<Index>(visited.node));
         pieces[task].counts.push_back(visited.count);
       }
       degrees[first + i] = static_cast<std::int64_t>(top.size());

@@ -25,12 +25,12 @@ class EdgeDraws {
   const StreamKeys& keys() const { return keys_; }
 
   // Prefetch what draws from a row will read, but of long rows only their ends: where draws fall is not known yet.
-  void announce(Row row) const {
+  void prefetch(Row row) const {
     if (row.degree == 0) return;
     const auto degree = static_cast<std::size_t>(row.degree);
     const bool is_short = degree <= kShort;
     const std::size_t last = is_short ? degree : 1;
-    weights_.announce(row.start + static_cast<std::int64_t>(degree - last), last);
+    weights_.prefetch(row.start + static_cast<std::int64_t>(degree - last), last);
     const std::size_t num_sums = sums_in_row(row);
     if (weights_.sums == nullptr || num_sums == 0) return;
     const double* const sums = weights_.sums + first_sum(row);
@@ -41,12 +41,12 @@ class EdgeDraws {
   // Call take(offset) with the offsets in the row of draws 0, 1, ..., `count` of them or until it returns false. From a
   // row whose weights are all 0 there are none.
   template <class Take>
-  void draw(std::int64_t vertex, Row row, std::uint64_t count, std::size_t likely, const Take& take) {
+  void draw(std::int64_t node, Row row, std::uint64_t count, std::size_t likely, const Take& take) {
     const double* const sums = sums_of(row);
     if (weights_.narrow != nullptr) {
-      draw_from(SummedRow<float>(weights_.narrow, sums, row), vertex, count, likely, take);
+      draw_from(SummedRow<float>(weights_.narrow, sums, row), node, count, likely, take);
     } else {
-      draw_from(SummedRow<double>(weights_.wide, sums, row), vertex, count, likely, take);
+      draw_from(SummedRow<double>(weights_.wide, sums, row), node, count, likely, take);
     }
   }
 
@@ -63,7 +63,7 @@ class EdgeDraws {
 
   // First where all of some draws fall is found out, and prefetched, and then they are taken.
   template <class Weight, class Take>
-  void draw_from(const SummedRow<Weight>& row, std::int64_t vertex, std::uint64_t count, std::size_t likely,
+  void draw_from(const SummedRow<Weight>& row, std::int64_t node, std::uint64_t count, std::size_t likely,
                  const Take& take) const {
     const double total = row.total();
     if (!(total > 0.0)) return;
@@ -73,12 +73,12 @@ class EdgeDraws {
     likely = std::min(likely + likely % 2, kAtOnce);
     for (std::uint64_t first = 0; first < count; first += likely) {
       const auto num = static_cast<std::size_t>(std::min<std::uint64_t>(likely, count - first));
-      stream_variates(keys_, static_cast<std::uint64_t>(vertex), first, num, variates);
+      stream_variates(keys_, static_cast<std::uint64_t>(node), first, num, variates);
       for (std::size_t i = 0; i < num; ++i) {
         const double u = unit_interval(variates[i]);
         targets[i] = target_of(u, total);
         parts[i] = row.part(u, targets[i]);
-        row.announce(parts[i]);
+        row.prefetch(parts[i]);
       }
       for (std::size_t i = 0; i < num; ++i) {
         if (!take(row.find(parts[i], targets[i]))) return;
@@ -92,9 +92,9 @@ class EdgeDraws {
 };
 
 // A stream has variates for so many draws and edges of a row.
-inline void check_variates(std::int64_t vertex, std::uint64_t count) {
+inline void check_variates(std::int64_t node, std::uint64_t count) {
   if (count <= kMostVariates) return;
-  throw GraphError("node " + std::to_string(vertex) + " needs " + std::to_string(count) +
+  throw GraphError("node " + std::to_string(node) + " needs " + std::to_string(count) +
                    " variates, more than the words of its stream give");
 }
 

@@ -36,7 +36,7 @@ class LaborWeightedPicker {
   // The edges of positive weight are listed in `positions` first.
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(degree); }
 
-  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* weights) {
+  std::size_t operator()(std::int64_t node, Row row, std::int64_t* positions, float* weights) {
     const std::size_t count = take_positive(row, weights_, positions);
     if (count <= fanout_) {
       scale(positions, count, 0.0, weights);
@@ -46,7 +46,7 @@ class LaborWeightedPicker {
     double total = 0.0;
     for (std::size_t i = 0; i < count; ++i) total += weights_[positions[i]];
     variates_.resize(static_cast<std::size_t>(row.degree));
-    edge_variates_.of(row, repeats_.of(vertex, row), variates_.data());
+    edge_variates_.of(row, repeats_.of(node, row), variates_.data());
     const auto variate = [&](std::int64_t position) {
       return unit_interval(variates_[static_cast<std::size_t>(position - row.start)]);
     };

@@ -31,26 +31,26 @@ class WeightedPicker {
 
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
-  void announce_far(std::int64_t /*vertex*/) const {}
+  void prefetch_early(std::int64_t /*node*/) const {}
   const void* beginning(Row row) const { return weights_.address(row.start); }
-  void announce(std::int64_t /*vertex*/, Row row) const { draws_.announce(row); }
+  void prefetch(std::int64_t /*node*/, Row row) const { draws_.prefetch(row); }
 
-  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
+  std::size_t operator()(std::int64_t node, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree <= fanout_) return take_positive(row, weights_, positions);
     if (fanout_ == 0) return 0;
     const std::uint64_t num_draws = draws_before_race(row.degree);
-    check_variates(vertex, num_draws + row.degree);
+    check_variates(node, num_draws + row.degree);
     const auto wanted = static_cast<std::size_t>(fanout_);
     std::size_t picked = 0;
     if (num_draws != 0) {
       picked_set_.begin(positions, wanted);
-      draws_.draw(vertex, row, num_draws, wanted + 2, [&](std::size_t offset) {
+      draws_.draw(node, row, num_draws, wanted + 2, [&](std::size_t offset) {
         const std::int64_t position = row.start + static_cast<std::int64_t>(offset);
         if (picked_set_.insert(picked, position)) positions[picked++] = position;
         return picked < wanted;
       });
     }
-    return picked == wanted ? picked : race(vertex, row, num_draws, picked, positions);
+    return picked == wanted ? picked : race(node, row, num_draws, picked, positions);
   }
 
  private:
@@ -63,10 +63,10 @@ class WeightedPicker {
 
   // Behind the `picked` positions write those of the edges that win the race, in ascending order; of edges that arrive
   // at the same time the first ones win.
-  std::size_t race(std::int64_t vertex, Row row, std::uint64_t num_draws, std::size_t picked, std::int64_t* positions) {
+  std::size_t race(std::int64_t node, Row row, std::uint64_t num_draws, std::size_t picked, std::int64_t* positions) {
     const auto degree = static_cast<std::size_t>(row.degree);
     std::uint64_t* const times = selector_.keys(degree);
-    stream_variates(draws_.keys(), static_cast<std::uint64_t>(vertex), num_draws, degree, times);
+    stream_variates(draws_.keys(), static_cast<std::uint64_t>(node), num_draws, degree, times);
     for (std::size_t i = 0; i < degree; ++i) {
       const double weight = weights_[row.start + static_cast<std::int64_t>(i)];
       const std::uint64_t time = ordered_bits(negative_log(unit_interval(times[i])) / weight);

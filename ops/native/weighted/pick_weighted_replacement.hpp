@@ -22,15 +22,15 @@ class WeightedReplacementPicker {
 
   std::size_t max_picks(std::uint64_t degree) const { return degree == 0 ? 0 : static_cast<std::size_t>(fanout_); }
 
-  void announce_far(std::int64_t /*vertex*/) const {}
+  void prefetch_early(std::int64_t /*node*/) const {}
   const void* beginning(Row row) const { return weights_.address(row.start); }
-  void announce(std::int64_t /*vertex*/, Row row) const { draws_.announce(row); }
+  void prefetch(std::int64_t /*node*/, Row row) const { draws_.prefetch(row); }
 
-  std::size_t operator()(std::int64_t vertex, Row row, std::int64_t* positions, float* /*weights*/) {
+  std::size_t operator()(std::int64_t node, Row row, std::int64_t* positions, float* /*weights*/) {
     if (row.degree == 0 || fanout_ == 0) return 0;
-    check_variates(vertex, fanout_);
+    check_variates(node, fanout_);
     std::size_t picked = 0;
-    draws_.draw(vertex, row, fanout_, max_picks(row.degree), [&](std::size_t offset) {
+    draws_.draw(node, row, fanout_, max_picks(row.degree), [&](std::size_t offset) {
       positions[picked++] = row.start + static_cast<std::int64_t>(offset);
       return true;
     });

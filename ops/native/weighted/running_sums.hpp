@@ -121,7 +121,7 @@ class SummedRow {
     return search_sums(sums_, num_sums_, guess_part(u, num_sums_ + 1), target);
   }
 
-  void announce(std::size_t part) const { prefetch_read(weights_ + first_of(part)); }
+  void prefetch(std::size_t part) const { prefetch_read(weights_ + first_of(part)); }
 
   // The edge in that part, as its offset in the row.
   std::size_t find(std::size_t part, double target) const {

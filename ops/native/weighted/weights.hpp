@@ -24,7 +24,7 @@ struct EdgeWeights {
     return narrow != nullptr ? static_cast<const void*>(narrow + position) : static_cast<const void*>(wide + position);
   }
   // Prefetch `count` > 0 of them.
-  void announce(std::int64_t position, std::size_t count) const {
+  void prefetch(std::int64_t position, std::size_t count) const {
     return narrow != nullptr ? prefetch_array(narrow + position, count) : prefetch_array(wide + position, count);
   }
 };

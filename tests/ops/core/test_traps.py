@@ -203,7 +203,7 @@ def test_a_call_leaves_nothing_behind():
                 sampler.sample(torch.tensor([4, 5, 4]), RULES[:1], [9])
 
 
-def test_the_last_vertex_of_a_call_is_forgotten_too():
+def test_the_last_node_of_a_call_is_forgotten_too():
     """Its running number is the last that the call has used."""
     indptr, indices, _ = graph()
     sampler = BlockSampler(indptr, indices)

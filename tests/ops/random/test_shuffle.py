@@ -117,7 +117,7 @@ def test_edges_of_the_range(num_items):
 
 
 @given(st.one_of(st.integers(1, 200), st.integers(LISTED + 1, LISTED + 200)), keys, st.data())
-def test_a_stretch_is_a_slice_of_the_whole(num_items, key, data):
+def test_a_chunk_is_a_slice_of_the_whole(num_items, key, data):
     start = data.draw(st.integers(0, min(num_items, 300)))
     stop = data.draw(st.integers(start, min(num_items, 300)))
     whole = shuffled_range(num_items, 0, min(num_items, 300), key)

@@ -109,12 +109,12 @@ def test_compactor_in_threads():
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_compactor_refuses_what_is_no_vertex(dtype):
+def test_compactor_refuses_what_is_no_node(dtype):
     compactor = Compactor(5)
     for value in (-1, 5):
-        with pytest.raises(InputError, match=rf"neighbors\[1\] = {value} is no vertex: expected 0 <= id < 5"):
+        with pytest.raises(InputError, match=rf"neighbors\[1\] = {value} is no node: expected 0 <= id < 5"):
             compactor.compact(np.array([0]), np.array([4, value], dtype))
-    with pytest.raises(InputError, match=r"seen\[0\] = 5 is no vertex"):
+    with pytest.raises(InputError, match=r"seen\[0\] = 5 is no node"):
         compactor.compact(np.array([5]), np.array([], dtype))
     with pytest.raises(InputError, match=r"seen\[1\] and seen\[5\] are both 3"):
         compactor.compact(np.array([4, 3, 2, 1, 0, 3, 3, 3]), np.array([], dtype))  # more than there are nodes

@@ -63,7 +63,7 @@ def test_labor_picks_of_equal_neighbourhoods_agree(graph, key, fanout, exact):
     assert torch.equal(first, second - degree)
 
 
-def test_labor_touches_fewer_vertices(skewed):
+def test_labor_touches_fewer_nodes(skewed):
     indptr, indices, _ = skewed
     sampler, seeds = BlockSampler(indptr, indices), torch.arange(2_000)
     counts = [len(sampler.sample(seeds, [rule], [1]).n_id) for rule in (LaborRule(5), NeighborRule(5))]
@@ -72,11 +72,11 @@ def test_labor_touches_fewer_vertices(skewed):
 
 def test_ids_beyond_32_bits_take_part_in_the_variate():
     """A frontier and sources above 2**32 would need a graph of 32 GB; the variate itself is checked instead."""
-    vertices = np.array([2**32, 2**32 + 1, 2**40 + 3])
-    everything = (9, 2**32 - 1, len(vertices), _native.InstructionSet.PORTABLE)
-    high, _, _ = _native.labor_scan(vertices, *everything)
-    assert high.tolist() == [reference.labor_variate(9, int(vertex)) >> 32 for vertex in vertices]
-    assert not np.isin(high, _native.labor_scan(vertices % 2**32, *everything)[0]).any()
+    nodes = np.array([2**32, 2**32 + 1, 2**40 + 3])
+    everything = (9, 2**32 - 1, len(nodes), _native.InstructionSet.PORTABLE)
+    high, _, _ = _native.labor_scan(nodes, *everything)
+    assert high.tolist() == [reference.labor_variate(9, int(node)) >> 32 for node in nodes]
+    assert not np.isin(high, _native.labor_scan(nodes % 2**32, *everything)[0]).any()
 
 
 def test_edges_of_weight_zero_are_not_drawn_among_the_smallest_doubles():

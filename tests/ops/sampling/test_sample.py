@@ -43,7 +43,7 @@ def test_fused_equals_reference(graph, hops, expand, num_threads, data):
         edge_ids=numpy_of(graph.edge_ids),
         weights=numpy_of(weights),
     )
-    for _ in range(2):  # the second call finds the vertex map used
+    for _ in range(2):  # the second call finds the node map used
         sampled = sampler.sample(seeds, hop_rules, hop_keys, expand=expand, num_threads=num_threads)
         assert_same_sample(sampled, oracle)
     assert sampled.hops[0].indices.dtype == graph.indices.dtype
@@ -89,7 +89,7 @@ def test_fused_equals_hop_and_compact(skewed, rule, expand, weighted):
 def test_what_is_reached_may_outgrow_its_room_again_and_again(degrees, num_threads):
     """The first rows say little of those that follow; and the ids that are still to be looked up are moved.
 
-    The picks of a stretch of 39 edges a row are as large as the ids were, and would come to lie where these were.
+    The picks of a chunk of 39 edges a row are as large as the ids were, and would come to lie where these were.
     """
     random = np.random.default_rng(0)
     num_seeds, num_nodes = 20_000, 300_000
@@ -108,7 +108,7 @@ def test_what_is_reached_may_outgrow_its_room_again_and_again(degrees, num_threa
 
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_a_later_hop_may_outgrow_its_room_too(num_threads):
-    """Its frontier is the end of what grows: 300 seeds, then 9,000 vertices, the last of which have many edges."""
+    """Its frontier is the end of what grows: 300 seeds, then 9,000 nodes, the last of which have many edges."""
     random = np.random.default_rng(0)
     num_nodes = 400_000
     degree = np.repeat([30, 1, 39, 0], [300, 6_000, 3_000, num_nodes - 9_300])
@@ -124,7 +124,7 @@ def test_a_later_hop_may_outgrow_its_room_too(num_threads):
 
 @pytest.mark.parametrize("first_number", [2**31 - 5, 2**31])
 @pytest.mark.parametrize("most_slots", [0, 3])
-def test_the_vertex_map_starts_over(first_number, most_slots):
+def test_the_node_map_starts_over(first_number, most_slots):
     """When its running numbers are used up it is cleared, and must not take an old number for a new one."""
     indptr, indices = np.array([0, 2, 4, 6]), np.array([1, 2, 0, 2, 0, 1])
     fresh = _native.FusedSampler(indptr, indices, None, None)
@@ -136,8 +136,8 @@ def test_the_vertex_map_starts_over(first_number, most_slots):
         assert one[1][0][1].tolist() == other[1][0][1].tolist()
 
 
-def test_a_table_of_the_minibatch_serves_as_vertex_map(skewed):
-    """As for graphs of more than 2**27 vertices; it grows in the midst of a batch and is used again for the next."""
+def test_a_table_of_the_minibatch_serves_as_node_map(skewed):
+    """As for graphs of more than 2**27 nodes; it grows in the midst of a batch and is used again for the next."""
     arrays = [array.numpy() for array in skewed[:2]]
     slots, table = _native.FusedSampler(*arrays, None, None), _native.FusedSampler(*arrays, None, None, 1, 0)
     for seed in range(6):

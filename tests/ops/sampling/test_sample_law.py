@@ -74,8 +74,8 @@ def test_poisson_counts_have_mean_and_variance_of_the_law():
     assert abs(counts.var() - variance) < 5 * variance * np.sqrt(2.2 / DRAWS)
 
 
-def test_labor_expected_number_of_vertices():
-    """A vertex is reached with probability max over destinations of min(1, k / degree): algorithms in closed form.
+def test_labor_expected_number_of_nodes():
+    """A node is reached with probability max over destinations of min(1, k / degree): algorithms in closed form.
 
     One source shared by destinations of in-degree 4 and 8 under Poisson picks with k = 2 is reached with probability
     1/2, where independent picks would give 1 - (1/2) * (3/4) = 0.625: 5 sigma of 20,000 draws is 0.018.

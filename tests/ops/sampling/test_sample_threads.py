@@ -19,7 +19,7 @@ from samples import BIG_RULES, FIELDS, same
 @pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
 @pytest.mark.parametrize("rule", BIG_RULES, ids=str)
 def test_threads_do_not_change_a_bit(skewed, rule, weighted):
-    """Frontier of 5,000 vertices: ten stretches, on one thread one after the other."""
+    """Frontier of 5,000 nodes: ten chunks, on one thread one after the other."""
     indptr, indices, edge_ids = skewed
     weights = torch.rand(len(indices), generator=torch.Generator().manual_seed(0)) if weighted else None
     sampler = BlockSampler(indptr, indices, edge_ids, weights)

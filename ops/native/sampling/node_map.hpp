@@ -9,35 +9,35 @@
 
 #include "core/memory.hpp"
 #include "core/prefetch.hpp"
-#include "sampling/vertex_table.hpp"
+#include "sampling/node_table.hpp"
 
 namespace headrace {
 
-// Each vertex gets a running number that no earlier minibatch has used: `first_` + local id. What is below `first_` is
+// Each node gets a running number that no earlier minibatch has used: `first_` + local id. What is below `first_` is
 // forgotten. So a new minibatch costs one addition instead of the O(num_nodes) fill that FastSample (arXiv 2311.17847)
-// implies by M = -1. The numbers are kept in one 32-bit slot per vertex, or, for graphs of many vertices, in a table.
-class VertexMap {
+// implies by M = -1. The numbers are kept in one 32-bit slot per node, or, for graphs of many nodes, in a table.
+class NodeMap {
  public:
-  // More vertices than this in one minibatch cannot be numbered.
+  // More nodes than this in one minibatch cannot be numbered.
   static constexpr std::size_t kMostLocalIds = (std::size_t{1} << 31) - 1;
-  // Up to here one slot per vertex, 512 MB, is as fast as a table of the minibatch's vertices or faster
+  // Up to here one slot per node, 512 MB, is as fast as a table of the minibatch's nodes or faster
   // (bench/RESULTS.md).
   static constexpr std::size_t kMostSlots = std::size_t{1} << 27;
 
   // Numbers below `first` count as used; what is out of range starts at 1.
-  explicit VertexMap(std::size_t num_vertices, std::uint32_t first = 1, std::size_t most_slots = kMostSlots,
-                     Lifetime lifetime = Lifetime::kLong)
-      : num_slots_(num_vertices <= most_slots ? num_vertices : 0),
+  explicit NodeMap(std::size_t num_nodes, std::uint32_t first = 1, std::size_t most_slots = kMostSlots,
+                   Lifetime lifetime = Lifetime::kLong)
+      : num_slots_(num_nodes <= most_slots ? num_nodes : 0),
         first_(first == 0 || first > kLastFirst ? 1 : first),
-        table_(num_vertices > std::uint64_t{1} << 32) {
-    if (num_vertices > most_slots) return;
+        table_(num_nodes > std::uint64_t{1} << 32) {
+    if (num_nodes > most_slots) return;
     slots_.reset(static_cast<std::uint32_t*>(take_block(num_slots_ * sizeof(std::uint32_t), lifetime)));
     forget_all();
   }
 
   std::size_t num_bytes() const { return num_slots_ * sizeof(std::uint32_t) + table_.num_bytes(); }
 
-  // Forget every vertex; `count` of them had local ids.
+  // Forget every node; `count` of them had local ids.
   void clear(std::size_t count) {
     if (const std::uint64_t next = first_ + std::uint64_t{count}; next <= kLastFirst) {
       first_ = static_cast<std::uint32_t>(next);
@@ -57,17 +57,17 @@ class VertexMap {
     const auto step = [&](std::size_t i) {
       const auto id = static_cast<std::size_t>(ids[i]);
       const auto fresh = static_cast<std::uint32_t>(num_seen);
-      // An empty slot wraps around to more than any local id. No branch: whether a vertex is new is a coin toss.
+      // An empty slot wraps around to more than any local id. No branch: whether a node is new is a coin toss.
       const std::uint32_t place = std::min(slots[id] - first, fresh);
       slots[id] = first + place;
       local[i] = static_cast<Index>(place);
       n_id[num_seen] = static_cast<std::int64_t>(id);
       num_seen += place == fresh ? 1 : 0;
     };
-    for (std::size_t lot = 0; lot < count; lot += kIdsInLot) {
-      const std::size_t end = std::min(count, lot + kIdsInLot);
-      for (std::size_t i = lot; i < end; ++i) prefetch_far(slots + ids[i]);
-      for (std::size_t i = lot; i < end; ++i) step(i);
+    for (std::size_t chunk = 0; chunk < count; chunk += kIdsInChunk) {
+      const std::size_t end = std::min(count, chunk + kIdsInChunk);
+      for (std::size_t i = chunk; i < end; ++i) prefetch_far(slots + ids[i]);
+      for (std::size_t i = chunk; i < end; ++i) step(i);
     }
     return num_seen;
   }
@@ -77,11 +77,11 @@ class VertexMap {
     void operator()(void* memory) const { give_block(memory); }
   };
 
-  // Ids whose slots are announced one right after the other, before any of them is numbered. Where a line takes long to
-  // come, announcements that go on meanwhile keep slots waiting that are as near as the second level cache already.
-  static constexpr std::size_t kIdsInLot = 2048;
+  // Ids whose slots are prefetched one right after the other, before any of them is numbered. Where a line takes long
+  // to come, prefetches that go on meanwhile keep slots waiting that are as near as the second level cache already.
+  static constexpr std::size_t kIdsInChunk = 2048;
 
-  // From here on a minibatch of kMostLocalIds vertices still fits into 32 bits.
+  // From here on a minibatch of kMostLocalIds nodes still fits into 32 bits.
   static constexpr std::uint32_t kLastFirst = std::uint32_t{1} << 31;
 
   void forget_all() {
@@ -92,7 +92,7 @@ class VertexMap {
   std::size_t num_slots_;
   std::uint32_t first_;
   std::unique_ptr<std::uint32_t[], Free> slots_;
-  VertexTable table_;
+  NodeTable table_;
 };
 
 }  // namespace headrace

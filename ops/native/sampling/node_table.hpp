@@ -12,21 +12,21 @@
 namespace headrace {
 
 // Open addressing with linear probing, at most half full. A slot holds the lower half of an id above a running number,
-// as in VertexMap: a slot of an earlier minibatch is empty.
-class VertexTable {
+// as in NodeMap: a slot of an earlier minibatch is empty.
+class NodeTable {
  public:
   // wide: ids may differ in their upper halves alone.
-  explicit VertexTable(bool wide) : wide_(wide) {}
+  explicit NodeTable(bool wide) : wide_(wide) {}
 
   std::size_t num_bytes() const { return slots_.size() * sizeof(Slot); }
 
-  // As VertexMap::number; numbers below `first` are of earlier minibatches.
+  // As NodeMap::number; numbers below `first` are of earlier minibatches.
   template <class Index>
   std::size_t number(const Index* ids, std::size_t count, Index* local, std::int64_t* n_id, std::size_t num_seen,
                      std::uint32_t first) {
     make_room(num_seen + count, n_id, num_seen, first);
-    const auto announce = [&](std::size_t i) { prefetch_far(slots_.data() + home(ids[i])); };
-    visit_announced(count, kFarPrefetchDistance, announce, [&](std::size_t i) {
+    const auto prefetch = [&](std::size_t i) { prefetch_far(slots_.data() + home(ids[i])); };
+    visit_prefetched(count, kFarPrefetchDistance, prefetch, [&](std::size_t i) {
       const auto id = static_cast<std::int64_t>(ids[i]);
       Slot& slot = slots_[probe(id, n_id, first)];
       if (slot.number < first) {

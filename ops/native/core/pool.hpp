@@ -11,11 +11,11 @@ namespace headrace {
 // A task takes an object, and gives it back at its end; `make()` makes one when there is none. The last one given back
 // is the next one taken, so that a thread mostly finds its own, with the memory that is in the cache of its core.
 template <class Make>
-class Lent {
+class Pool {
  public:
   using Object = decltype(std::declval<const Make&>()());
 
-  explicit Lent(Make make) : make_(std::move(make)) {}
+  explicit Pool(Make make) : make_(std::move(make)) {}
 
   std::unique_ptr<Object> take() {
     {
