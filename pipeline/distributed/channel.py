@@ -32,9 +32,11 @@ def nothing() -> None:
 Label = tuple[int, int, int]
 
 
-def failure_of(rank: int, reason: str, *, blames: bool = False) -> PeerError:
+def failure_of(rank: int, reason: str, *, blames: bool = False, last_words: str = "") -> PeerError:
     """Return the error that other ranks raise when one failed, or gave up and `blames` another, by name."""
-    return PeerError(f"{reason}\n(reported by rank {rank})" if blames else f"rank {rank} failed:\n{reason}")
+    if blames:
+        return PeerError(f"{reason}\n(reported by rank {rank})")
+    return PeerError(f"rank {rank}{last_words}{',' if last_words else ''} failed:\n{reason}")
 
 
 def describe(label: Label) -> str:

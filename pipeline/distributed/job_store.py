@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from typing import Any
@@ -79,12 +79,12 @@ class JobStore(MessageLog):
         """Return whether any rank has counted under a key; torch 2.2 has no `Store.check`."""
         return self.add(key, 0) > 0
 
-    def reported_error(self, key: str) -> PeerError:
-        """Return the error of which a rank has left the reason under a key."""
+    def reported_error(self, key: str, last_words: Callable[[int], str] | None = None) -> PeerError:
+        """Return the error of which a rank has left the reason under a key, with what was its last word before."""
         report = json.loads(self._get(f"{key}/reason"))
         if report["rank"] == self.rank and report["blames"]:
             return PeerError(report["reason"])
-        return failure_of(**report)
+        return failure_of(**report, last_words="" if last_words is None else last_words(report["rank"]))
 
     def post(self, text: str) -> None:
         """Leave a message, behind how far this rank has come on its channels; safe in a destructor."""

@@ -238,4 +238,8 @@ class LocalComm(Comm):
         if failure is None:
             return None
         rank, reason, blames = failure
-        return PeerError(reason) if blames and rank == self.rank else failure_of(rank, reason, blames=blames)
+        return (
+            PeerError(reason)
+            if blames and rank == self.rank
+            else failure_of(rank, reason, blames=blames, last_words=self._loops.last_words(rank))
+        )

@@ -220,7 +220,7 @@ class StoreComm(Comm):
         key = _failed(self._generation)
         if self._store.is_reported(key):
             self._loops.break_off()
-            raise self._store.reported_error(key)
+            raise self._store.reported_error(key, self._loops.last_words)
         self._look_at_loops(came)
         self._look_for_a_meeting()
         self._look_for_those_ahead(came)

@@ -18,6 +18,7 @@
 #include "sampling/fused.hpp"
 #include "sampling/hop.hpp"
 #include "sampling/labor_scan.hpp"
+#include "weighted/weights.hpp"
 
 namespace headrace {
 namespace {

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "bindings/bindings.hpp"
+#include "graphs/edge_views.hpp"
 #include "sampling/hop.hpp"
 #include "sampling/rule.hpp"
 

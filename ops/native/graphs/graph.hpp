@@ -9,18 +9,6 @@
 
 namespace headrace {
 
-// An array of 32 or 64 bit integers; null when `size` entries would be 0, 1, 2, ...
-struct EdgeIds {
-  const std::int32_t* narrow = nullptr;
-  const std::int64_t* wide = nullptr;
-
-  bool is_position() const { return narrow == nullptr && wide == nullptr; }
-  std::int64_t operator[](std::int64_t position) const { return narrow != nullptr ? narrow[position] : wide[position]; }
-  const void* address(std::int64_t position) const {
-    return narrow != nullptr ? static_cast<const void*>(narrow + position) : static_cast<const void*>(wide + position);
-  }
-};
-
 struct Row {
   std::int64_t start;
   std::uint64_t degree;

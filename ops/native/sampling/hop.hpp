@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #include "core/buffer.hpp"
+#include "graphs/edge_views.hpp"
 #include "graphs/graph.hpp"
 #include "sampling/frontier.hpp"
 #include "sampling/rule.hpp"
-#include "weighted/weights.hpp"
 
 namespace headrace {
 
@@ -23,7 +23,7 @@ struct HopGraph {
   CscView<Index> csc;
   EdgeIds edge_ids;
   EdgeWeights weights;
-  const std::int64_t* times = nullptr;  // [num_edges], ascending within each row
+  EdgeTimes times = nullptr;
   bool parallel_edges = true;
   const ParallelEdges* known_parallel_edges = nullptr;
 };

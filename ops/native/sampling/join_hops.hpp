@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "graphs/edge_views.hpp"
 #include "graphs/graph.hpp"
 
 namespace headrace {

@@ -7,12 +7,13 @@
 #include <cstdint>
 
 #include "core/prefetch.hpp"
+#include "graphs/edge_views.hpp"
 #include "graphs/graph.hpp"
 #include "sampling/frontier.hpp"
 
 namespace headrace {
 
-// A run of CSC positions of one node's in-edges, never empty space of another row.
+// A run of one node's in-edges: all of its row, or the beginning of it.
 struct Segment {
   std::int64_t node;
   Row row;
@@ -21,8 +22,8 @@ struct Segment {
 template <class Index>
 class SegmentFinder {
  public:
-  // `times` are those of edges, ascending within each row; they are read where the frontier has bounds.
-  SegmentFinder(const CscView<Index>& csc, const std::int64_t* times, const Frontier& frontier)
+  // `times` are read where the frontier has bounds.
+  SegmentFinder(const CscView<Index>& csc, EdgeTimes times, const Frontier& frontier)
       : csc_(csc), times_(times), frontier_(frontier) {}
 
   Segment operator()(std::size_t i) const {
@@ -46,7 +47,7 @@ class SegmentFinder {
   }
 
   CscView<Index> csc_;
-  const std::int64_t* times_;
+  EdgeTimes times_;
   Frontier frontier_;
 };
 
