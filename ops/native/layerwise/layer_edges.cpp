@@ -9,7 +9,7 @@
 #include "layerwise/ordered_sum.hpp"
 #include "sampling/compact.hpp"
 #include "sampling/vertex_map.hpp"
-#include "weighted/pick_weighted.hpp"
+#include "weighted/weights.hpp"
 
 namespace headrace {
 namespace {
