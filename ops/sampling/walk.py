@@ -37,7 +37,7 @@ class WeightSums:
         float32[num_edges] or float64[num_edges], in CSC order. It shares the memory of contiguous weights: do not
         change them afterwards.
     sums : torch.Tensor
-        float64[num_edges // 16 + 1]: entry i is the sum of the weights before edge 16 i in that edge's row, or 0 where
+        float64[num_edges // 4 + 1]: entry i is the sum of the weights before edge 4 i in that edge's row, or 0 where
         the row begins there or there is no such edge.
     """
 

@@ -31,7 +31,7 @@ class SampleNeighbor(HopSampler):
         one after the other with probabilities proportional to it, with replacement each draw is. Edges of weight 0 are
         never drawn. None (default) samples uniformly. Without replacement a plain mean over the picks estimates neither
         the mean nor the weighted mean of all in-edges: for that take `sample_layer_neighbor`. The first batch makes
-        tables of two and a half bytes per edge, which stay with the graph.
+        tables of two bytes per edge, which stay with the graph.
     expand
         ``"all"`` (default): each hop samples for every node seen so far, which layer-wise blocks need (DGL,
         GraphBolt). ``"new"``: only for nodes that the previous hop reached first, which gives one block that all

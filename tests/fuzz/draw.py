@@ -123,8 +123,6 @@ class Draw:
         """Edge weights: mostly good, else negative, infinite, not a number or of another length."""
         fractions = self._below(1 << 16, count) / 65537  # no power of two: sums of them are rounded
         values = np.choose(self._below(5, count), [0.0, 1.0, fractions, 1e-30, 1e30])
-        if self.chance(0.5):  # without zeros rows are picked from in another way
-            values[values == 0] = 1.0
         if self.chance(0.2) and count:
             bad = self.one_of(math.nan, math.inf, -math.inf, -1.0, 1e308, 5e-324)
             values[self.random.randrange(count) :: self.integer(1, 3)] = bad

@@ -90,7 +90,7 @@ def sums(draw: Draw, graph: Graph) -> Any:
     try:
         return ops.weight_sums(graph.indptr, weights, trust_weights=True, num_threads=1)
     except REFUSALS:
-        sums = np.cumsum(weights, dtype=np.float64)[: graph.num_edges // 16 + 1]
+        sums = np.cumsum(weights, dtype=np.float64)[: graph.num_edges // 4 + 1]
         return ops.WeightSums(weights, torch.from_numpy(sums))
 
 

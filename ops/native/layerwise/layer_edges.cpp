@@ -10,7 +10,7 @@
 #include "sampling/compact.hpp"
 #include "sampling/node_map.hpp"
 #include "sampling/segments.hpp"
-#include "weighted/pick_weighted.hpp"
+#include "weighted/weights.hpp"
 
 namespace headrace {
 namespace {

@@ -77,10 +77,7 @@ inline std::size_t find_weight(const double* sums, std::size_t count, double u) 
 // Of the running sums of a graph's rows only those before every kEdgesPerSum-th edge are kept: for position p within a
 // row but not its start, p a multiple of it, sums[p / kEdgesPerSum] is the sum of the row's weights before p. The sums
 // in between are added up anew when they are needed, in the same order, so that their bits are the same.
-#ifndef EPS
-#define EPS 4
-#endif
-constexpr std::size_t kEdgesPerSum = EPS;
+constexpr std::size_t kEdgesPerSum = 4;
 
 inline std::size_t sums_in_graph(std::size_t num_edges) { return num_edges / kEdgesPerSum + 1; }
 

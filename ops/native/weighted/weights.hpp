@@ -9,7 +9,7 @@
 
 namespace headrace {
 
-// Write the positions of the row's edges of positive weight; returns how many there are.
+// Write the positions of the row's edges of positive weight, and nothing behind them; returns how many there are.
 inline std::size_t take_positive(Row row, EdgeWeights weights, std::int64_t* positions) {
   std::size_t count = 0;
   for (std::uint64_t i = 0; i < row.degree; ++i) {

@@ -39,10 +39,10 @@ def sums_of(data, graph):
 
 
 def kept_sums(indptr, sums):
-    """Those before every sixteenth edge; 0 where a row begins."""
-    kept = np.zeros(len(sums) // 16 + 1)
-    for position in range(16, len(sums), 16):
-        kept[position // 16] = 0 if position in indptr else sums[position - 1]
+    """Those before every fourth edge; 0 where a row begins."""
+    kept = np.zeros(len(sums) // 4 + 1)
+    for position in range(4, len(sums), 4):
+        kept[position // 4] = 0 if position in indptr else sums[position - 1]
     return kept
 
 
@@ -296,7 +296,7 @@ def test_the_compiled_module_checks_what_it_is_given():
             _native.random_walk(indptr, indices, None, None, starts, None, length, 0, 0, 1)
     with pytest.raises(GraphError, match=r"weights must have one entry per edge \(2\), got 1"):
         _native.random_walk(indptr, indices, np.ones(1), np.ones(1), starts, None, 1, 0, 0, 1)
-    with pytest.raises(GraphError, match=r"sums must have num_edges // 16 \+ 1 = 1 entries, got 2"):
+    with pytest.raises(GraphError, match=r"sums must have num_edges // 4 \+ 1 = 1 entries, got 2"):
         _native.random_walk(indptr, indices, np.ones(2), np.ones(2), starts, None, 1, 0, 0, 1)
     with pytest.raises(GraphError, match=r"ids must have one entry per start \(2\), got 1"):
         _native.random_walk(indptr, indices, None, None, starts, starts[:1], 1, 0, 0, 1)
