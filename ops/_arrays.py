@@ -71,7 +71,8 @@ def as_numpy(
         raise error(message)
     if value.ndim != 1:
         raise error(f"{_expected(name, stage, dtypes)}, got {kind}{list(value.shape)}")
-    array: NDArray[Any] = value.detach().resolve_neg().numpy() if isinstance(value, torch.Tensor) else value
+    # By force: also where a gradient is asked for, and what a lazily negated view stands for.
+    array: NDArray[Any] = value.numpy(force=True) if isinstance(value, torch.Tensor) else value
     # Kernels step by whole elements; records of structured arrays and of files may have other strides and addresses.
     # NumPy calls one element contiguous whatever its stride, torch does not.
     stride, item = array.strides[0], array.itemsize
@@ -83,9 +84,14 @@ def _expected(name: str, stage: str, dtypes: Sequence[str]) -> str:
     return f"{stage}: {name} must be a 1-d CPU tensor or NumPy array of {' or '.join(dtypes)}"
 
 
+def is_int(value: object) -> bool:
+    """Whether a value is an integer, of Python or NumPy, and no bool."""
+    return type(value) is int or (isinstance(value, (int, np.integer)) and not isinstance(value, bool))
+
+
 def as_key(key: int, *, stage: str) -> int:
     """Check that a stream key is an integer of 64 bits."""
-    if isinstance(key, bool) or not isinstance(key, (int, np.integer)) or not 0 <= key <= _MASK64:
+    if not is_int(key) or not 0 <= key <= _MASK64:
         message = f"{stage}: key must be an int in [0, 2**64), as stream_key returns it, got {key!r}"
         raise InputError(message)
     return int(key)
@@ -95,8 +101,7 @@ def as_num_threads(num_threads: int | None, *, stage: str) -> int:
     """Check a thread count; None stands for the cores this process may run on."""
     if num_threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wrong_type = isinstance(num_threads, bool) or not isinstance(num_threads, (int, np.integer))
-    if wrong_type or not 1 <= num_threads <= MAX_THREADS:
+    if not is_int(num_threads) or not 1 <= num_threads <= MAX_THREADS:
         message = f"{stage}: num_threads must be an int of at least 1 and at most {MAX_THREADS}, got {num_threads!r}"
         raise InputError(message)
     return int(num_threads)
@@ -104,7 +109,7 @@ def as_num_threads(num_threads: int | None, *, stage: str) -> int:
 
 def as_count(value: int, name: str, *, stage: str, error: type[InputError] = InputError) -> int:
     """Check that a number of things is an int of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+    if not is_int(value) or value < 0:
         message = f"{stage}: {name} must be an int of at least 0, got {value!r}"
         raise error(message)
     return int(value)

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+#: NumPy's names of the dtypes of most features.
+_SPELLED = {torch.float32: np.float32, torch.float16: np.float16, torch.float64: np.float64, torch.int64: np.int64}
+
+#: By bytes, what NumPy has in the place of others; some of torch's (bfloat16) it has not.
+_WORDS = {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64, 16: np.complex128}
+
 
 def gather_rows(
     source: Array,
@@ -71,7 +77,7 @@ def gather_rows(
         message = f"{stage}: places are those of rows of out; give out too"
         raise FeatureError(message)
     num_out = len(out) if targets is not None and isinstance(out, torch.Tensor) and out.ndim else rows.size
-    out = _output(out, (num_out, *shape[1:]), row_dtype, stage)
+    given, out = out, _output(out, (num_out, *shape[1:]), row_dtype, stage)
     item_bytes = out.element_size()
     if isinstance(source, torch.Tensor):
         address, strides = source.data_ptr(), [stride * item_bytes for stride in source.stride()]
@@ -91,7 +97,8 @@ def gather_rows(
         _native.gather_rows(
             address, shape[0], strides[0], row_bytes, rows, out.data_ptr(), num_threads, targets, num_out
         )
-    increment_version(out)  # autograd has not seen the write
+    if given is not None:
+        increment_version(given)  # autograd has not seen the write
     return out
 
 
@@ -130,7 +137,10 @@ def empty_rows(shape: Sequence[int], dtype: torch.dtype, device: torch.device | 
     """
     if device is not None and device.type != "cpu":
         return torch.empty(tuple(shape), dtype=dtype, device=device)
-    return torch.from_numpy(_native.empty(math.prod(shape) * dtype.itemsize)).view(dtype).view(*shape)
+    memory = _native.empty(math.prod(shape) * dtype.itemsize)
+    # NumPy shapes it: for a small batch each view by torch takes as long as the pool.
+    rows = torch.from_numpy(np.ndarray(shape, _SPELLED.get(dtype) or _WORDS[dtype.itemsize], memory))
+    return rows if rows.dtype == dtype else rows.view(dtype)
 
 
 def _output(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.dtype, stage: str) -> torch.Tensor:

@@ -35,9 +35,8 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from headrace.ops import _native
+from headrace.ops._arrays import is_int
 from headrace.ops.errors import InputError
 
 # Purposes: streams of different purposes are independent.
@@ -72,7 +71,7 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
         If a coordinate does not fit its width.
     """
     for (name, limit), value in zip(_LIMITS, (seed, epoch, batch, layer, purpose), strict=True):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < limit:
+        if not is_int(value) or not 0 <= value < limit:
             message = f"stream_key: {name} must be in [0, 2**{limit.bit_length() - 1}) and an int, got {value!r}"
             raise InputError(message)
     return _native.stream_key(int(seed), int(epoch), int(batch), int(layer), int(purpose))

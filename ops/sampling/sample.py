@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class Hop:
+class Hop(NamedTuple):
     """The edges one hop picked, by destination.
 
     Attributes
@@ -44,8 +42,7 @@ class Hop:
     weights: torch.Tensor | None = None
 
 
-@dataclass(frozen=True)
-class SampledHop:
+class SampledHop(NamedTuple):
     """One bipartite block in local ids: sources 0, ..., num_src - 1, of which the first num_dst are the destinations.
 
     Attributes
@@ -70,8 +67,7 @@ class SampledHop:
     weights: torch.Tensor | None = None
 
 
-@dataclass(frozen=True)
-class Sampled:
+class Sampled(NamedTuple):
     """What the fused sampler returns.
 
     Attributes

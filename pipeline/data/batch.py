@@ -120,17 +120,20 @@ class MiniBatch:
         num_global_seeds
             Seeds of all ranks together; those of this one by default.
         """
-        unique, inverse = unique_and_inverse(seeds.reshape(-1))
+        unique, inverse = unique_and_inverse(seeds.flatten())
+        if seeds.ndim > 1:
+            inverse = inverse.view_as(seeds)
+        num_seeds = seeds.shape[0]
         return MiniBatch(
             seeds=seeds,
-            seed_index=inverse.reshape(seeds.shape),
-            item_index=torch.full((len(seeds),), -1) if item_index is None else item_index,
+            seed_index=inverse,
+            item_index=torch.full((num_seeds,), -1) if item_index is None else item_index,
             y=y,
             n_id=unique,
-            num_sampled_nodes=(len(unique),),
+            num_sampled_nodes=(unique.shape[0],),
             epoch=epoch,
             index=index,
-            num_global_seeds=len(seeds) if num_global_seeds is None else num_global_seeds,
+            num_global_seeds=num_seeds if num_global_seeds is None else num_global_seeds,
         )
 
     def replace(self, **changes: Any) -> MiniBatch:
@@ -142,12 +145,12 @@ class MiniBatch:
             For a name that is no field.
         """
         # Every stage of a plan calls this for every batch: all that is not changed is taken over as it is.
-        unknown = changes.keys() - self.__dataclass_fields__.keys()
-        if unknown:
-            raise InputError(f"MiniBatch.replace: expected names of fields, got {', '.join(sorted(unknown))}")
         copied = object.__new__(type(self))
         copied.__dict__.update(self.__dict__)
         copied.__dict__.update(changes)
+        if len(copied.__dict__) > len(self.__dict__):
+            unknown = changes.keys() - self.__dict__.keys()
+            raise InputError(f"MiniBatch.replace: expected names of fields, got {', '.join(sorted(unknown))}")
         copied._freeze(_COLLECTIONS & changes.keys())
         return copied
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.arrays import as_cpu_tensor
@@ -85,12 +86,12 @@ class ItemSet:
         """Whether an item is a pair of nodes rather than one node."""
         return isinstance(self.ids, torch.Tensor) and self.ids.dim() == 2
 
-    def take(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def take(self, positions: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return the ids (int64) and labels at the given positions, int64[n]."""
-        labels = None if self.labels is None else self.labels[positions]
+        labels = None if self.labels is None else self.labels[torch.from_numpy(positions)]
         if isinstance(self.ids, range):
-            return positions * self.ids.step + self.ids.start, labels
-        return self.ids[positions].to(torch.int64), labels
+            return torch.from_numpy(positions * self.ids.step + self.ids.start), labels
+        return self.ids[torch.from_numpy(positions)].to(torch.int64), labels
 
     @cached_property
     def largest_id(self) -> int:
@@ -125,7 +126,7 @@ class ItemSet:
 
 def seed_batch(
     items: ItemSet,
-    positions: torch.Tensor,
+    positions: NDArray[np.int64],
     *,
     first: int = 0,
     epoch: int,
@@ -136,6 +137,7 @@ def seed_batch(
 
     ``first`` is the position of the set's first item in the whole epoch. Seeds may repeat: the nodes of the batch
     are the distinct ones, in order of first occurrence, and ``seed_index`` leads from each seed to its node.
+    Positions are NumPy's, whose sums and slices of a few numbers take a fraction of the time of torch's.
     """
     seeds, labels = items.take(positions)
     return MiniBatch.of_seeds(
@@ -143,7 +145,7 @@ def seed_batch(
         epoch=epoch,
         index=index,
         y=labels,
-        item_index=positions + first,
+        item_index=torch.from_numpy(positions + first),
         num_global_seeds=num_global_seeds,
     )
 

@@ -11,7 +11,6 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.hop import Expand
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
@@ -113,6 +112,6 @@ class SampleFused(MapStage):
                 num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),
                 num_sampled_edges=(*batch.num_sampled_edges, *sampled.num_sampled_edges),
             )
-            return found, count_new(batch, found)
+            return found, {"vertices": sum(sampled.num_sampled_nodes[1:]), "edges": sum(sampled.num_sampled_edges)}
 
         return run

@@ -9,20 +9,19 @@ from pathlib import Path
 
 from headrace.pipeline.run.nodes import StageRecord, Work
 
-#: Stage records kept; at five stages a batch these are the last 4,000 batches, about 4 MB.
-MOST_RECORDS = 20_000
+#: Batches whose records are kept; at five stages a batch about 4 MB.
+MOST_BATCHES = 4_000
 
 
 class Trace:
-    """The most recent stage records of a loader."""
+    """The stage records of a loader's most recent batches."""
 
     def __init__(self) -> None:
-        self._records: deque[tuple[int, int, StageRecord]] = deque(maxlen=MOST_RECORDS)
+        self._batches: deque[tuple[int, int, tuple[StageRecord, ...]]] = deque(maxlen=MOST_BATCHES)
 
     def add(self, work: Work) -> None:
         """Remember what happened to a batch that was handed out."""
-        for record in work.records:
-            self._records.append((work.epoch, work.index, record))
+        self._batches.append((work.epoch, work.index, work.records))
 
     def write(self, path: str | Path) -> None:
         """Write one bar per stage that ran and batch, in the row of its thread; times are in microseconds."""
@@ -36,6 +35,7 @@ class Trace:
                 "tid": record.thread,
                 "args": {"epoch": epoch, "batch": index, **record.counts},
             }
-            for epoch, index, record in self._records
+            for epoch, index, records in self._batches
+            for record in records
         ]
         Path(path).write_text(json.dumps({"traceEvents": events}), encoding="utf-8")

@@ -137,25 +137,30 @@ class FetchFeature(MapStage):
 
     def runner(self, settings: RunSettings) -> Runner:
         threads = settings.num_threads
+        node = {name: self.store.node[name] for name in self.node}
+        edge = {name: self.store.edge[name] for name in self.edge}
+        labels = None if self.labels is None else self.store.node[self.labels]
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             counts = {"rows": 0, "bytes": 0}
-            node = dict(batch.node)
-            for name in self.node:
-                node[name] = read_rows(self.store.node[name], batch.n_id, counts, num_threads=threads)
-            edge = dict(batch.edge)
-            for name in self.edge:
-                source = self.store.edge[name]
-                ids = [block.edge_ids for block in batch.blocks]
-                edge[name] = tuple(
-                    read_rows(source, rows, counts, num_threads=threads) for rows in ids if rows is not None
-                )
-            y = batch.y
-            if self.labels is not None:
-                if y is not None:
+            fetched: dict[str, Any] = {}
+            if node:
+                rows = {
+                    name: read_rows(source, batch.n_id, counts, num_threads=threads) for name, source in node.items()
+                }
+                fetched["node"] = {**batch.node, **rows}
+            if edge:
+                ids = [block.edge_ids for block in batch.blocks if block.edge_ids is not None]
+                per_block = {
+                    name: tuple(read_rows(source, rows, counts, num_threads=threads) for rows in ids)
+                    for name, source in edge.items()
+                }
+                fetched["edge"] = {**batch.edge, **per_block}
+            if labels is not None:
+                if batch.y is not None:
                     raise PlanError(self._labels_problem())
-                y = read_rows(self.store.node[self.labels], batch.seeds, counts, num_threads=threads)
-            return batch.replace(node=node, edge=edge, y=y), counts
+                fetched["y"] = read_rows(labels, batch.seeds, counts, num_threads=threads)
+            return batch.replace(**fetched), counts
 
         return run
 

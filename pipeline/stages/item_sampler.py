@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
+import numpy as np
 
 from headrace.ops.errors import ItemsError
 from headrace.ops.memory_limit import check_fits_memory
@@ -19,6 +19,8 @@ from headrace.pipeline.plan.source import BatchSource, SourceStage
 from headrace.pipeline.plan.stage import Divided
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from headrace.pipeline.partition.partition import Partition
 
 DEFAULT_BATCH_SIZE = 1024
@@ -168,7 +170,7 @@ class ItemSource(BatchSource):
         )
         self._epoch = 0
         self._next = 0
-        self._listed: tuple[int, torch.Tensor] | None = None  # an epoch, and the order of its items
+        self._listed: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and the order of its items
 
     def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
         self._epoch = epoch
@@ -191,19 +193,19 @@ class ItemSource(BatchSource):
         by_owner = partition is not None
         start = first if by_owner else first + size * settings.rank // settings.world_size
         stop = first + size if by_owner else first + size * (settings.rank + 1) // settings.world_size
-        positions = self._shuffled(epoch, start, stop) if sampler.shuffle else torch.arange(start, stop)
+        positions = self._shuffled(epoch, start, stop) if sampler.shuffle else np.arange(start, stop, dtype=np.int64)
         if partition is not None:
             seeds, _ = sampler.items.take(positions)
-            positions = positions[partition.owner(seeds) == settings.rank]
+            positions = positions[partition.owner(seeds).numpy() == settings.rank]
         return seed_batch(sampler.items, positions, epoch=epoch, index=index, num_global_seeds=size)
 
-    def _shuffled(self, epoch: int, start: int, stop: int) -> torch.Tensor:
+    def _shuffled(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """Return the items at positions start, ..., stop - 1 of the epoch's order; int64, not to be changed."""
-        num_items = len(self._sampler.items)
-        key = stream_key(self._sampler.seed, epoch, 0, 0, SHUFFLE)
-        if num_items > MOST_LISTED:
-            return shuffled_range(num_items, start, stop, key)
         listed = self._listed
         if listed is None or listed[0] != epoch:
-            listed = self._listed = epoch, shuffled_range(num_items, 0, num_items, key)
+            num_items = len(self._sampler.items)
+            key = stream_key(self._sampler.seed, epoch, 0, 0, SHUFFLE)
+            if num_items > MOST_LISTED:
+                return shuffled_range(num_items, start, stop, key).numpy()
+            listed = self._listed = epoch, shuffled_range(num_items, 0, num_items, key).numpy()
         return listed[1][start:stop]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import torch
+import numpy as np
 
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.batch import MiniBatch
@@ -86,7 +86,7 @@ class NodeDrawer(BatchSource):
         items = ItemSet.of(drawn, allow_empty=True)
         batch = seed_batch(
             items,
-            torch.arange(len(items)),
+            np.arange(len(items), dtype=np.int64),
             first=self._item,
             epoch=self._epoch,
             index=self._batch,

@@ -116,6 +116,15 @@ def test_profile_is_a_timeline(tmp_path):
     assert all(event["dur"] >= 0 and event["args"]["epoch"] == 0 for event in events)
 
 
+def test_a_timeline_holds_the_last_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr("headrace.pipeline.run.trace.MOST_BATCHES", 2)
+    loader = PLANS["neighbor"]().loader()
+    batches = len(list(loader))
+    loader.profile(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [event["args"]["batch"] for event in events] == [batches - 2] * 3 + [batches - 1] * 3
+
+
 def test_progress_bar_shows_the_epoch(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     list(items().loader(progress=True))
