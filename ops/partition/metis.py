@@ -113,7 +113,7 @@ def _one_constraint(pymetis: Any, graph: Undirected, num_parts: int, seed: int) 
         recursive=num_parts <= _MOST_BISECTED,
         options=pymetis.Options(seed=seed & 0x7FFF_FFFF),
     )
-    return np.asarray(cut.node_part, np.int32)
+    return np.asarray(cut.vertex_part, np.int32)
 
 
 def _two_constraints(graph: Undirected, num_parts: int, labelled: NDArray[np.bool_], seed: int) -> NDArray[np.int32]:
