@@ -163,7 +163,7 @@ def test_many_parts_have_no_matrix():
     [
         ([0, 2], 2, 2, r"owners\[1\] = 2 is not a part"),
         ([0, -1], 2, 2, r"owners\[1\] = -1 is not a part"),
-        ([0], 2, 2, "owners must have one entry per vertex"),
+        ([0], 2, 2, "owners must have one entry per node"),
         ([0, 0], 0, 1, "num_parts must be from 1"),
         ([0, 0], 4, 3, "num_columns must divide num_parts = 4, got 3"),
         ([0, 0], 4, 0, "num_columns must divide"),
