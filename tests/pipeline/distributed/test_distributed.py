@@ -100,14 +100,13 @@ import headrace as hr
 from headrace.pipeline.plan.machine import Machine
 from plans import graph, items, store
 
-rank, world_size, meeting, how = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+rank, world_size, meeting, hows = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
 
 def held():
     groups = torch.distributed.distributed_c10d._world.pg_map
     return [len(groups), len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))]
 
-def digests(loader, last=None):
+def digests(loader, how, last=None):
     found = []
     for batch in loader:
         found.append(batch.digest())
@@ -117,31 +116,45 @@ def digests(loader, last=None):
             raise ValueError("rank one is out of order")
     return found
 
-plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
-options = {"cooperative": True, "prefetch": how in ("prefetching", "overlapping")}
-if how == "overlapping":  # sampling and rows on channels of their own
-    options["machine"] = Machine(cores=4)
-counts, seen, errors, began = [], [], [], time.monotonic()
-for number in range(6 if how == "failing" else 30):
-    try:
-        with plan.loader(**options) as loader:
-            if number == 0:
-                digests(loader)
-                loader.close()
-                loader.close()
-                loader.set_epoch(0)
-            if number != 1:
-                seen.append(digests(loader, last=1 if number % 3 == 2 else None))
-    except (ValueError, hr.PeerError) as error:
-        errors.append(str(error))
-    if number in (4, 29):
-        counts.append(held())
-open_one = plan.loader(**options)
-counts.append(held())
-torch.distributed.destroy_process_group()
-open_one.close()
-json.dump({"counts": counts, "seen": seen, "errors": errors, "seconds": time.monotonic() - began}, sys.stdout)
+def run(how):
+    where = f"file://{meeting}-{how}"
+    torch.distributed.init_process_group("gloo", init_method=where, rank=rank, world_size=world_size)
+    plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
+    options = {"cooperative": True, "prefetch": how in ("prefetching", "overlapping")}
+    if how == "overlapping":  # sampling and rows on channels of their own
+        options["machine"] = Machine(cores=4)
+    counts, seen, errors, began = [], [], [], time.monotonic()
+    for number in range(6 if how == "failing" else 30):
+        try:
+            with plan.loader(**options) as loader:
+                if number == 0:
+                    digests(loader, how)
+                    loader.close()
+                    loader.close()
+                    loader.set_epoch(0)
+                if number != 1:
+                    seen.append(digests(loader, how, last=1 if number % 3 == 2 else None))
+        except (ValueError, hr.PeerError) as error:
+            errors.append(str(error))
+        if number in (4, 29):
+            counts.append(held())
+    open_one = plan.loader(**options)
+    counts.append(held())
+    torch.distributed.destroy_process_group()
+    open_one.close()
+    return {"counts": counts, "seen": seen, "errors": errors, "seconds": time.monotonic() - began}
+
+json.dump({how: run(how) for how in hows}, sys.stdout)
 """
+
+HOWS = ("prefetching", "overlapping", "alone")
+
+
+@pytest.fixture(scope="module")
+def thirty_loaders(tmp_path_factory):
+    """What each of two ranks saw, by how they loaded: one job after the other in the same processes."""
+    meeting = tmp_path_factory.mktemp("groups") / "meeting"
+    return [json.loads(text) for text in run_processes(GROUPS, 2, meeting, *HOWS)]
 
 
 def cooperative_digests() -> list[list[str]]:
@@ -151,11 +164,11 @@ def cooperative_digests() -> list[list[str]]:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("how", ["prefetching", "overlapping", "alone"])
-def test_closed_loaders_give_back_their_process_groups(tmp_path, how):
+@pytest.mark.parametrize("how", HOWS)
+def test_closed_loaders_give_back_their_process_groups(thirty_loaders, how):
     """Thirty loaders: one is closed twice and goes on with a new group, one has not begun, some are left midway."""
-    for text, whole in zip(run_processes(GROUPS, 2, tmp_path / "meeting", how), cooperative_digests(), strict=True):
-        result = json.loads(text)
+    for results, whole in zip(thirty_loaders, cooperative_digests(), strict=True):
+        result = results[how]
         after_five, after_thirty, with_one = result["counts"]
         assert after_thirty == after_five
         assert with_one[0] == after_thirty[0] + (2 if how == "overlapping" else 1)  # what would stay of each of them
@@ -170,7 +183,7 @@ def test_closing_after_failures_waits_for_nobody(tmp_path):
     """Rank 1 fails twice, and rank 0 is in a collective then; both go on with new groups."""
     texts = run_processes(GROUPS, 2, tmp_path / "meeting", "failing", failing=True)
     for text, whole in zip(texts, cooperative_digests(), strict=True):
-        result = json.loads(text)
+        result = json.loads(text)["failing"]
         assert result["seen"] == [whole] * 3, result["errors"]
         assert len(result["errors"]) == 2
         assert all("rank one is out of order" in error for error in result["errors"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -11,15 +12,17 @@ import pytest
 import exits.run
 from exits.scenarios import SCENARIOS
 
-slow = pytest.mark.slow
+NAMES = list(SCENARIOS)
+TOGETHER = 4
 
 
-@slow
+# Several at a time, as they wait for longer than they work.
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sends signals and forks")
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_ends_as_it_should(name):
-    end = exits.run.run(name)
-    assert end.is_right, end
+@pytest.mark.parametrize("names", [NAMES[i : i + TOGETHER] for i in range(0, len(NAMES), TOGETHER)], ids="+".join)
+def test_end_as_they_should(names):
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        assert not [end for end in pool.map(exits.run.run, names) if not end.is_right]
 
 
 @pytest.fixture
