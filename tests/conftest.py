@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def pytest_report_header():
     if not SHARED_DATA.is_dir():
         return f"shared data: not found at {SHARED_DATA}; every test that uses `shared_data` is skipped"
     return f"shared data: {SHARED_DATA}"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _threads_of_torch():
+    """Where tests run side by side, torch's threads would mostly wait for each other's cores."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        import torch
+
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,31 @@
-"""A small data set for the examples."""
+"""The examples as modules, and a small data set for them."""
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NUM_NODES, NUM_CLASSES = 600, 3
+
+
+@pytest.fixture
+def examples(monkeypatch):
+    """Put the examples' folder where it is when one of them runs."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    yield
+    for name in ("datasets", "node_classification", "accuracy"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def node_classification(examples):
+    import node_classification
+
+    return node_classification
 
 
 @pytest.fixture(scope="session")

@@ -25,9 +25,14 @@ def run(data: Path, num_processes: int, *options: str) -> list[str]:
     return result.stdout.splitlines()
 
 
-def test_two_processes_print_what_one_does(data):
+@pytest.fixture(scope="module")
+def together(data):
+    """What two ranks print that make their batches together."""
+    return run(data, 2, "--batch-size", "50")
+
+
+def test_two_processes_print_what_one_does(data, together):
     alone = run(data, 1, "--batch-size", "50")
-    together = run(data, 2, "--batch-size", "50")
     epochs = [line for line in alone if line.startswith("epoch")]
     assert len(epochs) == 3
     assert epochs == [line for line in together if line.startswith("epoch")]
@@ -35,8 +40,8 @@ def test_two_processes_print_what_one_does(data):
     assert work[0] == work[1]
 
 
-def test_independent_ranks_do_more_work(data):
-    together, apart = (run(data, 2, "--batch-size", "50", *options) for options in ([], ["--independent"]))
+def test_independent_ranks_do_more_work(data, together):
+    apart = run(data, 2, "--batch-size", "50", "--independent")
     rows = [
         int(next(line for line in lines if "rows fetched" in line).split(", ")[-1].split()[0].replace(",", ""))
         for lines in (together, apart)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,18 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "node_classification.py"
-NUM_NODES, NUM_CLASSES = 600, 3
+
+
+def command(data, folder, *options):
+    sizes = ["--fanouts", "4,3", "--batch-size", "20", "--hidden", "16"]
+    return [SCRIPT, "--data", data, "--runs", folder, *sizes, *options]
 
 
 def start(data, folder, *options):
-    arguments = ["--data", data, "--runs", folder, "--fanouts", "4,3", "--batch-size", "20", "--hidden", "16", *options]
     # The script's own folder belongs on the path of a script.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    command = [sys.executable, "-u", SCRIPT, *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    program = [sys.executable, "-u", *command(data, folder, *options)]
+    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
 
 def run(data, folder, *options):
@@ -30,6 +34,17 @@ def run(data, folder, *options):
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output
     return output
+
+
+@pytest.fixture
+def run_here(node_classification, data, monkeypatch):
+    """Run the script's program in this process, which has imported what it needs."""
+
+    def run_here(folder, *options):
+        monkeypatch.setattr("sys.argv", list(map(str, command(data, folder, *options))))
+        node_classification.main()
+
+    return run_here
 
 
 @pytest.mark.parametrize(
@@ -42,17 +57,18 @@ def run(data, folder, *options):
         ["--model", "gcn"],
     ],
 )
-def test_learns_and_tells_what_it_did(data, tmp_path, options):
-    output = run(data, tmp_path, "--epochs", "4", "--lr", "0.02", *options)
+def test_learns_and_tells_what_it_did(run_here, tmp_path, options, capsys):
+    run_here(tmp_path, "--epochs", "4", "--lr", "0.02", *options)
+    output = capsys.readouterr().out
     assert float(output.rsplit("test accuracy", 1)[1].split()[0]) > 0.9
     assert "pass fuse_sampling (same batches)" in output
     assert "sample_fused" in output.split("the training loop waited")[0]
     assert list(tmp_path.glob("*/curve.png"))
 
 
-def test_kill_and_resume_continues_with_the_very_next_batch(data, tmp_path):
+def test_kill_and_resume_continues_with_the_very_next_batch(run_here, data, tmp_path):
     epochs = ["--epochs", "3", "--checkpoint-every", "1", "--log-batches"]
-    run(data, tmp_path / "whole", *epochs, tmp_path / "whole.log")
+    run_here(tmp_path / "whole", *epochs, tmp_path / "whole.log")
     whole = (tmp_path / "whole.log").read_text().splitlines()
     assert len(whole) == 30
 
@@ -60,6 +76,7 @@ def test_kill_and_resume_continues_with_the_very_next_batch(data, tmp_path):
     process = start(data, tmp_path / "killed", *epochs, log)
     while not (log.exists() and log.read_text().count("\n") >= 14):
         assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     before = log.read_text().splitlines()
@@ -74,8 +91,8 @@ def test_kill_and_resume_continues_with_the_very_next_batch(data, tmp_path):
     assert after == whole[done:]
 
 
-def test_a_checkpoint_of_another_plan_is_refused(data, tmp_path):
-    run(data, tmp_path, "--epochs", "1")
+def test_a_checkpoint_of_another_plan_is_refused(run_here, data, tmp_path):
+    run_here(tmp_path, "--epochs", "1")
     process = start(data, tmp_path, "--epochs", "2", "--resume", "--seed", "5")
     output, _ = process.communicate()
     assert process.returncode != 0

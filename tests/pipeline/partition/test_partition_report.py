@@ -90,11 +90,13 @@ def test_picture(tmp_path, suffix):
         "empty": partition.report(hr.Graph.from_coo([], [], num_nodes=6)),
         "many": hr.Partition.hash(6, 1_025).report(graph),
     }
+    if suffix != ".png":
+        del reports["many"]  # which takes five seconds
     for name, report in reports.items():
         first, second = tmp_path / f"{name}{suffix}", tmp_path / f"{name}-again{suffix}"
         report.plot(first)
         assert first.stat().st_size > 1_000
-        if suffix == ".png" and name != "many":  # which takes five seconds
+        if suffix == ".png" and name != "many":
             report.plot(str(second))
             assert first.read_bytes() == second.read_bytes()
 
