@@ -112,6 +112,6 @@ class SampleFused(MapStage):
                 num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),
                 num_sampled_edges=(*batch.num_sampled_edges, *sampled.num_sampled_edges),
             )
-            return found, {"vertices": sum(sampled.num_sampled_nodes[1:]), "edges": sum(sampled.num_sampled_edges)}
+            return found, {"nodes": sum(sampled.num_sampled_nodes[1:]), "edges": sum(sampled.num_sampled_edges)}
 
         return run

@@ -80,8 +80,8 @@ DATA = (
     # Features and batches.
     Mutant(
         "pipeline/stages/fetch_feature.py",
-        "read_rows(self.store.node[self.labels], batch.seeds,",
-        "read_rows(self.store.node[self.labels], batch.n_id[: len(batch.seeds)],",
+        "read_rows(labels, batch.seeds,",
+        "read_rows(labels, batch.n_id[: len(batch.seeds)],",
         "tests/pipeline/interop/test_interop.py::test_repeated_seeds_have_one_row_each",
     ),
     Mutant(
