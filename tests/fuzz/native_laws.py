@@ -191,7 +191,7 @@ def _sum_arguments(draw: Draw) -> list[Any]:
 
 
 def check_sums(indptr: Any, weights: Any, answer: Any) -> None:
-    """The sums before every sixteenth edge of rows added up from left to right."""
+    """The sums before every fourth edge of rows added up from left to right."""
     given = np.empty(0) if weights is None else values(weights).astype(np.float64)
     right = np.zeros(len(given) // 4 + 1)
     for start, stop in pairwise(values(indptr)):

@@ -24,22 +24,25 @@ class EdgeDraws {
 
   const StreamKeys& keys() const { return keys_; }
 
+  // What a draw from a row reads first.
+  const void* beginning(Row row) const {
+    return weights_.sums != nullptr ? weights_.sums + first_sum(row) : weights_.address(row.start);
+  }
+
   // Prefetch what draws from a row will read, but of long rows only their ends: where draws fall is not known yet.
   void prefetch(Row row) const {
     if (row.degree == 0) return;
     const auto degree = static_cast<std::size_t>(row.degree);
-    const bool is_short = degree <= kShort;
-    const std::size_t last = is_short ? degree : 1;
-    weights_.prefetch(row.start + static_cast<std::int64_t>(degree - last), last);
+    const std::size_t edges = degree <= kShort ? degree : 1;
+    weights_.prefetch(row.start + static_cast<std::int64_t>(degree - edges), edges);
     const std::size_t num_sums = sums_in_row(row);
     if (weights_.sums == nullptr || num_sums == 0) return;
-    const double* const sums = weights_.sums + first_sum(row);
-    if (is_short) return prefetch_array(sums, num_sums);
-    prefetch_read(sums + num_sums - 1);
+    const std::size_t sums = num_sums <= kShort ? num_sums : 1;
+    prefetch_array(weights_.sums + first_sum(row) + (num_sums - sums), sums);
   }
 
   // Call take(offset) with the offsets in the row of draws 0, 1, ..., `count` of them or until it returns false. From a
-  // row whose weights are all 0 there are none.
+  // row whose weights are all 0 there are none. `likely` is about how many will be wanted at first.
   template <class Take>
   void draw(std::int64_t node, Row row, std::uint64_t count, std::size_t likely, const Take& take) {
     const double* const sums = sums_of(row);
@@ -51,7 +54,7 @@ class EdgeDraws {
   }
 
  private:
-  static constexpr std::size_t kShort = 256;
+  static constexpr std::size_t kShort = 64;
   static constexpr std::size_t kAtOnce = 16;
 
   const double* sums_of(Row row) {
@@ -61,7 +64,7 @@ class EdgeDraws {
     return made_.data();
   }
 
-  // First where all of some draws fall is found out, and prefetched, and then they are taken.
+  // Where some draws fall is found out first, and prefetched; then they are taken.
   template <class Weight, class Take>
   void draw_from(const SummedRow<Weight>& row, std::int64_t node, std::uint64_t count, std::size_t likely,
                  const Take& take) const {

@@ -32,7 +32,9 @@ class WeightedPicker {
   std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
 
   void prefetch_early(std::int64_t /*node*/) const {}
-  const void* beginning(Row row) const { return weights_.address(row.start); }
+  const void* beginning(Row row) const {
+    return row.degree > fanout_ ? draws_.beginning(row) : weights_.address(row.start);
+  }
   void prefetch(std::int64_t /*node*/, Row row) const { draws_.prefetch(row); }
 
   std::size_t operator()(std::int64_t node, Row row, std::int64_t* positions, float* /*weights*/) {

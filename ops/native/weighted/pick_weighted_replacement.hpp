@@ -18,12 +18,12 @@ class WeightedReplacementPicker {
   static constexpr bool kReturnsWeights = false;
 
   WeightedReplacementPicker(EdgeWeights weights, std::uint64_t key, std::uint64_t fanout)
-      : weights_(weights), fanout_(fanout), draws_(weights, key) {}
+      : fanout_(fanout), draws_(weights, key) {}
 
   std::size_t max_picks(std::uint64_t degree) const { return degree == 0 ? 0 : static_cast<std::size_t>(fanout_); }
 
   void prefetch_early(std::int64_t /*node*/) const {}
-  const void* beginning(Row row) const { return weights_.address(row.start); }
+  const void* beginning(Row row) const { return draws_.beginning(row); }
   void prefetch(std::int64_t /*node*/, Row row) const { draws_.prefetch(row); }
 
   std::size_t operator()(std::int64_t node, Row row, std::int64_t* positions, float* /*weights*/) {
@@ -38,7 +38,6 @@ class WeightedReplacementPicker {
   }
 
  private:
-  EdgeWeights weights_;
   std::uint64_t fanout_;
   EdgeDraws draws_;
 };
