@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
+import numpy as np
 import torch
 from harness import Gain, Metrics, System, arguments, describe_machine, interleave, print_table, write_json
 
@@ -27,12 +28,12 @@ def through_loader(loader: hr.Loader, _: int) -> Metrics:
 
 
 def bare_kernels(graph: hr.Graph, x: torch.Tensor, seeds: list[torch.Tensor], _: int) -> Metrics:
-    """Distinct seeds, hops and rows, called with all arguments as the kernels take them."""
+    """Seeds made distinct, hops and rows, called with all arguments as the kernels take them."""
     ids = graph.edge_permutation
     sampler = _native.FusedSampler(
         graph.indptr.numpy(), graph.indices.numpy(), None if ids is None else ids.numpy(), None
     )
-    given = [one.numpy() for one in seeds]
+    given, none = [one.numpy() for one in seeds], np.empty(0, np.int64)
     keys = [stream_key(0, 0, 0, layer, NEIGHBOR) for layer in range(len(FANOUTS))]
     rules = [_native.Rule(_native.RuleKind.NEIGHBOR, fanout) for fanout in FANOUTS]
     address, row_bytes = x.data_ptr(), x.stride(0) * x.element_size()
@@ -40,7 +41,8 @@ def bare_kernels(graph: hr.Graph, x: torch.Tensor, seeds: list[torch.Tensor], _:
     out = rows.data_ptr()
     started = time.perf_counter()
     for one in given:
-        n_id, *_rest = sampler.sample(one, rules, keys, False, True, 1)
+        distinct, _inverse = _native.compact(none, one)
+        n_id, *_rest = sampler.sample(distinct, rules, keys, False, True, 1)
         _native.gather_rows(address, NODES, row_bytes, row_bytes, n_id, out, 1, None, n_id.size)
     return {"time": (time.perf_counter() - started) / len(given) * 1e3}
 
