@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kLine = static_cast<std::int64_t>(headrace::kCacheLineBytes);
 // Rows are asked for in lots of so many bytes: enough to hide the latency, few enough to be on their way at once.
-constexpr std::int64_t kLotBytes = 8192;
+constexpr std::int64_t kChunkBytes = 8192;
 constexpr std::int64_t kMostRows = 128;
 
 template <typename Part>
@@ -45,10 +45,10 @@ std::int64_t chase(const std::int64_t* next, std::int64_t steps) {
 std::int64_t read_rows(const char* table, std::int64_t row_bytes, const std::int64_t* ids, std::int64_t count,
                        int num_threads) {
   std::atomic<std::int64_t> total{0};
-  const std::int64_t lot = std::clamp<std::int64_t>(kLotBytes / row_bytes, 1, kMostRows);
+  const std::int64_t chunk = std::clamp<std::int64_t>(kChunkBytes / row_bytes, 1, kMostRows);
   in_parallel(count, num_threads, [&](std::int64_t first, std::int64_t last) {
     // Into the second level cache, which has room for more misses than the first.
-    const auto announce = [&](std::int64_t from, std::int64_t to) {
+    const auto prefetch = [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t i = from; i < std::min(to, last); ++i) {
         const char* row = table + ids[i] * row_bytes;
         for (std::int64_t at = 0; at < row_bytes; at += kLine) {
@@ -57,10 +57,10 @@ std::int64_t read_rows(const char* table, std::int64_t row_bytes, const std::int
       }
     };
     std::int64_t sum = 0;
-    announce(first, first + lot);
-    for (std::int64_t begin = first; begin < last; begin += lot) {
-      announce(begin + lot, begin + 2 * lot);
-      for (std::int64_t i = begin; i < std::min(begin + lot, last); ++i) {
+    prefetch(first, first + chunk);
+    for (std::int64_t begin = first; begin < last; begin += chunk) {
+      prefetch(begin + chunk, begin + 2 * chunk);
+      for (std::int64_t i = begin; i < std::min(begin + chunk, last); ++i) {
         const char* row = table + ids[i] * row_bytes;
         for (std::int64_t at = 0; at < row_bytes; at += kLine) {
           std::int32_t word;

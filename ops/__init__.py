@@ -17,7 +17,7 @@ Look at a layer       `labor_importance` and `draw_ladies` give the probabilitie
                       `LayerReducer` lets them decide for a frontier that was cut in parts
 Walk                  `random_walk`, and `pinsage_neighbors` for the nodes that walks visit most
 Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the norms of GraphSAINT (`ops.saint`)
-Renumber nodes     `compact`, `Compactor` and `unique_and_inverse`
+Renumber nodes        `compact`, `Compactor` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
 Join the hops         `join_hops` lists the edges of a minibatch, each once
 Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients

@@ -9,6 +9,9 @@ what it is for:
 2. Word ``j`` of the stream of a 64-bit id (a *global* node id, never a local one) is lane ``j % 4`` of
    ``philox(counter=(id_low, id_high, j // 4, 0), key=stream key)``.
 
+3. Where a hop samples for disjoint trees, a node in slot ``s`` has its streams under the *slot's key*: words 0 (low)
+   and 1 (high) of ``philox(counter=(s_low, s_high, 0, 2**32 - 1), key=stream key)``.
+
 Bounded integers come from consecutive words by Lemire's multiply-shift with rejection (arXiv 1805.10941): a bound of 1
 takes no word, one below 2**32 one word per attempt, a larger one two words (low first) and a 128-bit product. The
 variate of source node ``t`` in LABOR and LADIES is ``lane 0 << 32 | lane 1`` of Philox4x32-7 with the counter

@@ -146,7 +146,7 @@ def sample_hop(
     GraphError
         If the graph's arrays are malformed.
     ItemsError
-        If the frontier holds ids that are no nodes.
+        If the frontier holds ids that are no nodes, or slots or bounds are not as many.
     InputError
         If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none; for
         slots of a layer-wise rule, or bounds without times.

@@ -59,7 +59,7 @@ class StoreComm(Comm):
         self._num_meetings = 0
         self._met: tuple[str, str] | None = None  # the last of them, and what all brought to it
         self._order = CollectiveOrder()
-        loops.failure = partial(_failure, store)
+        loops.failure = partial(_failure, store, loops.last_words)
 
     @property
     def loops(self) -> Loops:
@@ -114,9 +114,9 @@ class StoreComm(Comm):
         self._loops.forget(self._generation)
         self._label, self._order = (-1, -1, -1), CollectiveOrder()
         self._needs_new_group = self._store.is_reported(renew)
+        self._forget(generation - 1)
         if self._store.is_reported(_refused(generation)):
             raise self._store.reported_error(_refused(generation))
-        self._forget(generation - 1)
         if self._needs_new_group:
             self.close()
             self.open()
@@ -322,10 +322,10 @@ class StoreComm(Comm):
         return self._blame(late(named, where, self._timeout, self.rank, "init_process_group(timeout=)"))
 
 
-def _failure(store: JobStore) -> PeerError | None:
+def _failure(store: JobStore, last_words: Callable[[int], str]) -> PeerError | None:
     """Return the error of a rank that failed since all began, if one did."""
     key = _failed(StoreComm._generation)  # noqa: SLF001 - the state of the process, not of a channel
-    return store.reported_error(key) if store.is_reported(key) else None
+    return store.reported_error(key, last_words) if store.is_reported(key) else None
 
 
 # Keys of the job's store, under which ranks count in each generation.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from headrace.pipeline.plan.arguments import unknown_argument
@@ -12,6 +13,7 @@ from headrace.pipeline.plan.errors import PlanError, UsageError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rules import Pass
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.text import render
 from headrace.pipeline.plan.verify import LOWERED, verify
 
@@ -46,15 +48,9 @@ class Rewriting:
 
         A stage that a pass has added on its own account, such as a prefetch, goes by its own name.
         """
-        written: dict[int, list[str]] = {}
-        for name, stage in zip(self.plan.names, self.plan.stages, strict=True):
-            written.setdefault(id(stage), []).append(name)
-        origins = []
-        for name, stage in zip(self.final.names, self.final.stages, strict=True):
-            names = written.get(id(stage.origin), [name])
-            # One object may stand in a plan twice.
-            origins.append(names.pop(0) if len(names) > 1 else names[0])
-        return tuple(origins)
+        written = {id(stage): name for name, stage in zip(self.plan.names, self.plan.stages, strict=True)}
+        ran = zip(self.final.names, self.final.stages, strict=True)
+        return tuple(written.get(id(stage.origin), name) for name, stage in ran)
 
     def explain(self) -> str:
         """Return the plan, what each pass changed in it, and the plan that runs."""
@@ -97,7 +93,7 @@ def rewrite(
     switches = {} if switches is None else switches
     _check_switches(passes, switches)
     verify(plan)
-    current = plan = Plan(plan.stages)
+    current = plan = Plan(_distinct(plan.stages))
     records = []
     for one in passes:
         enabled = switches.get(one.name, one.on)
@@ -113,6 +109,16 @@ def rewrite(
                 ) from error
         records.append(PassRecord(one.name, one.promise.value, enabled, fired, current))
     return Rewriting(plan, machine, tuple(records))
+
+
+def _distinct(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Return the stages, with copies of those that stand there twice: where a stage comes from is an object."""
+    seen: set[int] = set()
+    distinct = []
+    for stage in stages:
+        distinct.append(copy(stage) if id(stage) in seen else stage)
+        seen.add(id(stage))
+    return tuple(distinct)
 
 
 def _check_switches(passes: Sequence[Pass], switches: Mapping[str, bool]) -> None:

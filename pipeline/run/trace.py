@@ -9,19 +9,23 @@ from pathlib import Path
 
 from headrace.pipeline.run.nodes import StageRecord, Work
 
-#: Batches whose records are kept; at five stages a batch about 4 MB.
-MOST_BATCHES = 4_000
+#: Records that are kept, of the most recent batches: about 4 MB.
+MOST_RECORDS = 20_000
 
 
 class Trace:
     """The stage records of a loader's most recent batches."""
 
     def __init__(self) -> None:
-        self._batches: deque[tuple[int, int, tuple[StageRecord, ...]]] = deque(maxlen=MOST_BATCHES)
+        self._batches: deque[tuple[int, int, tuple[StageRecord, ...]]] = deque()
+        self._num_records = 0
 
     def add(self, work: Work) -> None:
         """Remember what happened to a batch that was handed out."""
         self._batches.append((work.epoch, work.index, work.records))
+        self._num_records += len(work.records)
+        while self._num_records > MOST_RECORDS:
+            self._num_records -= len(self._batches.popleft()[2])
 
     def write(self, path: str | Path) -> None:
         """Write one bar per stage that ran and batch, in the row of its thread; times are in microseconds."""

@@ -1,7 +1,7 @@
 """Ranks that part: every way for one rank to leave a cooperative loop, in jobs that torchrun starts.
 
 ``python tests/dist/leaving.py --ranks 2 4`` runs the whole grid and prints when the last process was gone, counted
-from the moment at which rank 1 parted, and what the other ranks were told. It ends with status 1 if one missed.
+from the moment at which rank 1 parted, and what the other ranks heard. It ends with status 1 if one missed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 #: Seconds within which all processes are gone.
 LIMIT = 30.0
 
-#: What the others must be told, and the status of rank 1; None where it is not asked for.
+#: What the others must hear, and the status of rank 1; None where it is not asked for.
 SCENARIOS: dict[str, str] = {
     "none": "",
     "together": "",
@@ -102,7 +102,7 @@ def faults(outcome: Outcome, scenario: str) -> list[str]:
             if error:
                 found.append(f"rank {rank} raised {error!r}")
         elif rank != 1 and re.search(expected, error) is None:
-            found.append(f"rank {rank} was told {error!r}")
+            found.append(f"rank {rank} heard {error!r}")
     if re.search(r"terminate called|SIGABRT|Signal 6|Fatal Python error|Segmentation", outcome.output):
         found.append("a process was aborted")
     if not expected and re.search(r"Traceback|exitcode +: [^0]", outcome.output):
@@ -136,7 +136,7 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print what jobs with faults printed")
     options = parser.parse_args()
     missed = 0
-    print(f"{'ranks':>5}  {'scenario':22}  {'closing':16}  {'gone after s':20}  told", flush=True)
+    print(f"{'ranks':>5}  {'scenario':22}  {'closing':16}  {'gone after s':20}  heard", flush=True)
     for world_size in options.ranks:
         for scenario in options.scenarios:
             for closing in options.closing:
@@ -144,8 +144,8 @@ def main() -> int:
                 found = faults(outcome, scenario)
                 missed += bool(found)
                 gone = " ".join("-" if one is None else f"{one:.1f}" for one in outcome.gone.values())
-                told = outcome.errors[0].splitlines()
-                print(f"{world_size:5}  {scenario:22}  {closing:16}  {gone:20}  {told[0] if told else ''}", flush=True)
+                heard = next(iter(outcome.errors[0].splitlines()), "")
+                print(f"{world_size:5}  {scenario:22}  {closing:16}  {gone:20}  {heard}", flush=True)
                 for fault in found:
                     print(f"       MISSED: {fault}", flush=True)
                 if found and options.verbose:

@@ -125,7 +125,9 @@ void sample_at_once(RandomGraph<Index> random, const Case& one, const Variant& v
   if (variant.stored_edge_ids) graph.edge_ids.wide = random.edge_ids.data();
   std::vector<std::int64_t> seeds(kNumSeeds);
   for (std::size_t i = 0; i < kNumSeeds; ++i) seeds[i] = static_cast<std::int64_t>(3 * i);
-  const std::vector<HopSpec> hops{{one.rule, 1}, {one.rule, 2}};
+  Rule rule = one.rule;
+  rule.by_weight = variant.weighted;
+  const std::vector<HopSpec> hops{{rule, 1}, {rule, 2}};
   const auto sample = [&](FusedSampler<Index>& sampler, int num_threads) {
     return sampler.sample(seeds.data(), seeds.size(), hops, variant.expand, variant.want_edge_ids, num_threads);
   };

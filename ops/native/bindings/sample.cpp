@@ -33,6 +33,12 @@ using OptionalIds = std::optional<InArray<std::int64_t>>;
 
 const std::int64_t* data(const OptionalIds& ids) { return ids ? ids->data() : nullptr; }
 
+void check_elements(const char* name, const OptionalIds& ids, std::size_t num_dst) {
+  if (!ids || ids->shape(0) == num_dst) return;
+  throw ItemsError(std::string("sample_hop: ") + name + " must have one entry per element of the frontier (" +
+                   std::to_string(num_dst) + "), got " + std::to_string(ids->shape(0)));
+}
+
 // One hop as it comes, in global ids.
 template <class Index>
 class HopCollector : public HopSink<Index> {
@@ -82,8 +88,8 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     if (times) check_length("times", times->shape(0), graph.csc.num_edges);
     graph.times = data(times);
     const std::size_t num_dst = frontier.shape(0);
-    if (slots) check_length("slots", slots->shape(0), num_dst, "element of the frontier");
-    if (bounds) check_length("bounds", bounds->shape(0), num_dst, "element of the frontier");
+    check_elements("slots", slots, num_dst);
+    check_elements("bounds", bounds, num_dst);
     check_frontier(frontier.data(), num_dst, graph.csc.num_nodes, "sample_hop: frontier");
     const Frontier elements{frontier.data(), num_dst, data(slots), data(bounds)};
     sample_hop<Index>({graph, elements, rule, key, num_threads, collector, parts.get()});

@@ -65,10 +65,4 @@ void prefetch_array(const T* array, std::size_t count) {
   prefetch_read(array + count - 1);
 }
 
-template <class T>
-void prefetch_far_array(const T* array, std::size_t count) {
-  for (std::size_t i = 0; i < count; i += kCacheLineBytes / sizeof(T)) prefetch_far(array + i);
-  prefetch_far(array + count - 1);
-}
-
 }  // namespace headrace

@@ -28,8 +28,7 @@ inline PhiloxCounter stream_block(std::uint64_t key, std::uint64_t id, std::uint
 // The words of one id's stream, one after the other.
 class WordStream {
  public:
-  WordStream(std::uint64_t key, std::uint64_t id, std::uint32_t first_block = 0)
-      : key_(key), id_(id), block_(first_block) {}
+  WordStream(std::uint64_t key, std::uint64_t id) : key_(key), id_(id) {}
 
   std::uint32_t next() {
     if (lane_ == 4) {
@@ -43,7 +42,7 @@ class WordStream {
   std::uint64_t key_;
   std::uint64_t id_;
   PhiloxCounter words_{};
-  std::uint32_t block_;
+  std::uint32_t block_ = 0;
   unsigned lane_ = 4;
 };
 

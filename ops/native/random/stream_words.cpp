@@ -24,9 +24,6 @@ void words_portable(const StreamKeys& keys, std::uint64_t id, std::uint32_t firs
 
 // Philox4x32-10 of the counters (id low, id high, block, 0) for one block in each 64-bit lane, whose upper half
 // holds leftovers that the 32 x 32 bit multiplication does not read. Blocks are numbered modulo 2^32.
-
-// The words of four blocks. Not shared with words16_of_blocks: where GCC itself makes one operation of two XORs it
-// loads round keys apart, 1 % of a uniform batch.
 HEADRACE_AVX2 HEADRACE_INLINE void words16_avx2(const StreamKeys& keys, std::uint64_t id, __m256i blocks,
                                                 std::uint32_t* out) {
   __m256i c0 = _mm256_set1_epi64x(low_word(id));

@@ -12,13 +12,16 @@ template <class Index>
 void sample_hop(const HopCall<Index>& call) {
   const Rule rule = call.rule;
   if (rule.by_weight && call.graph.weights.none()) {
-    throw InputError("sample_hop: the rule picks by weight, but there are no weights");
+    throw InputError("sample_hop: expected weights for a rule that picks by weight, got none; pass weights=");
   }
   if (call.frontier.bounds != nullptr && call.graph.times == nullptr) {
-    throw InputError("sample_hop: the frontier has bounds, but edges have no times");
+    throw InputError("sample_hop: expected the times of edges for a frontier with bounds, got none; pass times=");
   }
   if (rule.is_layer_wise() && call.frontier.slots != nullptr) {
-    throw InputError("sample_hop: a layer-wise rule decides for all of a frontier together, which slots keep apart");
+    throw InputError(
+        "sample_hop: expected a frontier without slots for a layer-wise rule, which decides for all of it together, "
+        "got "
+        "slots; sample each slot by itself");
   }
   HopGraph<Index> graph = call.graph;
   if (!rule.by_weight) graph.weights = {};

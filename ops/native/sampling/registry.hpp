@@ -1,4 +1,4 @@
-// Which function samples by which rule. A new rule is a kind, a function and a line in registry.cpp.
+// Which function samples by which rule. CONTRIBUTING.md lists where a new rule has to be known.
 #pragma once
 
 #include "sampling/hop.hpp"

@@ -16,7 +16,7 @@ mean of HT-weighted messages normalised twice         test_sample_law.py: test_i
                                                       test_designs.py: test_hajek
 empty neighbourhoods                                  here: test_an_empty_choice_has_no_weights
 seeds that are not first among the sources            here: test_destinations_come_first
-the node map is filled anew, or not at all          test_sample.py: test_the_node_map_starts_over;
+the node map is filled anew, or not at all            test_sample.py: test_the_node_map_starts_over;
                                                       here: test_a_call_leaves_nothing_behind
 seeds that are not unique                             test_sample_refusals.py: test_refuses_bad_seeds_...
 a biased reservoir                                    test_uniformity.py

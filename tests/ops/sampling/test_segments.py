@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from headrace.ops import (
     GraphError,
     InputError,
+    ItemsError,
     LaborImportanceRule,
     LaborRule,
     LadiesRule,
@@ -120,15 +121,15 @@ def hop_of(*, rule=None, **more):
 @pytest.mark.parametrize(
     ("more", "error", "message"),
     [
-        ({"slots": np.zeros(1, np.int64)}, GraphError, r"slots must have one entry per element of the frontier \(2\)"),
-        ({"bounds": np.zeros(2, np.int64)}, InputError, "the frontier has bounds, but edges have no times"),
+        ({"slots": np.zeros(1, np.int64)}, ItemsError, r"slots must have one entry per element of the frontier \(2\)"),
+        ({"bounds": np.zeros(2, np.int64)}, InputError, "expected the times of edges for a frontier with bounds"),
         ({"times": np.zeros(3, np.int64)}, GraphError, r"times must have one entry per edge \(2\), got 3"),
         (
             {"times": np.zeros(2, np.int64), "bounds": np.zeros(3, np.int64)},
-            GraphError,
+            ItemsError,
             r"bounds must have one entry per element of the frontier \(2\), got 3",
         ),
-        ({"slots": np.zeros(2, np.int64), "rule": LadiesRule(1)}, InputError, "which slots keep apart"),
+        ({"slots": np.zeros(2, np.int64), "rule": LadiesRule(1)}, InputError, "expected a frontier without slots"),
     ],
     ids=["slots", "no times", "times", "bounds", "layer-wise"],
 )
@@ -140,7 +141,7 @@ def test_refusals(more, error, message):
 def test_a_rule_by_weight_needs_weights():
     rule = _native.Rule(_native.RuleKind.NEIGHBOR, 1, by_weight=True)
     arrays = np.array([0, 2, 2]), np.array([0, 1]), np.zeros(1, np.int64)
-    with pytest.raises(InputError, match="the rule picks by weight, but there are no weights"):
+    with pytest.raises(InputError, match="expected weights for a rule that picks by weight"):
         _native.sample_hop(*arrays, rule, 0, None, 1)
 
 

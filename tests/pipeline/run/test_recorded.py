@@ -1,7 +1,4 @@
-"""Bits and checkpoints recorded before the plan became a value of its own: they are still those.
-
-Weighted plans are not among them: which variates a weighted draw takes may change once more.
-"""
+"""Recorded bits and checkpoints: those of before the plan became a value of its own, by weight those of now."""
 
 from __future__ import annotations
 
