@@ -129,3 +129,22 @@ def test_tables_are_two_bytes_an_edge():
     before = sampler.scratch_bytes
     sampler.sample(seeds, [NeighborRule(5)], [0])
     assert sampler.scratch_bytes - before == 8 * (num_edges // 4 + 1)
+
+
+def test_the_lower_half_of_a_variate_counts():
+    """Each node has two in-edges, and the border between them lies where only the lower half tells the sides apart."""
+    nodes = range(40)
+    right, weights = [], []
+    for node in nodes:
+        variate = next(reference.stream_variates(KEY, node))
+        upper = variate >> 32
+        u, without = (reference.unit_interval(one) for one in (variate, upper << 32 | upper))
+        border = (u + without) / 2
+        right.append(2 * node + (u > border))
+        weights += [border, 1 - border]
+    assert {position % 2 for position in right} == {0, 1}
+    indptr = np.arange(0, 2 * len(nodes) + 1, 2)
+    hop = sample_hop(
+        indptr, np.zeros(indptr[-1], np.int64), np.array(nodes), NeighborRule(1), KEY, weights=np.array(weights)
+    )
+    assert hop.positions.tolist() == right
