@@ -11,7 +11,7 @@ export DGLBACKEND := pytorch
 PYTHON ?= python3
 DATA ?=
 BENCH ?= sampling
-BENCHES ?= sampling gather loader small_batch conversion contention build scaling labor_table cooperative projection import_time
+BENCHES ?= sampling gather loader small_batch conversion contention build scaling labor_table cooperative tiering projection import_time
 ARGS ?=
 # Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down. Each
 # takes tests that stand together, which share what modules keep, and then what another one has left.
@@ -26,9 +26,9 @@ FILES ?=
 STRICT := --config-settings cmake.define.HEADRACE_WERROR=ON
 
 NATIVE := CMakeLists.txt $(wildcard ops/native/*/*)
-# What samplers, gather and scatter are made of.
-SAMPLING := $(filter-out $(patsubst %,ops/native/%/%,bindings graphs partition walks),$(wildcard ops/native/*/*.cpp))
-PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find pipeline ops cuda -name '*.py' -o -name '*.pyi' -o -name py.typed -o -name '*.cu*')
+# What samplers, gather, scatter and caches are made of.
+SAMPLING := $(filter-out $(patsubst %,ops/native/%/%,bindings disk graphs partition walks),$(wildcard ops/native/*/*.cpp))
+PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find cuda -type f -not -name "*.pyc") $(shell find pipeline ops -name "*.py" -o -name "*.pyi" -o -name py.typed)
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help demo test test-quick mutants exits leaving lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
@@ -97,13 +97,15 @@ sanitize: .venv-sanitize/.installed ## run the tests of ops/ and a short fuzz on
 fuzz: .venv-sanitize/.installed ## call the native entry points with hostile arguments for SECONDS_=600, or repeat FILES=...
 	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds $(SECONDS_) --seed $(SEED) $(FILES)
 
-tsan: build/tsan/run ## run samplers, gather and scatter in threads on a build with ThreadSanitizer
+tsan: build/tsan/run ## run samplers, gather, scatter and caches in threads on a build with ThreadSanitizer
 	TSAN_OPTIONS=halt_on_error=1 build/tsan/run
 
-build/tsan/run: tests/threads/main.cpp $(NATIVE)
+THREADS := $(wildcard tests/threads/*.cpp)
+
+build/tsan/run: $(THREADS) tests/threads/cache.hpp $(NATIVE)
 	rm -rf build/tsan && mkdir -p build/tsan
-	printf '%s\n' tests/threads/main.cpp $(SAMPLING) | xargs -P $(JOBS) -I{} sh -c '$(CXX) -std=c++17 -O1 -g1 -Wall -Wextra \
-		-Wconversion -Werror -fsanitize=thread -ffp-contract=off -Iops/native -c {} -o build/tsan/$$(basename {}).o'
+	printf '%s\n' $(THREADS) $(SAMPLING) | xargs -P $(JOBS) -I{} sh -c '$(CXX) -std=c++17 -O1 -g1 -Wall -Wextra \
+		-Wconversion -Werror -fsanitize=thread -ffp-contract=off -Iops/native -c {} -o build/tsan/$$(echo {} | tr / -).o'
 	$(CXX) -fsanitize=thread -o $@ build/tsan/*.o -pthread
 
 wheel-test: .venv-wheel/.installed ## run the tests of ops/ on the wheel that dgl-test takes, under the newest torch

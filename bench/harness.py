@@ -32,6 +32,7 @@ UNITS = {
     "edge rate": "M edges/s",
     "edge cost": "ns/edge",
     "row rate": "GB/s",
+    "read rate": "k rows/s",
     "access time": "ns",
     "batch rate": "batches/s",
     "peak memory": "GB",

@@ -32,6 +32,10 @@ ACROSS = {
     "cooperative: cache": {"rows past the cache", "miss rate", "rows past the cache ratio"},
     "cooperative: time": {"time", "CPU time", "overhead", "CPU overhead", "time gain"},
     "cooperative: network": {"time", "overhead", "time gain", "rate"},
+    "tiering: policies": {"miss rate"},
+    "tiering: places": {"bytes from cuda", "bytes from peer", "bytes from pinned", "bytes from cpu", "bytes from disk"},
+    "tiering: dependent batches": {"rows", "mean miss rate", "mean test accuracy", "its standard error"},
+    "tiering: disk": {"read rate", "read rate gain"},
     "projection: published": {"time gain of loading", "time gain of the copy", "time gain of the cached copy"},
     "projection": {"epoch", "rows", "rows past the cache", "time gain of loading"},
 }

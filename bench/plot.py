@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,39 @@ def draw_lines(
             panel.set_ylabel(f"{points[0][1].metric}, {points[0][1].unit}", fontsize="small")
             panel.legend(fontsize="small")
     _save(figure, path)
+
+
+def draw_shares(
+    path: Path, panels_of: Sequence[tuple[str, Sequence[tuple[str, Sequence[float], Sequence[float]]]]], axes: str
+) -> None:
+    """Draw small panels (title, lines) with one legend; a line is (label, percentages, percentages)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = 3
+    rows = -(-len(panels_of) // columns)
+    figure = Figure(figsize=(9, 2.1 * rows + 0.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = list(figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat)
+    for panel, (title, lines) in zip(panels, panels_of, strict=False):
+        for label, x, y in lines:
+            panel.plot(x, y, marker=".", linewidth=1, label=label)
+        panel.set_title(title, fontsize=6)
+        panel.tick_params(labelsize=6)
+    for panel in panels[len(panels_of) :]:
+        panel.remove()
+    figure.supxlabel(axes, fontsize="small")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize="x-small")
+    _save_small(figure, path)
+
+
+def _save_small(figure: Any, path: Path) -> None:
+    """Save a picture of few colours in a third of the bytes."""
+    from PIL import Image
+
+    with BytesIO() as drawn:
+        figure.savefig(drawn, dpi=75, format="png", metadata={"Software": None})
+        Image.open(drawn).convert("RGB").quantize(128).save(path, optimize=True)
 
 
 def _label(record: Record) -> str:

@@ -30,6 +30,7 @@ ORDER = (
     "scaling",
     "labor_table",
     "cooperative",
+    "tiering",
     "projection",
     "import_time",
 )
@@ -212,8 +213,9 @@ def report_text(results: Path, report: Path) -> str:
         lines += [f"## {name}", ""]
         if printed := first_lines(results / f"{name}.txt"):
             lines += ["```", printed, "```", ""]
-        if (results / f"{name}.png").exists():
-            lines += [f"![{name}]({os.path.relpath(results, report.parent)}/{name}.png)", ""]
+        for picture in sorted(results.glob(f"{name}*.png")):
+            if picture.stem == name or picture.stem.startswith(f"{name}_"):
+                lines += [f"![{picture.stem}]({os.path.relpath(picture, report.parent)})", ""]
         for bench in dict.fromkeys(record.bench for record in records[name]):
             part = shown([record for record in records[name] if record.bench == bench])
             if bench in ACROSS:

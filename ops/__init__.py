@@ -1,15 +1,18 @@
 """Array functions on graphs and features: what the stages of headrace.pipeline run.
 
 Everything here takes and returns CPU tensors (NumPy arrays and memory maps are accepted wherever an input is only
-read), knows nothing of stages or plans, and is a *function*: the result depends on the arguments alone. Random choices
-are no exception. A draw is addressed by a 64-bit stream key and a global node id (see `headrace.ops.random.rng`), so
-that the same bits come out for any number of threads, in any order of calls, in any process.
+read); what has a kernel for GPUs works there when its main argument is there (`headrace.ops.gpu`). It knows nothing of
+stages or plans, and is a *function*: the result depends on the arguments alone. Random choices are no exception. A draw
+is addressed by a 64-bit stream key and a global node id (see `headrace.ops.random.rng`), so that the same bits come out
+for any number of threads, in any order of calls, in any process, on either device.
 
 ====================  ==============================================================================================
 Build a graph         `coo_to_csc` sorts an edge list by destination
 Renumber a graph      `reorder_csc` puts its nodes into another order
+Score nodes           `sum_to_sources` and `reach_sources` go against the direction of messages
 Vet a graph           `check_csc` and `check_weights`, for what was not built here; `has_parallel_edges`
-Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose)
+Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose); `dependent_key` that of
+                      a LABOR hop whose batches depend on each other
 Order items           `shuffled_range` gives any chunk of a shuffled range, of more than 2**20 items without the rest
 Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LaborRule`, `LaborImportanceRule`,
                       `LadiesRule`
@@ -21,6 +24,8 @@ Renumber nodes        `compact`, `Compactor` and `unique_and_inverse`
 All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
 Join the hops         `join_hops` lists the edges of a minibatch, each once
 Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients
+Fetch from tiers      `locate_rows` says in which of several tables rows lie (`TierSizes`), `gather_tables` reads them
+Keep copies of rows   `CacheIndex` says which rows are in which slots of a cache
 Drop elements         `dropout_mask`
 Find owners           `hash_owners`, `group_by_owner`, `positions_in_parts`
 Place large arrays    `use_huge_pages`
@@ -42,14 +47,18 @@ bits.
 
 from __future__ import annotations
 
+from headrace.ops.cache.index import CacheIndex
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.features.huge_pages import use_huge_pages
 from headrace.ops.features.scatter import gather_rows_with_grad, scatter_add_rows
+from headrace.ops.features.tiers import TierSizes, gather_tables, locate_rows
 from headrace.ops.graphs.csc import Csc, check_csc, coo_to_csc, has_parallel_edges
 from headrace.ops.graphs.reorder import reorder_csc
+from headrace.ops.graphs.spread import reach_sources, sum_to_sources
 from headrace.ops.partition.owners import Grouped, group_by_owner, hash_owners, positions_in_parts
 from headrace.ops.random import rng as rng
+from headrace.ops.random.dependency import BlendedKey, dependent_key
 from headrace.ops.random.dropout import dropout_mask
 from headrace.ops.random.rng import stream_key
 from headrace.ops.random.shuffle import shuffled_range
@@ -76,7 +85,9 @@ from headrace.ops.sampling.sample import BlockSampler, Hop, Sampled, SampledHop,
 from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
 __all__ = [
+    "BlendedKey",
     "BlockSampler",
+    "CacheIndex",
     "Compacted",
     "Compactor",
     "Csc",
@@ -100,12 +111,14 @@ __all__ = [
     "Sampled",
     "SampledHop",
     "Subgraph",
+    "TierSizes",
     "Visits",
     "WeightSums",
     "check_csc",
     "check_weights",
     "compact",
     "coo_to_csc",
+    "dependent_key",
     "draw_edges",
     "draw_ladies",
     "draw_nodes",
@@ -113,6 +126,7 @@ __all__ = [
     "edge_law",
     "gather_rows",
     "gather_rows_with_grad",
+    "gather_tables",
     "group_by_owner",
     "has_parallel_edges",
     "hash_owners",
@@ -120,16 +134,19 @@ __all__ = [
     "induced_subgraph",
     "join_hops",
     "labor_importance",
+    "locate_rows",
     "node_law",
     "pinsage_neighbors",
     "positions_in_parts",
     "random_walk",
+    "reach_sources",
     "reorder_csc",
     "sample_hop",
     "scatter_add_rows",
     "shuffled_range",
     "stream_key",
     "subgraph_weights",
+    "sum_to_sources",
     "unique_and_inverse",
     "use_huge_pages",
     "weight_sums",

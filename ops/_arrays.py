@@ -138,3 +138,13 @@ def weight_array(weights: Array, num_edges: int, stage: str) -> _native.WeightAr
         message = f"{stage}: weights must have one entry per edge ({num_edges}), got {values.size}"
         raise GraphError(message)
     return values
+
+
+def is_packed(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
+    """Whether an array is contiguous memory in C order; strides are counted as `item` is, that of one element."""
+    expected = item
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size not in (0, 1) and stride != expected:
+            return False
+        expected *= max(size, 1)
+    return True

@@ -26,6 +26,15 @@ class RuleKind(Enum):
 class Rule:
     def __init__(self, kind: RuleKind, fanout: int, rounds: int = 0, by_weight: bool = False) -> None: ...
 
+class VariateKeys:
+    def __init__(self, key: int, next_key: int = 0, step: int = 0, num_steps: int = 1) -> None: ...
+    @property
+    def cosine(self) -> float: ...
+    @property
+    def sine(self) -> float: ...
+
+Keys: TypeAlias = int | VariateKeys
+
 class InstructionSet(Enum):
     PORTABLE = 0
     AVX2 = 1
@@ -46,16 +55,70 @@ class FusedSampler:
         self,
         seeds: Int64Array,
         rules: Sequence[Rule],
-        keys: Sequence[int],
+        keys: Sequence[Keys],
         expand_new: bool,
         want_edge_ids: bool,
         num_threads: int,
     ) -> tuple[Int64Array, list[Block], list[int], list[int]]: ...
 
+class DiskReader:
+    def __init__(
+        self,
+        descriptor: int,
+        name: str,
+        start: int,
+        num_rows: int,
+        row_bytes: int,
+        io_uring: bool,
+        queue_depth: int,
+        gap_bytes: int,
+        direct: bool,
+    ) -> None: ...
+    def is_direct(self) -> bool: ...
+    def read(self, ids: IdArray, out: int, num_out: int, places: Int64Array | None = None) -> tuple[int, int]: ...
+
 class Compactor:
     def __init__(self, num_nodes: int, first_number: int = 1, most_slots: int = ...) -> None: ...
     def scratch_bytes(self) -> int: ...
     def compact(self, seen: Int64Array, neighbors: IdArray) -> tuple[Int64Array, IdArray]: ...
+
+class CachePolicy(Enum):
+    STATIC = 0
+    LRU = 1
+    CLOCK = 2
+    S3_FIFO = 3
+    SIEVE = 4
+    LOOK_AHEAD = 5
+
+class CacheLookup:
+    hit_slots: Int64Array
+    hit_positions: Int64Array
+    miss_ids: Int64Array
+    miss_positions: Int64Array
+    fill_slots: Int64Array
+    fill_positions: Int64Array
+    repeated_positions: Int64Array
+    repeat_positions: Int64Array
+    holds_slots: bool
+    def finish(self, filled: bool) -> None: ...
+
+class CacheIndex:
+    counts: tuple[int, int, int, int, int]
+    ids_in_slots: Int64Array
+    num_expected: int
+    num_bytes: int
+    def __init__(
+        self,
+        policy: CachePolicy,
+        capacity: int,
+        num_rows: int,
+        fixed: Int64Array | None = None,
+        levels: NDArray[np.uint8] | None = None,
+    ) -> None: ...
+    def look_up(self, ids: Int64Array) -> CacheLookup: ...
+    def invalidate(self, ids: Int64Array) -> None: ...
+    def expect(self, ids: Int64Array) -> None: ...
+    def expect_nothing(self) -> None: ...
 
 def philox4x32(counter: Sequence[int], key: Sequence[int]) -> list[int]: ...
 def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> int: ...
@@ -75,7 +138,7 @@ def sample_hop(
     indices: IdArray,
     frontier: Int64Array,
     rule: Rule,
-    key: int,
+    key: Keys,
     weights: WeightArray | None,
     num_threads: int,
     reducer: LayerReducer | None = None,
@@ -89,9 +152,10 @@ def use_instruction_set(instructions: InstructionSet) -> bool: ...
 def share_all_work(on: bool) -> None: ...
 def threads_in_pool() -> int: ...
 def labor_scan(
-    ids: IdArray, key: int, bound: int, wanted: int, instructions: InstructionSet
+    ids: IdArray, keys: Keys, bound: int, wanted: int, instructions: InstructionSet
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]: ...
-def labor_variates(key: int, sources: IdArray, numbers: NDArray[np.uint32]) -> NDArray[np.uint64]: ...
+def labor_variates(key: Keys, sources: IdArray, numbers: NDArray[np.uint32]) -> NDArray[np.uint64]: ...
+def has_io_uring() -> bool: ...
 def empty(num_bytes: int) -> NDArray[np.uint8]: ...
 def use_huge_pages(memory: int, num_bytes: int) -> int: ...
 def gather_rows(
@@ -100,6 +164,26 @@ def gather_rows(
     row_stride: int,
     row_bytes: int,
     ids: IdArray,
+    out: int,
+    num_threads: int,
+    places: Int64Array | None = None,
+    num_out: int = 0,
+) -> None: ...
+def locate_rows(
+    rank: IdArray,
+    ids: IdArray,
+    replicated: int,
+    interleaved: int,
+    num_devices: int,
+    host: int,
+    here: int,
+    num_threads: int,
+) -> tuple[NDArray[np.int32], Int64Array]: ...
+def gather_tables(
+    tables: list[tuple[int, int]],
+    row_bytes: int,
+    table: NDArray[np.int32],
+    row: Int64Array,
     out: int,
     num_threads: int,
     places: Int64Array | None = None,
@@ -186,6 +270,18 @@ def count_parts(
     num_columns: int,
     want_between: bool,
 ) -> tuple[Int64Array, Int64Array, Int64Array | None, int]: ...
+def sum_to_sources(
+    indptr: Int64Array, indices: IdArray, values: NDArray[np.float64], num_threads: int
+) -> NDArray[np.float64]: ...
+def reach_sources(
+    indptr: Int64Array,
+    indices: IdArray,
+    frontier: NDArray[np.float64],
+    row_picks: NDArray[np.float64],
+    edge_picks: NDArray[np.float32] | None,
+    order: Int64Array | None,
+    num_threads: int,
+) -> NDArray[np.float64]: ...
 def dropout_mask(key: int, ids: Int64Array, width: int, threshold: int, num_threads: int) -> NDArray[np.bool_]: ...
 def join_hops(
     indptrs: list[Int64Array], indices: list[IdArray], edge_ids: list[Int64Array] | None

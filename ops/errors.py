@@ -10,6 +10,7 @@
         │   └── FeatureError             ... of a feature store: missing names, rows out of range
         ├── PlanError (ValueError)       stages that cannot be chained, or a rewrite that broke the plan
         │   └── UsageError (TypeError)   a plan was iterated, or called with arguments that are not there
+        ├── DeviceError (RuntimeError)   a GPU, or what it takes to use one, is missing or fails
         ├── StateError (ValueError)      a loader state that belongs to another plan
         └── LoaderError (RuntimeError)   a running loader was used wrongly, or a background thread failed
             └── PeerError                another rank failed, was lost, or does something else
@@ -20,6 +21,7 @@ A message says what was expected, what came, in which function or stage, and wha
 from __future__ import annotations
 
 __all__ = [
+    "DeviceError",
     "FeatureError",
     "GraphError",
     "HeadraceError",
@@ -59,6 +61,10 @@ class PlanError(HeadraceError, ValueError):
 
 class UsageError(PlanError, TypeError):
     """A plan was taken for a loader, or something was called with arguments that it does not have."""
+
+
+class DeviceError(HeadraceError, RuntimeError):
+    """A GPU, or what it takes to use one, is not there or does not do what is asked."""
 
 
 class StateError(HeadraceError, ValueError):

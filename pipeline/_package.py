@@ -11,6 +11,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from headrace.ops.errors import (
+    DeviceError,
     FeatureError,
     GraphError,
     HeadraceError,
@@ -22,6 +23,7 @@ from headrace.ops.errors import (
     StateError,
     UsageError,
 )
+from headrace.ops.features.tiers import TierSizes
 from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
@@ -38,10 +40,14 @@ from headrace.pipeline.run import make_loader as _make_loader  # noqa: F401 - it
 from headrace.pipeline.run.stats import Stats
 from headrace.pipeline.stages import ItemSampler, NodeSource
 from headrace.pipeline.stages.hop_sampler import HopSampler
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore, PlacingSource
+from headrace.pipeline.storage.cached_feature import CachedFeature
+from headrace.pipeline.storage.cached_store import cached
+from headrace.pipeline.storage.disk_feature import DiskFeature
+from headrace.pipeline.storage.features import ExpectingSource, FeatureSource, FeatureStore, PlacingSource
 from headrace.pipeline.storage.rows import Rows
 
 if _TYPE_CHECKING:
+    from headrace.pipeline import scores
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.comm import sum_hook
     from headrace.pipeline.distributed.local_comm import LocalGroup
@@ -51,7 +57,10 @@ if _TYPE_CHECKING:
     from headrace.pipeline.partition.report import PartitionReport
     from headrace.pipeline.run.loader import Loader
     from headrace.pipeline.storage.load_shards import Shards, load_shards
+    from headrace.pipeline.storage.plan_tiers import TierPlan, plan_tiers
+    from headrace.pipeline.storage.reordering import Reordered, reorder
     from headrace.pipeline.storage.sharded_feature import ShardedFeature
+    from headrace.pipeline.storage.tiered_feature import TieredFeature
     from headrace.pipeline.storage.write_shards import write_shards
 
 __version__ = _version("headrace")
@@ -59,8 +68,12 @@ __version__ = _version("headrace")
 __all__ = [
     "BatchSource",
     "Block",
+    "CachedFeature",
     "Comm",
+    "DeviceError",
+    "DiskFeature",
     "EdgePartition",
+    "ExpectingSource",
     "FeatureError",
     "FeatureSource",
     "FeatureStore",
@@ -90,6 +103,7 @@ __all__ = [
     "PlacingSource",
     "Plan",
     "PlanError",
+    "Reordered",
     "Rows",
     "RunSettings",
     "ShardedFeature",
@@ -98,11 +112,18 @@ __all__ = [
     "Stage",
     "StateError",
     "Stats",
+    "TierPlan",
+    "TierSizes",
+    "TieredFeature",
     "TypeOffsets",
     "UsageError",
     "__version__",
+    "cached",
     "cooperative",
     "load_shards",
+    "plan_tiers",
+    "reorder",
+    "scores",
     "sum_gradients",
     "sum_hook",
     "verb",
@@ -120,10 +141,15 @@ _LATER = {
     "LocalGroup": "distributed.local_comm",
     "Partition": "partition.partition",
     "PartitionReport": "partition.report",
+    "Reordered": "storage.reordering",
     "ShardedFeature": "storage.sharded_feature",
     "Shards": "storage.load_shards",
+    "TierPlan": "storage.plan_tiers",
+    "TieredFeature": "storage.tiered_feature",
     "cooperative": "models.cooperative",
     "load_shards": "storage.load_shards",
+    "plan_tiers": "storage.plan_tiers",
+    "reorder": "storage.reordering",
     "sum_gradients": "models.cooperative",
     "sum_hook": "distributed.comm",
     "write_shards": "storage.write_shards",
@@ -131,9 +157,11 @@ _LATER = {
 
 
 def __getattr__(name: str) -> object:
-    if name in _LATER:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name == "scores":
+        return import_module("headrace.pipeline.scores")
+    if name in _LATER:
         return getattr(import_module(f"headrace.pipeline.{_LATER[name]}"), name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")
 

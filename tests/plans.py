@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 
 import torch
 
 import headrace as hr
+from headrace.pipeline.storage.array_source import ArraySource
 
 NUM_NODES, NUM_EDGES = 200, 1500
 SEED = 11
@@ -36,6 +38,20 @@ def store() -> hr.FeatureStore:
     )
 
 
+@cache
+def store_on_disk() -> hr.FeatureStore:
+    """The same rows, as passes see those on disk."""
+
+    def on_disk(source: hr.FeatureSource) -> hr.FeatureSource:
+        rows, _ = source.read(torch.arange(source.num_rows))
+        return ArraySource(rows, place=hr.Place("disk"))
+
+    return hr.FeatureStore(
+        node={name: on_disk(source) for name, source in store().node.items()},
+        edge={name: on_disk(source) for name, source in store().edge.items()},
+    )
+
+
 def items(**changes: object) -> hr.Plan:
     arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, **changes}
     return hr.ItemSampler(torch.arange(0, NUM_NODES, 2), **arguments)
@@ -58,6 +74,9 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
         graph(), [4]
     ),
     "neighbor": lambda: items().sample_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"], labels="y"),
+    "neighbor_on_disk": lambda: (
+        items().sample_neighbor(graph(), [5, 3]).fetch_feature(store_on_disk(), node=["x"], edge=["e"], labels="y")
+    ),
     "neighbor_new": lambda: items().sample_neighbor(graph(), [5, 3, 2], expand="new").fetch_feature(store(), node="x"),
     "neighbor_replace": lambda: items().sample_neighbor(graph(), [5, 3], replace=True),
     "full": lambda: items().sample_neighbor(graph(), [-1, -1]).fetch_feature(store(), node=["x"], edge=["e"]),
@@ -75,6 +94,19 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "labor_star": lambda: items().sample_layer_neighbor(graph(), [5, 3], importance="*", layer_dependency=True),
     "labor_star_new": lambda: items().sample_layer_neighbor(
         graph(), [4, 2], importance="*", weight="weight", expand="new"
+    ),
+    "labor_of_dependent_batches": lambda: items().sample_layer_neighbor(graph(), [5, 3], batch_dependency=3),
+    "labor_dependent_poisson": lambda: items().sample_layer_neighbor(
+        graph(), [5, 3], exact=False, layer_dependency=True, batch_dependency=4
+    ),
+    "labor_of_fixed_neighborhoods": lambda: items().sample_layer_neighbor(
+        graph(), [5, 3], batch_dependency=math.inf, expand="new"
+    ),
+    "weighted_labor_of_dependent_batches": lambda: items().sample_layer_neighbor(
+        graph(), [5, 3], weight="weight", batch_dependency=2
+    ),
+    "labor_star_of_dependent_batches": lambda: items().sample_layer_neighbor(
+        graph(), [5, 3], importance="*", batch_dependency=5
     ),
     "ladies": lambda: items().sample_ladies(graph(), [20, 30]).fetch_feature(store(), node=["x"], edge=["e"]),
     "pladies": lambda: items().sample_ladies(graph(), [20, 30], poisson=True, layer_dependency=True, edge_ids=False),

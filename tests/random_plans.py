@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.pipeline.data.digest import exact_digest
 
-from plans import double, graph, items, store, unchanged
+from plans import double, graph, items, store, store_on_disk, unchanged
 
 Chaining = Callable[[hr.Plan, hr.Graph], hr.Plan]
 
@@ -53,7 +53,12 @@ SAMPLERS = {
         together=True,
         edge_ids=False,
     ),
-    "labor_star": Sampler(lambda plan, one: plan.sample_layer_neighbor(one, [4, 2], importance="*"), together=True),
+    "labor_of_dependent_batches": Sampler(
+        lambda plan, one: plan.sample_layer_neighbor(one, [4, 3], batch_dependency=2), by_row=True, together=True
+    ),
+    "labor_star": Sampler(
+        lambda plan, one: plan.sample_layer_neighbor(one, [4, 2], importance="*", batch_dependency=3), together=True
+    ),
     "ladies": Sampler(lambda plan, one: plan.sample_ladies(one, [20, 30], weight="weight"), together=True),
     "in_subgraph": Sampler(lambda plan, one: plan.sample_in_subgraph(one), by_row=True, together=True),
     "pinsage": Sampler(
@@ -106,6 +111,8 @@ class RandomPlan:
         Names in `SOURCES` and `SAMPLERS`.
     node, labels, edge
         Whether it fetches node features, labels and edge features.
+    on_disk
+        Whether passes take the features for rows on disk.
     tail
         Names of verbs behind the fetches.
     """
@@ -115,6 +122,7 @@ class RandomPlan:
     node: bool
     labels: bool
     edge: bool
+    on_disk: bool
     tail: tuple[str, ...]
 
     def build(
@@ -125,8 +133,9 @@ class RandomPlan:
         plan = SAMPLERS[self.sampler].chain(plan, graph() if over is None else over)
         names = {"node": ["x"] if self.node else [], "edge": ["e"] if self.edge else []}
         if self.node or self.edge or self.labels:
+            whole = store_on_disk() if self.on_disk else store()
             plan = plan.fetch_feature(
-                store() if features is None else features, **names, labels="y" if self.labels else None
+                whole if features is None else features, **names, labels="y" if self.labels else None
             )
         for verb in self.tail:
             plan = _TAIL[verb](plan)
@@ -168,7 +177,7 @@ def random_plans(
     converts = not together and sampler.edge_ids and name != "none"
     if converts and draw(st.booleans()):
         tail.append("to_pyg")
-    return RandomPlan(source, name, fetches, labels, edge, tuple(tail))
+    return RandomPlan(source, name, fetches, labels, edge, draw(st.booleans()), tuple(tail))
 
 
 def digest(batch: object) -> str:

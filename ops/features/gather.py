@@ -10,9 +10,10 @@ import torch
 from torch.autograd.graph import increment_version
 
 from headrace.ops import _native
-from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, is_packed
 from headrace.ops.errors import FeatureError
-from headrace.ops.features import torch_rows
+from headrace.ops.features import on_gpu, torch_rows
+from headrace.ops.gpu import device_of, reads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,7 @@ def gather_rows(
     out: torch.Tensor | None = None,
     places: Array | None = None,
     num_threads: int = 1,
+    trusted: bool = False,
 ) -> torch.Tensor:
     """Copy the rows of `source` that `ids` names, where these are: in CPU memory, or on another device.
 
@@ -52,6 +54,9 @@ def gather_rows(
         int64[n], distinct: where in `out`, which must be given, to put each row. The other rows of `out` stay.
     num_threads : int
         The result does not depend on it.
+    trusted : bool
+        A promise that all ids and places have rows. A GPU then does not look, and nobody waits for it; the CPU looks
+        anyway.
 
     Returns
     -------
@@ -65,6 +70,9 @@ def gather_rows(
         Nothing is written then.
     """
     stage = "gather_rows"
+    device = device_of(ids)
+    if device is not None and reads(source, device):
+        return on_gpu.gather(source, ids, out, places, device, stage=stage, trusted=trusted is True)
     if isinstance(ids, torch.Tensor) and not ids.is_cpu:
         return torch_rows.gather(source, ids, out, places, stage=stage)
     rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
@@ -77,14 +85,14 @@ def gather_rows(
         message = f"{stage}: places are those of rows of out; give out too"
         raise FeatureError(message)
     num_out = len(out) if targets is not None and isinstance(out, torch.Tensor) and out.ndim else rows.size
-    given, out = out, _output(out, (num_out, *shape[1:]), row_dtype, stage)
+    given, out = out, output_rows(out, (num_out, *shape[1:]), row_dtype, stage)
     item_bytes = out.element_size()
     if isinstance(source, torch.Tensor):
         address, strides = source.data_ptr(), [stride * item_bytes for stride in source.stride()]
     else:
         address, strides = source.__array_interface__["data"][0], list(source.strides)
     row_bytes = math.prod(shape[1:]) * item_bytes
-    if not _is_packed(shape[1:], strides[1:], item_bytes):
+    if not is_packed(shape[1:], strides[1:], item_bytes):
         # Check the ids with the kernel (rows of no bytes), then let the array's own library walk the strides.
         _native.gather_rows(0, shape[0], 0, 0, rows, 0, 1, targets, num_out)
         if targets is not None:
@@ -143,7 +151,8 @@ def empty_rows(shape: Sequence[int], dtype: torch.dtype, device: torch.device | 
     return rows if rows.dtype == dtype else rows.view(dtype)
 
 
-def _output(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.dtype, stage: str) -> torch.Tensor:
+def output_rows(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.dtype, stage: str) -> torch.Tensor:
+    """Return `out` if rows of this shape and dtype can be written to it, or a new tensor for them."""
     if out is None:
         return empty_rows(shape, dtype)
     if not isinstance(out, torch.Tensor):
@@ -157,13 +166,3 @@ def _output(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.dtype
         )
         raise FeatureError(message)
     return out
-
-
-def _is_packed(shape: tuple[int, ...], strides: list[int], item_bytes: int) -> bool:
-    """Whether one row is contiguous memory in C order."""
-    expected = item_bytes
-    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if size not in (0, 1) and stride != expected:
-            return False
-        expected *= max(size, 1)
-    return True

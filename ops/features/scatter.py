@@ -11,8 +11,9 @@ from torch.autograd.graph import increment_version
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
 from headrace.ops.errors import FeatureError
-from headrace.ops.features import torch_rows
+from headrace.ops.features import on_gpu, torch_rows
 from headrace.ops.features.gather import gather_rows
+from headrace.ops.gpu import device_of, reads
 
 _ADDED_IN_PLACE = {torch.float32: _native.scatter_add_float32, torch.float64: _native.scatter_add_float64}
 _ADDED_IN_FLOAT32 = (torch.float16, torch.bfloat16)
@@ -56,14 +57,17 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
     if out.dtype not in (*_ADDED_IN_PLACE, *_ADDED_IN_FLOAT32) or out.ndim == 0:
         message = f"{stage}: out must be [num_rows, ...] of a floating point dtype, got {out.dtype}{list(out.shape)}"
         raise FeatureError(message)
-    if not out.is_cpu:
+    device = device_of(out)
+    if device is not None and not (reads(out, device) and reads(rows, device)):
+        device = None
+    if device is None and not out.is_cpu:
         return torch_rows.scatter_add(out, ids, rows, stage=stage)
-    places = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
     if not out.is_contiguous():
         message = f"{stage}: out must be contiguous, got strides {list(out.stride())}; pass out.contiguous()"
         raise FeatureError(message)
-    expected = (places.size, *out.shape[1:])
-    if tuple(rows.shape) != expected or rows.dtype != out.dtype or not rows.is_cpu:
+    places = None if device is not None else as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    expected = (len(ids if places is None else places), *out.shape[1:])
+    if tuple(rows.shape) != expected or rows.dtype != out.dtype or rows.device != out.device:
         message = (
             f"{stage}: rows must be a CPU tensor {out.dtype}{list(expected)}, one row per id, "
             f"got {rows.dtype}{list(rows.shape)} on {rows.device}"
@@ -73,14 +77,17 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
     if out.dtype in _ADDED_IN_FLOAT32:
         values, wide = values.float(), wide.float()
     values, wide = _readable(values), _readable(wide)
-    _ADDED_IN_PLACE[wide.dtype](
-        wide.data_ptr(),
-        out.shape[0],
-        math.prod(out.shape[1:]),
-        places,
-        values.data_ptr(),
-        as_num_threads(num_threads, stage=stage),
-    )
+    if places is None:
+        on_gpu.scatter_add(wide, ids, values, stage=stage)
+    else:
+        _ADDED_IN_PLACE[wide.dtype](
+            wide.data_ptr(),
+            out.shape[0],
+            math.prod(out.shape[1:]),
+            places,
+            values.data_ptr(),
+            as_num_threads(num_threads, stage=stage),
+        )
     if wide.data_ptr() != out.data_ptr():
         out.detach().copy_(wide)
     else:

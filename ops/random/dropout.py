@@ -7,6 +7,8 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_count, as_key, as_num_threads, as_numpy
 from headrace.ops.errors import InputError
+from headrace.ops.gpu import device_of
+from headrace.ops.random import on_gpu
 
 
 def dropout_mask(key: int, ids: Array, width: int, probability: float, *, num_threads: int = 1) -> torch.Tensor:
@@ -41,8 +43,11 @@ def dropout_mask(key: int, ids: Array, width: int, probability: float, *, num_th
     if isinstance(probability, bool) or not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
         message = f"{stage}: probability must be a number in [0, 1], got {probability!r}"
         raise InputError(message)
-    values = as_numpy(ids, "ids", stage=stage)
     width = as_count(width, "width", stage=stage)
     threads = as_num_threads(num_threads, stage=stage)
+    device = device_of(ids)
+    if device is not None:
+        return on_gpu.dropout_mask(as_key(key, stage=stage), ids, width, round(probability * 2**32), device, stage)
+    values = as_numpy(ids, "ids", stage=stage)
     kept = _native.dropout_mask(as_key(key, stage=stage), values, width, round(probability * 2**32), threads)
     return torch.from_numpy(kept).view(len(values), width)

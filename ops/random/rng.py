@@ -18,7 +18,9 @@ variate of source node ``t`` in LABOR and LADIES is ``lane 0 << 32 | lane 1`` of
 ``(t_low, t_high, 0, 0)`` and the stream key: it is computed for every in-edge of a frontier, and seven rounds are the
 fewest that pass BigCrush (the same paper). In LABOR an edge from ``t`` to ``s`` behind ``j`` others, in CSC order and
 whatever their weights, has that of the counter ``(t_low, t_high, j, 0)`` instead. A real variate in (0, 1) is the odd
-multiple of 2**-53 that the upper 52 of 64 such bits name.
+multiple of 2**-53 that the upper 52 of 64 such bits name. Where batches depend on each other (`batch_dependency` of
+LABOR) a variate is blended of two, under the stream keys of two windows of batches: see
+`headrace.ops.random.dependency`.
 
 In a pick by weight, variate ``i`` of a destination is the 64-bit integer whose upper half is word ``2 * i`` and whose
 lower half is word ``2 * i + 1`` of its stream. Draw ``i`` takes variate ``i`` and falls on the first edge whose running
@@ -48,6 +50,7 @@ NEIGHBOR: Final = 1  # picks of in-edges, by any hop rule
 WALK: Final = 4  # random walks
 DRAW: Final = 5  # nodes and edges drawn from the whole graph
 DROPOUT: Final = 6  # masks of rows, by dropout in the model in place of the layer
+WINDOW: Final = 7  # picks by LABOR in windows of batches that depend on each other, by window in place of the batch
 
 _LIMITS = (("seed", 1 << 64), ("epoch", 1 << 32), ("batch", 1 << 64), ("layer", 1 << 16), ("purpose", 1 << 16))
 
@@ -66,7 +69,7 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     layer : int
         Hop, 0 next to the seeds, in [0, 2**16).
     purpose : int
-        What the stream is for, SHUFFLE, NEIGHBOR, WALK, DRAW or DROPOUT, in [0, 2**16).
+        What the stream is for, SHUFFLE, NEIGHBOR, WALK, DRAW, DROPOUT or WINDOW, in [0, 2**16).
 
     Raises
     ------

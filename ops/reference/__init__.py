@@ -7,8 +7,9 @@ all of it is IEEE double precision in the written order, with no library call wh
 
 from __future__ import annotations
 
-from headrace.ops.reference import join_hops, layer, partition, reorder, saint, walk
+from headrace.ops.reference import join_hops, layer, partition, reorder, saint, spread, walk
 from headrace.ops.reference.blocks import Sampled, SampledHop, sample_blocks
+from headrace.ops.reference.cache import CacheIndex
 from headrace.ops.reference.csc import coo_to_csc, has_parallel_edges
 from headrace.ops.reference.dropout import dropout_mask
 from headrace.ops.reference.hop import Hop, sample_hop
@@ -18,18 +19,18 @@ from headrace.ops.reference.random import (
     bounded,
     edge_variates,
     labor_variate,
-    negative_log,
     philox4x32,
     stream_key,
     stream_variates,
     stream_words,
-    unit_interval,
 )
+from headrace.ops.reference.real_variates import negative_log, normal_quantile, normal_variate, turn, unit_interval
 from headrace.ops.reference.renumber import compact, unique_and_inverse
-from headrace.ops.reference.rows import gather_rows, scatter_add_rows
+from headrace.ops.reference.rows import gather_rows, locate_rows, scatter_add_rows
 from headrace.ops.reference.shuffle import feistel, fisher_yates, shuffled_range
 
 __all__ = [
+    "CacheIndex",
     "Hop",
     "Sampled",
     "SampledHop",
@@ -47,7 +48,10 @@ __all__ = [
     "join_hops",
     "labor_variate",
     "layer",
+    "locate_rows",
     "negative_log",
+    "normal_quantile",
+    "normal_variate",
     "partition",
     "philox4x32",
     "pick_labor",
@@ -61,9 +65,11 @@ __all__ = [
     "sample_hop",
     "scatter_add_rows",
     "shuffled_range",
+    "spread",
     "stream_key",
     "stream_variates",
     "stream_words",
+    "turn",
     "unique_and_inverse",
     "unit_interval",
     "walk",

@@ -32,7 +32,7 @@ def sample_hop(
     indices: IntArray,
     frontier: IntArray,
     rule: Rule,
-    key: int,
+    key: Any,
     *,
     weights: NDArray[Any] | None = None,
     slots: IntArray | None = None,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.ops.reference.hop import Hop
-from headrace.ops.reference.random import labor_variate, negative_log, unit_interval
+from headrace.ops.reference.random import labor_variate
+from headrace.ops.reference.real_variates import negative_log, unit_interval
 from headrace.ops.sampling.rules import LaborImportanceRule, LadiesRule
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def sample_layer(
     indices: IntArray,
     frontier: IntArray,
     rule: LaborImportanceRule | LadiesRule,
-    key: int,
+    key: Any,
     *,
     weights: NDArray[Any] | None = None,
 ) -> Hop:

@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.ops.reference.random import (
-    bounded,
-    edge_variates,
-    negative_log,
-    stream_variates,
-    stream_words,
-    unit_interval,
-)
+from headrace.ops.reference.random import bounded, edge_variates, stream_variates, stream_words
+from headrace.ops.reference.real_variates import negative_log, unit_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from headrace.ops.random.dependency import BlendedKey
 
     IntArray = NDArray[np.int64]
 
@@ -37,7 +33,7 @@ def pick_uniform(node: int, degree: int, fanout: int, key: int, *, replace: bool
     return picks
 
 
-def pick_labor(sources: IntArray, fanout: int, key: int, *, exact: bool) -> list[int]:
+def pick_labor(sources: IntArray, fanout: int, key: int | BlendedKey, *, exact: bool) -> list[int]:
     """Offsets within the row of in-neighbours `sources` that a LaborRule picks."""
     degree = len(sources)
     if fanout == -1 or degree <= fanout:
@@ -85,7 +81,7 @@ def pick_weighted(node: int, row: NDArray[np.float64], fanout: int, key: int, *,
 
 
 def pick_labor_weighted(
-    sources: IntArray, row: NDArray[np.float64], fanout: int, key: int, *, exact: bool
+    sources: IntArray, row: NDArray[np.float64], fanout: int, key: int | BlendedKey, *, exact: bool
 ) -> tuple[list[int], list[np.float32]]:
     """Offsets that a LaborRule picks by the weights of a row, and the Hajek weights of the picked edges."""
     positive = [i for i in range(len(row)) if row[i] > 0]

@@ -1,14 +1,16 @@
-"""Words, variates and logarithms of one stream: the contract of `headrace.ops.random.rng`."""
+"""Words and variates of one stream: the contract of `headrace.ops.random.rng`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from headrace.ops.random.dependency import BlendedKey
+from headrace.ops.reference.real_variates import normal_quantile, normal_variate, turn, unit_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     IntArray = NDArray[np.int64]
@@ -36,8 +38,10 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     return words[0] | words[1] << 32
 
 
-def slot_key(key: int, slot: int) -> int:
+def slot_key(key: int | BlendedKey, slot: int) -> Any:
     """Return the key under which the nodes of one slot have their streams."""
+    if isinstance(key, BlendedKey):
+        return BlendedKey(slot_key(key.key, slot), slot_key(key.next_key, slot), key.step, key.num_steps)
     slot %= 1 << 64
     words = philox4x32((slot & MASK32, slot >> 32, 0, MASK32), (key & MASK32, key >> 32))
     return words[0] | words[1] << 32
@@ -70,39 +74,19 @@ def bounded(words: Iterator[int], bound: int) -> int:
             return product >> bits
 
 
-def labor_variate(key: int, node: int, number: int = 0) -> int:
+def labor_variate(key: int | BlendedKey, node: int, number: int = 0) -> int:
     """r_t of LABOR as a 64-bit integer; of an edge behind `number` others from t to the same node its own."""
+    if isinstance(key, BlendedKey):
+        variates = [labor_variate(one, node, number) for one in (key.key, key.next_key)]
+        if key.step == 0:
+            return variates[0]
+        (cosine, sine), (one, other) = turn(key.step / key.num_steps), map(unit_interval, variates)
+        return normal_variate(cosine * normal_quantile(one) + sine * normal_quantile(other))
     high, low, *_ = philox4x32((node & MASK32, node >> 32, number, 0), (key & MASK32, key >> 32), rounds=7)
     return high << 32 | low
 
 
-def edge_variates(key: int, sources: IntArray) -> list[int]:
+def edge_variates(key: int | BlendedKey, sources: IntArray) -> list[int]:
     """Return the variate of each edge of the row of in-neighbours `sources`."""
     listed = [int(source) for source in sources]
     return [labor_variate(key, t, listed[:i].count(t)) for i, t in enumerate(listed)]
-
-
-def unit_interval(variate: int) -> float:
-    """Map 64 bits to the open unit interval: the odd multiple of 2**-53 that the upper 52 bits name."""
-    return (2 * (variate >> 12) + 1) * 2.0**-53
-
-
-def negative_log(u: float) -> float:
-    """-ln(u) for u in (0, 1), by a fixed sequence of double precision operations.
-
-    u = m * 2**e with m in [sqrt(1/2), sqrt(2)), s = (m - 1) / (m + 1), z = s * s,
-    ln(m) = 2s + 2s * z * (1/3 + z/5 + z**2/7 + ... + z**10/23).
-    """
-    mantissa, exponent = np.frexp(np.float64(u))  # mantissa in [1/2, 1)
-    m, e = float(mantissa), int(exponent)
-    if m < 0.7071067811865476:
-        m, e = m + m, e - 1
-    s = (m - 1.0) / (m + 1.0)
-    z = s * s
-    series = 1.0 / 23.0
-    for denominator in range(21, 1, -2):
-        series = series * z + 1.0 / denominator
-    twice = s + s
-    log_m = twice + twice * (z * series)
-    # ln(2) in two parts: the first has trailing zeros, so that its product with e is exact.
-    return -(e * 6.93147180369123816490e-01 + (log_m + e * 1.90821492927058770002e-10))

@@ -26,3 +26,23 @@ def scatter_add_rows(out: NDArray[Any], ids: IntArray, rows: NDArray[Any]) -> ND
     for place, row in zip(ids, rows, strict=True):
         total[place] = total[place] + row
     return total
+
+
+def locate_rows(
+    rank: IntArray, ids: IntArray, replicated: int, interleaved: int, num_devices: int, host: int, here: int
+) -> tuple[list[int], list[int]]:
+    """Find the table and the row of each id, one by one (Data Tiering, arXiv 2111.05894)."""
+    tables, rows = [], []
+    for node in ids.tolist():
+        position = int(rank[node])
+        if position < replicated:
+            table, row = here, position
+        elif position < replicated + interleaved:
+            table, row = (position - replicated) % num_devices, replicated + (position - replicated) // num_devices
+        elif position < replicated + interleaved + host:
+            table, row = num_devices, position - replicated - interleaved
+        else:
+            table, row = num_devices + 1, node
+        tables.append(table)
+        rows.append(row)
+    return tables, rows

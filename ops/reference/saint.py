@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.ops.reference.random import bounded, labor_variate, stream_words, unit_interval
+from headrace.ops.reference.random import bounded, labor_variate, stream_words
+from headrace.ops.reference.real_variates import unit_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

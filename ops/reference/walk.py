@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.ops.reference.random import bounded, stream_words, unit_interval
+from headrace.ops.reference.random import bounded, stream_words
+from headrace.ops.reference.real_variates import unit_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,6 +9,8 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_numpy
+from headrace.ops.gpu import device_of
+from headrace.ops.sampling import on_gpu
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,9 @@ def compact(seen: Array, neighbors: Array) -> Compacted:
     InputError
         If `seen` holds an id twice, for more than 2**31 - 1 ids, or for other dtypes or devices.
     """
+    device = device_of(neighbors)
+    if device is not None:
+        return Compacted(*on_gpu.compact(seen, neighbors, device, None, "compact"))
     ids, indices = _native.compact(
         as_numpy(seen, "seen", stage="compact"),
         as_numpy(neighbors, "neighbors", stage="compact", dtypes=ID_DTYPES),
@@ -68,7 +73,8 @@ class Compactor:
     """
 
     def __init__(self, num_nodes: int) -> None:
-        self._native = _native.Compactor(as_count(num_nodes, "num_nodes", stage="Compactor"))
+        self._num_nodes = as_count(num_nodes, "num_nodes", stage="Compactor")
+        self._native = _native.Compactor(self._num_nodes)
 
     @property
     def scratch_bytes(self) -> int:
@@ -91,6 +97,9 @@ class Compactor:
             If an id is no node, `seen` holds one twice, for more than 2**31 - 1 ids, or for other dtypes or devices.
         """
         stage = "Compactor.compact"
+        device = device_of(neighbors)
+        if device is not None:
+            return Compacted(*on_gpu.compact(seen, neighbors, device, self._num_nodes, stage))
         ids, indices = self._native.compact(
             as_numpy(seen, "seen", stage=stage), as_numpy(neighbors, "neighbors", stage=stage, dtypes=ID_DTYPES)
         )
@@ -112,6 +121,10 @@ def unique_and_inverse(ids: Array) -> tuple[torch.Tensor, torch.Tensor]:
     inverse : torch.Tensor
         int64[n], ``unique[inverse]`` are the ids.
     """
+    device = device_of(ids)
+    if device is not None:
+        none = torch.empty(0, dtype=torch.int64, device=device)
+        return on_gpu.compact(none, ids, device, None, "unique_and_inverse", int64_alone=True)
     values = as_numpy(ids, "ids", stage="unique_and_inverse")
     unique, inverse = _native.compact(np.empty(0, np.int64), values)
     return torch.from_numpy(unique), torch.from_numpy(inverse)

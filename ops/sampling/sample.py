@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import ID_DTYPES, Array, as_key, as_num_threads, as_numpy, graph_arrays, weight_array
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, graph_arrays, weight_array
 from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.gpu import device_of
+from headrace.ops.random.dependency import BlendedKey
+from headrace.ops.sampling import on_gpu
+from headrace.ops.sampling.kernel_rules import native_keys, native_rule
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
+from headrace.ops.sampling.rules import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +96,7 @@ def sample_hop(
     indices: Array,
     frontier: Array,
     rule: Rule,
-    key: int,
+    key: int | BlendedKey,
     *,
     weights: Array | None = None,
     num_threads: int = 1,
@@ -120,8 +123,8 @@ def sample_hop(
         int64[num_dst], destinations; one that is listed twice gets the same picks twice.
     rule : NeighborRule, LaborRule, LaborImportanceRule or LadiesRule
         How to pick. The last two are layer-wise: they decide for all of the frontier together.
-    key : int
-        Stream key of the hop.
+    key : int or BlendedKey
+        Stream key of the hop; for LABOR also what `dependent_key` returns.
     weights : torch.Tensor or numpy.ndarray, optional
         float32[num_graph_edges] or float64[num_graph_edges] in CSC order. Vet them once with `check_weights`: values
         are not looked at again here.
@@ -149,20 +152,25 @@ def sample_hop(
         If the frontier holds ids that are no nodes, or slots or bounds are not as many.
     InputError
         If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none; for
-        slots of a layer-wise rule, or bounds without times.
+        slots of a layer-wise rule, bounds without times, or a blended key for another rule than LABOR.
     """
     stage = "sample_hop"
-    starts, sources = graph_arrays(indptr, indices, stage)
-    native_rule = _native_rule(rule, weights is not None, stage)
+    kernel_rule = native_rule(rule, weights is not None, stage)
     if reducer is not None and rule.per_destination:
         message = f"{stage}: {rule} picks destination by destination, so parts of a frontier need no reducer"
         raise InputError(message)
+    device = device_of(frontier)
+    if device is not None and reducer is None and on_gpu.has_twin(rule):
+        graph = on_gpu.graph_on(device, indptr, indices, stage, times=times, weights=weights)
+        may_repeat = parallel_edges is not False
+        return Hop(*on_gpu.sample_hop(graph, device, frontier, rule, key, slots, bounds, may_repeat, stage))
+    starts, sources = graph_arrays(indptr, indices, stage)
     indptr_out, neighbors, positions, importance = _native.sample_hop(
         starts,
         sources,
         as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
-        native_rule,
-        as_key(key, stage=stage),
+        kernel_rule,
+        native_keys(key, rule, stage),
         None if weights is None else weight_array(weights, sources.size, stage),
         as_num_threads(num_threads, stage=stage),
         as_reducer(reducer, stage=stage),
@@ -228,6 +236,8 @@ class BlockSampler:
         they are borrowed as well, and weights that change later give wrong picks or a `GraphError`.
     trust_weights : bool
         Do not check the weights: `check_weights` has been called on them.
+    device : torch.device, optional
+        The GPU that samples, where it reads arrays in pinned memory; by default what has the arrays.
 
     Raises
     ------
@@ -243,8 +253,19 @@ class BlockSampler:
         weights: Array | None = None,
         *,
         trust_weights: bool = False,
+        device: torch.device | None = None,
     ) -> None:
         stage = "BlockSampler"
+        device = device_of(indptr) if device is None else device
+        self._on_gpu: on_gpu.BlockSampler | None = None
+        if device is not None:
+            if weights is not None and trust_weights is not True and device.type != "cpu":
+                check_weights(torch.as_tensor(indptr).cpu(), torch.as_tensor(weights).cpu())
+            self._on_gpu = on_gpu.BlockSampler(device, indptr, indices, edge_ids, weights, stage)
+        self._by_weight = weights is not None
+        self._native: _native.FusedSampler | None = None
+        if device is not None and device.type != "cpu":
+            return  # the arrays are not in memory of the CPU
         starts, sources = graph_arrays(indptr, indices, stage)
         ids = None
         if edge_ids is not None:
@@ -257,19 +278,19 @@ class BlockSampler:
             if trust_weights is not True:  # nothing else is a promise
                 check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
-        self._by_weight = values is not None
         self._native = _native.FusedSampler(starts, sources, ids, values)
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes kept between calls; what a running call uses is counted when it has ended."""
-        return self._native.scratch_bytes()
+        on_gpu_bytes = 0 if self._on_gpu is None else self._on_gpu.scratch_bytes
+        return on_gpu_bytes + (0 if self._native is None else self._native.scratch_bytes())
 
     def sample(
         self,
         seeds: Array,
         rules: Sequence[Rule],
-        keys: Sequence[int],
+        keys: Sequence[int | BlendedKey],
         *,
         expand: Literal["all", "new"] = "all",
         edge_ids: bool = True,
@@ -283,8 +304,8 @@ class BlockSampler:
             int64[num_seeds], unique.
         rules : sequence of NeighborRule, LaborRule, LaborImportanceRule or LadiesRule
             One per hop, the hop next to the seeds first.
-        keys : sequence of int
-            One stream key per hop.
+        keys : sequence of int or BlendedKey
+            One stream key per hop, as for `sample_hop`.
         expand : {"all", "new"}
             "all": each hop samples for every node seen so far; one block per hop. "new": each hop samples for the
             nodes that the hop before discovered, and all hops share one block.
@@ -298,7 +319,8 @@ class BlockSampler:
         ItemsError
             If seeds are not unique or no nodes.
         InputError
-            If there is not one key per rule, or for an unknown `expand`.
+            If there is not one key per rule, or a blended one for a rule without variates of edges; for an unknown
+            `expand`.
         GraphError
             If the sampler meets an inconsistency of the graph.
         """
@@ -309,10 +331,19 @@ class BlockSampler:
         if expand not in ("all", "new"):
             message = f'{stage}: expand must be "all" or "new", got {expand!r}'
             raise InputError(message)
+        if (
+            self._on_gpu is not None
+            and device_of(seeds) is not None
+            and (self._native is None or all(map(on_gpu.has_twin, rules)))
+        ):
+            found = self._on_gpu.sample(seeds, rules, keys, expand == "new", edge_ids, stage)
+            made = [SampledHop(*one[:3], len(one.indptr) - 1, one.num_src, one.weights) for one in found.blocks]
+            return Sampled(found.n_id, made, found.num_nodes, found.num_edges)
+        assert self._native is not None
         n_id, blocks, num_nodes, num_edges = self._native.sample(
             as_numpy(seeds, "seeds", stage=stage, error=ItemsError),
-            [_native_rule(rule, self._by_weight, stage) for rule in rules],
-            [as_key(key, stage=stage) for key in keys],
+            [native_rule(rule, self._by_weight, stage) for rule in rules],
+            [native_keys(key, rule, stage) for key, rule in zip(keys, rules, strict=True)],
             expand == "new",
             edge_ids,
             as_num_threads(num_threads, stage=stage),
@@ -329,32 +360,6 @@ class BlockSampler:
             for starts, indices, ids, importance, num_src in blocks
         ]
         return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges)
-
-
-def _native_rule(rule: Rule, by_weight: bool, stage: str) -> _native.Rule:
-    """Return the rule as the kernels know it."""
-    if not isinstance(rule, Rule):
-        message = f"{stage}: a rule must be one of headrace.ops.sampling.rules, such as NeighborRule, got {rule!r}"
-        raise InputError(message)
-    return _as_native(rule, by_weight)
-
-
-@lru_cache(maxsize=1024)
-def _as_native(rule: Rule, by_weight: bool) -> _native.Rule:
-    """Make it once: a plan has a few rules, and asks for them in every batch."""
-    kinds = _native.RuleKind
-    match rule:
-        case NeighborRule():
-            kind = kinds.NEIGHBOR_REPLACEMENT if rule.replace else kinds.NEIGHBOR
-            return _native.Rule(kind, rule.fanout, by_weight=by_weight)
-        case LaborRule():
-            kind = kinds.LABOR_EXACT if rule.exact else kinds.LABOR_POISSON
-            return _native.Rule(kind, rule.fanout, by_weight=by_weight)
-        case LaborImportanceRule():
-            return _native.Rule(kinds.LABOR_IMPORTANCE, rule.fanout, rule.native_rounds, by_weight)
-        case LadiesRule():
-            kind = kinds.LADIES_POISSON if rule.poisson else kinds.LADIES
-            return _native.Rule(kind, rule.size, by_weight=by_weight)
 
 
 def _optional(array: NDArray[Any] | None) -> torch.Tensor | None:

@@ -324,6 +324,10 @@ class MiniBatch:
         integers = [(name, torch.tensor(values, dtype=torch.int64)) for name, values in counts.items()]
         return exact_digest([*integers, *self._named_tensors()])
 
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield every tensor of the batch."""
+        return (tensor for _, tensor in self._named_tensors())
+
     def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Yield every tensor of the batch under a name, in a fixed order."""
         for name in ("seeds", "seed_index", "item_index", "n_id"):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -44,15 +46,33 @@ def sampled_digest(arrays: Iterable[tuple[str, Tensor | np.ndarray]]) -> str:
     """
     state = hashlib.sha256()
     for name, array in arrays:
-        num_rows = array.shape[0] if array.ndim else 1
-        if array.ndim and _num_bytes(array) > SAMPLED_ABOVE_BYTES and num_rows > SAMPLE_ROWS:
-            rows = np.linspace(0, num_rows - 1, SAMPLE_ROWS).astype(np.int64)
+        if array.ndim and _is_sampled(array.shape[0], _num_bytes(array)):
+            rows = _sample_of(array.shape[0])
             sample = array[torch.from_numpy(rows)] if isinstance(array, Tensor) else np.asarray(array[rows])
         else:
             sample = array
         _add_header(state, name, str(array.dtype).removeprefix("torch."), tuple(array.shape))
         state.update(_bytes_of(sample))
     return state.hexdigest()[:32]
+
+
+def rows_digest(dtype: torch.dtype, shape: tuple[int, ...], read: Callable[[Tensor], Tensor]) -> str:
+    """Return what `sampled_digest` returns for an array named "rows", of which rows are read by ids."""
+    num_rows = shape[0]
+    sampled = _is_sampled(num_rows, math.prod(shape) * dtype.itemsize)
+    sample = read(torch.from_numpy(_sample_of(num_rows)) if sampled else torch.arange(num_rows))
+    state = hashlib.sha256()
+    _add_header(state, "rows", str(dtype).removeprefix("torch."), shape)
+    state.update(_bytes_of(sample))
+    return state.hexdigest()[:32]
+
+
+def _is_sampled(num_rows: int, num_bytes: int) -> bool:
+    return num_bytes > SAMPLED_ABOVE_BYTES and num_rows > SAMPLE_ROWS
+
+
+def _sample_of(num_rows: int) -> NDArray[np.int64]:
+    return np.linspace(0, num_rows - 1, SAMPLE_ROWS).astype(np.int64)
 
 
 def _add_header(state: _Hash, name: str, dtype: str, shape: tuple[int, ...]) -> None:

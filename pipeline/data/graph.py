@@ -49,6 +49,9 @@ class Graph(GraphView):
     node_types, edge_types
         Ranges of the node ids, and of the *input* edge ids. Graphs with types are not sampled in this version; see
         `untyped`.
+    node_ids: int64[num_nodes], optional
+        The ids by which nodes are known outside, where they are not the places in `indptr`: `hr.reorder` makes such a
+        graph. Items and ``batch.n_id`` are by these, and samplers translate.
 
     Raises
     ------
@@ -319,6 +322,8 @@ class Graph(GraphView):
         if self.edge_permutation is not None:
             arrays.append(("edge_ids", self.edge_permutation))
         arrays += [(f"edge_attrs/{name}", self.edge_attrs_csc[name]) for name in sorted(self.edge_attrs_csc)]
+        if self.node_ids is not None:
+            arrays.append(("node_ids", self.node_ids))
         for what, types in (("node_types", self.node_types), ("edge_types", self.edge_types)):
             if types is not None:
                 arrays.append((f"{what}/{types.names}", types.offsets))
@@ -333,6 +338,7 @@ class Graph(GraphView):
             dict(self.edge_attrs_csc),
             self.node_types,
             self.edge_types,
+            self.node_ids,
         )
 
     def __repr__(self) -> str:
@@ -342,6 +348,8 @@ class Graph(GraphView):
         for what, types in (("node_types", self.node_types), ("edge_types", self.edge_types)):
             if types is not None:
                 parts.append(f"{what}={list(types.names)}")
+        if self.node_ids is not None:
+            parts.append("node_ids=...")
         return f"Graph({', '.join(parts)})"
 
 

@@ -19,11 +19,11 @@ def reordered(graph: Graph, order: ArrayLike | Tensor) -> Graph:
             "Graph.reordered: node types are ranges of ids, which an order would tear apart; graphs with node types "
             "cannot be reordered in this version"
         )
-    csc = reorder_csc(graph.indptr, graph.indices, as_ids(order, "order", GraphError))
-    if csc.edge_ids is None:
-        return Graph(csc.indptr, csc.indices, graph.edge_permutation, graph.edge_attrs_csc, None, graph.edge_types)
-    edge_ids = csc.edge_ids
-    if graph.edge_permutation is not None:
-        edge_ids = gather_rows(graph.edge_permutation, csc.edge_ids)
-    edge_attrs = {name: gather_rows(rows, csc.edge_ids) for name, rows in graph.edge_attrs_csc.items()}
-    return Graph(csc.indptr, csc.indices, edge_ids, edge_attrs, None, graph.edge_types)
+    ids = as_ids(order, "order", GraphError)
+    csc = reorder_csc(graph.indptr, graph.indices, ids)
+    node_ids = None if graph.node_ids is None else gather_rows(graph.node_ids, ids)
+    edge_ids, edge_attrs = graph.edge_permutation, graph.edge_attrs_csc
+    if csc.edge_ids is not None:
+        edge_ids = csc.edge_ids if edge_ids is None else gather_rows(edge_ids, csc.edge_ids)
+        edge_attrs = {name: gather_rows(rows, csc.edge_ids) for name, rows in edge_attrs.items()}
+    return Graph(csc.indptr, csc.indices, edge_ids, edge_attrs, None, graph.edge_types, node_ids)

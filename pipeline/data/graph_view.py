@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from numpy.typing import ArrayLike
@@ -16,14 +16,31 @@ from typing_extensions import Self
 
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
+from headrace.ops.gpu import device_of, placed
 from headrace.ops.graphs.csc import check_csc, has_parallel_edges
 from headrace.ops.sampling.sample import BlockSampler
 from headrace.pipeline.data.arrays import as_rows, describe
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.edge_weights import EdgeWeights
+from headrace.pipeline.data.node_ids import check_node_ids
 from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
 
 View = TypeVar("View", bound="GraphView")
+
+
+class GpuArrays(NamedTuple):
+    """What hops on a GPU read of a graph: arrays of the same names, in memory of the GPU or pinned in that of the CPU.
+
+    Parameters
+    ----------
+    indptr: int64[num_nodes + 1]
+    indices: int32[num_edges] or int64[num_edges]
+    edge_ids: int32[num_edges] or int64[num_edges], optional
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    edge_ids: Tensor | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +57,7 @@ class GraphView(ABC):
     edge_attrs_csc: Mapping[str, Tensor] = field(default_factory=dict)
     node_types: TypeOffsets | None = None
     edge_types: TypeOffsets | None = None
+    node_ids: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.indptr.dtype != torch.int64 or self.indptr.ndim != 1:
@@ -66,6 +84,8 @@ class GraphView(ABC):
         object.__setattr__(self, "edge_attrs_csc", MappingProxyType(attributes))
         object.__setattr__(self, "node_types", as_type_offsets(self.node_types, self.num_nodes, "node_types"))
         object.__setattr__(self, "edge_types", as_type_offsets(self.edge_types, self.num_edges, "edge_types"))
+        if self.node_ids is not None:
+            check_node_ids(self.node_ids, self.num_nodes, self.node_types)
 
     @property
     @abstractmethod
@@ -113,27 +133,77 @@ class GraphView(ABC):
         """Return the input edge ids of CSC positions, int64[n] -> int64[n]."""
         if self.edge_permutation is None:
             return positions
+        device = device_of(positions)
+        if device is not None:
+            edge_ids = self.arrays_on(device).edge_ids
+            assert edge_ids is not None
+            return gather_rows(edge_ids, positions, trusted=True).to(torch.int64)
         return gather_rows(self.edge_permutation, positions).to(torch.int64)
 
-    def block_sampler(self, weight: str | None = None) -> BlockSampler:
+    def to_graph_ids(self, ids: Tensor) -> Tensor:
+        """Return the graph's own ids of nodes, int64[n]: places in `indptr`, where `node_ids` says that they differ."""
+        return ids if self.node_ids is None else gather_rows(self._graph_ids, ids)
+
+    def to_original_ids(self, ids: Tensor) -> Tensor:
+        """Return the ids by which the caller knows nodes, int64[n], for the graph's own."""
+        return ids if self.node_ids is None else gather_rows(self.node_ids, ids)
+
+    def by_original_ids(self, values: Tensor) -> Tensor:
+        """Return numbers of nodes, [num_nodes] in the order of the graph's own ids, in that of the original ones."""
+        return values if self.node_ids is None else gather_rows(values, self._graph_ids)
+
+    @cached_property
+    def _graph_ids(self) -> Tensor:
+        assert self.node_ids is not None  # asked of graphs that have them
+        return torch.empty_like(self.node_ids).scatter_(0, self.node_ids, torch.arange(self.num_nodes))
+
+    def arrays_on(self, device: torch.device) -> GpuArrays:
+        """Return the arrays that hops read, where a GPU reads them: there if they fit, else pinned in CPU memory."""
+        name = f"arrays on {device}"
+        if name not in self.tables:
+            indptr, indices, edge_ids = placed((self.indptr, self.indices, self.edge_permutation), device)
+            assert indptr is not None
+            assert indices is not None
+            self.tables[name] = GpuArrays(indptr, indices, edge_ids)
+        arrays: GpuArrays = self.tables[name]
+        return arrays
+
+    def weights_on(self, name: str, device: torch.device | None) -> Tensor:
+        """Return what `edge_weights` does, where a GPU reads it, or for no device in CPU memory."""
+        weights = self.edge_weights(name)
+        if device is None:
+            return weights
+        table = f"weights {name} on {device}"
+        if table not in self.tables:
+            self.tables[table] = placed((weights,), device)[0]
+        there: Tensor = self.tables[table]
+        return there
+
+    def block_sampler(self, weight: str | None = None, device: torch.device | None = None) -> BlockSampler:
         """Return the graph's fused sampler, made on first use; loaders share it, and with it its scratch memory.
 
         Parameters
         ----------
         weight
             Edge attribute to sample by; None for uniform sampling.
+        device
+            The GPU that samples; None for the CPU.
 
         Raises
         ------
         GraphError
             If there is no such edge attribute, or it holds values that are negative, infinite or not numbers.
         """
-        if weight not in self._block_samplers:
-            weights = None if weight is None else self.edge_weights(weight)
-            self._block_samplers[weight] = BlockSampler(
-                self.indptr, self.indices, self.edge_permutation, weights, trust_weights=True
+        known = self._block_samplers.get((weight, device))
+        if known is None:
+            weights = None if weight is None else self.weights_on(weight, device)
+            arrays = (self.indptr, self.indices, self.edge_permutation)
+            if device is not None:
+                arrays = self.arrays_on(device)
+            known = self._block_samplers[weight, device] = BlockSampler(
+                *arrays, weights, trust_weights=True, device=device
             )
-        return self._block_samplers[weight]
+        return known
 
     @property
     def scratch_bytes(self) -> int:
@@ -141,7 +211,7 @@ class GraphView(ABC):
         return sum(sampler.scratch_bytes for sampler in self._block_samplers.values())
 
     @cached_property
-    def _block_samplers(self) -> dict[str | None, BlockSampler]:
+    def _block_samplers(self) -> dict[tuple[str | None, torch.device | None], BlockSampler]:
         return {}
 
     @cached_property
@@ -212,6 +282,7 @@ class GraphView(ABC):
             and all(equal(rows, other.edge_attrs_csc[name]) for name, rows in self.edge_attrs_csc.items())
             and self.node_types == other.node_types
             and self.edge_types == other.edge_types
+            and equal(self.node_ids, other.node_ids)
         )
 
     def __hash__(self) -> int:

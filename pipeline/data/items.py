@@ -93,6 +93,12 @@ class ItemSet:
             return torch.from_numpy(positions * self.ids.step + self.ids.start), labels
         return self.ids[torch.from_numpy(positions)].to(torch.int64), labels
 
+    def all_ids(self) -> torch.Tensor:
+        """Return the ids of all items, int64[num_items] or int64[num_items, 2]; a range is written out."""
+        if isinstance(self.ids, range):
+            return torch.arange(self.ids.start, self.ids.stop, self.ids.step)
+        return self.ids.to(torch.int64)
+
     @cached_property
     def largest_id(self) -> int:
         """The largest node id among the items, found in one pass over them."""

@@ -109,3 +109,4 @@ class Place:
 
 CPU = Place("cpu")
 DISK = Place("disk")
+PINNED = Place("pinned")

@@ -32,10 +32,10 @@ def nothing() -> None:
 Label = tuple[int, int, int]
 
 
-def failure_of(rank: int, reason: str, *, blames: bool = False, last_words: str = "") -> PeerError:
-    """Return the error that other ranks raise when one failed, or gave up and `blames` another, by name."""
+def failure_of(rank: int, reason: str, *, own_rank: int, blames: bool = False, last_words: str = "") -> PeerError:
+    """Return the error that `own_rank` raises when a rank failed, or gave up and `blames` another, by name."""
     if blames:
-        return PeerError(f"{reason}\n(reported by rank {rank})")
+        return PeerError(reason if rank == own_rank else f"{reason}\n(reported by rank {rank})")
     return PeerError(f"rank {rank}{last_words}{',' if last_words else ''} failed:\n{reason}")
 
 

@@ -15,6 +15,7 @@ from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.node_ids import check_known_by_own_ids
 from headrace.pipeline.partition.partition import Partition
 
 
@@ -136,6 +137,7 @@ def check_can_be_cut(graph: GraphView, partition: Partition, stage: str) -> None
     """
     if isinstance(graph, GraphShard):
         raise GraphError(f"{stage}: this is part {graph.part} of a graph already; cut the whole graph")
+    check_known_by_own_ids(graph, stage)
     if partition.num_nodes != graph.num_nodes:
         raise GraphError(
             f"{stage}: the partition has {partition.num_nodes} nodes, the graph {graph.num_nodes}; make the "

@@ -82,9 +82,8 @@ class JobStore(MessageLog):
     def reported_error(self, key: str, last_words: Callable[[int], str] | None = None) -> PeerError:
         """Return the error of which a rank has left the reason under a key, with what was its last word before."""
         report = json.loads(self._get(f"{key}/reason"))
-        if report["rank"] == self.rank and report["blames"]:
-            return PeerError(report["reason"])
-        return failure_of(**report, last_words="" if last_words is None else last_words(report["rank"]))
+        words = "" if last_words is None else last_words(report["rank"])
+        return failure_of(**report, own_rank=self.rank, last_words=words)
 
     def post(self, text: str) -> None:
         """Leave a message, behind how far this rank has come on its channels; safe in a destructor."""

@@ -136,7 +136,7 @@ class LocalComm(Comm):
         self._loops.forget(self.generation)
         refusal = self._shared.refusals.get(self.generation - 1)
         if refusal is not None:
-            raise failure_of(*refusal)
+            raise failure_of(*refusal, own_rank=self.rank)
 
     def refuse(self, reason: str) -> None:
         """Arrive where the others meet, with a refusal."""
@@ -238,8 +238,5 @@ class LocalComm(Comm):
         if failure is None:
             return None
         rank, reason, blames = failure
-        return (
-            PeerError(reason)
-            if blames and rank == self.rank
-            else failure_of(rank, reason, blames=blames, last_words=self._loops.last_words(rank))
-        )
+        words = self._loops.last_words(rank)
+        return failure_of(rank, reason, own_rank=self.rank, blames=blames, last_words=words)

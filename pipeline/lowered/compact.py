@@ -12,7 +12,6 @@ from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.lowered.hop import Expand, HopStage, SampledHop
 from headrace.pipeline.plan.checks import check_expand, check_graph
 from headrace.pipeline.plan.settings import RunSettings
@@ -38,8 +37,6 @@ class Compact(MapStage):
     lowered: ClassVar[bool] = True
 
     takes: ClassVar[frozenset[str]] = frozenset({HOP})
-    reads_at: ClassVar[Place | None] = CPU
-
     graph: GraphView
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from headrace.ops.random.rng import NEIGHBOR, stream_key
+from headrace.ops.gpu import device_of
 from headrace.ops.sampling.rules import Rule
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.lowered.hop import Expand
+from headrace.pipeline.lowered.compact import count_new
+from headrace.pipeline.lowered.hop import Expand, sampled_on_gpu
+from headrace.pipeline.lowered.hop_key import hop_key
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
@@ -33,18 +34,17 @@ class SampleFused(MapStage):
         The layer that keys the randomness of each hop.
     first_layer
         Which hop the first of these is; blocks of the hops before it are there then.
-    weight, expand, edge_ids
+    batch_dependency, weight, expand, edge_ids
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 
     name: ClassVar[str] = "sample_fused"
     lowered: ClassVar[bool] = True
 
-    reads_at: ClassVar[Place | None] = CPU
-
     graph: GraphView
     rules: tuple[Rule, ...]
     key_layers: tuple[int, ...] = field(kw_only=True)
+    batch_dependency: float = field(default=1, kw_only=True)
     first_layer: int = field(default=0, kw_only=True)
     weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
@@ -54,6 +54,11 @@ class SampleFused(MapStage):
         check_graph(self.name, self.graph)
         check_expand(self.name, self.expand)
         check_weight(self.name, self.graph, self.weight)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU can do it, for a batch that is there."""
+        return sampled_on_gpu(self.graph, self.rules)
 
     @property
     def first_hop(self) -> int | None:
@@ -82,15 +87,14 @@ class SampleFused(MapStage):
         return self.expand == "all" and self.num_hops == 1 and self.rules[0].per_destination
 
     def runner(self, settings: RunSettings) -> Runner:
-        sampler = self.graph.block_sampler(self.weight)
-
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             if self.weight is not None:
                 self.graph.edge_weights(self.weight)  # refuses weights that were changed since
+            sampler = self.graph.block_sampler(self.weight, device_of(batch.n_id))
             sampled = sampler.sample(
                 batch.n_id,
                 self.rules,
-                [stream_key(settings.seed, batch.epoch, batch.index, layer, NEIGHBOR) for layer in self.key_layers],
+                [hop_key(batch, settings, layer, self.batch_dependency) for layer in self.key_layers],
                 expand=self.expand,
                 edge_ids=self.edge_ids,
                 num_threads=settings.num_threads,
@@ -112,6 +116,6 @@ class SampleFused(MapStage):
                 num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),
                 num_sampled_edges=(*batch.num_sampled_edges, *sampled.num_sampled_edges),
             )
-            return found, {"nodes": sum(sampled.num_sampled_nodes[1:]), "edges": sum(sampled.num_sampled_edges)}
+            return found, count_new(batch, found)
 
         return run

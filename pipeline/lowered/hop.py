@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from headrace.ops.random.rng import NEIGHBOR, stream_key
+from headrace.ops.gpu import device_of
 from headrace.ops.sampling.layer_reducer import LayerReducer
+from headrace.ops.sampling.on_gpu import has_twin
 from headrace.ops.sampling.rules import Rule
 from headrace.ops.sampling.sample import Hop, sample_hop
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.lowered.hop_key import hop_key
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import HOP, Counts, Divided, MapStage, Runner, Stage
@@ -47,7 +50,6 @@ class HopStage(MapStage):
     """
 
     gives: ClassVar[str | None] = HOP
-    reads_at: ClassVar[Place | None] = CPU
 
     graph: GraphView
     layer: int = field(kw_only=True)
@@ -63,6 +65,11 @@ class HopStage(MapStage):
     @abstractmethod
     def edge_ids(self) -> bool:
         """Whether blocks are to carry the original ids of the sampled edges."""
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU can do it, for a batch that is there."""
+        return False
 
     @property
     def reads(self) -> frozenset[str]:
@@ -92,6 +99,11 @@ class HopStage(MapStage):
         return batch.n_id if self.expand == "all" else batch.n_id[len(batch.n_id) - batch.num_sampled_nodes[-1] :]
 
 
+def sampled_on_gpu(graph: GraphView, rules: Iterable[Rule]) -> bool:
+    """Whether a GPU can sample a graph by rules: a whole one, in its own order."""
+    return isinstance(graph, Graph) and graph.node_ids is None and all(map(has_twin, rules))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RuleHop(HopStage):
     """Base of the stages that sample in-neighbours of the frontier by a rule.
@@ -104,12 +116,15 @@ class RuleHop(HopStage):
         How to choose among the in-edges of the frontier.
     key_layer
         The layer that keys the randomness; equal for all hops when they depend on each other (LABOR).
+    batch_dependency
+        Batches over which the random numbers of sources change (LABOR); 1 for batches that are independent.
     edge_ids
         Whether blocks carry the original ids of the sampled edges.
     """
 
     rule: Rule
     key_layer: int = field(kw_only=True)
+    batch_dependency: float = field(default=1, kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 
     def sample(
@@ -121,13 +136,16 @@ class RuleHop(HopStage):
         reducer: LayerReducer | None = None,
     ) -> Hop:
         """Sample one hop of the batch's frontier, or of another one."""
+        nodes = self.frontier(batch) if frontier is None else frontier
+        device = device_of(nodes)
+        arrays = self.graph if device is None else self.graph.arrays_on(device)
         return sample_hop(
-            self.graph.indptr,
-            self.graph.indices,
-            self.frontier(batch) if frontier is None else frontier,
+            arrays.indptr,
+            arrays.indices,
+            nodes,
             self.rule,
-            stream_key(settings.seed, batch.epoch, batch.index, self.key_layer, NEIGHBOR),
-            weights=None if self.weight is None else self.graph.edge_weights(self.weight),
+            hop_key(batch, settings, self.key_layer, self.batch_dependency),
+            weights=None if self.weight is None else self.graph.weights_on(self.weight, device),
             num_threads=settings.num_threads,
             reducer=reducer,
             parallel_edges=not self.rule.has_edge_variates or self.graph.has_parallel_edges,
@@ -140,6 +158,10 @@ class SampleHop(RuleHop):
 
     name: ClassVar[str] = "sample_hop"
     lowered: ClassVar[bool] = True
+
+    @property
+    def on_gpu(self) -> bool:
+        return sampled_on_gpu(self.graph, (self.rule,))
 
     @property
     def cooperates(self) -> bool:

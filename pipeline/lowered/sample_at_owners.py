@@ -33,7 +33,7 @@ class SampleAtOwners(RuleHop):
     ----------
     graph
         A shard.
-    layer, rule, key_layer, weight, expand, edge_ids
+    layer, rule, key_layer, batch_dependency, weight, expand, edge_ids
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 

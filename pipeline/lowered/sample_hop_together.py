@@ -37,7 +37,7 @@ class SampleHopTogether(RuleHop):
 
     Parameters
     ----------
-    graph, rule, layer, weight, expand, key_layer, edge_ids
+    graph, rule, layer, weight, expand, key_layer, batch_dependency, edge_ids
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     partition
         The owner of each node; one part for each rank.

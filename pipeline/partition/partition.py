@@ -20,6 +20,7 @@ from headrace.ops.sampling.compact import Compactor
 from headrace.pipeline.data.arrays import as_node_mask, whole_number
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.node_ids import check_known_by_own_ids
 from headrace.pipeline.partition.report import PartitionReport, report_nodes
 
 MOST_PARTS = 1 << 16
@@ -145,6 +146,7 @@ class Partition(ABC):
         InputError
             If `balance` names no nodes of the graph, or a number is out of range.
         """
+        check_known_by_own_ids(graph, "Partition.metis")
         parts, seed = _settings(num_parts, seed, "Partition.metis")
         mask = None
         if balance is not None:
@@ -171,6 +173,7 @@ class Partition(ABC):
         InputError
             If a number is out of range.
         """
+        check_known_by_own_ids(graph, "Partition.louvain")
         parts, seed = _settings(num_parts, seed, "Partition.louvain")
         return _of(louvain_owners(graph.indptr, graph.indices, parts, seed=seed), parts)
 
@@ -206,6 +209,7 @@ class Partition(ABC):
         InputError
             If a number is out of range.
         """
+        check_known_by_own_ids(graph, "Partition.stream")
         parts, seed = _settings(num_parts, seed, "Partition.stream")
         rounds = whole_number(passes, "Partition.stream: passes", 1, InputError)
         owners = stream_owners(

@@ -13,6 +13,7 @@ from headrace.ops.errors import GraphError, InputError
 from headrace.ops.partition.counts import count_parts
 from headrace.pipeline.data.arrays import as_node_mask
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.node_ids import check_known_by_own_ids
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,6 +166,7 @@ def check_same_nodes(graph: Graph, num_nodes: int) -> None:
     """
     if not isinstance(graph, Graph):
         raise GraphError(f"expected a whole graph to report on, got {graph!r}; pass the graph that was cut")
+    check_known_by_own_ids(graph, "a partition's report")
     if graph.num_nodes != num_nodes:
         raise GraphError(
             f"expected a graph of the {num_nodes:,} nodes of the partition, got one of {graph.num_nodes:,}; "

@@ -13,8 +13,13 @@ from headrace.pipeline.passes.expand_macros import EXPAND_MACROS
 from headrace.pipeline.passes.fetch_at_owners import FETCH_AT_OWNERS
 from headrace.pipeline.passes.fuse_exchange import FUSE_EXCHANGE
 from headrace.pipeline.passes.fuse_sampling import FUSE_SAMPLING
+from headrace.pipeline.passes.lookahead import LOOKAHEAD
 from headrace.pipeline.passes.prefetch import PREFETCH
 from headrace.pipeline.passes.sample_at_owners import SAMPLE_AT_OWNERS
+from headrace.pipeline.passes.sample_on_cpu import SAMPLE_ON_CPU
+from headrace.pipeline.passes.stream_overlap import STREAM_OVERLAP
+from headrace.pipeline.passes.tiered_cache import TIERED_CACHE
+from headrace.pipeline.passes.uva_gather import UVA_GATHER
 from headrace.pipeline.plan import rewriting
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
@@ -23,12 +28,17 @@ from headrace.pipeline.plan.rules import Pass, Promise, Rule
 
 PASSES: tuple[Pass, ...] = (
     EXPAND_MACROS,  # first: every other pass is written against hops and compactions, not against samplers
+    SAMPLE_ON_CPU,  # before all that asks where a batch is
+    TIERED_CACHE,  # before fetches become those of owners, which read through the caches then
     COOPERATIVE,  # before fusion, which must not reach across an exchange
     SAMPLE_AT_OWNERS,  # behind cooperation, by which every rank has the rows of its frontier
     FETCH_AT_OWNERS,  # likewise for features
     FUSE_EXCHANGE,  # behind what inserts exchanges
     FUSE_SAMPLING,  # before prefetch, so that whole fused stages are handed to a worker
-    PREFETCH,  # last: it has to stand behind everything that others insert
+    UVA_GATHER,  # behind those that route fetches: what is left is read by this process
+    LOOKAHEAD,  # behind those that route fetches, and before prefetch, which samples while a window's rows are read
+    PREFETCH,  # it has to stand behind everything that others insert
+    STREAM_OVERLAP,  # last: it needs a thread before the copy, and puts one behind
 )
 
 
@@ -43,9 +53,14 @@ __all__ = [
     "FETCH_AT_OWNERS",
     "FUSE_EXCHANGE",
     "FUSE_SAMPLING",
+    "LOOKAHEAD",
     "PASSES",
     "PREFETCH",
     "SAMPLE_AT_OWNERS",
+    "SAMPLE_ON_CPU",
+    "STREAM_OVERLAP",
+    "TIERED_CACHE",
+    "UVA_GATHER",
     "Pass",
     "Promise",
     "Rule",

@@ -5,6 +5,7 @@ A rule on the whole plan: where rows come back depends on the last stage that fi
 
 from __future__ import annotations
 
+from headrace.pipeline.data.node_ids import check_known_by_own_ids
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
@@ -29,6 +30,8 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
     """
     if machine.world_size == 1 or any(stage.shares_layers for stage in stages):
         return None
+    for verb, graph in graphs_of(stages):
+        check_known_by_own_ids(graph, f"cooperative: {verb}")
     partition = _partition(stages, machine)
     stages = tuple(_together(stage, partition) for stage in stages)
     for stage in stages:

@@ -21,6 +21,7 @@ def _fuse_hop(hop: SampleHop, compact: Compact, machine: Machine) -> Window | No
         hop.graph,
         (hop.rule,),
         key_layers=(hop.key_layer,),
+        batch_dependency=hop.batch_dependency,
         first_layer=hop.layer,
         weight=hop.weight,
         expand=hop.expand,
@@ -31,8 +32,9 @@ def _fuse_hop(hop: SampleHop, compact: Compact, machine: Machine) -> Window | No
 
 def _extend_fused(fused: SampleFused, hop: SampleHop, compact: Compact, machine: Machine) -> Window | None:
     del machine
-    follows = hop.layer == fused.first_layer + len(fused.rules) and hop.weight == fused.weight
-    if not (follows and _agree(hop, compact) and _agree(fused, compact)):
+    follows = hop.layer == fused.first_layer + len(fused.rules)
+    alike = hop.weight == fused.weight and hop.batch_dependency == fused.batch_dependency
+    if not (follows and alike and _agree(hop, compact) and _agree(fused, compact)):
         return None
     rules, key_layers = (*fused.rules, hop.rule), (*fused.key_layers, hop.key_layer)
     return (replace(fused, rules=rules, key_layers=key_layers),)

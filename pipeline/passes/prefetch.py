@@ -5,8 +5,11 @@ Rules on the whole plan: whether to prefetch, and where, depends on all that sta
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.stage import WindowStage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.prefetch import Prefetch
 
@@ -38,6 +41,17 @@ def _insert_two(stages: Window, machine: Machine) -> Window | None:
     return (*ahead[:rows], Prefetch(workers=1, depth=1), *ahead[rows:])
 
 
+def _insert_before_window(stages: Window, machine: Machine) -> Window | None:
+    """Put another one before a stage that knows the batches to come: on the way of its rows the next are sampled."""
+    window = next((i for i, stage in enumerate(stages) if isinstance(stage, WindowStage)), 0)
+    behind = next((stage for stage in stages[window:] if isinstance(stage, Prefetch)), None)
+    sampled_apart = any(stage.threads for stage in stages[:window])
+    if window < 2 or sampled_apart or behind is None or behind.workers == 0 or machine.cores < 2:
+        return None
+    # The window makes its batches one after the other, so the threads that the user wants for batches sample them.
+    return (*stages[:window], replace(behind), *stages[window:])
+
+
 def _start_of_rows(stages: Window) -> int | None:
     """Return the position from which features go from rank to rank, if any do."""
     if not any(stage.collective and "node" in stage.writes for stage in stages):
@@ -54,5 +68,6 @@ PREFETCH = Pass(
     rules=(
         Rule("prefetch before rows are exchanged, and before the first copy, or at the end", (), _insert_two),
         Rule("prefetch before the first copy, or at the end", (), _insert),
+        Rule("prefetch before a window of batches", (), _insert_before_window),
     ),
 )

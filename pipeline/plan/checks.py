@@ -15,6 +15,7 @@ from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 if TYPE_CHECKING:
+    from headrace.pipeline.data.batch import MiniBatch
     from headrace.pipeline.partition.partition import Partition
 
 LARGEST_COUNT = (1 << 31) - 1
@@ -174,3 +175,17 @@ def check_partition_fits(partition: Partition, sampler: str, graph: GraphView) -
             f"{sampler}: expected a partition of the graph's {graph.num_nodes} nodes, got one of "
             f"{partition.num_nodes}; make the partition for this graph"
         )
+
+
+def check_no_labels(batch: MiniBatch, labels: str | None) -> None:
+    """Refuse to fetch labels for a batch that has some."""
+    if batch.y is not None:
+        raise PlanError(labels_twice(labels))
+
+
+def labels_twice(labels: str | None) -> str:
+    """Return what is wrong with fetching labels for batches that have some."""
+    return (
+        f"fetch_feature: labels={labels!r} would replace labels that the batch has already, those of the source's "
+        "items or of a stage before; give the source ids alone, or leave out labels="
+    )

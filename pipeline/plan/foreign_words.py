@@ -78,7 +78,7 @@ ADVICE: dict[str, str] = {
     "mask": "make the mask an edge attribute and sample by it, weight=: edges of weight 0 are never drawn",
     "replace": "only sample_neighbor draws with replacement",
     "num_steps": "an epoch goes once through the items of the source",
-    "batch_dependency": "batches are independent of each other",
+    "batch_dependency": "sample_layer_neighbor alone has batches that depend on each other",
     "deduplicate": "nodes are always deduplicated; a sampled hop lists every node once",
     "subgraph_type": "messages go along the edges that were drawn ('directional'); for others, transform the batch",
     "directed": "messages go along the edges that were drawn; for others, transform the batch",

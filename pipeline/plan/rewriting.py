@@ -20,13 +20,14 @@ from headrace.pipeline.plan.verify import LOWERED, verify
 
 @dataclass(frozen=True)
 class PassRecord:
-    """What one pass did: its name, its promise, the rules that fired and the plan afterwards."""
+    """What one pass did: its name, its promise, the rules that fired and the plan afterwards; or why it did nothing."""
 
     name: str
     promise: str
     enabled: bool
     fired: tuple[str, ...]
     plan: Plan
+    lacks_gpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class Rewriting:
         before, idle = self.plan, list[str]()
         for record in self.records:
             if not record.fired:
-                idle.append(record.name if record.enabled else f"{record.name} (off)")
+                why = " (off)" if not record.enabled else " (no GPU)" if record.lacks_gpu else ""
+                idle.append(f"{record.name}{why}")
                 continue
             lines += _idle(idle)
             lines.append(f"pass {record.name} ({record.promise}): {'; '.join(_counted(record.fired))}")
@@ -107,7 +109,8 @@ def rewrite(
                     f"pass {one.name} (rules {', '.join(fired) or 'none'}) broke the plan\n"
                     f"{render(before.stages, '  ')}"
                 ) from error
-        records.append(PassRecord(one.name, one.promise.value, enabled, fired, current))
+        lacks_gpu = one.needs_gpu and not machine.gpus
+        records.append(PassRecord(one.name, one.promise.value, enabled, fired, current, lacks_gpu))
     return Rewriting(plan, machine, tuple(records))
 
 

@@ -68,6 +68,8 @@ class Pass:
         Whether the plan can run without it.
     on
         Whether it runs where nothing is said.
+    needs_gpu
+        Whether there is nothing for it to do on a machine without a GPU.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Pass:
     rules: tuple[Rule, ...]
     optional: bool = True
     on: bool = True
+    needs_gpu: bool = False
 
     def apply(self, plan: Plan, machine: Machine) -> tuple[Plan, tuple[str, ...]]:
         """Return the rewritten plan and the names of the rules that fired, in order.

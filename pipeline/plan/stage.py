@@ -1,10 +1,10 @@
 """What a stage is: a frozen description that compares, and never runs or chains by itself.
 
 There are four kinds. A :class:`~headrace.pipeline.plan.source.SourceStage` begins a plan, a :class:`MapStage` makes one
-minibatch from another, a :class:`MacroStage` stands for several stages, and
-:class:`~headrace.pipeline.stages.prefetch.Prefetch` hands work to background threads. What a stage is to the rest of
-the plan it says by its *traits*, the class variables and properties of :class:`Stage`: passes, the rules of legal
-plans and lowering ask these, and name the type of a stage only where a rule is about that type.
+minibatch from another (a :class:`WindowStage` with the next ones in view), a :class:`MacroStage` stands for several
+stages, and :class:`~headrace.pipeline.stages.prefetch.Prefetch` hands work to background threads. What a stage is to
+the rest of the plan it says by its *traits*, the class variables and properties of :class:`Stage`: passes, the rules of
+legal plans and lowering ask these, and name the type of a stage only where a rule is about that type.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ Runner = Callable[[Any], tuple[Any, Counts]]
 #: What goes from stage to stage.
 MINIBATCH = "minibatch"
 HOP = "hop"
+ON_ITS_WAY = "batch on its way"
 CONVERTED = "converted"
 
 
@@ -138,6 +139,11 @@ class Stage(ABC):
         return 0
 
     @property
+    def batch_dependency(self) -> float:
+        """Batches over which the randomness of the stage changes: 1 if each has its own, infinite if all have one."""
+        return 1
+
+    @property
     def shares_layers(self) -> bool:
         """Whether behind the stage each rank has a share of one batch, whose layers exchange rows in the model."""
         return False
@@ -211,6 +217,45 @@ class MapStage(Stage):
 
         It returns the batch and what ``loader.stats()`` is to add up for this stage, ``{}`` for nothing.
         """
+
+    def launcher(self, settings: RunSettings) -> Runner:
+        """Return what gives the work to the current stream of a GPU, and need not wait until it is done."""
+        return self.runner(settings)
+
+
+class WindowRunner(ABC):
+    """Runs a :class:`WindowStage`: learns of batches as they come into the window, and works on them as they leave it.
+
+    Batches leave in the order in which they came. One thread at a time calls it.
+    """
+
+    @property
+    @abstractmethod
+    def wants_more(self) -> bool:
+        """Whether something is gained by another batch in the window."""
+
+    @abstractmethod
+    def enter(self, batch: Any) -> None:
+        """Learn of a batch that leaves behind all those in the window."""
+
+    @abstractmethod
+    def __call__(self, batch: Any) -> tuple[Any, Counts]:
+        """Make the minibatch that came first into another, and return what was counted."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget the batches in the window, which will not leave it."""
+
+
+class WindowStage(MapStage):
+    """A stage that makes one minibatch from another, and knows those that come next.
+
+    What it makes of a batch does not depend on them, nor on how many it knows: they only save work.
+    """
+
+    @abstractmethod
+    def runner(self, settings: RunSettings) -> WindowRunner:
+        """Return what does it."""
 
 
 class MacroStage(Stage):

@@ -9,7 +9,7 @@ from headrace.ops.errors import PlanError
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_weights_unchanged
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.stage import CONVERTED, HOP, MINIBATCH, MacroStage, Stage
+from headrace.pipeline.plan.stage import CONVERTED, HOP, MINIBATCH, ON_ITS_WAY, MacroStage, Stage
 from headrace.pipeline.plan.text import render
 
 
@@ -51,6 +51,11 @@ def verify(plan: Plan, language: Language = USERS) -> None:
     if before.given == HOP:
         raise PlanError(
             f"{stages[-1].name} cannot end a plan: its hop is not compacted. The plan is\n{render(stages, '  ')}"
+        )
+    if before.given == ON_ITS_WAY:
+        raise PlanError(
+            f"{stages[-1].name} cannot end a plan: rows are still on their way, and nobody waits for them. The plan is"
+            f"\n{render(stages, '  ')}"
         )
 
 

@@ -9,7 +9,7 @@ from headrace.ops.errors import PlanError
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.text import render
+from headrace.pipeline.plan.text import describe
 
 
 def check_ranks(plan: Plan, settings: RunSettings) -> None:
@@ -67,7 +67,7 @@ def check_same_plan(comm: Comm, plan: Plan, digests: Mapping[str, str], final: P
     PlanError
         If they do not.
     """
-    text = render(final.stages)
+    text = _text(plan, final)
     owners = [
         one.partition.content_digest() for stage in final.stages if stage.shares_layers for one in stage.divided()
     ]
@@ -86,6 +86,16 @@ def check_same_plan(comm: Comm, plan: Plan, digests: Mapping[str, str], final: P
         "all ranks the same items (each takes its share by itself), graph, features, owners, stages and passes, and "
         f"machines with as many cores, or machine=. Rank {comm.rank} has\n{text}"
     )
+
+
+def _text(plan: Plan, final: Plan) -> str:
+    """Return what ranks must have in common of a plan: not functions, devices, caches and sizes that are each rank's.
+
+    Of what passes made of the plan, stages that no other rank waits for have their names alone.
+    """
+    written = [describe(stage) if stage.same_on_all_ranks else stage.name for stage in plan.stages]
+    made = [describe(stage) if stage.collective else stage.name for stage in final.stages]
+    return "\n".join([*written, "which runs as", *made])
 
 
 def _ranks_that_differ(comm: Comm, text: str) -> list[int]:

@@ -81,7 +81,8 @@ class Loader(Generic[Batch]):
             rank, world_size = machine.rank, machine.world_size
         in_job = rank is None and world_size is None
         rank, world_size = rank_of_process(rank, world_size)
-        machine = replace(Machine.detect() if machine is None else machine, rank=rank, world_size=world_size)
+        machine = Machine.detect(world_size) if machine is None else machine
+        machine = replace(machine, rank=rank, world_size=world_size)
         if partition is not None:
             machine = replace(machine, partition=partition)
         self._fingerprint: dict[str, str] | None = None

@@ -7,11 +7,12 @@ from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, source_of
-from headrace.pipeline.plan.stage import MapStage
+from headrace.pipeline.plan.stage import MapStage, WindowRunner
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.deferred_prefetch import DeferredPrefetchNode
-from headrace.pipeline.run.nodes import MapNode, SourceNode, Step, Work, step_of
+from headrace.pipeline.run.nodes import MapNode, SourceNode, Step, Work, named, step_of
 from headrace.pipeline.run.prefetch_node import PrefetchNode
+from headrace.pipeline.run.window_node import WindowNode
 from headrace.pipeline.stages.prefetch import Prefetch
 
 
@@ -20,9 +21,9 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
 
     What runs is the plan behind the passes; records name the user's stages as well.
 
-    Stages between two prefetches run one after the other in the same thread, so they become one node. Those of them
-    that communicate do so on a channel of that thread: collectives of one channel come in the order of the batches,
-    and those of two channels need no order.
+    Stages between two prefetches run one after the other in the same thread, so they become one node, or two where a
+    stage between them looks at the batches to come. Those of them that communicate do so on a channel of that thread:
+    collectives of one channel come in the order of the batches, and those of two channels need no order.
 
     Raises
     ------
@@ -43,7 +44,14 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
                 collective = True
                 settings = settings.with_channel()
                 channels.append(settings.channels()[0])
-            steps.append(step_of(name, origin, stage, settings))
+            run = stage.runner(settings)
+            step = step_of(name, origin, stage, run, settings)
+            if isinstance(run, WindowRunner):
+                enter = named(name, origin, run.enter, settings)
+                node = WindowNode(node, tuple(steps), run, enter, step, lockstep=lockstep)
+                steps = []
+            else:
+                steps.append(step)
         elif isinstance(stage, Prefetch):
             if stage.workers > 0:
                 node = _prefetch_node(node, tuple(steps), stage, lockstep=lockstep)

@@ -7,12 +7,12 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from headrace.pipeline.plan.errors import PeerError, PlanError
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource
-from headrace.pipeline.plan.stage import Counts, MapStage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 from headrace.pipeline.run.base_node import BaseNode
 
 
@@ -68,10 +68,32 @@ class Work:
 
 Step = Callable[[Work], Work]
 
+Answer = TypeVar("Answer")
 
-def step_of(name: str, origin: str, stage: MapStage, settings: RunSettings) -> Step:
+
+def step_of(name: str, origin: str, stage: MapStage, run: Runner, settings: RunSettings) -> Step:
     """Return the function that runs one stage on a piece of work and records it under its two names."""
-    run = stage.runner(settings)
+    comm = settings.comm
+
+    def made(batch: Any) -> tuple[Any, Counts]:
+        return _outcome(run(batch))
+
+    call = named(name, origin, made, settings)
+
+    def step(work: Work) -> Work:
+        start = time.perf_counter()
+        if stage.collective and comm is not None:
+            comm.at((work.epoch, work.index))
+        batch, counts = call(work)
+        seconds = time.perf_counter() - start
+        record = StageRecord(name, origin, start, seconds, threading.get_ident(), dict(counts))
+        return Work(batch, work.epoch, work.index, work.state, (*work.records, record))
+
+    return step
+
+
+def named(name: str, origin: str, function: Callable[[Any], Answer], settings: RunSettings) -> Callable[[Work], Answer]:
+    """Return what calls the function of a stage for a batch; errors say in which stage, and at which batch."""
     comm = settings.comm
     shown = origin if origin == name else f"{origin} ({name})"
 
@@ -80,13 +102,9 @@ def step_of(name: str, origin: str, stage: MapStage, settings: RunSettings) -> S
         if comm is not None and not isinstance(error, PeerError):
             comm.fail("".join(traceback.format_exception(error)))
 
-    def step(work: Work) -> Work:
-        start = time.perf_counter()
-        if stage.collective and comm is not None:
-            comm.at((work.epoch, work.index))
+    def call(work: Work) -> Answer:
         try:
-            batch, counts = _outcome(run(work.batch))
-            seconds = time.perf_counter() - start
+            return function(work.batch)
         except StopIteration as error:
             report(error)
             # Passed on, it would end the epoch here as if there were no more batches.
@@ -95,10 +113,8 @@ def step_of(name: str, origin: str, stage: MapStage, settings: RunSettings) -> S
             _add_note(error, f"headrace: in stage {shown}, {_which(work)}")
             report(error)
             raise
-        record = StageRecord(name, origin, start, seconds, threading.get_ident(), dict(counts))
-        return Work(batch, work.epoch, work.index, work.state, (*work.records, record))
 
-    return step
+    return call
 
 
 def _outcome(returned: Any) -> tuple[Any, Counts]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from headrace.ops.errors import PlanError
+from headrace.ops.gpu import resolved
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.interop.conversions import converted_bytes
@@ -33,6 +34,7 @@ class CopyTo(MapStage):
     """
 
     changes_batches: ClassVar[bool] = False
+    same_on_all_ranks: ClassVar[bool] = False  # each has its device
     takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
     gives: ClassVar[str | None] = None
 
@@ -49,16 +51,28 @@ class CopyTo(MapStage):
         return Place.parse(torch.device(self.device))
 
     def runner(self, settings: RunSettings) -> Runner:
+        return self._copies(settings, non_blocking=False)
+
+    def launcher(self, settings: RunSettings) -> Runner:
+        return self._copies(settings, non_blocking=True)
+
+    def _copies(self, settings: RunSettings, *, non_blocking: bool) -> Runner:
         del settings
         try:
             # With its index: a worker thread may have another current device.
-            device = torch.empty(0, device=self.device).device
+            device = torch.empty(0, device=resolved(self.device)).device
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise PlanError(f"copy_to: the device {self.device!r} cannot be used here: {error}") from error
 
         def run(batch: Any) -> tuple[Any, Counts]:
             # Behind to_dgl a batch is a list of blocks.
-            copied = [block.to(device) for block in batch] if isinstance(batch, list) else batch.to(device)
+            copied: Any
+            if isinstance(batch, list):
+                copied = [block.to(device) for block in batch]
+            elif isinstance(batch, MiniBatch):
+                copied = batch.to(device, non_blocking=non_blocking)
+            else:
+                copied = batch.to(device)
             return copied, {"bytes": copied.num_bytes if isinstance(copied, MiniBatch) else converted_bytes(copied)}
 
         return run

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
+
+from torch import Tensor
 
 from headrace.ops.errors import FeatureError, PlanError
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.plan.checks import divided_features, graphs_of
+from headrace.pipeline.lowered.fetch_stage import FetchStage
+from headrace.pipeline.plan.checks import divided_features, graphs_of, labels_twice
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Divided, Runner, Stage
 from headrace.pipeline.plan.verbs import verb
-from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.features import FeatureSource, FeatureStore
 from headrace.pipeline.storage.rows import read_rows
 
 
 @verb("fetch_feature")
 @dataclass(frozen=True, eq=False, repr=False)
-class FetchFeature(MapStage):
+class FetchFeature(FetchStage):
     """Read feature rows for the nodes (``batch.node``, ``batch.x``), edges (``batch.edge``) and seeds (``batch.y``).
 
     Parameters
@@ -41,8 +42,6 @@ class FetchFeature(MapStage):
     PlanError
         If batches come with labels, and ``labels`` names others.
     """
-
-    reads_at: ClassVar[Place | None] = CPU
 
     store: FeatureStore
     node: tuple[str, ...] = field(default=(), kw_only=True)
@@ -66,32 +65,6 @@ class FetchFeature(MapStage):
             self.store.node[name]
         for name in self.edge:
             self.store.edge[name]
-
-    @property
-    def reads(self) -> frozenset[str]:
-        fields = set()
-        if self.node:
-            fields.add("n_id")
-        if self.edge:
-            fields.add("blocks")
-        if self.labels is not None:
-            fields.add("seeds")
-        return frozenset(fields)
-
-    @property
-    def writes(self) -> frozenset[str]:
-        fields = set()
-        if self.node:
-            fields.add("node")
-        if self.edge:
-            fields.add("edge")
-        if self.labels is not None:
-            fields.add("y")
-        return frozenset(fields)
-
-    @property
-    def fetches(self) -> frozenset[tuple[str, str]]:
-        return frozenset({*(("node", name) for name in self.node), *(("edge", name) for name in self.edge)})
 
     def decisive(self) -> dict[str, Any]:
         # The features that are read, whatever else the store holds.
@@ -122,7 +95,7 @@ class FetchFeature(MapStage):
         source = before[0]
         fetched = any(isinstance(stage, FetchFeature) and stage.labels is not None for stage in before)
         if labels and (fetched or (isinstance(source, SourceStage) and source.gives_labels)):
-            raise PlanError(self._labels_problem())
+            raise PlanError(labels_twice(self.labels))
         if any("seeds" in stage.writes for stage in before[1:]):  # any node of the graph may be a seed then
             for graph in graphs:
                 self.store.check(node=labels, num_nodes=graph.num_nodes)
@@ -137,42 +110,18 @@ class FetchFeature(MapStage):
 
     def runner(self, settings: RunSettings) -> Runner:
         threads = settings.num_threads
-        node = {name: self.store.node[name] for name in self.node}
-        edge = {name: self.store.edge[name] for name in self.edge}
-        labels = None if self.labels is None else self.store.node[self.labels]
 
-        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            counts = {"rows": 0, "bytes": 0}
-            fetched: dict[str, Any] = {}
-            if node:
-                rows = {
-                    name: read_rows(source, batch.n_id, counts, num_threads=threads) for name, source in node.items()
-                }
-                fetched["node"] = {**batch.node, **rows}
-            if edge:
-                ids = [block.edge_ids for block in batch.blocks if block.edge_ids is not None]
-                per_block = {
-                    name: tuple(read_rows(source, rows, counts, num_threads=threads) for rows in ids)
-                    for name, source in edge.items()
-                }
-                fetched["edge"] = {**batch.edge, **per_block}
-            if labels is not None:
-                if batch.y is not None:
-                    raise PlanError(self._labels_problem())
-                fetched["y"] = read_rows(labels, batch.seeds, counts, num_threads=threads)
-            return batch.replace(**fetched), counts
+        def read(source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
+            # Of a batch on a device ids come here, and rows go there.
+            if ids.is_cpu:
+                return read_rows(source, ids, counts, num_threads=threads)
+            return read_rows(source, ids.cpu(), counts, num_threads=threads).to(ids.device)
 
-        return run
+        return self.fetching(read)
 
     def with_node(self, names: tuple[str, ...]) -> tuple[FetchFeature, ...]:
         """Return the stage with other node features, or nothing where that leaves nothing to fetch."""
         return (replace(self, node=names),) if names or self.edge or self.labels is not None else ()
-
-    def _labels_problem(self) -> str:
-        return (
-            f"fetch_feature: labels={self.labels!r} would replace labels that the batch has already, those of the "
-            "source's items or of a stage before; give the source ids alone, or leave out labels="
-        )
 
 
 def _names(kind: str, names: Sequence[str] | str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from headrace.ops.sampling.rules import Rule
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import Expand, SampleHop
+from headrace.pipeline.lowered.translate_ids import in_graph_ids
 from headrace.pipeline.plan.checks import check_expand, check_flags, check_weight, counts_by_hop
 from headrace.pipeline.plan.stage import MacroStage, Stage
 from headrace.pipeline.stages.sampler import Sampler
@@ -48,6 +49,7 @@ class HopSampler(Sampler, MacroStage):
             self.graph,
             [self.rule(fanout) for fanout in self.fanouts],
             [self.key_layer(layer) for layer in range(len(self.fanouts))],
+            batch_dependency=self.batch_dependency,
             weight=self.weight,
             expand=self.expand,
             edge_ids=self.edge_ids,
@@ -59,6 +61,7 @@ def hops(
     rules: Sequence[Rule],
     key_layers: Sequence[int],
     *,
+    batch_dependency: float = 1,
     weight: str | None = None,
     expand: Expand = "all",
     edge_ids: bool = True,
@@ -66,6 +69,15 @@ def hops(
     """Return the stages that a sampler stands for: a hop and its compaction for each rule."""
     pieces: list[Stage] = []
     for layer, (rule, key_layer) in enumerate(zip(rules, key_layers, strict=True)):
-        hop = SampleHop(graph, rule, layer=layer, key_layer=key_layer, weight=weight, expand=expand, edge_ids=edge_ids)
+        hop = SampleHop(
+            graph,
+            rule,
+            layer=layer,
+            key_layer=key_layer,
+            batch_dependency=batch_dependency,
+            weight=weight,
+            expand=expand,
+            edge_ids=edge_ids,
+        )
         pieces += [hop, Compact(graph, expand=expand, edge_ids=edge_ids)]
-    return tuple(pieces)
+    return in_graph_ids(graph, pieces)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import Expand
+from headrace.pipeline.lowered.translate_ids import in_graph_ids
 from headrace.pipeline.lowered.walk_hop import WalkHop
 from headrace.pipeline.plan.checks import (
     MOST_HOPS,
@@ -93,4 +94,4 @@ class SamplePinsage(Sampler, MacroStage):
                 expand=self.expand,
             )
             pieces += [hop, Compact(self.graph, expand=self.expand, edge_ids=False)]
-        return tuple(pieces)
+        return in_graph_ids(self.graph, pieces)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Stage
+from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, ON_ITS_WAY, Stage
 from headrace.pipeline.plan.verbs import verb
 
 #: More than any machine can run; a slip of the keyboard must not start a million threads.
@@ -40,7 +40,7 @@ class Prefetch(Stage):
     """
 
     changes_batches: ClassVar[bool] = False
-    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED, ON_ITS_WAY})
     gives: ClassVar[str | None] = None
     threads: ClassVar[bool] = True
 

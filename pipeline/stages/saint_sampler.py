@@ -132,11 +132,12 @@ class SaintSampler(Sampler, MapStage):
                 edge_ids=self.graph.original_edge_ids(subgraph.positions) if self.edge_ids else None,
                 weight=None if norms is None else norms.edge_weight(subgraph, nodes, threads),
             )
+            ids = self.graph.to_original_ids(nodes)
             drawn = batch.replace(
-                seeds=nodes,
+                seeds=ids,
                 seed_index=torch.arange(len(nodes)),
                 item_index=torch.full_like(nodes, -1),
-                n_id=nodes,
+                n_id=ids,
                 node=node,
                 blocks=(block,),
                 num_sampled_nodes=(len(nodes), 0),

@@ -97,13 +97,14 @@ class SampleSaintWalk(SaintSampler):
         graph = self.graph
 
         def draw(batch: MiniBatch) -> Tensor:
+            roots = graph.to_graph_ids(batch.n_id)
             walks = random_walk(
                 graph.indptr,
                 graph.indices,
-                batch.n_id,
+                roots,
                 self.walk_length,
                 key=stream_key(settings.seed, batch.epoch, batch.index, 0, WALK),
-                ids=batch.n_id,
+                ids=roots,
                 num_threads=settings.num_threads,
             ).reshape(-1)
             return unique_and_inverse(walks[walks >= 0])[0]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.stage import Divided, Stage
 
@@ -15,8 +13,6 @@ from headrace.pipeline.plan.stage import Divided, Stage
 @dataclass(frozen=True, eq=False, repr=False)
 class Sampler(Stage):
     """Base of the stages that begin at the seeds of a batch and give it nodes and blocks; a plan has one of them."""
-
-    reads_at: ClassVar[Place | None] = CPU
 
     graph: GraphView
 

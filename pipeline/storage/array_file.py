@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -118,26 +119,64 @@ def open_array(
     InputError
         If there is no such file, it is no regular one, or it holds something else.
     """
-    try:
-        with open_regular(path) as file:
+    with _explained(path), open_regular(path) as file:
+        shape, fortran_order, dtype = _read_header(file)
+        _check_expected(path, dtype, shape, expected)
+        start = file.tell()
+        _check_size(os.fstat(file.fileno()).st_size, start + math.prod(shape) * dtype.itemsize)
+        if math.prod(shape) == 0:
+            return np.empty(shape, dtype)
+        order: Literal["C", "F"] = "F" if fortran_order else "C"
+        if memory_map:
+            # Of this very file, not of what may have its name by now.
+            return np.memmap(file, dtype, "r", start, shape, order)
+        array = np.fromfile(file, dtype, math.prod(shape))
+        return array.reshape(shape, order=order)
+
+
+class OpenRows(NamedTuple):
+    """A ``.npy`` file that is open, and where its rows lie in it: one behind the other, from `start` on."""
+
+    file: BinaryIO
+    start: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@contextmanager
+def open_rows(path: Path) -> Iterator[OpenRows]:
+    """Open a ``.npy`` file of rows, at least one dimension in C order, that is exactly as long as its header says.
+
+    Raises
+    ------
+    InputError
+        As of `open_array`, and for an array in Fortran order, whose rows are scattered, or without a dimension.
+    """
+    with ExitStack() as stack:
+        with _explained(path):
+            file = stack.enter_context(open_regular(path))
             shape, fortran_order, dtype = _read_header(file)
-            _check_expected(path, dtype, shape, expected)
             start = file.tell()
             _check_size(os.fstat(file.fileno()).st_size, start + math.prod(shape) * dtype.itemsize)
-            if math.prod(shape) == 0:
-                return np.empty(shape, dtype)
-            order: Literal["C", "F"] = "F" if fortran_order else "C"
-            if memory_map:
-                # Of this very file, not of what may have its name by now.
-                return np.memmap(file, dtype, "r", start, shape, order)
-            array = np.fromfile(file, dtype, math.prod(shape))
-            return array.reshape(shape, order=order)
+        if not shape:
+            raise InputError(f"expected one row per id in {path}, got a single number; write an array of rows")
+        if fortran_order and len(shape) > 1:
+            raise InputError(
+                f"expected rows that lie together in {path}, got an array in Fortran order, whose rows are scattered "
+                "over the file; write it as numpy.ascontiguousarray(array)"
+            )
+        yield OpenRows(file, start, shape, dtype)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn whatever opening and reading an array raises into an error that says what to do."""
+    try:
+        yield
     except InputError:
         raise
     except FileNotFoundError as cause:
-        raise InputError(
-            f"expected an array in {path}, but there is no such file; copy the shards once more"
-        ) from cause
+        raise InputError(f"expected an array in {path}, but there is no such file; copy it once more") from cause
     except OSError as cause:
         raise InputError(
             f"expected an array in {path}, but it cannot be read ({cause.strerror}); mend that, or copy it once more"

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import gather_rows
-from headrace.pipeline.data.arrays import as_cpu_tensor
+from headrace.ops.features.pinned import Pinned, is_readable_in_place
+from headrace.ops.gpu import device_of
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids
 from headrace.pipeline.data.digest import equal, sampled_digest
 from headrace.pipeline.data.place import CPU, DISK, Place
 from headrace.pipeline.storage.rows import Rows, check_to
@@ -52,14 +55,21 @@ class ArraySource:
         if tensor.ndim == 0:
             raise FeatureError(f"expected {name} to have one row per id, got a single number; pass an array")
         self._tensor = tensor
+        self._is_writable = _is_writable(array)
         self._digest = digest
         self._place = place or (DISK if _is_memory_map(array) else CPU)
+        self._pinned: Pinned | None = None
         self._counter = f"bytes_from_{self._place.kind}"
 
     @property
     def place(self) -> Place:
         """Where the rows are."""
         return self._place
+
+    @property
+    def tensor(self) -> Tensor:
+        """The array, as it was given."""
+        return self._tensor
 
     @property
     def num_rows(self) -> int:
@@ -87,12 +97,28 @@ class ArraySource:
         Raises
         ------
         FeatureError
-            If an id is negative or not below num_rows, or for another place than CPU memory.
+            If an id is negative or not below num_rows, or for a place that it does not read to.
         """
-        if to is not CPU:
+        if to is not CPU and not (self.reads_to(to) and device_of(ids) is not None):
             check_to(self, to)
-        rows = gather_rows(self._tensor, ids, num_threads=num_threads)
-        return Rows(rows, {self._counter: rows.nbytes})
+        # Whoever reads to a GPU has asked once whether all ids have rows.
+        rows = gather_rows(self._tensor, ids, num_threads=num_threads, trusted=to is not CPU)
+        return Rows(rows, {self._counter if to is CPU else "bytes_from_pinned": rows.nbytes})
+
+    def reads_to(self, place: Place) -> bool:
+        """Whether rows can be read right to a place: CPU memory, or a GPU that reads this memory over the bus."""
+        return place == CPU or (place.kind == "cuda" and self._place == CPU and is_readable_in_place(self._tensor))
+
+    def prepare(self, place: Place) -> None:
+        """Make ready to read to a place: for a GPU memory is pinned where it is, as long as this source lives.
+
+        Raises
+        ------
+        DeviceError
+            If it cannot be pinned.
+        """
+        if place != CPU and self._pinned is None:
+            self._pinned = Pinned(self._tensor)
 
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
@@ -106,6 +132,35 @@ class ArraySource:
         """
         gather_rows(self._tensor, ids, out=out, places=places, num_threads=num_threads)
         return {self._counter: len(ids) * self.row_bytes}
+
+    def update(self, ids: Tensor, rows: Tensor) -> None:
+        """Change the rows of `ids`, each once, in the array itself; a fingerprint that was taken is taken anew.
+
+        Raises
+        ------
+        FeatureError
+            If an id has no row or comes twice, `rows` are of another shape or dtype, or the array cannot be written.
+        """
+        if not self._is_writable or 0 in self._tensor.stride():
+            raise FeatureError(
+                "ArraySource.update: expected an array that can be written, got one that is read-only or repeats its "
+                'memory; open memory maps with mode="r+"'
+            )
+        places = as_ids(ids, "ids", FeatureError).to(torch.int64)
+        expected = (len(places), *self.shape[1:])
+        if not isinstance(rows, Tensor) or rows.dtype != self.dtype or tuple(rows.shape) != expected:
+            what = f"{rows.dtype}{list(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
+            raise FeatureError(f"ArraySource.update: expected rows {self.dtype}{list(expected)}, got {what}")
+        if len(places) and (int(places.min()) < 0 or int(places.max()) >= self.num_rows):
+            raise FeatureError(
+                f"ArraySource.update: expected ids in [0, {self.num_rows}), got {int(places.min())} to "
+                f"{int(places.max())}"
+            )
+        if len(torch.unique(places)) < len(places):
+            raise FeatureError("ArraySource.update: expected each id once, got some of them twice; keep the last")
+        self._tensor.detach()[places] = rows.detach()
+        self._digest = None
+        self.__dict__.pop("_content_digest", None)
 
     def content_digest(self) -> str:
         """Return a fingerprint of the rows; large arrays are sampled (`headrace.pipeline.data.digest`)."""
@@ -126,6 +181,10 @@ class ArraySource:
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
         return f"{str(self.dtype).removeprefix('torch.')}[{shape}]"
+
+
+def _is_writable(array: object) -> bool:
+    return not isinstance(array, np.ndarray) or bool(array.flags.writeable)
 
 
 def _is_memory_map(array: object) -> bool:

@@ -95,6 +95,53 @@ class PlacingSource(FeatureSource, Protocol):
         """
 
 
+@runtime_checkable
+class ExpectingSource(FeatureSource, Protocol):
+    """A feature source that gains by knowing what will be read, as a look-ahead cache does.
+
+    A minibatch is a pure function of its index, so the loader knows the next ones, and says which rows they will read.
+
+    >>> import torch
+    >>> import headrace as hr
+    >>> class Squares:  # which could compute the rows of several reads at once
+    ...     num_rows, row_bytes, dtype, shape, foresight = 10, 8, torch.int64, (10,), 4
+    ...
+    ...     def __init__(self):
+    ...         self.expected = []
+    ...
+    ...     def expect(self, ids):
+    ...         self.expected.append(ids.tolist())
+    ...
+    ...     def expect_nothing(self):
+    ...         self.expected.clear()
+    ...
+    ...     def read(self, ids, *, num_threads=1, to=hr.Place("cpu")):
+    ...         print(self.expected)
+    ...         self.expected.remove(ids.tolist())
+    ...         return hr.Rows(ids * ids)
+    ...
+    ...     def content_digest(self):
+    ...         return "squares"
+    >>> store = hr.FeatureStore(node={"x": Squares()})
+    >>> plan = hr.ItemSampler(6, batch_size=2).fetch_feature(store, node=["x"])
+    >>> for batch in plan.loader(machine=hr.Machine(cores=1, memory=1 << 30)):
+    ...     pass
+    [[0, 1], [2, 3]]
+    [[2, 3], [4, 5]]
+    [[4, 5]]
+    """
+
+    @property
+    def foresight(self) -> int:
+        """Rows of reads to come that it wants to know of; 0 if it gains nothing by that."""
+
+    def expect(self, ids: Tensor) -> None:
+        """Learn of a read to come, ids as of `read`, behind those that it has learnt of before."""
+
+    def expect_nothing(self) -> None:
+        """Forget the reads that are expected: an iteration has ended."""
+
+
 class FeatureSources(Mapping[str, FeatureSource]):
     """Named feature sources of one domain, "node" or "edge"; asking for a missing name lists those that exist."""
 

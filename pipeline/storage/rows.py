@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,26 +45,40 @@ def add_counts(totals: dict[str, int], counts: Mapping[str, int]) -> None:
         totals[name] = totals.get(name, 0) + count
 
 
-def read_rows(source: FeatureSource, ids: Tensor, totals: dict[str, int], *, num_threads: int) -> Tensor:
-    """Return the rows of `ids` in CPU memory; add them, their bytes and what the source counted to `totals`.
+def read_rows(
+    source: FeatureSource, ids: Tensor, totals: dict[str, int], *, num_threads: int, to: Place = CPU
+) -> Tensor:
+    """Return the rows of `ids`; add their number, their bytes and what the source counted to `totals`.
 
     Raises
     ------
     FeatureError
         If the source returns anything else than rows and counts.
     """
-    read = source.read(ids, num_threads=num_threads)
-    if not isinstance(read, tuple):
-        raise FeatureError(
-            f"expected {type(source).__name__}.read to return rows and counts, got {type(read).__name__}; return "
-            "hr.Rows(rows), or hr.Rows(rows, counts) with what loader.stats() is to show"
-        )
-    rows, counts = read
+    rows, counts = checked_read(source, ids, num_threads=num_threads, to=to)
     totals["rows"] = totals.get("rows", 0) + rows.shape[0]
     totals["bytes"] = totals.get("bytes", 0) + rows.nbytes
     for name, count in counts.items():  # not by add_counts: small batches feel each call
         totals[name] = totals.get(name, 0) + count
     return rows
+
+
+def checked_read(source: FeatureSource, ids: Tensor, *, num_threads: int, to: Place = CPU) -> Rows:
+    """Return what a source reads.
+
+    Raises
+    ------
+    FeatureError
+        If the source returns anything else than rows and counts.
+    """
+    # Sources that read to CPU memory alone need not know of places.
+    read = source.read(ids, num_threads=num_threads) if to is CPU else source.read(ids, num_threads=num_threads, to=to)
+    if not isinstance(read, tuple):
+        raise FeatureError(
+            f"expected {type(source).__name__}.read to return rows and counts, got {type(read).__name__}; return "
+            "hr.Rows(rows), or hr.Rows(rows, counts) with what loader.stats() is to show"
+        )
+    return Rows(*read)
 
 
 def place_rows(
@@ -92,6 +106,23 @@ def place_rows(
     add_counts(totals, counts)
 
 
+def updater(owner: object, source: FeatureSource) -> Callable[[Tensor, Tensor], object]:
+    """Return what changes rows in the source of `owner`.
+
+    Raises
+    ------
+    FeatureError
+        If nothing does.
+    """
+    update: Callable[[Tensor, Tensor], object] | None = getattr(source, "update", None)
+    if update is None:
+        raise FeatureError(
+            f"{type(owner).__name__}.update: expected a source with a method update(ids, rows), got "
+            f"{type(source).__name__}, which has none; change the rows there, and make the {type(owner).__name__} anew"
+        )
+    return update
+
+
 def check_to(source: object, to: Place) -> None:
     """Refuse to read to another place than CPU memory, for sources that know no other.
 
@@ -102,6 +133,6 @@ def check_to(source: object, to: Place) -> None:
     """
     if to is not CPU and to != CPU:
         raise FeatureError(
-            f"{type(source).__name__}.read: expected to=cpu, the only place that it reads rows to, got to={to}; read "
+            f"{type(source).__name__}.read: expected to=cpu, where ids are and it can read rows to, got to={to}; read "
             "them to cpu, and let copy_to move them"
         )

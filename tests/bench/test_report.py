@@ -197,6 +197,6 @@ def test_the_report_that_is_kept_is_of_its_files_and_short(report):
     kept = report.BENCH / "RESULTS.md"
     text = kept.read_text()
     assert text == report.report_text(report.BENCH / "results", kept), "run `make bench-report`"
-    assert len(text.splitlines()) <= 700
+    assert len(text.splitlines()) <= 1_100
     assert len(report.by_hand(kept).splitlines()) <= 61, "at most sixty lines of reading"
     assert re.search(r"^Machine: .+; copies at .+ GB/s", text, flags=re.MULTILINE)

@@ -140,7 +140,7 @@ def _hop_arguments(draw: Draw) -> list[Any]:
         draw.one_of(*KINDS),
         fanout(draw),
         rounds(draw),
-        draw.key(),
+        draw.key() if draw.chance(0.7) else _native.VariateKeys(draw.key(), draw.key(), 2, 5),
         weights,
         draw.threads(),
         reducer(draw),

@@ -253,6 +253,19 @@ ENTRIES = {
         check_range,
         frozenset({1, 2}),  # 2**32 items are honest work
     ),
+    "BlendedKey": Entry(
+        ops.BlendedKey,
+        lambda draw: [draw.key(), draw.key(), draw.integer(-1, 5), draw.integer(3, 9)],
+        lambda given, answer: None,
+    ),
+    "dependent_key": Entry(
+        ops.dependent_key,
+        lambda draw: [
+            *(draw.random.getrandbits(bits) for bits in (64, 32, 64, 16)),
+            draw.one_of(float("inf"), draw.integer(0, 9)),
+        ],
+        lambda given, answer: None,
+    ),
     "stream_key": Entry(
         ops.stream_key,
         lambda draw: [draw.random.getrandbits(bits) for bits in (64, 32, 64, 16, 16)],

@@ -5,28 +5,44 @@ from __future__ import annotations
 from typing import Final
 
 from fuzz import (
+    cache,
     compactor,
     join_hops,
     native,
+    native_disk,
     native_labor,
     native_laws,
     native_partition,
     native_rows,
     public,
     public_laws,
+    spread,
+    tiers,
 )
 from fuzz.entry import Entry
 
 NATIVE: Final = {
     **native.ENTRIES,
+    **native_disk.ENTRIES,
     **native_labor.ENTRIES,
     **native_laws.ENTRIES,
     **native_partition.ENTRIES,
     **native_rows.ENTRIES,
+    **cache.NATIVE_ENTRIES,
     **compactor.NATIVE_ENTRIES,
     **join_hops.NATIVE_ENTRIES,
+    **spread.NATIVE_ENTRIES,
+    **tiers.NATIVE_ENTRIES,
 }
-PUBLIC: Final = {**public.ENTRIES, **public_laws.ENTRIES, **compactor.PUBLIC_ENTRIES, **join_hops.PUBLIC_ENTRIES}
+PUBLIC: Final = {
+    **public.ENTRIES,
+    **public_laws.ENTRIES,
+    **cache.PUBLIC_ENTRIES,
+    **compactor.PUBLIC_ENTRIES,
+    **join_hops.PUBLIC_ENTRIES,
+    **spread.PUBLIC_ENTRIES,
+    **tiers.PUBLIC_ENTRIES,
+}
 ENTRIES: Final[dict[str, Entry]] = {
     **{f"native.{name}": entry for name, entry in NATIVE.items()},
     **{f"public.{name}": entry for name, entry in PUBLIC.items()},

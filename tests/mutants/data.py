@@ -49,13 +49,13 @@ DATA = (
     # Passes and the machine.
     Mutant(
         "pipeline/passes/fuse_sampling.py",
-        "follows and _agree(hop, compact) and _agree(fused, compact)",
-        "follows and _agree(hop, compact)",
+        "alike and _agree(hop, compact) and _agree(fused, compact)",
+        "alike and _agree(hop, compact)",
         _FUSE + "test_refuses_hops_of_which_one_has_edge_ids",
     ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",
-        "and hop.weight == fused.weight",
+        "hop.weight == fused.weight and",
         "",
         _FUSE + "test_refuses_hops_that_disagree",
     ),
@@ -79,9 +79,9 @@ DATA = (
     ),
     # Features and batches.
     Mutant(
-        "pipeline/stages/fetch_feature.py",
-        "read_rows(labels, batch.seeds,",
-        "read_rows(labels, batch.n_id[: len(batch.seeds)],",
+        "pipeline/lowered/fetch_stage.py",
+        "read(labels, batch.seeds,",
+        "read(labels, batch.n_id[: len(batch.seeds)],",
         "tests/pipeline/interop/test_interop.py::test_repeated_seeds_have_one_row_each",
     ),
     Mutant(

@@ -94,8 +94,8 @@ KERNELS = (
     ),
     Mutant(
         "ops/native/graphs/csc.cpp",
-        "if (graph.indptr[v] <= graph.indptr[v + 1]) continue;",
-        "continue;",
+        "if (graph.indptr[v] <= graph.indptr[v + 1]) return;",
+        "return;",
         "tests/ops/graphs/test_csc.py::test_check_csc_names_the_fault",
     ),
     Mutant(

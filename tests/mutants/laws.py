@@ -51,6 +51,18 @@ LAWS = (
         "if (scan_.keep(wanted) == 0) return",
         _WIDE + "test_equal_high_words_are_told_apart_by_the_low_ones",
     ),
+    Mutant(
+        "ops/native/random/variate_keys.cpp",
+        "turn.sine * normal_quantile(unit_interval(other))",
+        "(1.0 - turn.cosine) * normal_quantile(unit_interval(other))",
+        "tests/ops/random/test_dependency.py::test_a_batch_by_itself_is_uniform",
+    ),
+    Mutant(
+        "ops/native/random/variate_keys.hpp",
+        "if (keys.blends) keys.next_key = slot_key(keys.next_key, slot);",
+        "",
+        "tests/ops/sampling/test_blended_picks.py::test_hops_equal_the_reference",
+    ),
     # Picks.
     Mutant(
         "ops/native/weighted/pick_labor_weighted.hpp",

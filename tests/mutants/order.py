@@ -27,22 +27,41 @@ ORDER = (
         _LOADER + "test_shares_of_ranks_make_up_the_batch",
     ),
     Mutant(
-        "pipeline/lowered/fused.py",
-        "stream_key(settings.seed, batch.epoch, batch.index, layer, NEIGHBOR)",
-        "stream_key(settings.seed, 0, batch.index, layer, NEIGHBOR)",
+        "pipeline/lowered/hop_key.py",
+        "settings.seed, batch.epoch, batch.index",
+        "settings.seed, 0, batch.index",
         _LOADER + "test_every_epoch_and_every_batch_has_picks_of_its_own",
     ),
     Mutant(
-        "pipeline/lowered/fused.py",
-        "batch.epoch, batch.index, layer, NEIGHBOR",
-        "batch.epoch, 0, layer, NEIGHBOR",
+        "pipeline/lowered/hop_key.py",
+        "batch.epoch, batch.index, key_layer",
+        "batch.epoch, 0, key_layer",
         _LOADER + "test_every_epoch_and_every_batch_has_picks_of_its_own",
     ),
     Mutant(
         "pipeline/lowered/hop.py",
-        "batch.index, self.key_layer, NEIGHBOR",
-        "batch.index, self.layer, NEIGHBOR",
+        "settings, self.key_layer, self",
+        "settings, self.layer, self",
         "tests/pipeline/passes/test_fuse_sampling.py::test_same_result[labor_dependent]",
+    ),
+    # Dependent batches: windows meet, and steps are those of the batch.
+    Mutant(
+        "ops/random/dependency.py",
+        "epoch, window + 1, layer, WINDOW",
+        "epoch, window + (1 << 32), layer, WINDOW",
+        "tests/ops/random/test_dependency.py::test_consecutive_batches_have_one_correlation",
+    ),
+    Mutant(
+        "pipeline/lowered/hop_key.py",
+        "batch.epoch, batch.index, key_layer",
+        "batch.epoch, batch.index // 2, key_layer",
+        "tests/pipeline/stages/test_batch_dependency.py::test_the_step_is_that_of_the_batch",
+    ),
+    Mutant(
+        "pipeline/passes/fuse_sampling.py",
+        "and hop.batch_dependency == fused.batch_dependency",
+        "",
+        "tests/pipeline/stages/test_batch_dependency.py::test_hops_of_different_dependencies_are_not_fused",
     ),
     Mutant(
         "pipeline/run/iteration.py",
@@ -111,9 +130,9 @@ ORDER = (
         "tests/pipeline/plan/test_origins.py::test_every_stage_that_passes_make_has_an_origin",
     ),
     Mutant(
-        "pipeline/stages/fetch_feature.py",
-        "read_rows(source, rows, counts, num_threads=threads)",
-        "read_rows(source, rows, {'rows': 0, 'bytes': 0}, num_threads=threads)",
+        "pipeline/lowered/fetch_stage.py",
+        "read(source, rows, counts)",
+        "read(source, rows, {'rows': 0, 'bytes': 0})",
         "tests/pipeline/run/test_stats.py::test_stats_count_the_rows_of_edges",
     ),
 )

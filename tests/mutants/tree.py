@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OUTPUT = ROOT / "build/mutants"
 
 _COPIED = ("CMakeLists.txt", "README.md", "bench", "cuda", "examples", "ops", "pipeline", "pyproject.toml", "tests")
-_LEFT_OUT = {"__pycache__", "cache", "results", ".hypothesis"}
+_LEFT_OUT = {"__pycache__", ".hypothesis"}
+_LEFT_OUT_FOLDERS = {Path("bench/cache"), Path("bench/results")}
 _PACKAGE = {"__init__.py": "pipeline/_package.py", "__main__.py": "pipeline/_main.py", "py.typed": "pipeline/py.typed"}
 _PACKAGE |= {name: name for name in ("cuda", "ops", "pipeline")}
 
@@ -32,7 +33,8 @@ def copy_tree(target: Path) -> None:
         top = ROOT / name
         for path in [top] if top.is_file() else top.rglob("*"):
             relative = path.relative_to(ROOT)
-            if path.is_file() and path.suffix != ".so" and not _LEFT_OUT & set(relative.parts):
+            left_out = _LEFT_OUT & set(relative.parts) or _LEFT_OUT_FOLDERS & set(relative.parents)
+            if path.is_file() and path.suffix != ".so" and not left_out:
                 wanted[relative] = path
     if target.exists():
         for path in list(target.rglob("*")):

@@ -3,18 +3,56 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from headrace.cuda.backend import stand_in
 from headrace.ops import _native
 
+from cuda_host.stand_in import StandIn
+from gpu.moved import moved_to_gpu
 from instruction_sets import SETS
+
+#: Marks of tests that are not run on the others: what takes long here would take forever there.
+CPU_ALONE = {"cpu", "slow", "law", "uninstrumented"}
+
+#: CUDA's kernels are run on the CPU wherever there is no GPU, and where there is one as well.
+IMPLEMENTATIONS = ["cpu", "cuda_host", *(["gpu"] if torch.cuda.is_available() else [])]
+
+
+def pytest_generate_tests(metafunc):
+    """Run tests marked `twins` once with each implementation of the operations."""
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+    if "twins" in marks and not marks & CPU_ALONE:
+        metafunc.parametrize("implementation", IMPLEMENTATIONS, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def implementation(request):
+    """Let operations run on the CPU's kernels, on CUDA's compiled for the CPU, or on a GPU."""
+    chosen = getattr(request, "param", "cpu")
+    if chosen == "cpu":
+        yield
+    elif chosen == "cuda_host":
+        backend = StandIn()
+        # What kernels leave unwritten must not be what stood there before.
+        torch.use_deterministic_algorithms(True)
+        torch.utils.deterministic.fill_uninitialized_memory = True
+        with stand_in(backend):
+            yield
+        torch.use_deterministic_algorithms(False)
+        assert backend.launches or request.config.option.keyword, "no test of this module has run a kernel"
+    else:
+        with moved_to_gpu(request.module):
+            yield
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark what asks for another instruction set than the best one as a test of the kernels alone."""
+    """Mark what asks for another instruction set than the best one, or CUDA's kernels, as a test of kernels alone."""
     for item in items:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        if any(isinstance(value, _native.InstructionSet) and value is not SETS[-1] for value in values):
+        sets = [value for value in values if isinstance(value, _native.InstructionSet)]
+        if any(value is not SETS[-1] for value in sets) or any(value is IMPLEMENTATIONS[1] for value in values):
             item.add_marker("kernel")
 
 

@@ -1,5 +1,6 @@
-// Runs samplers, gather and scatter, for a build with ThreadSanitizer (`make tsan`): every rule, on several threads and
-// in several calls at once, and the pool of threads itself. Fails where the outcome differs from that of one thread.
+// Runs samplers, gather, scatter and caches, for a build with ThreadSanitizer (`make tsan`): every rule, on several
+// threads and in several calls at once, and the pool of threads itself. Fails where the outcome differs from that of
+// one thread.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache.hpp"
 #include "core/parallel.hpp"
 #include "core/thread_pool.hpp"
 #include "features/gather.hpp"
@@ -275,6 +277,8 @@ int main() {
   }
   move_rows();
   std::printf("rows\n");
+  run_caches();
+  std::printf("caches\n");
   run_loops();
   fail_in_a_helper();
   share_the_pool();

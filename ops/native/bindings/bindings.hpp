@@ -39,10 +39,11 @@ inline std::size_t num_nodes_of(const InArray<std::int64_t>& indptr) {
   return indptr.shape(0) - 1;
 }
 
-inline void check_length(const char* name, std::size_t length, std::size_t expected, const char* per = "edge") {
+template <class Error = GraphError>
+void check_length(const char* name, std::size_t length, std::size_t expected, const char* per = "edge") {
   if (length == expected) return;
-  throw GraphError(std::string(name) + " must have one entry per " + per + " (" + std::to_string(expected) + "), got " +
-                   std::to_string(length));
+  throw Error(std::string(name) + " must have one entry per " + per + " (" + std::to_string(expected) + "), got " +
+              std::to_string(length));
 }
 
 void bind_random(nb::module_& m);
@@ -50,6 +51,8 @@ void bind_graph(nb::module_& m);
 void bind_sample(nb::module_& m);
 void bind_layer(nb::module_& m);
 void bind_gather(nb::module_& m);
+void bind_tiers(nb::module_& m);
+void bind_disk(nb::module_& m);
 void bind_walk(nb::module_& m);
 void bind_saint(nb::module_& m);
 void bind_scatter(nb::module_& m);
@@ -57,5 +60,7 @@ void bind_owners(nb::module_& m);
 void bind_dropout(nb::module_& m);
 void bind_partition(nb::module_& m);
 void bind_join_hops(nb::module_& m);
+void bind_cache(nb::module_& m);
+void bind_spread(nb::module_& m);
 
 }  // namespace headrace

@@ -15,6 +15,7 @@
 #include "core/room.hpp"
 #include "core/thread_pool.hpp"
 #include "random/labor_variates.hpp"
+#include "sampling/blended_scan.hpp"
 #include "sampling/fused.hpp"
 #include "sampling/hop.hpp"
 #include "sampling/labor_scan.hpp"
@@ -32,12 +33,6 @@ nb::object optional(Buffer<float>&& weights, bool present) {
 using OptionalIds = std::optional<InArray<std::int64_t>>;
 
 const std::int64_t* data(const OptionalIds& ids) { return ids ? ids->data() : nullptr; }
-
-void check_elements(const char* name, const OptionalIds& ids, std::size_t num_dst) {
-  if (!ids || ids->shape(0) == num_dst) return;
-  throw ItemsError(std::string("sample_hop: ") + name + " must have one entry per element of the frontier (" +
-                   std::to_string(num_dst) + "), got " + std::to_string(ids->shape(0)));
-}
 
 // One hop as it comes, in global ids.
 template <class Index>
@@ -76,7 +71,7 @@ class HopCollector : public HopSink<Index> {
 
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
-              Rule rule, std::uint64_t key, nb::handle weights, int num_threads, nb::object reducer,
+              Rule rule, const VariateKeys& keys, nb::handle weights, int num_threads, nb::object reducer,
               bool parallel_edges, const OptionalIds& slots, const OptionalIds& times, const OptionalIds& bounds) {
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
@@ -88,11 +83,12 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     if (times) check_length("times", times->shape(0), graph.csc.num_edges);
     graph.times = data(times);
     const std::size_t num_dst = frontier.shape(0);
-    check_elements("slots", slots, num_dst);
-    check_elements("bounds", bounds, num_dst);
+    constexpr const char* kElement = "element of the frontier";
+    if (slots) check_length<ItemsError>("sample_hop: slots", slots->shape(0), num_dst, kElement);
+    if (bounds) check_length<ItemsError>("sample_hop: bounds", bounds->shape(0), num_dst, kElement);
     check_frontier(frontier.data(), num_dst, graph.csc.num_nodes, "sample_hop: frontier");
     const Frontier elements{frontier.data(), num_dst, data(slots), data(bounds)};
-    sample_hop<Index>({graph, elements, rule, key, num_threads, collector, parts.get()});
+    sample_hop<Index>({graph, elements, rule, keys, num_threads, collector, parts.get()});
   }
   Hop<Index>& hop = collector.hop();
   return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
@@ -123,7 +119,7 @@ class BoundSampler {
   }
 
   nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<Rule>& rules,
-                   const std::vector<std::uint64_t>& keys, bool expand_new, bool want_edge_ids, int num_threads) {
+                   const std::vector<VariateKeys>& keys, bool expand_new, bool want_edge_ids, int num_threads) {
     if (keys.size() != rules.size()) throw InputError("expected one key per rule");
     std::vector<HopSpec> hops;
     for (std::size_t i = 0; i < rules.size(); ++i) hops.push_back({rules[i], keys[i]});
@@ -170,13 +166,15 @@ void bind_hop(nb::module_& m) {
 
 // One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.
 template <class Index>
-nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t bound, std::size_t wanted,
+nb::tuple labor_scan(const InArray<Index>& ids, const VariateKeys& keys, std::uint32_t bound, std::size_t wanted,
                      InstructionSet set) {
   const std::size_t room = ids.shape(0) + kScanSlack;
   Buffer<std::uint32_t> high(room);
   Buffer<std::uint32_t> offsets(room);
   Buffer<std::uint32_t> kept(room);
-  const std::size_t count = scan_variates(ids.data(), ids.shape(0), key, bound, high.data(), offsets.data(), {}, set);
+  const std::size_t count =
+      keys.blends ? BlendedScan<Index>(keys)(ids.data(), ids.shape(0), bound, high.data(), offsets.data())
+                  : scan_variates(ids.data(), ids.shape(0), keys.key, bound, high.data(), offsets.data(), {}, set);
   kept.resize(keep_smallest(high.data(), offsets.data(), count, wanted, kept.data(), set));
   high.resize(count);
   offsets.resize(count);
@@ -185,7 +183,8 @@ nb::tuple labor_scan(const InArray<Index>& ids, std::uint64_t key, std::uint32_t
 
 // Those of edges, each with its source and its number among parallel ones; for the tests as well.
 template <class Index>
-nb::object variates_of_edges(std::uint64_t key, const InArray<Index>& sources, const InArray<std::uint32_t>& numbers) {
+nb::object variates_of_edges(const VariateKeys& key, const InArray<Index>& sources,
+                             const InArray<std::uint32_t>& numbers) {
   const std::size_t count = sources.shape(0);
   if (numbers.shape(0) != count) throw InputError("labor_variates: expected one number per source");
   Buffer<std::uint64_t> variates(count);
@@ -196,10 +195,24 @@ nb::object variates_of_edges(std::uint64_t key, const InArray<Index>& sources, c
 }  // namespace
 
 void bind_sample(nb::module_& m) {
+  nb::class_<VariateKeys>(m, "VariateKeys")
+      .def(
+          "__init__",
+          [](VariateKeys* self, std::uint64_t key, std::uint64_t next_key, std::uint64_t step,
+             std::uint64_t num_steps) {
+            if (step >= num_steps) throw InputError("VariateKeys: expected step < num_steps");
+            new (self) VariateKeys(key, next_key, step, num_steps);
+          },
+          "key"_a, "next_key"_a = 0, "step"_a = 0, "num_steps"_a = 1)
+      .def_prop_ro("cosine", [](const VariateKeys& keys) { return keys.turn.cosine; })
+      .def_prop_ro("sine", [](const VariateKeys& keys) { return keys.turn.sine; });
+  nb::implicitly_convertible<std::uint64_t, VariateKeys>();
   m.def("share_all_work", &share_all_work, "on"_a);
   m.def("threads_in_pool", &threads_in_pool);
-  m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
-  m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "key"_a, "bound"_a, "wanted"_a, "instructions"_a);
+  m.def("labor_scan", &labor_scan<std::int32_t>, "ids"_a.noconvert(), "keys"_a, "bound"_a, "wanted"_a,
+        "instructions"_a);
+  m.def("labor_scan", &labor_scan<std::int64_t>, "ids"_a.noconvert(), "keys"_a, "bound"_a, "wanted"_a,
+        "instructions"_a);
   m.def("labor_variates", &variates_of_edges<std::int32_t>, "key"_a, "sources"_a.noconvert(), "numbers"_a.noconvert());
   m.def("labor_variates", &variates_of_edges<std::int64_t>, "key"_a, "sources"_a.noconvert(), "numbers"_a.noconvert());
   m.def(

@@ -158,4 +158,16 @@ inline std::size_t part_bound(std::size_t size, std::size_t num_parts, std::size
   return size / num_parts * part + std::min(part, size % num_parts);
 }
 
+// Run body(i) for every i below `size`, in such parts.
+template <class Body>
+void parallel_for_each(int num_threads, std::size_t size, const Body& body) {
+  // No more threads than there is work for: tiny tables are read too.
+  num_threads = static_cast<int>(helpers_for(num_threads, size) + 1);
+  const std::size_t num_parts = parts_for(num_threads);
+  parallel_for(num_threads, num_parts, [&](std::size_t part) {
+    const std::size_t end = part_bound(size, num_parts, part + 1);
+    for (std::size_t i = part_bound(size, num_parts, part); i < end; ++i) body(i);
+  });
+}
+
 }  // namespace headrace

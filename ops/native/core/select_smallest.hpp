@@ -4,24 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "core/buffer.hpp"
 
 namespace headrace {
-
-// Non-negative doubles compare like their bits.
-inline std::uint64_t ordered_bits(double value) {
-  std::uint64_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-inline double from_ordered_bits(std::uint64_t bits) {
-  double value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
 
 class SmallestSelector {
  public:

@@ -7,8 +7,8 @@
 
 #include "core/errors.hpp"
 #include "core/instruction_set.hpp"
-#include "core/parallel.hpp"
 #include "core/prefetch.hpp"
+#include "features/copy_rows.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -17,64 +17,30 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kChunkBytes = 8192;  // rows are prefetched in chunks of about this size
-constexpr std::size_t kLeastRows = 4;
-constexpr std::size_t kMostRows = 128;
 constexpr std::size_t kPlacesAhead = 8;
-constexpr std::size_t kMaxPrefetchBytes = 4096;  // beyond a page the hardware prefetcher follows a row by itself
 constexpr std::size_t kStreamedBytes = std::size_t{32} << 20;  // from here on an output goes past the caches
-// A task of so many rows, or of fewer that are long, takes some 50 microseconds: starting one costs nothing beside it,
-// and the others do not wait long for the last one.
-constexpr std::size_t kMostIdsPerTask = 4096;
-constexpr std::size_t kBytesPerTask = std::size_t{1} << 18;
-constexpr double kRowNanoseconds = 10;     // what one thread takes about for a row,
-constexpr double kBytesPerNanosecond = 5;  // and for what it holds
-
-// Ways to copy a row of `bytes` bytes.
-using CopyRow = void (*)(char* out, const char* row, std::size_t bytes);
-
-HEADRACE_INLINE void copy_any(char* out, const char* row, std::size_t bytes) { std::memcpy(out, row, bytes); }
 
 template <std::size_t kBytes>
 HEADRACE_INLINE void copy_word(char* out, const char* row, std::size_t /*bytes*/) {
   std::memcpy(out, row, kBytes);
 }
 
-// The loop of gather_rows: while a chunk of rows is copied the next one is on its way. A prefetch waits for the
-// translation of its address; those of a chunk come one right after the other, so that their waits overlap. What it
-// reads of the source is copied into locals, as reading that anew from memory for every row takes a fifth of the time.
-template <CopyRow kCopy, class Id, class RowOfOut>
-HEADRACE_INLINE void copy_rows(RowSource source, const Id* ids, std::size_t num_ids, const RowOfOut& row_of_out) {
-  const std::size_t prefetched_bytes = std::min(source.row_bytes, kMaxPrefetchBytes);
-  const std::size_t chunk = std::clamp(kChunkBytes / source.row_bytes, kLeastRows, kMostRows);
-  const auto row = [=](std::size_t i) { return source.data + static_cast<std::ptrdiff_t>(ids[i]) * source.row_stride; };
-  const auto prefetch = [=](std::size_t first, std::size_t last) {
-    for (std::size_t i = first; i < std::min(last, num_ids); ++i) {
-      const char* line = row(i);
-      const char* const end = line + prefetched_bytes;
-      line -= reinterpret_cast<std::uintptr_t>(line) % kCacheLineBytes;  // rows need not begin where a line does
-      for (; line < end; line += kCacheLineBytes) prefetch_far(line);
-    }
-  };
-  prefetch(0, chunk);
-  for (std::size_t first = 0; first < num_ids; first += chunk) {
-    prefetch(first + chunk, first + 2 * chunk);
-    const std::size_t last = std::min(first + chunk, num_ids);
-    for (std::size_t i = first; i < last; ++i) kCopy(row_of_out(i), row(i), source.row_bytes);
-  }
+template <class Id>
+HEADRACE_INLINE auto rows_of(RowSource source, const Id* ids) {
+  return [=](std::size_t i) { return source.data + static_cast<std::ptrdiff_t>(ids[i]) * source.row_stride; };
 }
 
 template <CopyRow kCopy, class Id>
 void copy_rows_plainly(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
   const std::size_t row_bytes = source.row_bytes;
-  copy_rows<kCopy>(source, ids, num_ids, [=](std::size_t i) { return out + i * row_bytes; });
+  copy_rows<kCopy>(row_bytes, num_ids, rows_of(source, ids), [=](std::size_t i) { return out + i * row_bytes; });
 }
 
 // Rows that go anywhere: their places are prefetched as well.
 template <class Id>
 void copy_rows_to_places(RowSource source, const Id* ids, std::size_t num_ids, char* out, const std::int64_t* places) {
   const std::size_t row_bytes = source.row_bytes;
-  copy_rows<&copy_any>(source, ids, num_ids, [=](std::size_t i) {
+  copy_rows<&copy_any>(row_bytes, num_ids, rows_of(source, ids), [=](std::size_t i) {
     if (i + kPlacesAhead < num_ids) {
       const char* const ahead = out + static_cast<std::size_t>(places[i + kPlacesAhead]) * row_bytes;
       for (std::size_t k = 0; k < std::min(row_bytes, kMaxPrefetchBytes); k += kCacheLineBytes)
@@ -106,7 +72,7 @@ HEADRACE_AVX512 void stream_row(char* out, const char* row, std::size_t bytes) {
 template <class Id>
 HEADRACE_AVX512 void stream_rows(RowSource source, const Id* ids, std::size_t num_ids, char* out) {
   const std::size_t row_bytes = source.row_bytes;
-  copy_rows<&stream_row>(source, ids, num_ids, [=](std::size_t i) { return out + i * row_bytes; });
+  copy_rows<&stream_row>(row_bytes, num_ids, rows_of(source, ids), [=](std::size_t i) { return out + i * row_bytes; });
   _mm_sfence();  // whoever is told next sees the rows
 }
 
@@ -133,6 +99,8 @@ auto copy_rows_of(std::size_t row_bytes, const char* out, std::size_t out_bytes)
   return &copy_rows_plainly<&copy_any, Id>;
 }
 
+}  // namespace
+
 void check_places(const RowTarget& out, std::size_t num_ids) {
   const auto outside = [&](std::int64_t place) { return static_cast<std::uint64_t>(place) >= out.num_rows; };
   const std::int64_t* const end = out.places + num_ids;
@@ -141,8 +109,6 @@ void check_places(const RowTarget& out, std::size_t num_ids) {
                        " is no row of out: expected 0 <= place < " + std::to_string(out.num_rows));
   }
 }
-
-}  // namespace
 
 template <class Id>
 void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, const RowTarget& out, int num_threads) {
@@ -155,14 +121,8 @@ void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, co
   }
   if (out.places != nullptr) check_places(out, num_ids);
   if (source.row_bytes == 0) return;  // nothing to copy, and the arrays may have no memory at all
-  const double nanoseconds_per_row = kRowNanoseconds + static_cast<double>(source.row_bytes) / kBytesPerNanosecond;
-  num_threads = threads_for(num_threads, nanoseconds_per_row * static_cast<double>(num_ids));
-  const std::size_t ids_per_task = std::clamp<std::size_t>(kBytesPerTask / source.row_bytes, 1, kMostIdsPerTask);
-  const std::size_t num_tasks = num_threads == 1 ? 1 : (num_ids + ids_per_task - 1) / ids_per_task;
   const auto copy = copy_rows_of<Id>(source.row_bytes, out.data, num_ids * source.row_bytes);
-  parallel_for(num_threads, num_tasks, [&](std::size_t task) {
-    const std::size_t first = part_bound(num_ids, num_tasks, task);
-    const std::size_t count = part_bound(num_ids, num_tasks, task + 1) - first;
+  copy_in_tasks(source.row_bytes, num_ids, num_threads, [&](std::size_t first, std::size_t count) {
     if (out.places != nullptr) return copy_rows_to_places(source, ids + first, count, out.data, out.places + first);
     copy(source, ids + first, count, out.data + first * source.row_bytes);
   });

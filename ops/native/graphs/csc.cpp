@@ -126,14 +126,11 @@ void check_csc(const CscView<Index>& graph, int num_threads) {
   }
   num_threads = threads_for(num_threads, kCheckNanoseconds * static_cast<double>(graph.num_nodes + graph.num_edges));
   const std::size_t num_parts = parts_for(num_threads);
-  parallel_for(num_threads, num_parts, [&](std::size_t part) {
-    const std::size_t end = part_bound(graph.num_nodes, num_parts, part + 1);
-    for (std::size_t v = part_bound(graph.num_nodes, num_parts, part); v < end; ++v) {
-      if (graph.indptr[v] <= graph.indptr[v + 1]) continue;
-      throw GraphError("check_csc: indptr decreases: indptr[" + std::to_string(v) +
-                       "] = " + std::to_string(graph.indptr[v]) + ", indptr[" + std::to_string(v + 1) +
-                       "] = " + std::to_string(graph.indptr[v + 1]) + "; expected the running sum of in-degrees");
-    }
+  parallel_for_each(num_threads, graph.num_nodes, [&](std::size_t v) {
+    if (graph.indptr[v] <= graph.indptr[v + 1]) return;
+    throw GraphError("check_csc: indptr decreases: indptr[" + std::to_string(v) +
+                     "] = " + std::to_string(graph.indptr[v]) + ", indptr[" + std::to_string(v + 1) +
+                     "] = " + std::to_string(graph.indptr[v + 1]) + "; expected the running sum of in-degrees");
   });
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
     check_ids(StridedIds<Index>{graph.indices, 1}, part_bound(graph.num_edges, num_parts, part),

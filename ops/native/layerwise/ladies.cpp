@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/fixed_sum.hpp"
+#include "core/ordered_bits.hpp"
 #include "core/prefetch.hpp"
-#include "core/select_smallest.hpp"
 #include "random/labor_variates.hpp"
 #include "random/unit_interval.hpp"
 

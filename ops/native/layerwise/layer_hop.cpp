@@ -22,7 +22,7 @@ Buffer<double> edge_quotients(const HopCall<Index>& call, const LayerEdges<Index
   const SegmentFinder<Index> find(graph.csc, graph.times, call.frontier);
   Buffer<double> quotients(edges.sources.size());
   parallel_for(call.num_threads, num_tasks, [&](std::size_t task) {
-    RowRepeats<Index> finder(graph.csc.indices, true, graph.known_parallel_edges);
+    RowRepeats<Index> finder(graph);
     const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
     for (std::size_t i = part_bound(num_dst, num_tasks, task); i < end; ++i) {
       // Edges of weight 0 are no edges of the layer, but count among the parallel ones.
@@ -34,7 +34,7 @@ Buffer<double> edge_quotients(const HopCall<Index>& call, const LayerEdges<Index
         const std::uint32_t number = repeats.number(position);
         quotients[e] = number == 0
                            ? by_source[t]
-                           : unit_interval(edge_variate(call.key, graph.csc.indices, position, number)) * inverse[t];
+                           : unit_interval(edge_variate(call.keys, graph.csc.indices, position, number)) * inverse[t];
       }
     }
   });
@@ -51,7 +51,7 @@ void sample_labor_importance(const HopCall<Index>& call) {
   // r_t <= c_s * pi_t as r_t / pi_t <= c_s: one number per source, one comparison per edge.
   const std::size_t num_candidates = edges.num_candidates();
   Buffer<std::uint64_t> variates(num_candidates);
-  labor_variates(call.key, edges.candidates.data(), num_candidates, variates.data());
+  labor_variates(call.keys, edges.candidates.data(), num_candidates, variates.data());
   Buffer<double> quotients(num_candidates);
   for (std::size_t t = 0; t < num_candidates; ++t) {
     quotients[t] = unit_interval(variates[t]) * importance.inverse[t];
@@ -72,7 +72,7 @@ template <class Index>
 void sample_ladies(const HopCall<Index>& call) {
   const LayerEdges<Index> edges = layer_edges(call.graph, call.frontier, call.num_threads);
   const bool poisson = call.rule.kind == Rule::Kind::kLadiesPoisson;
-  const LadiesDraw draw = draw_ladies(edges, call.rule.limit(), poisson, call.key, false, call.reducer);
+  const LadiesDraw draw = draw_ladies(edges, call.rule.limit(), poisson, call.keys.key, false, call.reducer);
   call.sink.append(keep_edges(
       call.graph, edges, [&](std::size_t /*row*/, std::size_t e) { return draw.drawn[edges.source(e)]; },
       [&](std::size_t /*row*/, std::size_t e) { return draw.inverse[edges.source(e)]; }, call.num_threads));

@@ -1,5 +1,7 @@
 #include "random/labor_variates.hpp"
 
+#include <algorithm>
+
 #include "core/instruction_set.hpp"
 #include "random/stream.hpp"
 #include "random/vector_philox.hpp"
@@ -86,24 +88,38 @@ void all_variates(std::uint64_t key, const Index* nodes, Numbers numbers, std::s
   one_by_one(key, nodes, numbers, count, out);
 }
 
+// Those under both keys, chunk by chunk, and what they blend to.
+template <class Index, class Numbers>
+void all_variates(const VariateKeys& keys, const Index* nodes, Numbers numbers, std::size_t count, std::uint64_t* out) {
+  all_variates(keys.key, nodes, numbers, count, out);
+  if (!keys.blends) return;
+  constexpr std::size_t kChunk = 16 * kVariatesAtOnce;
+  std::uint64_t others[kChunk];
+  for (std::size_t first = 0; first < count; first += kChunk) {
+    const std::size_t size = std::min(kChunk, count - first);
+    all_variates(keys.next_key, nodes + first, numbers + first, size, others);
+    for (std::size_t i = 0; i < size; ++i) out[first + i] = blended_variate(out[first + i], others[i], keys.turn);
+  }
+}
+
 }  // namespace
 
 template <class Index>
-void labor_variates(std::uint64_t key, const Index* nodes, std::size_t count, std::uint64_t* out) {
-  all_variates(key, nodes, NoNumbers(), count, out);
+void labor_variates(const VariateKeys& keys, const Index* nodes, std::size_t count, std::uint64_t* out) {
+  all_variates(keys, nodes, NoNumbers(), count, out);
 }
 
 template <class Index>
-void labor_variates(std::uint64_t key, const Index* nodes, const std::uint32_t* numbers, std::size_t count,
+void labor_variates(const VariateKeys& keys, const Index* nodes, const std::uint32_t* numbers, std::size_t count,
                     std::uint64_t* out) {
-  all_variates(key, nodes, numbers, count, out);
+  all_variates(keys, nodes, numbers, count, out);
 }
 
-template void labor_variates<std::int32_t>(std::uint64_t, const std::int32_t*, std::size_t, std::uint64_t*);
-template void labor_variates<std::int64_t>(std::uint64_t, const std::int64_t*, std::size_t, std::uint64_t*);
-template void labor_variates<std::int32_t>(std::uint64_t, const std::int32_t*, const std::uint32_t*, std::size_t,
+template void labor_variates<std::int32_t>(const VariateKeys&, const std::int32_t*, std::size_t, std::uint64_t*);
+template void labor_variates<std::int64_t>(const VariateKeys&, const std::int64_t*, std::size_t, std::uint64_t*);
+template void labor_variates<std::int32_t>(const VariateKeys&, const std::int32_t*, const std::uint32_t*, std::size_t,
                                            std::uint64_t*);
-template void labor_variates<std::int64_t>(std::uint64_t, const std::int64_t*, const std::uint32_t*, std::size_t,
+template void labor_variates<std::int64_t>(const VariateKeys&, const std::int64_t*, const std::uint32_t*, std::size_t,
                                            std::uint64_t*);
 
 }  // namespace headrace

@@ -23,7 +23,6 @@ namespace {
 
 template <class Index>
 void refuse_too_many_draws(const HopCall<Index>& call) {
-  if (!call.rule.replaces()) return;
   constexpr std::uint64_t kFew = std::uint64_t{1} << 26;
   const std::uint64_t fanout = call.rule.limit();
   if (call.frontier.size == 0 || fanout <= kFew / call.frontier.size) return;

@@ -5,7 +5,7 @@
 
 namespace headrace {
 
-// Throws InputError. Where draws are few nothing is counted.
+// Throws InputError. The rule is one with replacement; where draws are few nothing is counted.
 template <class Index>
 void refuse_too_many_draws(const HopCall<Index>& call);
 

@@ -146,7 +146,7 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
     const std::size_t num_edges = block.indices.size();
     BlockSink<Index> sink(block, graph.csc.num_nodes, want_edge_ids, *map, sampled.n_id);
     const Frontier frontier{sampled.n_id.data() + first_dst, num_seen - first_dst};
-    sample_hop<Index>({graph, frontier, spec.rule, spec.key, num_threads, sink});
+    sample_hop<Index>({graph, frontier, spec.rule, spec.keys, num_threads, sink});
     block.num_src = sampled.n_id.size();
     sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
     sampled.num_edges.push_back(static_cast<std::int64_t>(block.indices.size() - num_edges));

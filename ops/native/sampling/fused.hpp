@@ -18,7 +18,7 @@ namespace headrace {
 
 struct HopSpec {
   Rule rule;
-  std::uint64_t key;
+  VariateKeys keys;
 };
 
 enum class Expand {
@@ -46,8 +46,8 @@ struct Sampled {
 
 // Samples from one graph, which it borrows. May be called from several threads at once: each call takes a node map
 // from a pool, and the pool grows to the number of calls that ever ran together. The first call that draws by weight
-// makes the running sums of all rows, two bytes per edge, and keeps them; the first one of LABOR
-// finds the parallel edges, and keeps them: 16 bytes each, and 8 for each node where there are any.
+// makes the running sums of all rows, two bytes per edge, and keeps them; the first one of LABOR finds the parallel
+// edges, and keeps them: 16 bytes each, and 8 for each node where there are any.
 template <class Index>
 class FusedSampler {
  public:

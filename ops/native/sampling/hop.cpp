@@ -25,7 +25,7 @@ void sample_hop(const HopCall<Index>& call) {
   }
   HopGraph<Index> graph = call.graph;
   if (!rule.by_weight) graph.weights = {};
-  sampler_of<Index>(rule)({graph, call.frontier, rule, call.key, call.num_threads, call.sink, call.reducer});
+  sampler_of<Index>(rule)({graph, call.frontier, rule, call.keys, call.num_threads, call.sink, call.reducer});
 }
 
 void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size_t num_nodes, const char* name) {

@@ -7,6 +7,7 @@
 #include "core/buffer.hpp"
 #include "graphs/edge_views.hpp"
 #include "graphs/graph.hpp"
+#include "random/variate_keys.hpp"
 #include "sampling/frontier.hpp"
 #include "sampling/rule.hpp"
 
@@ -54,14 +55,14 @@ class HopSink {
 };
 
 // All that a sampler is asked. The frontier must hold nodes of the graph (check_frontier); it may hold an element twice
-// and then repeats its picks. It is read until the last chunk is appended. `key` is the hop's stream key; an element in
-// a slot takes its draws under slot_key(key, slot).
+// and then repeats its picks. It is read until the last chunk is appended. `keys` has the hop's stream key, and
+// where LABOR blends variates a second one; an element in a slot takes its draws under slot_keys(keys, slot).
 template <class Index>
 struct HopCall {
   const HopGraph<Index>& graph;
   Frontier frontier;
   Rule rule;
-  std::uint64_t key;
+  VariateKeys keys;
   int num_threads;
   HopSink<Index>& sink;
   LayerReducer* reducer = nullptr;  // with one, the frontier is a part of that of a layer-wise rule

@@ -14,7 +14,7 @@
 #include "core/parallel.hpp"
 #include "core/pool.hpp"
 #include "core/prefetch.hpp"
-#include "random/stream.hpp"
+#include "random/variate_keys.hpp"
 #include "sampling/hop.hpp"
 #include "sampling/picker.hpp"
 #include "sampling/segments.hpp"
@@ -30,15 +30,15 @@ constexpr std::size_t kEdgesInFlight = 128;  // picked edges that are on their w
 
 template <class Index, class MakePicker>
 class HopLoop {
-  using Picker = decltype(std::declval<const MakePicker&>()(std::uint64_t{}));
+  using Picker = decltype(std::declval<const MakePicker&>()(std::declval<const VariateKeys&>()));
 
  public:
-  // `make_picker(key)` makes a picker of draws under a stream key.
+  // `make_picker(keys)` makes a picker of draws under them.
   HopLoop(const HopCall<Index>& call, const MakePicker& make_picker)
       : graph_(call.graph),
         frontier_(call.frontier),
         rule_(call.rule),
-        key_(call.key),
+        keys_(call.keys),
         sink_(call.sink),
         wants_edges_(call.sink.wants_edges()),
         make_picker_(make_picker),
@@ -49,7 +49,7 @@ class HopLoop {
     num_threads = threads_for(num_threads, nanoseconds());
     // Something is appended even of an empty frontier: it says whether there are weights.
     const std::size_t num_tasks = std::max<std::size_t>(1, (frontier_.size + kRowsInChunk - 1) / kRowsInChunk);
-    const auto make_scratch = [&] { return Scratch{make_picker_(key_), {}, {}}; };
+    const auto make_scratch = [&] { return Scratch{make_picker_(keys_), {}, {}}; };
     const auto sample_task = [&](std::size_t task, Scratch& scratch, Hop<Index>& hop) {
       const std::size_t first = part_bound(frontier_.size, num_tasks, task);
       sample_chunk(first, part_bound(frontier_.size, num_tasks, task + 1) - first, scratch, hop);
@@ -143,7 +143,7 @@ class HopLoop {
   void pick_by_slot(const std::int64_t* slots, std::size_t num_dst, Scratch& scratch, Hop<Index>& hop) const {
     for (std::size_t begin = 0, end = 0; begin < num_dst; begin = end) {
       while (end < num_dst && slots[end] == slots[begin]) ++end;
-      scratch.picker = make_picker_(slot_key(key_, static_cast<std::uint64_t>(slots[begin])));
+      scratch.picker = make_picker_(slot_keys(keys_, static_cast<std::uint64_t>(slots[begin])));
       pick(scratch, begin, end, hop);
     }
   }
@@ -230,14 +230,14 @@ class HopLoop {
   const HopGraph<Index>& graph_;
   Frontier frontier_;
   Rule rule_;
-  std::uint64_t key_;
+  VariateKeys keys_;
   HopSink<Index>& sink_;
   bool wants_edges_;
   const MakePicker& make_picker_;
   SegmentFinder<Index> segment_;
 };
 
-// Sample with the pickers that `make_picker(key)` makes.
+// Sample with the pickers that `make_picker(keys)` makes.
 template <class Index, class MakePicker>
 void sample_with(const HopCall<Index>& call, const MakePicker& make_picker) {
   HopLoop<Index, MakePicker>(call, make_picker).run(call.num_threads);

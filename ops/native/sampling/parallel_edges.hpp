@@ -1,5 +1,5 @@
 // Parallel edges: those of a row that come from one source. LABOR gives each a variate of its own: the j-th parallel
-// edge from t, in CSC order and from 0 on, has labor_variate(key, t, j).
+// edge from t, in CSC order and from 0 on, has labor_variate(keys, t, j).
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 #include "core/prefetch.hpp"
 #include "graphs/graph.hpp"
 #include "random/labor_variates.hpp"
-#include "random/stream.hpp"
+#include "random/variate_keys.hpp"
+#include "sampling/hop.hpp"
 #include "sampling/picker.hpp"
 
 namespace headrace {
@@ -133,9 +134,8 @@ class ParallelEdges {
 template <class Index>
 class RowRepeats {
  public:
-  // `may_repeat`: whether any row may hold a source twice. `known` may be null.
-  RowRepeats(const Index* indices, bool may_repeat, const ParallelEdges* known)
-      : indices_(indices), may_repeat_(may_repeat), known_(known) {}
+  explicit RowRepeats(const HopGraph<Index>& graph)
+      : indices_(graph.csc.indices), may_repeat_(graph.parallel_edges), known_(graph.known_parallel_edges) {}
 
   // Valid until the next call.
   Repeats of(std::int64_t node, Row row) {
@@ -168,22 +168,22 @@ class RowRepeats {
   static constexpr std::size_t kRepeatsAhead = kLinesAhead * kCacheLineBytes / sizeof(Repeat);
 
   const Index* indices_;
-  bool may_repeat_;
-  const ParallelEdges* known_;
+  bool may_repeat_;             // whether any row may hold a source twice
+  const ParallelEdges* known_;  // or null
   RepeatCounter<Index> counter_;
 };
 
 // The variate of the edge at a position.
 template <class Index>
-std::uint64_t edge_variate(std::uint64_t key, const Index* indices, std::int64_t position, std::uint32_t number) {
-  return labor_variate(key, static_cast<std::uint64_t>(indices[position]), number);
+std::uint64_t edge_variate(const VariateKeys& keys, const Index* indices, std::int64_t position, std::uint32_t number) {
+  return labor_variate(keys, static_cast<std::uint64_t>(indices[position]), number);
 }
 
 // Those of the repeats of row after row.
 template <class Index>
 class RepeatVariates {
  public:
-  RepeatVariates(std::uint64_t key, const Index* indices) : key_(key), indices_(indices) {}
+  RepeatVariates(const VariateKeys& keys, const Index* indices) : keys_(keys), indices_(indices) {}
 
   // In the order of the repeats. Valid until the next call.
   const std::uint64_t* of(Repeats repeats) {
@@ -201,12 +201,12 @@ class RepeatVariates {
       sources_[i] = 0;
       numbers_[i] = 0;
     }
-    labor_variates(key_, sources_.data(), numbers_.data(), room, variates_.data());
+    labor_variates(keys_, sources_.data(), numbers_.data(), room, variates_.data());
     return variates_.data();
   }
 
  private:
-  std::uint64_t key_;
+  VariateKeys keys_;
   const Index* indices_;
   Buffer<Index> sources_;
   Buffer<std::uint32_t> numbers_;
@@ -217,18 +217,19 @@ class RepeatVariates {
 template <class Index>
 class EdgeVariates {
  public:
-  EdgeVariates(std::uint64_t key, const Index* indices) : key_(key), indices_(indices), of_repeats_(key, indices) {}
+  EdgeVariates(const VariateKeys& keys, const Index* indices)
+      : keys_(keys), indices_(indices), of_repeats_(keys, indices) {}
 
   // To `out`, with room for all of them.
   void of(Row row, Repeats repeats, std::uint64_t* out) {
-    labor_variates(key_, indices_ + row.start, static_cast<std::size_t>(row.degree), out);
+    labor_variates(keys_, indices_ + row.start, static_cast<std::size_t>(row.degree), out);
     if (repeats.empty()) return;
     const std::uint64_t* variate = of_repeats_.of(repeats);
     for (const Repeat& repeat : repeats) out[repeat.position - row.start] = *variate++;
   }
 
  private:
-  std::uint64_t key_;
+  VariateKeys keys_;
   const Index* indices_;
   RepeatVariates<Index> of_repeats_;
 };

@@ -15,6 +15,7 @@
 #include "core/select_smallest.hpp"
 #include "core/wide.hpp"
 #include "graphs/graph.hpp"
+#include "sampling/blended_scan.hpp"
 #include "sampling/labor_scan.hpp"
 #include "sampling/parallel_edges.hpp"
 #include "sampling/pick_uniform.hpp"
@@ -26,7 +27,8 @@ namespace headrace {
 template <class Index>
 class RowScan {
  public:
-  RowScan(const Index* indices, std::uint64_t key) : indices_(indices), key_(key), of_repeats_(key, indices) {}
+  RowScan(const Index* indices, const VariateKeys& keys)
+      : indices_(indices), keys_(keys), blended_scan_(keys), of_repeats_(keys, indices) {}
 
   // Rows from 2^32 edges on have offsets of more than 32 bits.
   static bool fits(Row row) { return row.degree <= std::numeric_limits<std::uint32_t>::max(); }
@@ -36,8 +38,14 @@ class RowScan {
     high_.resize(room);
     offsets_.resize(room);
     kept_.resize(room);
-    count_ = scan_variates(indices_ + row.start, static_cast<std::size_t>(row.degree), key_, bound, high_.data(),
-                           offsets_.data(), ahead_);
+    const Index* const sources = indices_ + row.start;
+    const auto degree = static_cast<std::size_t>(row.degree);
+    if (keys_.blends) {
+      if (ahead_.count != 0) prefetch_array(ahead_.ids, ahead_.count);
+      count_ = blended_scan_(sources, degree, bound, high_.data(), offsets_.data());
+    } else {
+      count_ = scan_variates(sources, degree, keys_.key, bound, high_.data(), offsets_.data(), ahead_);
+    }
     ahead_ = {};
     repeats_ = repeats;
     if (!repeats.empty()) replace_repeats(row, bound);
@@ -56,7 +64,7 @@ class RowScan {
   std::uint32_t offset(std::size_t i) const { return offsets_[i]; }
   std::uint64_t variate(Row row, std::size_t i) const {
     const std::int64_t position = row.start + static_cast<std::int64_t>(offsets_[i]);
-    return edge_variate(key_, indices_, position, repeats_.number(position));
+    return edge_variate(keys_, indices_, position, repeats_.number(position));
   }
 
   // The offsets of the `wanted` smallest, or more where high words are equal.
@@ -93,7 +101,8 @@ class RowScan {
   }
 
   const Index* indices_;
-  std::uint64_t key_;
+  VariateKeys keys_;
+  BlendedScan<Index> blended_scan_;
   RepeatVariates<Index> of_repeats_;
   Repeats repeats_;
   IdsAhead<Index> ahead_;
@@ -112,12 +121,11 @@ class LaborExactPicker {
   static constexpr Ahead kAhead = Ahead::kPicker;
   static constexpr bool kReturnsWeights = false;
 
-  LaborExactPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout, RowRepeats<Index> repeats)
+  LaborExactPicker(const Index* indices, const VariateKeys& keys, std::uint64_t fanout, RowRepeats<Index> repeats)
       : indices_(indices),
-        key_(key),
         fanout_(fanout),
-        variates_(key, indices),
-        scan_(indices, key),
+        variates_(keys, indices),
+        scan_(indices, keys),
         repeats_(std::move(repeats)) {
     // Enough candidates that fewer than `fanout` of them turn up in about one row of a hundred.
     candidates_ = fanout + 2 * static_cast<std::uint64_t>(std::sqrt(static_cast<double>(fanout))) + 2;
@@ -172,7 +180,6 @@ class LaborExactPicker {
   }
 
   const Index* indices_;
-  std::uint64_t key_;
   std::uint64_t fanout_;
   std::uint64_t candidates_;
   EdgeVariates<Index> variates_;
@@ -188,8 +195,8 @@ class LaborPoissonPicker {
   static constexpr Ahead kAhead = Ahead::kPicker;
   static constexpr bool kReturnsWeights = false;
 
-  LaborPoissonPicker(const Index* indices, std::uint64_t key, std::uint64_t fanout, RowRepeats<Index> repeats)
-      : indices_(indices), key_(key), fanout_(fanout), scan_(indices, key), repeats_(std::move(repeats)) {}
+  LaborPoissonPicker(const Index* indices, const VariateKeys& keys, std::uint64_t fanout, RowRepeats<Index> repeats)
+      : indices_(indices), keys_(keys), fanout_(fanout), scan_(indices, keys), repeats_(std::move(repeats)) {}
 
   const void* beginning(Row row) const { return indices_ + row.start; }
   void prefetch_early(std::int64_t node) const { repeats_.prefetch_early(node); }
@@ -223,13 +230,13 @@ class LaborPoissonPicker {
     for (std::size_t i = 0; i < row.degree; ++i) {
       const std::int64_t position = row.start + static_cast<std::int64_t>(i);
       positions[picked] = position;
-      picked += edge_variate(key_, indices_, position, repeats.number(position)) <= largest ? 1 : 0;
+      picked += edge_variate(keys_, indices_, position, repeats.number(position)) <= largest ? 1 : 0;
     }
     return picked;
   }
 
   const Index* indices_;
-  std::uint64_t key_;
+  VariateKeys keys_;
   std::uint64_t fanout_;
   RowScan<Index> scan_;
   RowRepeats<Index> repeats_;

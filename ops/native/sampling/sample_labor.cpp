@@ -12,9 +12,8 @@ template <template <class> class Picker, class Index>
 void sample_labor(const HopCall<Index>& call) {
   if (call.rule.takes_all()) return sample_all(call);
   const HopGraph<Index>& graph = call.graph;
-  sample_with(call, [&](std::uint64_t key) {
-    return Picker<Index>(graph.csc.indices, key, call.rule.limit(),
-                         RowRepeats<Index>(graph.csc.indices, graph.parallel_edges, graph.known_parallel_edges));
+  sample_with(call, [&](const VariateKeys& keys) {
+    return Picker<Index>(graph.csc.indices, keys, call.rule.limit(), RowRepeats<Index>(graph));
   });
 }
 

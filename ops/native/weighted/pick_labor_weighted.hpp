@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/buffer.hpp"
+#include "core/ordered_bits.hpp"
 #include "core/select_smallest.hpp"
 #include "graphs/graph.hpp"
 #include "random/unit_interval.hpp"
@@ -27,9 +28,13 @@ class LaborWeightedPicker {
   static constexpr Ahead kAhead = Ahead::kRow;
   static constexpr bool kReturnsWeights = true;
 
-  LaborWeightedPicker(const Index* indices, EdgeWeights weights, std::uint64_t key, std::uint64_t fanout, bool exact,
-                      RowRepeats<Index> repeats)
-      : weights_(weights), fanout_(fanout), exact_(exact), edge_variates_(key, indices), repeats_(std::move(repeats)) {}
+  LaborWeightedPicker(const Index* indices, EdgeWeights weights, const VariateKeys& keys, std::uint64_t fanout,
+                      bool exact, RowRepeats<Index> repeats)
+      : weights_(weights),
+        fanout_(fanout),
+        exact_(exact),
+        edge_variates_(keys, indices),
+        repeats_(std::move(repeats)) {}
 
   const void* beginning(Row row) const { return weights_.address(row.start); }
 

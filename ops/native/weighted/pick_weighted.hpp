@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/ordered_bits.hpp"
 #include "core/select_smallest.hpp"
 #include "graphs/graph.hpp"
 #include "random/stream_words.hpp"

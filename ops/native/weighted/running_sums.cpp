@@ -21,14 +21,10 @@ void sum_row(EdgeWeights weights, Row row, double* sums) {
 void sum_rows(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
               double* sums, int num_threads) {
   num_threads = threads_for(num_threads, kSumNanoseconds * static_cast<double>(num_edges));
-  const std::size_t num_parts = parts_for(num_threads);
   const CscView<std::int32_t> rows{indptr, num_nodes, nullptr, num_edges};
-  parallel_for(num_threads, num_parts, [&](std::size_t part) {
-    const std::size_t end = part_bound(num_nodes, num_parts, part + 1);
-    for (std::size_t v = part_bound(num_nodes, num_parts, part); v < end; ++v) {
-      const Row row = rows.row(static_cast<std::int64_t>(v));
-      if (row.degree != 0) sum_row(weights, row, sums + first_sum(row));
-    }
+  parallel_for_each(num_threads, num_nodes, [&](std::size_t v) {
+    const Row row = rows.row(static_cast<std::int64_t>(v));
+    if (row.degree != 0) sum_row(weights, row, sums + first_sum(row));
   });
 }
 

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/ordered_bits.hpp"
 #include "core/prefetch.hpp"
-#include "core/select_smallest.hpp"
 #include "graphs/graph.hpp"
 #include "random/unit_interval.hpp"
 #include "weighted/weights.hpp"

@@ -11,25 +11,26 @@ namespace headrace {
 
 template <class Index>
 void sample_weighted(const HopCall<Index>& call) {
-  sample_with(call, [&](std::uint64_t key) { return WeightedPicker(call.graph.weights, key, call.rule.limit()); });
+  sample_with(call,
+              [&](const VariateKeys& keys) { return WeightedPicker(call.graph.weights, keys.key, call.rule.limit()); });
 }
 
 template <class Index>
 void sample_weighted_replacement(const HopCall<Index>& call) {
   if (call.rule.takes_all()) return sample_weighted(call);
   refuse_too_many_draws(call);
-  sample_with(call,
-              [&](std::uint64_t key) { return WeightedReplacementPicker(call.graph.weights, key, call.rule.limit()); });
+  sample_with(call, [&](const VariateKeys& keys) {
+    return WeightedReplacementPicker(call.graph.weights, keys.key, call.rule.limit());
+  });
 }
 
 template <class Index>
 void sample_labor_weighted(const HopCall<Index>& call) {
   const HopGraph<Index>& graph = call.graph;
   const bool exact = call.rule.kind == Rule::Kind::kLaborExact;
-  sample_with(call, [&](std::uint64_t key) {
-    return LaborWeightedPicker<Index>(
-        graph.csc.indices, graph.weights, key, call.rule.limit(), exact,
-        RowRepeats<Index>(graph.csc.indices, graph.parallel_edges, graph.known_parallel_edges));
+  sample_with(call, [&](const VariateKeys& keys) {
+    return LaborWeightedPicker<Index>(graph.csc.indices, graph.weights, keys, call.rule.limit(), exact,
+                                      RowRepeats<Index>(graph));
   });
 }
 

@@ -22,7 +22,7 @@ def arguments_by_name():
             found[node.name] = [argument.arg for argument in node.args.args]
         elif isinstance(node, ast.ClassDef):
             for method in node.body:
-                if isinstance(method, ast.FunctionDef):
+                if isinstance(method, ast.FunctionDef) and not method.decorator_list:  # properties take nothing
                     found[f"{node.name}.{method.name}"] = [argument.arg for argument in method.args.args]
     return found
 

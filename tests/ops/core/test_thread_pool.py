@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.ops import BlockSampler, NeighborRule, _native, check_csc, gather_rows
+from headrace.ops import BlockSampler, NeighborRule, TierSizes, _native, check_csc, gather_rows, locate_rows
 from headrace.ops.errors import GraphError
 
 NUM_NODES = 20_000
@@ -85,6 +85,18 @@ def test_many_threads_for_few_tasks(sampler):
     before = _native.threads_in_pool()
     assert same(sampled(sampler, 4096), expected)
     assert _native.threads_in_pool() <= max(before, NUM_NODES // 512)
+
+
+def test_many_threads_for_few_nodes():
+    """Each of a few nodes is looked at: of 4096 threads all but these would start to find nothing."""
+    before = _native.threads_in_pool()
+    _native.share_all_work(True)
+    try:
+        locate_rows(torch.arange(5), torch.arange(5), TierSizes(host=5), num_threads=4096)
+        locate_rows(torch.arange(5), torch.arange(0), TierSizes(host=5), num_threads=4096)
+    finally:
+        _native.share_all_work(False)
+    assert _native.threads_in_pool() <= max(before, 4)
 
 
 SMALL_WORK = """

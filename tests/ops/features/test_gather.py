@@ -14,6 +14,8 @@ from headrace.ops import FeatureError, InputError, gather_rows, reference
 
 from strategies import thread_counts
 
+pytestmark = pytest.mark.twins
+
 DTYPES = ["bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64"]
 
 

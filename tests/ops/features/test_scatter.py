@@ -14,6 +14,8 @@ from headrace.ops import FeatureError, gather_rows, gather_rows_with_grad, refer
 
 from strategies import thread_counts
 
+pytestmark = pytest.mark.twins
+
 HALF = [torch.float16, torch.bfloat16]
 FULL = [torch.float32, torch.float64]
 

@@ -12,6 +12,8 @@ from headrace import ops
 from headrace.ops import reference
 from headrace.ops.errors import InputError
 
+pytestmark = pytest.mark.twins
+
 
 @given(
     st.integers(0, 2**64 - 1),

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from headrace.ops import Compactor, InputError, _native, compact, reference, unique_and_inverse
 
+pytestmark = pytest.mark.twins
+
 small_ids = st.integers(-5, 40)
 any_ids = st.one_of(small_ids, st.integers(-(2**63), 2**63 - 1))
 
@@ -57,6 +59,19 @@ def test_ids_that_differ_in_their_upper_halves_alone():
     assert np.array_equal(inverse.numpy(), expected[1])
 
 
+def test_ids_may_be_any_integers():
+    """Those that mark free slots of tables among them."""
+    seen = torch.tensor([-1, 5, 2**63 - 1])
+    neighbors = torch.tensor([3, -1, -(2**63), 5, -1, -2, 3, 0])
+    ids, indices = reference.compact(seen.numpy(), neighbors.numpy())
+    found = compact(seen, neighbors)
+    assert found.ids.tolist() == ids.tolist()
+    assert found.indices.tolist() == indices.tolist()
+    for first in range(0, 20_000, 1_000):  # some of these would share a slot with -1
+        many = compact(torch.tensor([-1]), torch.arange(first, first + 300))
+        assert many.indices.tolist() == list(range(1, 301))
+
+
 def test_input_is_not_changed():
     neighbors = torch.tensor([5, 7, 5])
     compact(torch.tensor([7]), neighbors)
@@ -93,6 +108,7 @@ def test_compactor_equals_reference(calls, dtype, first_number, most_slots):
         assert indices.dtype == dtype
 
 
+@pytest.mark.cpu  # scratch memory is the CPU's
 def test_compactor_in_threads():
     """Each call has a node map of its own, and they are all kept."""
     compactor = Compactor(5_000)

@@ -27,6 +27,8 @@ from headrace.ops import (
 from layers import assert_frequencies, assert_mean, assert_variance
 from strategies import csc_graphs, thread_counts
 
+pytestmark = pytest.mark.twins
+
 DRAWS = 30_000
 # (rule of the hop for one destination, the law of its picks)
 SMALL, RICH = [1, 1, 2], [4, 1, 1, 2, 1, 3, 3]
@@ -137,6 +139,7 @@ def test_exact_picks_by_weight():
     assert_law(picks(SMALL, LaborRule(1), DRAWS, torch.tensor(row, dtype=torch.float64)), law)
 
 
+@pytest.mark.cpu  # hundreds of draws take too long elsewhere
 @pytest.mark.parametrize("rule", [LaborRule(3), LaborImportanceRule(3)], ids=str)
 def test_destinations_still_share_the_variates_of_sources(rule):
     """The first edges from 1 to two destinations are decided alike, and so are the second ones."""
@@ -159,6 +162,7 @@ def multigraph():
     return indptr, torch.from_numpy(np.concatenate(rows)), torch.arange(40)
 
 
+@pytest.mark.cpu  # hundreds of draws take too long elsewhere
 @pytest.mark.parametrize("rounds", [1, "*"])
 def test_variance_equation_of_labor_importance(rounds):
     """Var of sum P_e / p_e over kept edges is 1 / k - 1 / d for each destination; with shared variates it is larger."""
@@ -222,6 +226,7 @@ def test_one_pair_among_many_rows_is_found(place, degree):
     assert has_parallel_edges(indptr, torch.from_numpy(rows.reshape(-1)), num_threads=3) == (place is not None)
 
 
+@pytest.mark.cpu  # hundreds of draws take too long elsewhere
 def test_rows_that_hold_no_source_twice_need_not_be_looked_through():
     """Among rows that do, in both ways of saying so; and the fused sampler, which finds out itself, does the same."""
     indptr = torch.tensor([0, 6, 12, 18] + [18] * 7)

@@ -12,6 +12,8 @@ from headrace.ops import BlockSampler, LaborRule, NeighborRule, _native, referen
 
 from strategies import csc_graphs, keys, nodes_of
 
+pytestmark = pytest.mark.twins
+
 
 @given(csc_graphs(), keys, st.integers(0, 70), st.data())
 def test_without_replacement_edges_are_distinct(graph, key, fanout, data):

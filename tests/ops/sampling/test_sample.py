@@ -13,6 +13,8 @@ from headrace.ops import BlockSampler, LaborRule, NeighborRule, _native, compact
 from samples import BIG_RULES, assert_same, assert_same_sample, numpy_of, same
 from strategies import csc_graphs, edge_weights, expands, keys, nodes_of, rules, thread_counts
 
+pytestmark = pytest.mark.twins
+
 
 @given(csc_graphs(), rules(), keys, thread_counts, st.booleans(), st.data())
 def test_hop_equals_reference(graph, rule, key, num_threads, weighted, data):

@@ -24,6 +24,8 @@ from headrace.ops import (
 from samples import assert_same, numpy_of
 from strategies import csc_graphs, edge_weights, keys, nodes_of, rules, thread_counts
 
+pytestmark = pytest.mark.twins
+
 MOMENTS = st.integers(-3, 3)
 PER_DESTINATION = rules().filter(lambda rule: rule.per_destination)
 LAYER_WISE = [LaborImportanceRule(2), LadiesRule(3), LadiesRule(3, poisson=True)]

@@ -10,6 +10,8 @@ import torch
 
 from headrace.ops import BlockSampler, LaborRule, NeighborRule, reference, sample_hop
 
+pytestmark = pytest.mark.twins
+
 KEY = 12345
 DEGREES = [*range(18), 20, 24, 31, 32, 33, 40, 63, 64, 65, 100, 130, 260, 700]
 

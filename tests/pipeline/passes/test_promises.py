@@ -18,14 +18,18 @@ from random_plans import SAMPLERS, RandomPlan, digest, random_plans
 from ranks import assert_same_union, partition, run_ranks
 
 import headrace as hr
+from headrace.cuda.backend import stand_in
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.passes import PASSES, Pass, Promise
+from headrace.pipeline.plan.stage import CONVERTED
 
+from cuda_host.stand_in import StandIn
 from plans import NUM_NODES, graph, store
 
 pytestmark = pytest.mark.slow
 
-MACHINES = [hr.Machine(cores=1), hr.Machine(cores=2), hr.Machine(cores=64, gpus=8)]
+#: One with room for some rows of the features, but not for all.
+MACHINES = [hr.Machine(cores=1), hr.Machine(cores=2, memory=1 << 12), hr.Machine(cores=64, gpus=8)]
 OPTIONAL = [one for one in PASSES if one.optional]
 REQUIRED = [one for one in PASSES if not one.optional]
 WORLD_SIZES = st.integers(2, 4)
@@ -64,7 +68,8 @@ def test_same_batches_with_and_without(one, data):
     switches = switches_but(one, data)
     options = {"machine": data.draw(st.sampled_from(MACHINES), label="machine"), "num_threads": 2}
     if world_size > 1:
-        options = {"machine": hr.Machine(cores=options["machine"].cores), "cooperative": True}
+        machine = hr.Machine(cores=options["machine"].cores, memory=options["machine"].memory)
+        options = {"machine": machine, "cooperative": True}
     found = [
         each_rank(lambda _: plan.build(), world_size, **options, **switches, **{one.name: switch})
         if world_size > 1
@@ -155,10 +160,22 @@ def digests(ranks: list[list[object]]) -> list[list[str]]:
     return [[digest(batch) for batch in batches] for batches in ranks]
 
 
+def sampled_there(data: st.DataObject) -> tuple[object, object]:
+    """Seeds that were copied to a GPU before the sampler against seeds in CPU memory."""
+    built = data.draw(random_plans(), label="plan").build()
+    plan = hr.Plan([stage for stage in built.stages if stage.gives != CONVERTED])  # what other libraries take is here
+    expected = [digest(batch) for batch in plan.loader(machine=hr.Machine())]
+    copy = hr.ItemSampler(1).copy_to("cuda").stages[1]
+    there = hr.Plan([plan.stages[0], copy, *plan.stages[1:]])
+    with stand_in(StandIn()):
+        return [digest(batch) for batch in there.loader(machine=hr.Machine(gpus=1))], expected
+
+
 REFERENCES: dict[str, Callable[[st.DataObject], tuple[object, object]]] = {
     "expand_macros": expanded,
     "fetch_at_owners": fetched_at_owners,
     "sample_at_owners": sampled_at_owners,
+    "sample_on_cpu": sampled_there,
 }
 
 

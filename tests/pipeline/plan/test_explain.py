@@ -34,7 +34,7 @@ pass expand_macros (same batches): macro -> its parts
   + compact(G)
     fetch_feature(F, node=['x'], labels='y')
     ...
-nothing to do: cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange
+nothing to do: sample_on_cpu, tiered_cache, cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange
 pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_fused, sample_hop, compact -> sample_fused
     item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
   - sample_hop(G, NeighborRule(fanout=10, replace=False), layer=0, key_layer=0)
@@ -44,18 +44,20 @@ pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_f
   + sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
     fetch_feature(F, node=['x'], labels='y')
     ...
+nothing to do: uva_gather (no GPU), lookahead
 pass prefetch (same batches): prefetch before the first copy, or at the end
     ...
     fetch_feature(F, node=['x'], labels='y')
   + prefetch(eager=False)
     copy_to('cpu')
+nothing to do: stream_overlap (no GPU)
 plan that runs
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
   sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
   fetch_feature(F, node=['x'], labels='y')
   prefetch(eager=False)
   copy_to('cpu')
-on Machine(cores=2, gpus=0, rank=0, world_size=1)"""  # noqa: E501 - a line as it is printed
+on Machine(cores=2, gpus=0, rank=0, world_size=1, memory=0, gpu_memory=())"""  # noqa: E501 - a line as it is printed
     )
 
 
@@ -71,12 +73,12 @@ pass expand_macros (same batches): macro -> its parts
   - sample_layer_neighbor(G, [3], exact=False)
   + sample_hop(G, LaborRule(fanout=3, exact=False), layer=0, key_layer=0)
   + compact(G)
-nothing to do: cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange, fuse_sampling (off), prefetch
+nothing to do: sample_on_cpu, tiered_cache, cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange, fuse_sampling (off), uva_gather (no GPU), lookahead, prefetch, stream_overlap (no GPU)
 plan that runs
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
   sample_hop(G, LaborRule(fanout=3, exact=False), layer=0, key_layer=0)
   compact(G)
-on Machine(cores=1, gpus=0, rank=0, world_size=1)"""
+on Machine(cores=1, gpus=0, rank=0, world_size=1, memory=0, gpu_memory=())"""  # noqa: E501 - a line as it is printed
     )
 
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from headrace.pipeline.plan import machine
 from headrace.pipeline.plan.machine import Machine
 
 DETECT = """
@@ -31,6 +32,19 @@ def test_without_affinity_all_cores_count(monkeypatch):
     assert Machine.detect().cores == 6
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert Machine.detect().cores == 1
+
+
+def test_memory_is_divided_among_the_ranks_of_the_machine(monkeypatch):
+    monkeypatch.setattr(machine, "free_memory_bytes", lambda: 900)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert Machine.detect().memory == 900
+    assert Machine.detect(world_size=3).memory == 300
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert Machine.detect(world_size=8).memory == 450
+    monkeypatch.setattr(machine, "free_memory_bytes", lambda: 0)
+    assert Machine.detect().memory == 1  # none is left; 0 would say that it is not known
+    monkeypatch.setattr(machine, "free_memory_bytes", lambda: None)
+    assert Machine.detect().memory == 0
 
 
 @pytest.mark.slow

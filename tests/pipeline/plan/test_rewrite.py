@@ -24,7 +24,16 @@ def test_every_plan_comes_out_legal_and_untouched(name, machine):
 
 
 def test_switches_are_the_optional_passes():
-    assert [one.name for one in PASSES if one.optional] == ["cooperative", "fuse_exchange", "fuse_sampling", "prefetch"]
+    assert [one.name for one in PASSES if one.optional] == [
+        "tiered_cache",
+        "cooperative",
+        "fuse_exchange",
+        "fuse_sampling",
+        "uva_gather",
+        "lookahead",
+        "prefetch",
+        "stream_overlap",
+    ]
 
 
 @pytest.mark.parametrize("verb", ["sample_neighbor", "sample_pinsage"])

@@ -108,9 +108,7 @@ def test_rows_are_read_to_cpu_memory_alone():
     for source in (ArraySource(torch.eye(2)), sparse, shard, ReorderedRows(sparse, torch.tensor([0]))):
         assert len(source.read(torch.tensor([0]), to=hr.Place("cpu")).rows) == 1
         for place in (hr.Place("cuda", 0), hr.Place("pinned")):
-            with pytest.raises(
-                hr.FeatureError, match=rf".read: expected to=cpu, the only place .* got to={place}; read"
-            ):
+            with pytest.raises(hr.FeatureError, match=rf".read: expected to=cpu.* got to={place}; read"):
                 source.read(torch.tensor([0]), to=place)
 
 

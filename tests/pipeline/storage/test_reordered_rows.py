@@ -6,8 +6,13 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.pipeline.data.place import CPU, DISK
+from headrace.pipeline.passes import rewrite
+from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.reordered_rows import ReorderedRows
+
+from plans import NUM_NODES, graph, store, store_on_disk
 
 X = torch.arange(12.0).reshape(4, 3)
 
@@ -27,3 +32,74 @@ def test_what_is_no_order_of_these_rows_is_refused():
         ReorderedRows(ArraySource(X), torch.arange(3))
     with pytest.raises(hr.FeatureError):
         ReorderedRows(ArraySource(X), torch.arange(4)).read(torch.tensor([4]))
+
+
+def test_rows_change_by_their_new_ids():
+    order = torch.tensor([2, 0, 3, 1])
+    x = X.clone()
+    rows = hr.CachedFeature(ReorderedRows(ArraySource(x), order), "lru", rows=4)
+    rows.read(torch.arange(4))
+    rows.update(torch.tensor([3, 0]), torch.zeros(2, 3))
+    assert x.any(dim=1).tolist() == [True, False, False, True]
+    assert rows.read(torch.arange(4)).rows.any(dim=1).tolist() == [False, True, True, False]
+    with pytest.raises(hr.FeatureError):
+        ReorderedRows(ArraySource(x), order).update(torch.tensor([4]), torch.zeros(1, 3))
+    with pytest.raises(hr.FeatureError, match=r"ReorderedRows.update: expected a source with .* TieredFeature"):
+        tiers = hr.TieredFeature(x, order, hr.TierSizes(host=2))
+        ReorderedRows(tiers, order).update(torch.tensor([1]), torch.zeros(1, 3))
+
+
+def test_they_are_where_their_source_is():
+    order = torch.arange(4)
+    assert ReorderedRows(ArraySource(X), order).place == CPU
+    assert ReorderedRows(ArraySource(X, place=DISK), order).place == DISK
+
+    class Placeless:
+        num_rows, row_bytes, dtype, shape = 4, 8, torch.int64, (4,)
+
+        def read(self, ids, *, num_threads=1, to=CPU):
+            return hr.Rows(ids)
+
+        def content_digest(self):
+            return "ids"
+
+    rows = ReorderedRows(Placeless(), order)
+    assert (rows.place, rows.foresight) == (CPU, 0)
+    rows.expect(order)  # no more than a source that gains nothing by it, they take this in silence
+    rows.expect_nothing()
+
+
+def test_a_cache_learns_of_the_reads_to_come_by_its_own_ids():
+    order = torch.tensor([2, 0, 3, 1])
+    cache = hr.CachedFeature(X, "look-ahead", rows=2)
+    rows = ReorderedRows(cache, order)
+    assert rows.foresight == cache.foresight > 0
+    reads = [torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([0])]
+    for ids in reads:
+        rows.expect(ids)
+    assert cache.stats()["expected"] == 3
+    for ids in reads:
+        assert torch.equal(rows.read(ids).rows, X[order[ids]])
+    assert cache.stats()["expected"] == 0
+    assert cache.stats()["hits"] == 1  # row 2 of X, which was known to come again
+    rows.expect(reads[0])
+    rows.expect_nothing()
+    assert cache.stats()["expected"] == 0
+
+
+def test_passes_do_what_they_do_for_rows_on_disk():
+    hot = hr.reorder(graph(), store_on_disk(), scores=torch.rand(NUM_NODES), original_ids=False)
+    seeds = torch.arange(0, NUM_NODES, 2)
+
+    def plan(features: hr.FeatureStore) -> hr.Plan:
+        items = hr.ItemSampler(hot.new_ids(seeds), batch_size=17, shuffle=True, seed=1)
+        return items.sample_neighbor(hot.graph, [4]).fetch_feature(features, node=["x"], labels="y")
+
+    machine = Machine(cores=1, memory=1 << 12)
+    (fetch,) = (one for one in rewrite(plan(hot.store), machine).final.stages if one.name == "fetch_ahead")
+    assert isinstance(fetch.store.node["x"], hr.CachedFeature)
+    assert fetch.store.node["x"].source is hot.store.node["x"]
+    in_memory = hr.reorder(graph(), store(), order=hot.order, original_ids=False).store
+    expected = [batch.digest() for batch in plan(in_memory).loader()]
+    for memory in (0, 1 << 12):  # reads shared by several batches, and a cache
+        assert [batch.digest() for batch in plan(hot.store).loader(machine=Machine(memory=memory))] == expected

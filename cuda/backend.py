@@ -1,0 +1,121 @@
+"""What runs kernels: a GPU, or in tests a stand-in that runs the same sources on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Backend(Protocol):
+    """Runs kernels."""
+
+    def launch(
+        self,
+        file: str,
+        name: str,
+        num_items: int,
+        block_size: int,
+        words: Sequence[int | float],
+        arguments: Sequence[object],
+    ) -> None:
+        """Run a kernel on the current stream of the current device.
+
+        Parameters
+        ----------
+        file
+            Its file in ``kernels/``.
+        name
+            Its name there, with template arguments.
+        num_items
+            How many threads have work; there may be more or fewer of them.
+        block_size
+            Threads of a block.
+        words
+            What the kernel takes: addresses and numbers, of eight bytes each.
+        arguments
+            What these were made of: tensors, which must live until the kernel has run.
+        """
+
+
+class Streams(Protocol):
+    """Streams of what stands in for a GPU."""
+
+    def side_stream(self) -> AbstractContextManager[None]:
+        """Let launches of this thread go to a stream of its own."""
+
+    def record(self) -> Callable[[], None]:
+        """Return what waits for all that the current stream was given."""
+
+
+class StandIn(Backend, Protocol):
+    """Stands in for a GPU."""
+
+    streams: Streams
+
+
+_stand_in: StandIn | None = None
+
+
+@contextmanager
+def stand_in(backend: StandIn) -> Iterator[None]:
+    """Let a backend stand in for a GPU, in all threads: work on tensors in CPU memory goes to it."""
+    global _stand_in  # noqa: PLW0603 - the one switch
+    before, _stand_in = _stand_in, backend
+    try:
+        yield
+    finally:
+        _stand_in = before
+
+
+def is_gpu(device: torch.device) -> bool:
+    """Whether kernels of this folder run where tensors of the device are."""
+    return device.type == "cuda" or (device.type == "cpu" and _stand_in is not None)
+
+
+def streams_of_stand_in() -> Streams | None:
+    """Return the streams of what stands in for a GPU, if anything does."""
+    return None if _stand_in is None else _stand_in.streams
+
+
+def is_usable(device: torch.device) -> bool:
+    """Whether kernels can run on a device: without CuPy torch's own operations have to do."""
+    from headrace.cuda.errors import DeviceError
+
+    try:
+        backend_of(device)
+    except DeviceError:
+        return False
+    return True
+
+
+def backend_of(device: torch.device) -> Backend:
+    """Return what runs kernels on a device.
+
+    Raises
+    ------
+    DeviceError
+        If there is nothing, or what is needed is not installed.
+    """
+    if device.type == "cpu" and _stand_in is not None:
+        return _stand_in
+    from headrace.cuda.gpu import gpu
+
+    return gpu(device)
+
+
+def is_reachable(tensor: Tensor, device: torch.device) -> bool:
+    """Whether kernels on a device can read a tensor in place."""
+    if tensor.nbytes == 0 or tensor.device == device or (tensor.is_cpu and _stand_in is not None):
+        return True
+    if device.type != "cuda":
+        return False
+    from headrace.cuda.memory import is_pinned, reach_peer
+
+    if tensor.is_cuda:
+        with torch.cuda.device(device):
+            return reach_peer(device.index, tensor.device.index)
+    return is_pinned(tensor)

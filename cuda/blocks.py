@@ -1,0 +1,150 @@
+"""The fused sampler on a device (FastSample, arXiv 2311.17847): twin of ``ops/native/sampling/fused.cpp``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from headrace.cuda.edge_numbers import EdgeNumbers
+from headrace.cuda.faults import Faults
+from headrace.cuda.hop import FAULTS, Frontier, GpuGraph, look_up, pick
+from headrace.cuda.numbering import Numbering
+from headrace.cuda.rules import HopRule, picker_of
+from headrace.cuda.variates import Variates
+
+#: Up to so many edges a hop's arrays are made as large as its picks can be at most, so that nobody waits for the device
+#: to say how many there are: 20 bytes each.
+MOST_EDGES_UNKNOWN = 1 << 24
+
+
+class GpuBlock(NamedTuple):
+    """One block: int64[num_dst + 1], local sources and edge ids of [num_edges], and how many sources there are.
+
+    Where edges have importance weights these are float32[num_edges].
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    edge_ids: Tensor | None
+    num_src: int
+    weights: Tensor | None
+
+
+class GpuSampled(NamedTuple):
+    """What the fused sampler returns, as `headrace.ops.Sampled`."""
+
+    n_id: Tensor
+    blocks: list[GpuBlock]
+    num_nodes: list[int]
+    num_edges: list[int]
+
+
+class _Part(NamedTuple):
+    """What a hop made, perhaps with room behind it."""
+
+    indptr: Tensor
+    indices: Tensor
+    edge_ids: Tensor | None
+    num_src: Tensor
+    weights: Tensor | None
+
+
+def sample_blocks(
+    graph: GpuGraph,
+    seeds: Tensor,
+    hops: Sequence[tuple[HopRule, Variates]],
+    *,
+    only_new: bool,
+    edge_ids: bool,
+    numbers: EdgeNumbers | None,
+) -> GpuSampled:
+    """Sample several hops of distinct seeds, int64[num_seeds].
+
+    The host waits for the device once, at the end, but for hops whose picks can be very many or not be bounded.
+
+    Raises
+    ------
+    Fault
+        "no node" for a seed that is none, "repeated" for one that is there twice; "no row" and "no source" where the
+        graph is damaged.
+    """
+    device = seeds.device
+    faults = Faults(FAULTS, device)
+    numbering = Numbering(_all_room(len(seeds), graph.num_nodes, hops), device)
+    counts = [numbering.begin(seeds, faults.items[1:2])]
+    most = len(seeds)  # ids that there can be by now
+    known = len(seeds)  # of those before the last hop, where only new ones go on
+    parts: list[_Part] = []
+    frontier = Frontier(seeds)
+    for rule, variates in hops:
+        room = _room(rule, len(frontier.nodes))
+        picks = pick(graph, frontier, faults, picker_of(graph, rule, variates, numbers, faults), room=room)
+        neighbors, edges = look_up(graph, picks, faults, edge_ids=edge_ids)
+        numbering.make_room(counts[-1], min(most + len(neighbors), max(most, graph.num_nodes)))
+        local, after = numbering.add(neighbors, picks.indptr[-1:], counts[-1])
+        counts.append(after)
+        parts.append(_Part(picks.indptr, local, edges, after, picks.weights))
+        most = min(most + len(neighbors), max(most, graph.num_nodes))
+        if only_new:
+            first, known = known, faults.check(after)[0]
+            frontier = Frontier(numbering.ids[first:known])
+        else:
+            frontier = Frontier(numbering.ids[:most], after)
+    found = faults.check(*counts, *(part.indptr[-1] for part in parts))
+    num_ids, num_edges = found[: len(counts)], found[len(counts) :]
+    blocks = _joined(parts, num_ids, num_edges) if only_new else _cut(parts, num_ids, num_edges)
+    new = [num_ids[0], *(after - before for before, after in pairwise(num_ids))]
+    return GpuSampled(numbering.ids[: num_ids[-1]], blocks, new, num_edges)
+
+
+def _all_room(num_seeds: int, num_nodes: int, hops: Sequence[tuple[HopRule, Variates]]) -> int:
+    """Return the most ids that there can be, as far as hops are bounded: for more, room is made anew."""
+    most = num_seeds
+    for rule, _ in hops:
+        room = _room(rule, most)
+        if room is None:
+            break
+        most = min(most + room, max(most, num_nodes))
+    return most
+
+
+def _room(rule: HopRule, num_dst: int) -> int | None:
+    """Return the most edges that a hop can pick, if that bounds its arrays well."""
+    room = rule.most_picks(num_dst)
+    return room if room is not None and room <= MOST_EDGES_UNKNOWN else None
+
+
+def _cut(parts: list[_Part], num_ids: list[int], num_edges: list[int]) -> list[GpuBlock]:
+    """Return the hops as blocks of their own, without the room behind them."""
+    return [
+        GpuBlock(
+            part.indptr[: num_dst + 1],
+            part.indices[:size],
+            None if part.edge_ids is None else part.edge_ids[:size],
+            num_src,
+            None if part.weights is None else part.weights[:size],
+        )
+        for part, num_dst, num_src, size in zip(parts, num_ids, num_ids[1:], num_edges, strict=False)
+    ]
+
+
+def _joined(parts: list[_Part], num_ids: list[int], num_edges: list[int]) -> list[GpuBlock]:
+    """Return the hops as one block."""
+    first, indptr = 0, [parts[0].indptr[:1]]
+    for part, size in zip(parts, num_edges, strict=True):
+        indptr.append(part.indptr[1:] + first)
+        first += size
+    indices = torch.cat([part.indices[:size] for part, size in zip(parts, num_edges, strict=True)])
+    ids = _joined_if_all([part.edge_ids for part in parts], num_edges)
+    # Hops of rules that give no weights say nothing about the others' edges: then the block has none either.
+    weights = _joined_if_all([part.weights for part in parts], num_edges)
+    return [GpuBlock(torch.cat(indptr), indices, ids, num_ids[-1], weights)]
+
+
+def _joined_if_all(arrays: list[Tensor | None], sizes: list[int]) -> Tensor | None:
+    there = [array[:size] for array, size in zip(arrays, sizes, strict=True) if array is not None]
+    return torch.cat(there) if len(there) == len(arrays) else None

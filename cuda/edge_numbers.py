@@ -1,0 +1,73 @@
+"""Parallel edges on a device: which of the edges from one source to one destination each is."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class EdgeNumbers:
+    """Numbers of the edges of a graph among those of their row from the same source.
+
+    Twin of ``ops/native/sampling/parallel_edges.hpp``, by sorting.
+
+    Parameters
+    ----------
+    numbers
+        int32[num_edges] of the whole graph in CSC order; None: they are found for the rows of each frontier.
+    """
+
+    def __init__(self, numbers: Tensor | None = None) -> None:
+        self._numbers = numbers
+
+    @staticmethod
+    def of_graph(indptr: Tensor, indices: Tensor, device: torch.device) -> EdgeNumbers | None:
+        """Return those of a whole graph, for a device, or None where no row holds a source twice.
+
+        Rows that do not follow each other are a fault that hops will find: their edges have no numbers.
+        """
+        lengths = indptr.diff()
+        if bool((lengths < 0).any()) or int(lengths.sum()) != len(indices):
+            return None
+        row = torch.arange(len(lengths), device=indptr.device).repeat_interleave(lengths)
+        numbers = number_edges(row, indices)
+        return EdgeNumbers(numbers.to(device)) if bool(numbers.any()) else None
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that they take."""
+        return 0 if self._numbers is None else self._numbers.nbytes
+
+    @property
+    def known(self) -> bool:
+        """Whether they are there for the whole graph."""
+        return self._numbers is not None
+
+    def of(self, nodes: Tensor, indptr: Tensor, indices: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return numbers, and where those of each row of a frontier begin, or None where they are of the whole graph.
+
+        Nodes are those of the graph, and their rows are sound.
+        """
+        if self._numbers is not None:
+            return self._numbers, None
+        at = nodes.to(indptr.device)  # the graph may be in memory of the host
+        whole = indptr[at + 1] - indptr[at]
+        first = torch.zeros(len(at) + 1, dtype=torch.int64, device=at.device)
+        torch.cumsum(whole, 0, out=first[1:])
+        row = torch.arange(len(at), device=at.device).repeat_interleave(whole)
+        position = torch.arange(len(row), device=at.device) - first[row] + indptr[at][row]
+        return number_edges(row, indices[position]).to(nodes.device), first.to(nodes.device)
+
+
+def number_edges(row: Tensor, source: Tensor) -> Tensor:
+    """Return how many edges of the same row and source stand before each, int32[num_edges]."""
+    by_source = torch.argsort(source, stable=True)
+    order = by_source[torch.argsort(row[by_source], stable=True)]
+    row, source = row[order], source[order]
+    place = torch.arange(len(order), device=row.device)
+    is_first = torch.ones(len(order), dtype=torch.bool, device=row.device)
+    is_first[1:] = (row[1:] != row[:-1]) | (source[1:] != source[:-1])
+    first_of_group = torch.cummax(torch.where(is_first, place, 0), 0).values if len(order) else place
+    numbers = torch.empty(len(order), dtype=torch.int32, device=row.device)
+    numbers[order] = (place - first_of_group).to(torch.int32)
+    return numbers

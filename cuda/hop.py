@@ -1,0 +1,178 @@
+"""One hop on a device, whoever picks: twin of ``ops/native/sampling/hop_loop.hpp``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from headrace.cuda.faults import Faults
+from headrace.cuda.launch import launch
+
+#: Kinds of faults of hops, by their numbers in ``kernels/segments.cu``; the second one is of seeds alone.
+FAULTS = ("no node", "repeated", "no row", "no source")
+
+
+class GpuGraph(NamedTuple):
+    """Arrays of a graph that kernels can read, on the device or in pinned memory of the host.
+
+    Attributes
+    ----------
+    indptr
+        int64[num_nodes + 1].
+    indices
+        int32 or int64[num_edges].
+    edge_ids
+        The same, or None for positions.
+    times
+        int64[num_edges] or None.
+    weights
+        float32 or float64[num_edges] in CSC order, for picks by weight, or None.
+    sums
+        Their running sums, as `headrace.cuda.pick_weighted` makes them, or None to make those of each frontier.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    edge_ids: Tensor | None = None
+    times: Tensor | None = None
+    weights: Tensor | None = None
+    sums: Tensor | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.indptr) - 1
+
+
+class Frontier(NamedTuple):
+    """What a hop samples for.
+
+    Attributes
+    ----------
+    nodes
+        int64[room].
+    size
+        int64[1], how many of them there are; None for all.
+    slots, bounds
+        int64[room] or None.
+    """
+
+    nodes: Tensor
+    size: Tensor | None = None
+    slots: Tensor | None = None
+    bounds: Tensor | None = None
+
+
+class Segments(NamedTuple):
+    """The in-edges that each element of a frontier may pick from.
+
+    Attributes
+    ----------
+    nodes, slots
+        As in the frontier.
+    starts, degrees
+        int64[num_dst]: degrees[i] edges from CSC position starts[i] on.
+    """
+
+    nodes: Tensor
+    slots: Tensor | None
+    starts: Tensor
+    degrees: Tensor
+
+    def __len__(self) -> int:
+        """Return for how many elements there are segments."""
+        return len(self.nodes)
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self.nodes.device
+
+
+class Picker(Protocol):
+    """Picks from segments, knowing nothing of rows, bounds and other segments."""
+
+    def counts(self, segments: Segments) -> Tensor:
+        """Return how many edges will be picked of each segment, int64[num_dst]."""
+
+    def pick(self, segments: Segments, indptr: Tensor, positions: Tensor) -> Tensor | None:
+        """Write the CSC positions of picks, those of element i from positions[indptr[i]] on.
+
+        Returns importance weights, float32 and as many, if the picker has any.
+        """
+
+
+class Picks(NamedTuple):
+    """What a hop picked: at positions[indptr[i]], ..., positions[indptr[i + 1] - 1] for element i."""
+
+    indptr: Tensor
+    positions: Tensor
+    weights: Tensor | None
+
+
+def pick(
+    graph: GpuGraph,
+    frontier: Frontier,
+    faults: Faults,
+    make_picker: Callable[[Segments], Picker],
+    *,
+    room: int | None = None,
+) -> Picks:
+    """Pick in-edges of each element of a frontier.
+
+    Parameters
+    ----------
+    graph, frontier
+        Of what, and for what.
+    faults
+        Of the kinds `FAULTS`.
+    make_picker
+        Returns what picks.
+    room
+        The most edges that there can be; positions then have room for as many. None: find out, which waits for the
+        device and looks at faults.
+    """
+    device = frontier.nodes.device
+    num_dst = len(frontier.nodes)
+    starts, degrees = (torch.empty(num_dst, dtype=torch.int64, device=device) for _ in range(2))
+    launch(
+        "find_segments", (), num_dst, graph.indptr, graph.num_nodes, len(graph.indices), frontier.nodes, num_dst,
+        frontier.size, graph.times if frontier.bounds is not None else None, frontier.bounds, starts, degrees,
+        faults.items, device=device,
+    )  # fmt: skip
+    segments = Segments(frontier.nodes, frontier.slots, starts, degrees)
+    picker = make_picker(segments)
+    indptr = torch.zeros(num_dst + 1, dtype=torch.int64, device=device)
+    torch.cumsum(picker.counts(segments), 0, out=indptr[1:])
+    size = faults.check(indptr[-1])[0] if room is None else room
+    positions = torch.empty(size, dtype=torch.int64, device=device)
+    return Picks(indptr, positions, picker.pick(segments, indptr, positions))
+
+
+def look_up(
+    graph: GpuGraph, picks: Picks, faults: Faults | None, *, edge_ids: bool = True
+) -> tuple[Tensor, Tensor | None]:
+    """Return the sources of picked edges, and their ids if they are asked for.
+
+    Parameters
+    ----------
+    graph, picks
+        The edges.
+    faults
+        Where sources that are no nodes are reported; None to take them as they are.
+    edge_ids
+        Whether to return ids.
+    """
+    positions, device = picks.positions, picks.positions.device
+    room = len(positions)
+    neighbors = torch.empty(room, dtype=graph.indices.dtype, device=device)
+    edges = torch.empty(room, dtype=torch.int64, device=device) if edge_ids else None
+    id_type = torch.int64 if graph.edge_ids is None else graph.edge_ids.dtype
+    launch(
+        "look_up", (graph.indices.dtype, id_type), room, graph.indices, graph.num_nodes, graph.edge_ids, positions,
+        room, picks.indptr[-1:], neighbors, edges, None if faults is None else faults.items, device=device,
+    )  # fmt: skip
+    return neighbors, edges

@@ -1,0 +1,89 @@
+"""All kernels and the types that they are compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+_IDS = ("std::int32_t", "std::int64_t")
+_VALUES = ("float", "double")
+#: What rows are copied by.
+WORDS = ("std::uint8_t", "std::uint16_t", "std::uint32_t", "std::uint64_t", "uint4")
+_GROUPS = ("headrace::WarpGroup", "headrace::BlockGroup")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel.
+
+    Attributes
+    ----------
+    name
+        Its name in C++.
+    file
+        Where it is, in ``kernels/``.
+    types
+        Lists of template arguments.
+    """
+
+    name: str
+    file: str
+    types: tuple[tuple[str, ...], ...]
+
+    def expression(self, types: tuple[str, ...]) -> str:
+        """Return the name of an instance."""
+        return f"headrace::{self.name}<{', '.join(types)}>" if types else f"headrace::{self.name}"
+
+
+def _kernels(file: str, **names: tuple[tuple[str, ...], ...]) -> Iterator[Kernel]:
+    """Yield kernels with all combinations of what their template arguments can be."""
+    return (Kernel(name, file, tuple(product(*choices))) for name, choices in names.items())
+
+
+_ALL = (
+    *_kernels(
+        "gather.cu",
+        gather_rows=(_IDS, WORDS),
+        gather_short_rows=(_IDS, WORDS),
+        check_rows=(_IDS,),
+        gather_tables=(WORDS,),
+        check_tables=(),
+        locate_rows=(_IDS, _IDS),
+    ),
+    *_kernels("scatter.cu", scatter_add_rows=(_VALUES, _IDS)),
+    *_kernels("random.cu", dropout_mask=(), labor_variates=()),
+    *_kernels("segments.cu", find_segments=(), look_up=(_IDS, _IDS)),
+    *_kernels("pick_uniform.cu", pick_all=(), pick_uniform=(("1", "32"),), pick_uniform_replacement=()),
+    *_kernels("pick_labor.cu", pick_labor_exact=(_IDS, _GROUPS), pick_labor_poisson=(_IDS,)),
+    *_kernels(
+        "pick_weighted.cu",
+        sum_rows=(_VALUES,),
+        pick_positive=(_VALUES,),
+        pick_weighted=(_VALUES,),
+        move_picks=(),
+        pick_weighted_replacement=(_VALUES,),
+        pick_labor_weighted=(_IDS, _VALUES),
+    ),
+    *_kernels(
+        "importance.cu",
+        find_shares=(_VALUES,),
+        solve_rows=(_IDS,),
+        raise_sources=(_IDS,),
+        spread_scales=(),
+        count_kept=(_IDS,),
+        keep_edges=(_IDS,),
+    ),
+    *_kernels("compact.cu", find_slots=(_IDS,), mark_first=(), number_new=(_IDS,), renumber=(_IDS,), check_new=()),
+)
+
+KERNELS = {kernel.name: kernel for kernel in _ALL}
+
+
+def instances_in(file: str) -> list[str]:
+    """Return the names of all instances in a file."""
+    return [kernel.expression(types) for kernel in _ALL if kernel.file == file for types in kernel.types]
+
+
+#: Files that kernels are in.
+FILES = tuple(dict.fromkeys(kernel.file for kernel in _ALL))

@@ -1,0 +1,78 @@
+// Twin of ops/native/sampling/compact.cpp: local numbers by first occurrence, by a hash table that all threads fill at
+// once. What is known of an id is its local number; of one that is new, where it occurs first, behind all numbers given
+// so far, until it has one.
+
+#include <cstdint>
+
+#include "faults.cuh"
+#include "grid.cuh"
+
+namespace headrace {
+
+// Kinds of faults.
+constexpr int kRepeated = 0;  // an id that must be new is known
+
+constexpr std::uint64_t kFree = ~std::uint64_t{0};
+
+// The slot of an id, its own from now on. The table has 2^bits slots, more than there are ids, and one more for the id
+// that marks free ones.
+inline std::int64_t slot_of(std::uint64_t* ids, std::int64_t bits, std::uint64_t id) {
+  if (id == kFree) return std::int64_t{1} << bits;
+  const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+  std::uint64_t slot = bits == 0 ? 0 : id * 0x9E3779B97F4A7C15U >> (64 - bits);
+  for (;; slot = (slot + 1) & mask) {
+    const std::uint64_t before = atomicCAS(ids + slot, kFree, id);
+    if (before == kFree || before == id) return static_cast<std::int64_t>(slot);
+  }
+}
+
+// Find each value's slot, and let new ids know where they occur first.
+template <class Id>
+__global__ void find_slots(const Id* values, std::int64_t room, const std::int64_t* count, const std::int64_t* num_seen,
+                           std::uint64_t* ids, std::int64_t* places, std::int64_t bits, std::int64_t* slots) {
+  for_each_item(count_of(count, room), [&](std::int64_t i) {
+    const std::int64_t slot = slot_of(ids, bits, static_cast<std::uint64_t>(values[i]));
+    slots[i] = slot;
+    atomicMin(places + slot, *num_seen + i);
+  });
+}
+
+// Mark the first occurrences of new ids with 1, all else with 0.
+__global__ void mark_first(std::int64_t room, const std::int64_t* count, const std::int64_t* num_seen,
+                           const std::int64_t* places, const std::int64_t* slots, std::int64_t* first) {
+  const std::int64_t num_values = count_of(count, room);
+  for_each_item(room, [&](std::int64_t i) { first[i] = i < num_values && places[slots[i]] == *num_seen + i ? 1 : 0; });
+}
+
+// Number new ids: ranks[i] of them are among the values up to i. They go to `ids` behind those known, and their number
+// is written to `num_after`.
+template <class Id>
+__global__ void number_new(const Id* values, std::int64_t room, const std::int64_t* count, const std::int64_t* num_seen,
+                           const std::int64_t* ranks, const std::int64_t* slots, std::int64_t* places,
+                           std::int64_t* ids, std::int64_t* num_after) {
+  const std::int64_t num_values = count_of(count, room);
+  if (thread_of_grid() == 0) *num_after = *num_seen + (num_values == 0 ? 0 : ranks[num_values - 1]);
+  for_each_item(num_values, [&](std::int64_t i) {
+    if (ranks[i] == (i == 0 ? 0 : ranks[i - 1])) return;
+    const std::int64_t number = *num_seen + ranks[i] - 1;
+    places[slots[i]] = number;
+    ids[number] = static_cast<std::int64_t>(values[i]);
+  });
+}
+
+// Each value's local number.
+template <class Id>
+__global__ void renumber(std::int64_t room, const std::int64_t* count, const std::int64_t* places,
+                         const std::int64_t* slots, Id* local) {
+  for_each_item(count_of(count, room), [&](std::int64_t i) { local[i] = static_cast<Id>(places[slots[i]]); });
+}
+
+// Ids that must all be new: the first that is not is a fault.
+__global__ void check_new(std::int64_t count, const std::int64_t* places, const std::int64_t* slots,
+                          std::int64_t* faults) {
+  for_each_item(count, [&](std::int64_t i) {
+    if (places[slots[i]] != i) report(faults, kRepeated, i);
+  });
+}
+
+}  // namespace headrace

@@ -1,0 +1,60 @@
+// Threads that work on a row together: a warp, or for long rows a block.
+#pragma once
+
+#include <cstdint>
+
+#include "grid.cuh"
+
+namespace headrace {
+
+struct WarpGroup {
+  static constexpr int kThreads = kWarp;
+  static constexpr int kPerBlock = 4;  // of so many threads is a block
+
+  int rank = static_cast<int>(threadIdx.x) % kWarp;
+  int in_block = static_cast<int>(threadIdx.x) / kWarp;
+
+  void sync() const { __syncwarp(); }
+
+  // How many threads before this one have the flag, and how many of all.
+  int count_before(bool flag, int* total) const {
+    const unsigned ballot = __ballot_sync(kAllLanes, flag ? 1 : 0);
+    *total = __popc(ballot);
+    return __popc(ballot & ((1U << rank) - 1));
+  }
+};
+
+struct BlockGroup {
+  static constexpr int kThreads = 256;
+  static constexpr int kPerBlock = 1;
+  static constexpr int kWarps = kThreads / kWarp;
+
+  int rank = static_cast<int>(threadIdx.x);
+  int in_block = 0;
+
+  void sync() const { __syncthreads(); }
+
+  int count_before(bool flag, int* total) const {
+    __shared__ int counts[kWarps];
+    const unsigned ballot = __ballot_sync(kAllLanes, flag ? 1 : 0);
+    if (rank % kWarp == 0) counts[rank / kWarp] = __popc(ballot);
+    __syncthreads();
+    int before = __popc(ballot & ((1U << rank % kWarp) - 1));
+    *total = 0;
+    for (int warp = 0; warp < kWarps; ++warp) {
+      if (warp < rank / kWarp) before += counts[warp];
+      *total += counts[warp];
+    }
+    __syncthreads();  // before the next call writes
+    return before;
+  }
+};
+
+// Call visit(i) for every i below `count`, a group for each.
+template <class Group, class Visit>
+void for_each_by_group(std::int64_t count, const Group& group, const Visit& visit) {
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * Group::kPerBlock + group.in_block;
+  for (std::int64_t i = first; i < count; i += static_cast<std::int64_t>(gridDim.x) * Group::kPerBlock) visit(i);
+}
+
+}  // namespace headrace

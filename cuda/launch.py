@@ -1,0 +1,61 @@
+"""Launching kernels: tensors become addresses, and every argument a word of eight bytes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from headrace.cuda.backend import backend_of
+from headrace.cuda.instances import KERNELS
+
+#: Threads of a block, where a kernel does not say otherwise.
+BLOCK_SIZE = 128
+
+#: What C++ calls the types of arrays.
+TYPES = {
+    torch.int32: "std::int32_t",
+    torch.int64: "std::int64_t",
+    torch.float32: "float",
+    torch.float64: "double",
+}
+
+
+def launch(
+    kernel: str,
+    types: tuple[str | torch.dtype, ...],
+    num_items: int,
+    *arguments: Tensor | float | bool | None,
+    device: torch.device,
+    block_size: int = BLOCK_SIZE,
+) -> None:
+    """Run a kernel for a number of items.
+
+    Parameters
+    ----------
+    kernel
+        Its name, one of `instances.KERNELS`.
+    types
+        Its template arguments, as dtypes or in the words of C++.
+    num_items
+        Items for which a thread each has work; with none nothing is launched.
+    *arguments
+        What the kernel takes. None stands for no array; tensors are contiguous.
+    device
+        Where it runs.
+    block_size
+        Threads of a block, a multiple of 32.
+    """
+    names = tuple(TYPES[one] if isinstance(one, torch.dtype) else one for one in types)
+    entry = KERNELS[kernel]
+    assert names in entry.types, f"{kernel} has no instance of {names}"
+    words: list[int | float] = []
+    for argument in arguments:
+        if argument is None:
+            words.append(0)
+        elif isinstance(argument, Tensor):
+            assert argument.is_contiguous()
+            words.append(argument.data_ptr())
+        else:
+            words.append(int(argument) if isinstance(argument, bool) else argument)
+    if num_items > 0:
+        backend_of(device).launch(entry.file, entry.expression(names), num_items, block_size, words, arguments)

@@ -1,0 +1,142 @@
+"""Rows of features on a device: twins of ``ops/native/features``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from headrace.cuda.faults import Faults
+from headrace.cuda.instances import WORDS
+from headrace.cuda.launch import launch
+
+#: Kinds of faults, by their numbers in ``kernels/gather.cu``.
+FAULTS = ("no row", "no place")
+
+#: Rows of fewer bytes are copied by a thread for each word, longer ones by a warp each.
+LONG_ROW = 256
+#: Threads that copy rows of the host. More would only wait for the bus, on processors that others could use: 6,144 keep
+#: that of one GPU busy (GraphBolt's lecture, 2023).
+THREADS_OF_BUS = 6144
+
+_WORD_BYTES = {16: WORDS[4], 8: WORDS[3], 4: WORDS[2], 2: WORDS[1], 1: WORDS[0]}
+
+
+def gather_rows(source: Tensor, ids: Tensor, out: Tensor, places: Tensor | None, *, trusted: bool = False) -> None:
+    """Copy rows that ids name: ``out[places[i]] = source[ids[i]]``.
+
+    Parameters
+    ----------
+    source
+        [num_rows, ...], on the device or in pinned memory of the host; single rows are contiguous.
+    ids
+        int32 or int64[n], on the device.
+    out
+        [n, ...] contiguous of the same dtype, on the device.
+    places
+        int64[n] or None.
+    trusted
+        Whether all ids and places are known to be good: then nobody looks, and the host does not wait.
+
+    Raises
+    ------
+    Fault
+        "no row" or "no place"; nothing is written then.
+    """
+    device, faults = ids.device, None if trusted else Faults(FAULTS, ids.device)
+    items = None if faults is None else faults.items
+    if faults is not None:
+        arguments = (ids, len(ids), source.shape[0], places, len(out), items)
+        launch("check_rows", (ids.dtype,), len(ids), *arguments, device=device)
+    row_bytes = math.prod(source.shape[1:]) * source.element_size()
+    if row_bytes and len(ids):
+        stride = (source.stride(0) if len(source) > 1 else math.prod(source.shape[1:])) * source.element_size()
+        size, word = _word(row_bytes, stride, source.data_ptr(), out.data_ptr())
+        row = (row_bytes // size, places, out, items)
+        kernel, threads = _kernel(row_bytes // size, row_bytes, len(ids), on_host=source.device != device)
+        launch(
+            kernel, (ids.dtype, word), threads, source.data_ptr(), stride // size, ids, len(ids), *row, device=device
+        )
+    if faults is not None:
+        faults.check()
+
+
+def gather_tables(tables: Sequence[Tensor], table: Tensor, row: Tensor, out: Tensor, places: Tensor | None) -> None:
+    """Copy rows of several tables: ``out[places[i]] = tables[table[i]][row[i]]``; tables are contiguous.
+
+    Raises
+    ------
+    Fault
+        "no row" or "no place"; nothing is written then.
+    """
+    device, faults = out.device, Faults(FAULTS, out.device)
+    sizes = torch.tensor([len(one) for one in tables], dtype=torch.int64, device=device)
+    addresses = torch.tensor([one.data_ptr() for one in tables], dtype=torch.int64, device=device)
+    arguments = (sizes, len(tables), table, row, len(row), places, len(out), faults.items)
+    launch("check_tables", (), len(row), *arguments, device=device)
+    row_bytes = math.prod(out.shape[1:]) * out.element_size()
+    if row_bytes and len(row):
+        size, word = _word(row_bytes, out.data_ptr(), *(one.data_ptr() for one in tables))
+        copied = (addresses, table, row, len(row), row_bytes // size, places, out, faults.items)
+        launch("gather_tables", (word,), 32 * len(row), *copied, device=device)
+    faults.check()
+
+
+def locate_rows(
+    rank: Tensor, ids: Tensor, replicated: int, interleaved: int, num_devices: int, host: int, here: int
+) -> tuple[Tensor, Tensor]:
+    """Return the table and the row of each id, int32[n] and int64[n]; see ``headrace.ops.locate_rows``.
+
+    Raises
+    ------
+    Fault
+        "no row".
+    """
+    device, faults = ids.device, Faults(FAULTS, ids.device)
+    table = torch.empty(len(ids), dtype=torch.int32, device=device)
+    row = torch.empty(len(ids), dtype=torch.int64, device=device)
+    sizes = (replicated, interleaved, num_devices, host, here)
+    arguments = (rank, len(rank), ids, len(ids), *sizes, table, row, faults.items)
+    launch("locate_rows", (rank.dtype, ids.dtype), len(ids), *arguments, device=device)
+    faults.check()
+    return table, row
+
+
+def scatter_add_rows(out: Tensor, ids: Tensor, rows: Tensor) -> None:
+    """Add ``rows[i]`` to ``out[ids[i]]``, in the order of i.
+
+    Parameters
+    ----------
+    out, rows
+        float32 or float64, [num_rows, ...] and [n, ...], contiguous.
+    ids
+        int32 or int64[n].
+
+    Raises
+    ------
+    Fault
+        "no row"; nothing is added then.
+    """
+    device, faults = out.device, Faults(FAULTS, out.device)
+    launch("check_rows", (ids.dtype,), len(ids), ids, len(ids), len(out), None, 0, faults.items, device=device)
+    faults.check()
+    width = math.prod(out.shape[1:])
+    in_order, order = torch.sort(ids, stable=True)
+    arguments = (out, width, in_order, order, len(ids), rows)
+    launch("scatter_add_rows", (out.dtype, ids.dtype), len(ids) * width, *arguments, device=device)
+
+
+def _word(*bytes_or_addresses: int) -> tuple[int, str]:
+    """Return the widest word that divides all numbers, in bytes and in C++."""
+    size = math.gcd(*bytes_or_addresses, 16)
+    return size, _WORD_BYTES[size]
+
+
+def _kernel(words: int, row_bytes: int, num_rows: int, *, on_host: bool) -> tuple[str, int]:
+    """Return which kernel copies rows, and how many threads it wants."""
+    kernel, threads = (
+        ("gather_rows", 32 * num_rows) if row_bytes >= LONG_ROW else ("gather_short_rows", words * num_rows)
+    )
+    return kernel, min(threads, THREADS_OF_BUS) if on_host else threads

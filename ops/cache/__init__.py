@@ -1,0 +1,1 @@
+"""Which rows of a table are in which slots of a cache."""

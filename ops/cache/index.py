@@ -1,0 +1,136 @@
+"""Which rows of a table are in which slots of a cache, by one of several policies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from headrace.ops import _native
+from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_numpy
+from headrace.ops.errors import FeatureError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Policies by name.
+POLICIES = {
+    "static": _native.CachePolicy.STATIC,
+    "lru": _native.CachePolicy.LRU,
+    "clock": _native.CachePolicy.CLOCK,
+    "s3-fifo": _native.CachePolicy.S3_FIFO,
+    "sieve": _native.CachePolicy.SIEVE,
+    "look-ahead": _native.CachePolicy.LOOK_AHEAD,
+}
+#: Bytes that an index takes for each slot, at most and but for some 256; expectations of look-ahead come on top.
+SLOT_BYTES = {"static": 64, "lru": 72, "clock": 65, "s3-fifo": 128, "sieve": 73, "look-ahead": 116}
+_NUM_LEVELS = 256
+
+
+class CacheIndex:
+    """Find rows in the slots of a cache, and choose which rows get slots; it holds no rows.
+
+    All methods may be called by several threads at once; none waits for more than another's look-up. In a forked
+    process it begins empty, and look-ups from before hold nothing.
+
+    >>> import torch
+    >>> from headrace import ops
+    >>> index = ops.CacheIndex("lru", capacity=2, num_rows=10)
+    >>> lookup = index.look_up(torch.tensor([7, 3]))
+    >>> lookup.miss_ids.tolist(), lookup.fill_slots.tolist()  # read these rows, then copy them into these slots
+    ([7, 3], [0, 1])
+    >>> lookup.finish(True)
+    >>> again = index.look_up(torch.tensor([3, 5, 3]))
+    >>> again.hit_slots.tolist(), again.hit_positions.tolist(), again.miss_ids.tolist()
+    ([1, 1], [0, 2], [5])
+
+    Parameters
+    ----------
+    policy : str
+        One of ``POLICIES``.
+    capacity : int
+        Number of slots, `num_rows` at most.
+    num_rows : int
+        Rows that there are.
+    ids : torch.Tensor or numpy.ndarray, optional
+        int64[capacity], distinct: the rows of a "static" cache, which needs them.
+    scores : torch.Tensor or numpy.ndarray, optional
+        float64[num_rows]: for "look-ahead", which rows without a known next use are kept first, in place of those that
+        were used most.
+
+    Raises
+    ------
+    FeatureError
+        For an unknown policy, and for arguments that do not fit it.
+    """
+
+    def __init__(
+        self, policy: str, capacity: int, num_rows: int, *, ids: Array | None = None, scores: Array | None = None
+    ) -> None:
+        stage = "CacheIndex"
+        if policy not in POLICIES:
+            message = f"{stage}: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}"
+            raise FeatureError(message)
+        capacity = as_count(capacity, "capacity", stage=stage, error=FeatureError)
+        num_rows = as_count(num_rows, "num_rows", stage=stage, error=FeatureError)
+        if (ids is not None) != (policy == "static") or (scores is not None and policy != "look-ahead"):
+            message = f"{stage}: a static cache takes ids, look-ahead may take scores, and no other policy takes either"
+            raise FeatureError(message)
+        fixed = None if ids is None else as_numpy(ids, "ids", stage=stage, error=FeatureError)
+        levels = None if scores is None else _levels(scores, num_rows, stage)
+        self._native = _native.CacheIndex(POLICIES[policy], capacity, num_rows, fixed, levels)
+
+    def look_up(self, ids: Array) -> _native.CacheLookup:
+        """Look up the rows of one read, int32[n] or int64[n], and give slots to some of those that are missing.
+
+        The slots that it uses are held until its ``finish(filled)`` is called: True if all was copied as it says.
+        """
+        return self._native.look_up(_as_ids(ids, "look_up"))
+
+    def invalidate(self, ids: Array) -> None:
+        """Forget rows that have changed: no look-up from now on finds what was read of them before."""
+        self._native.invalidate(_as_ids(ids, "invalidate"))
+
+    def expect(self, ids: Array) -> None:
+        """Say what a read to come will ask for, behind those that were said before ("look-ahead" alone)."""
+        self._native.expect(_as_ids(ids, "expect"))
+
+    def expect_nothing(self) -> None:
+        """Forget the reads to come."""
+        self._native.expect_nothing()
+
+    @property
+    def num_expected(self) -> int:
+        """Reads that are expected."""
+        return self._native.num_expected
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that the index takes."""
+        return self._native.num_bytes
+
+    @property
+    def ids_in_slots(self) -> torch.Tensor:
+        """The row in each slot, int64[capacity], or -1 where none is ready."""
+        return torch.from_numpy(self._native.ids_in_slots)
+
+    def counts(self) -> dict[str, int]:
+        """Return what all reads that ended well have found, missed, evicted and read past the cache."""
+        return dict(zip(("hits", "misses", "evictions", "bypasses", "invalidations"), self._native.counts, strict=True))
+
+
+def _as_ids(ids: Array, stage: str) -> NDArray[np.int64]:
+    rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    return rows.astype(np.int64, copy=False)
+
+
+def _levels(scores: Array, num_rows: int, stage: str) -> NDArray[np.uint8]:
+    """Cut the ranking of rows into levels of equal size, the highest scores in the highest level."""
+    values = as_numpy(scores, "scores", stage=stage, dtypes=("float64",), error=FeatureError)
+    if values.size != num_rows:
+        message = f"{stage}: expected a score for each of {num_rows} rows, got {values.size}"
+        raise FeatureError(message)
+    levels = np.empty(num_rows, np.uint8)
+    levels[np.argsort(values, kind="stable")] = np.arange(num_rows) * _NUM_LEVELS // max(num_rows, 1)
+    return levels

@@ -1,0 +1,115 @@
+"""Read rows of a file that may be larger than memory, many at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch.autograd.graph import increment_version
+
+from headrace.ops import _native
+from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_numpy, is_int
+from headrace.ops.errors import FeatureError
+from headrace.ops.features.gather import output_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ENGINES = ("io_uring", "threads")
+
+
+class ReadRows(NamedTuple):
+    """Rows, and what reading them took: the reads of the file, and the bytes that these brought."""
+
+    rows: torch.Tensor
+    num_reads: int
+    num_bytes: int
+
+
+class DiskRows:
+    """Rows that lie one behind the other in a file.
+
+    Ids are sorted by offset; rows that are near each other, and repeated ones, are one read. Reads are done
+    asynchronously, by io_uring or by threads that wait. Any number of threads may call `read` at once, and so may
+    forked processes. The file stays open for as long as this object is there.
+
+    Parameters
+    ----------
+    descriptor : int
+        Of the file; it is duplicated.
+    name : str
+        What to call it in errors.
+    start : int
+        Offset of the first row.
+    shape : sequence of int
+        Of all rows together, their number first.
+    dtype : torch.dtype
+        Of the rows.
+    engine : "io_uring", "threads" or None
+        None: io_uring where this process may use it, else threads.
+    queue_depth : int
+        Reads at a time, for each call.
+    gap_bytes : int
+        Rows that have at most so many bytes between them are read together.
+    direct : bool
+        Read past the page cache where the file system allows it; `direct` says whether it does.
+
+    Raises
+    ------
+    FeatureError
+        For arguments out of range, and for io_uring where there is none.
+    """
+
+    def __init__(
+        self,
+        descriptor: int,
+        *,
+        name: str,
+        start: int,
+        shape: Sequence[int],
+        dtype: torch.dtype,
+        engine: str | None = None,
+        queue_depth: int = 64,
+        gap_bytes: int = 4096,
+        direct: bool = False,
+    ) -> None:
+        stage = "DiskRows"
+        if engine is not None and engine not in ENGINES:
+            message = f"{stage}: expected an engine, {' or '.join(map(repr, ENGINES))}, or None, got {engine!r}"
+            raise FeatureError(message)
+        if not is_int(queue_depth) or not 1 <= queue_depth <= 1024:
+            message = f"{stage}: queue_depth must be an int of at least 1 and at most 1024, got {queue_depth!r}"
+            raise FeatureError(message)
+        if as_count(gap_bytes, "gap_bytes", stage=stage, error=FeatureError) >= 1 << 62:
+            message = f"{stage}: gap_bytes must be below 2**62, got {gap_bytes}"
+            raise FeatureError(message)
+        self.engine = engine or ("io_uring" if _native.has_io_uring() else "threads")
+        self._row_shape, self._dtype = tuple(shape[1:]), dtype
+        row_bytes = math.prod(self._row_shape) * dtype.itemsize
+        self._reader = _native.DiskReader(
+            descriptor, name, start, shape[0], row_bytes, self.engine == "io_uring", queue_depth, gap_bytes, direct
+        )
+        self.direct = self._reader.is_direct()
+
+    def read(self, ids: Array, *, out: torch.Tensor | None = None, places: Array | None = None) -> ReadRows:
+        """Return the rows of `ids`; arguments and result are those of `headrace.ops.gather_rows`.
+
+        Raises
+        ------
+        FeatureError
+            As of `gather_rows`, nothing being written then; and when a row cannot be read, the file ends before it, or
+            it has been written to since it was opened. What `out` holds then is undefined, but no read goes on.
+        """
+        stage = "read_rows"
+        rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+        targets = None if places is None else as_numpy(places, "places", stage=stage, error=FeatureError)
+        if targets is not None and out is None:
+            message = f"{stage}: places are those of rows of out; give out too"
+            raise FeatureError(message)
+        num_out = len(out) if targets is not None and isinstance(out, torch.Tensor) and out.ndim else rows.size
+        given, out = out, output_rows(out, (num_out, *self._row_shape), self._dtype, stage)
+        num_reads, num_bytes = self._reader.read(rows, out.data_ptr(), num_out, targets)
+        if given is not None:
+            increment_version(given)  # autograd has not seen the write
+        return ReadRows(out, num_reads, num_bytes)

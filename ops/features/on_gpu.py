@@ -1,0 +1,144 @@
+"""Rows where ids are on a GPU: arguments for the twins of `headrace.cuda`, and errors from what these find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch.autograd.graph import increment_version
+
+from headrace.ops._arrays import Array
+from headrace.ops.errors import FeatureError
+from headrace.ops.gpu import device_errors, on_device
+
+if TYPE_CHECKING:
+    from headrace.ops.features.tiers import TierSizes
+
+_IDS = (torch.int32, torch.int64)
+
+
+def gather(
+    source: torch.Tensor,
+    ids: Array,
+    out: torch.Tensor | None,
+    places: Array | None,
+    device: torch.device,
+    *,
+    stage: str,
+    trusted: bool,
+) -> torch.Tensor:
+    """Do what `gather_rows` does, for a source that the device reads in place and whose single rows are contiguous."""
+    from headrace.cuda.faults import Fault
+    from headrace.cuda.rows import gather_rows
+
+    wanted = on_device(ids, "ids", device, stage=stage, dtypes=_IDS, error=FeatureError)
+    where = None if places is None else on_device(places, "places", device, stage=stage, error=FeatureError)
+    if out is None and where is not None:
+        raise FeatureError(f"{stage}: places are those of rows of out; give out too")
+    if where is not None and len(where) != len(wanted):
+        raise FeatureError(f"{stage}: expected a place for each of {len(wanted)} ids, got {len(where)}")
+    given, out = out, _output(out, len(wanted), source, device, exact=where is None, stage=stage)
+    try:
+        with device_errors():
+            gather_rows(source.detach(), wanted, out.detach(), where, trusted=trusted)
+    except Fault as fault:
+        if fault.kind == "no row":
+            raise _no_row(
+                fault.item, wanted, len(source), stage, "; the feature may be shorter than the graph"
+            ) from fault
+        raise _no_place(fault.item, where, out, stage) from fault
+    if given is not None:
+        increment_version(given)  # autograd has not seen the write
+    return out
+
+
+def locate(
+    rank: Array, ids: Array, sizes: TierSizes, here: int, device: torch.device, *, stage: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Do what `locate_rows` does."""
+    from headrace.cuda.faults import Fault
+    from headrace.cuda.rows import locate_rows
+
+    ranks = on_device(rank, "rank", device, stage=stage, dtypes=_IDS, error=FeatureError)
+    nodes = on_device(ids, "ids", device, stage=stage, dtypes=_IDS, error=FeatureError)
+    counts = (sizes.replicated, sizes.interleaved, sizes.num_devices, sizes.host)
+    try:
+        with device_errors():
+            return locate_rows(ranks, nodes, *counts, here)
+    except Fault as fault:
+        raise _no_row(fault.item, nodes, len(ranks), stage) from fault
+
+
+def gather_from_tables(
+    tables: Sequence[torch.Tensor], table: Array, row: Array, out: torch.Tensor, places: Array | None, *, stage: str
+) -> torch.Tensor:
+    """Do what `gather_tables` does where `out` is, of tables that are contiguous and fit."""
+    from headrace.cuda.faults import Fault
+    from headrace.cuda.rows import gather_tables
+
+    device = out.device
+    numbers = on_device(table, "table", device, stage=stage, dtypes=(torch.int32,), error=FeatureError)
+    rows = on_device(row, "row", device, stage=stage, error=FeatureError)
+    where = None if places is None else on_device(places, "places", device, stage=stage, error=FeatureError)
+    if where is None and len(out) != len(rows):
+        raise FeatureError(f"{stage}: expected a row of out for each of {len(rows)} rows, got {len(out)}")
+    for name, other in (("row", rows), ("places", where)):
+        if other is not None and len(other) != len(numbers):
+            raise FeatureError(
+                f"{stage}: {name} must have one entry for each of table ({len(numbers)}), got {len(other)}"
+            )
+    try:
+        with device_errors():
+            gather_tables(tables, numbers, rows, out.detach(), where)
+    except Fault as fault:
+        if fault.kind == "no row":
+            raise FeatureError(
+                f"{stage}: there is no row {int(rows[fault.item])} in table {int(numbers[fault.item])} of {len(tables)}"
+            ) from fault
+        raise _no_place(fault.item, where, out, stage) from fault
+    increment_version(out)
+    return out
+
+
+def scatter_add(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, stage: str) -> None:
+    """Do what `scatter_add_rows` does where `out` is: both are contiguous and fit."""
+    from headrace.cuda.faults import Fault
+    from headrace.cuda.rows import scatter_add_rows
+
+    wanted = on_device(ids, "ids", out.device, stage=stage, dtypes=_IDS, error=FeatureError)
+    try:
+        with device_errors():
+            scatter_add_rows(out, wanted, rows)
+    except Fault as fault:
+        raise _no_row(fault.item, wanted, len(out), stage) from fault
+
+
+def _output(
+    out: torch.Tensor | None, num_rows: int, source: torch.Tensor, device: torch.device, *, exact: bool, stage: str
+) -> torch.Tensor:
+    shape = (num_rows, *source.shape[1:])
+    if out is None:
+        return torch.empty(shape, dtype=source.dtype, device=device)
+    plain = isinstance(out, torch.Tensor) and not (out.is_neg() or out.is_conj())
+    fits = plain and out.shape[1:] == source.shape[1:] and (not exact or len(out) == num_rows)
+    if not fits or out.dtype != source.dtype or out.device != device or not out.is_contiguous():
+        got = f"{out.dtype}{list(out.shape)} on {out.device}" if isinstance(out, torch.Tensor) else type(out).__name__
+        what = "CPU tensor" if device.type == "cpu" else f"tensor on {device},"
+        raise FeatureError(
+            f"{stage}: out must be a contiguous {what} {source.dtype}{list(shape)}, got {got}, no lazy view: {plain}"
+        )
+    return out
+
+
+def _no_row(item: int, ids: torch.Tensor, num_rows: int, stage: str, why: str = "") -> FeatureError:
+    return FeatureError(
+        f"{stage}: ids[{item}] = {int(ids[item])} has no row: expected 0 <= id < num_rows = {num_rows}{why}"
+    )
+
+
+def _no_place(item: int, places: torch.Tensor | None, out: torch.Tensor, stage: str) -> FeatureError:
+    assert places is not None
+    return FeatureError(
+        f"{stage}: places[{item}] = {int(places[item])} is no row of out: expected 0 <= place < {len(out)}"
+    )

@@ -1,0 +1,185 @@
+"""Rows that lie in several tables, by rank: the hottest ones where reading is fastest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch.autograd.graph import increment_version
+
+from headrace.ops import _native
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
+from headrace.ops.errors import FeatureError
+from headrace.ops.features import on_gpu
+from headrace.ops.gpu import device_of, is_readable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_MOST_DEVICES = 1 << 16  # more than any machine has; their numbers fit into 32 bits
+
+
+@dataclass(frozen=True)
+class TierSizes:
+    """How many rows lie where, by rank: the hottest row has rank 0.
+
+    Attributes
+    ----------
+    replicated : int
+        The hottest ones, of which each device has a copy.
+    interleaved : int
+        The next ones, dealt out to the devices one after the other, so that all are asked for about as much.
+    host : int
+        The next ones, in memory of the processor. The others stay where they came from.
+    num_devices : int
+        Devices; 0 if there is none, and nothing on one then.
+    """
+
+    replicated: int = 0
+    interleaved: int = 0
+    host: int = 0
+    num_devices: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the sizes."""
+        sizes = (self.replicated, self.interleaved, self.host, self.num_devices)
+        if any(isinstance(size, bool) or not isinstance(size, int) or size < 0 for size in sizes):
+            message = f"TierSizes: expected whole numbers of at least 0, got {sizes}"
+            raise FeatureError(message)
+        if self.num_devices > _MOST_DEVICES:
+            message = f"TierSizes: {self.num_devices} devices, expected at most {_MOST_DEVICES}"
+            raise FeatureError(message)
+        if self.num_devices == 0 and self.replicated + self.interleaved > 0:
+            message = f"TierSizes: {self.replicated + self.interleaved} rows on devices, but there are none"
+            raise FeatureError(message)
+
+    @property
+    def num_placed(self) -> int:
+        """Rows that do not stay where they came from."""
+        return self.replicated + self.interleaved + self.host
+
+    def interleaved_at(self, device: int) -> int:
+        """Return the number of interleaved rows at one device; two devices differ by one at most."""
+        return (self.interleaved - device + self.num_devices - 1) // self.num_devices
+
+
+def locate_rows(
+    rank: Array, ids: Array, sizes: TierSizes, *, here: int = 0, num_threads: int = 1
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Find where rows are (Data Tiering, arXiv 2111.05894).
+
+    Parameters
+    ----------
+    rank : torch.Tensor or numpy.ndarray
+        int32[num_rows] or int64[num_rows], the rank of each row, each once.
+    ids : torch.Tensor or numpy.ndarray
+        int32[n] or int64[n].
+    sizes : TierSizes
+        How many lie where.
+    here : int
+        The device whose copy of replicated rows is read.
+    num_threads : int
+        The result does not depend on it.
+
+    Returns
+    -------
+    table : torch.Tensor
+        int32[n]: the number of a device, ``num_devices`` for the host, one more for where rows came from.
+    row : torch.Tensor
+        int64[n]: which row it is there. Devices have replicated rows first; where rows came from they go by their ids.
+
+    Raises
+    ------
+    FeatureError
+        If an id has no row, or there is no such device.
+    """
+    stage = "locate_rows"
+    if not 0 <= here < max(sizes.num_devices, 1):
+        message = f"{stage}: here must be one of {sizes.num_devices} devices, got {here}"
+        raise FeatureError(message)
+    device = device_of(ids)
+    if device is not None:
+        return on_gpu.locate(rank, ids, sizes, here, device, stage=stage)
+    ranks = as_numpy(rank, "rank", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    nodes = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    table, row = _native.locate_rows(
+        ranks,
+        nodes,
+        sizes.replicated,
+        sizes.interleaved,
+        sizes.num_devices,
+        sizes.host,
+        here,
+        as_num_threads(num_threads, stage=stage),
+    )
+    return torch.from_numpy(table), torch.from_numpy(row)
+
+
+def gather_tables(
+    tables: Sequence[torch.Tensor],
+    table: Array,
+    row: Array,
+    out: torch.Tensor,
+    *,
+    places: Array | None = None,
+    num_threads: int = 1,
+) -> torch.Tensor:
+    """Copy rows of several tables in one gather: ``out[places[i]] = tables[table[i]][row[i]]``.
+
+    Parameters
+    ----------
+    tables : sequence of torch.Tensor
+        [num_rows, ...] contiguous, of one dtype and one shape of rows.
+    table, row : torch.Tensor or numpy.ndarray
+        int32[n] and int64[n].
+    out : torch.Tensor
+        [n, ...] contiguous, of the dtype of the tables, written and returned; with `places`, [num_rows_of_out, ...].
+    places : torch.Tensor or numpy.ndarray, optional
+        int64[n], distinct: where in `out` to put each row. The other rows of `out` stay.
+    num_threads : int
+        The result does not depend on it.
+
+    Raises
+    ------
+    FeatureError
+        If there is no such row, table or place, or the tables or `out` have other dtypes or shapes. Nothing is written
+        then.
+    """
+    stage = "gather_tables"
+    device = device_of(out)
+    shape = tuple(out.shape[1:])
+    for name, one in (*((f"tables[{i}]", one) for i, one in enumerate(tables)), ("out", out)):
+        if one.dtype != out.dtype or one.shape[1:] != out.shape[1:]:
+            message = (
+                f"{stage}: expected rows as of out, {out.dtype}{list(shape)}, got {name} {one.dtype}{list(one.shape)}"
+            )
+            raise FeatureError(message)
+        there = one.is_cpu if device is None else is_readable(one, device)
+        if not there or not one.is_contiguous():
+            how = f"on {one.device}" if not there else f"with strides {one.stride()}"
+            where = "in CPU memory" if device is None else f"where {device} reads in place"
+            message = f"{stage}: expected tables and out contiguous {where}, got {name} {how}"
+            raise FeatureError(message)
+    if device is not None:
+        return on_gpu.gather_from_tables(tables, table, row, out, places, stage=stage)
+    numbers = as_numpy(table, "table", stage=stage, dtypes=("int32",), error=FeatureError)
+    rows = as_numpy(row, "row", stage=stage, error=FeatureError)
+    targets = None if places is None else as_numpy(places, "places", stage=stage, error=FeatureError)
+    if targets is None and len(out) != len(rows):
+        message = f"{stage}: expected a row of out for each of {len(rows)} rows, got {len(out)}"
+        raise FeatureError(message)
+    _native.gather_tables(
+        [(one.data_ptr(), len(one)) for one in tables],
+        math.prod(shape) * out.element_size(),
+        numbers,
+        rows,
+        out.data_ptr(),
+        as_num_threads(num_threads, stage=stage),
+        targets,
+        len(out),
+    )
+    increment_version(out)  # autograd has not seen the write
+    return out

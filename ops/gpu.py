@@ -1,0 +1,185 @@
+"""The way to the CUDA twins of kernels: which device an operation runs on, and what its arguments must be there.
+
+All of `ops` that knows of devices is here: doors ask `device_of`, check arguments by `on_device`, and call what
+`headrace.cuda` has. That package is imported when a first argument is on a GPU, not before.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol, TypeGuard
+
+import numpy as np
+import torch
+
+from headrace.ops._arrays import Array, is_packed
+from headrace.ops.errors import DeviceError, InputError
+
+
+def device_of(array: Array) -> torch.device | None:
+    """Return the GPU that an operation runs on whose main argument this is, or None for the CPU."""
+    if isinstance(array, torch.Tensor) and array.is_cuda:
+        return array.device
+    backend = sys.modules.get("headrace.cuda.backend")
+    if backend is None or not backend.is_gpu(torch.device("cpu")):
+        return None
+    on_cpu = array.is_cpu if isinstance(array, torch.Tensor) else isinstance(array, np.ndarray)
+    return torch.device("cpu") if on_cpu else None
+
+
+def resolved(device: torch.device | str) -> torch.device:
+    """Return a device of torch: what stands in for GPUs, if anything does, is in memory of the CPU."""
+    wanted = torch.device(device)
+    backend = sys.modules.get("headrace.cuda.backend")
+    stands_in = wanted.type == "cuda" and backend is not None and backend.is_gpu(torch.device("cpu"))
+    return torch.device("cpu") if stands_in else wanted
+
+
+def pin(tensor: torch.Tensor) -> Callable[[], None]:
+    """Pin the memory of a tensor where it is, and return what unpins it.
+
+    Raises
+    ------
+    DeviceError
+        If it cannot be pinned.
+    """
+    if resolved("cuda").type == "cpu":
+        return _nothing
+    from headrace.cuda.memory import pin as pin_memory
+
+    with device_errors():
+        return pin_memory(tensor)
+
+
+def placed(tensors: Sequence[torch.Tensor | None], device: torch.device) -> list[torch.Tensor | None]:
+    """Return arrays of the host as kernels on a device read them: copies, or themselves, pinned as long as they live.
+
+    They are copied if half of the device's free memory has room for all of them.
+
+    Raises
+    ------
+    DeviceError
+        If they can neither be copied nor pinned.
+    """
+    if device.type == "cpu":
+        return list(tensors)
+    given = [tensor for tensor in tensors if tensor is not None]
+    free, _ = torch.cuda.mem_get_info(device)
+    if sum(tensor.nbytes for tensor in given) <= free // 2:
+        return [None if tensor is None else tensor.to(device) for tensor in tensors]
+    for tensor in given:
+        weakref.finalize(tensor, pin(tensor))
+    return list(tensors)
+
+
+def _nothing() -> None:
+    """Unpin nothing: what stands in for a GPU reads all memory."""
+
+
+class Event(Protocol):
+    """What was on its way on a stream when it was recorded."""
+
+    def wait(self) -> None:
+        """Let what is launched from now on, on the current stream, come behind it."""
+
+
+def has_gpu() -> bool:
+    """Whether there is a GPU, or something that stands in for one."""
+    return torch.cuda.is_available() or resolved("cuda").type == "cpu"
+
+
+def read_back(tensor: torch.Tensor) -> list[int]:
+    """Return numbers of a GPU, behind all that was launched before them; the host waits."""
+    from headrace.cuda import streams
+
+    return streams.read_back(tensor)
+
+
+def side_stream(device: torch.device) -> AbstractContextManager[None]:
+    """Let what this thread launches on a GPU go to a stream of its own, behind what was launched before."""
+    from headrace.cuda import streams
+
+    return streams.side_stream(device)
+
+
+def record(device: torch.device) -> Event:
+    """Return an event of what is on its way on the current stream of a GPU."""
+    from headrace.cuda import streams
+
+    return streams.record(device)
+
+
+def use_here(tensors: Iterable[torch.Tensor]) -> None:
+    """Keep memory of tensors, which come from another stream, until what this stream has to do with it is done."""
+    from headrace.cuda import streams
+
+    streams.use_here(tensors)
+
+
+def is_readable(tensor: torch.Tensor, device: torch.device) -> bool:
+    """Whether kernels on a device can read a tensor in place."""
+    from headrace.cuda.backend import is_reachable
+
+    return is_reachable(tensor, device)
+
+
+def reads(source: Array, device: torch.device) -> TypeGuard[torch.Tensor]:
+    """Whether rows of a source can be read in place by kernels on a device, each in one piece."""
+    if not isinstance(source, torch.Tensor) or source.layout != torch.strided or source.ndim == 0:
+        return False
+    from headrace.cuda.backend import is_reachable, is_usable
+
+    if source.is_neg() or source.is_conj() or not is_usable(device) or not is_reachable(source, device):
+        return False
+    return is_packed(source.shape[1:], source.stride()[1:], 1)
+
+
+def on_device(
+    value: Array,
+    name: str,
+    device: torch.device,
+    *,
+    stage: str,
+    dtypes: Sequence[torch.dtype] = (torch.int64,),
+    error: type[InputError] = InputError,
+) -> torch.Tensor:
+    """Return a one-dimensional array that kernels on a device can read, contiguous, or refuse it.
+
+    Raises
+    ------
+    InputError
+        (or `error`) for another type, number of dimensions or dtype, or memory that the device cannot read in place.
+    """
+    from headrace.cuda.backend import is_reachable
+
+    words = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+    expected = f"{stage}: {name} must be a 1-d tensor of {words} on {device}, or in pinned memory"
+    if isinstance(value, np.ndarray) and device.type == "cpu":
+        value = torch.from_numpy(np.require(value, requirements=["C", "A", "W", "O"]))
+    if not isinstance(value, torch.Tensor):
+        raise error(f"{expected}, got {type(value).__name__}; pass torch.as_tensor({name}, device={str(device)!r})")
+    if value.ndim != 1 or value.dtype not in dtypes:
+        raise error(f"{expected}, got {str(value.dtype).removeprefix('torch.')}{list(value.shape)}")
+    if not is_reachable(value, device):
+        raise error(f"{expected}, got a tensor on {value.device}; move it with .to({str(device)!r}), or pin it")
+    return value.detach().contiguous()
+
+
+@contextmanager
+def device_errors() -> Iterator[None]:
+    """Let what goes wrong with a device be one of headrace's errors.
+
+    Raises
+    ------
+    DeviceError
+        In the place of that of `headrace.cuda`.
+    """
+    from headrace.cuda.errors import DeviceError as Failed
+
+    try:
+        yield
+    except Failed as error:
+        raise DeviceError(str(error)) from error

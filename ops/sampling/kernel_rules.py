@@ -1,0 +1,58 @@
+"""Rules and keys as kernels know them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from headrace.ops import _native
+from headrace.ops._arrays import as_key
+from headrace.ops.errors import InputError
+from headrace.ops.random.dependency import BlendedKey
+from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
+
+
+def check_rule(rule: Rule, stage: str) -> None:
+    """Refuse what is no rule.
+
+    Raises
+    ------
+    InputError
+        Saying what rules there are.
+    """
+    if not isinstance(rule, Rule):
+        message = f"{stage}: a rule must be one of headrace.ops.sampling.rules, such as NeighborRule, got {rule!r}"
+        raise InputError(message)
+
+
+def native_rule(rule: Rule, by_weight: bool, stage: str) -> _native.Rule:
+    """Return the rule as the kernels of the CPU know it."""
+    check_rule(rule, stage)
+    return _as_native(rule, by_weight)
+
+
+@lru_cache(maxsize=1024)
+def _as_native(rule: Rule, by_weight: bool) -> _native.Rule:
+    """Make it once: a plan has a few rules, and asks for them in every batch."""
+    kinds = _native.RuleKind
+    match rule:
+        case NeighborRule():
+            kind = kinds.NEIGHBOR_REPLACEMENT if rule.replace else kinds.NEIGHBOR
+            return _native.Rule(kind, rule.fanout, by_weight=by_weight)
+        case LaborRule():
+            kind = kinds.LABOR_EXACT if rule.exact else kinds.LABOR_POISSON
+            return _native.Rule(kind, rule.fanout, by_weight=by_weight)
+        case LaborImportanceRule():
+            return _native.Rule(kinds.LABOR_IMPORTANCE, rule.fanout, rule.native_rounds, by_weight)
+        case LadiesRule():
+            kind = kinds.LADIES_POISSON if rule.poisson else kinds.LADIES
+            return _native.Rule(kind, rule.size, by_weight=by_weight)
+
+
+def native_keys(key: int | BlendedKey, rule: Rule, stage: str) -> _native.Keys:
+    """Return the key, or both of them, as the kernels of the CPU know them."""
+    if not isinstance(key, BlendedKey):
+        return as_key(key, stage=stage)
+    if not rule.has_edge_variates:
+        message = f"{stage}: expected an int as the key of {rule}, as LABOR alone blends variates, got {key}"
+        raise InputError(message)
+    return _native.VariateKeys(key.key, key.next_key, key.step, key.num_steps)

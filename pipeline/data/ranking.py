@@ -1,0 +1,49 @@
+"""Nodes by falling score."""
+
+from __future__ import annotations
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import as_cpu_tensor
+
+
+def as_scores(scores: ArrayLike | Tensor, num_nodes: int | None = None, *, stage: str = "ranking") -> Tensor:
+    """Return scores as a CPU tensor of one number per node, or refuse them."""
+    values = as_cpu_tensor(scores, "scores", InputError)
+    if values.ndim != 1 or values.dtype == torch.bool or values.is_complex():
+        raise InputError(f"{stage}: expected scores to be one number per node, got {values.dtype}{list(values.shape)}")
+    if num_nodes is not None and len(values) != num_nodes:
+        raise InputError(f"{stage}: expected a score for each of {num_nodes} nodes, got {len(values)}")
+    if values.is_floating_point() and bool(values.isnan().any()):
+        raise InputError(f"{stage}: expected scores that are numbers, got some that are not (nan)")
+    return values
+
+
+def ranking(scores: ArrayLike | Tensor) -> Tensor:
+    """Return the ids of nodes by falling score; of equal ones the smaller id comes first.
+
+    Parameters
+    ----------
+    scores : [num_nodes]
+        One number per node, the larger the hotter.
+
+    Returns
+    -------
+    torch.Tensor
+        int64[num_nodes].
+
+    Raises
+    ------
+    InputError
+        If there is not one number per node, or one is nan.
+
+    Examples
+    --------
+    >>> import headrace as hr
+    >>> hr.scores.ranking([0.1, 0.4, 0.2, 0.4]).tolist()
+    [1, 3, 2, 0]
+    """
+    return torch.argsort(as_scores(scores), descending=True, stable=True)

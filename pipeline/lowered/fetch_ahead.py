@@ -1,0 +1,112 @@
+"""Fetching features for batches whose successors are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.lowered.fetch_stage import FetchStage
+from headrace.pipeline.plan.checks import check_no_labels
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, WindowRunner, WindowStage
+from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.reads_ahead import ReadsAhead, reads_ahead
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FetchAhead(FetchStage, WindowStage):
+    """Fetch features with the next batches in view: rows that several of them want are read once, in few large reads.
+
+    The pass ``lookahead`` makes it from ``fetch_feature`` where rows are on disk, or a look-ahead cache wants to
+    know what comes.
+
+    Parameters
+    ----------
+    store, node, edge, labels
+        As for ``fetch_feature``.
+    bytes_in_view
+        The most that batches in view take, with what is kept for their reads: there are as many as the sources gain
+        by, within these, and at least one.
+    """
+
+    name: ClassVar[str] = "fetch_ahead"
+    lowered: ClassVar[bool] = True
+    store: FeatureStore
+    node: tuple[str, ...] = field(default=(), kw_only=True)
+    edge: tuple[str, ...] = field(default=(), kw_only=True)
+    labels: str | None = field(default=None, kw_only=True)
+    bytes_in_view: int = field(kw_only=True)
+
+    def runner(self, settings: RunSettings) -> WindowRunner:
+        return _Fetches(self, settings.num_threads)
+
+
+class _Fetches(WindowRunner):
+    """The reads of one loader's batches, source by source."""
+
+    def __init__(self, stage: FetchAhead, num_threads: int) -> None:
+        self._labels = stage.labels
+        store = stage.store
+        self._node = {name: reads_ahead(store.node[name], num_threads) for name in stage.node}
+        self._edge = {name: reads_ahead(store.edge[name], num_threads) for name in stage.edge}
+        self._of_seeds = None if stage.labels is None else reads_ahead(store.node[stage.labels], num_threads)
+        self._every: list[ReadsAhead] = [*self._node.values(), *self._edge.values()]
+        self._every += [] if self._of_seeds is None else [self._of_seeds]
+        self._room = self._bytes_in_view = stage.bytes_in_view
+
+    @property
+    def wants_more(self) -> bool:
+        return self._room > 0 and any(reads.wants_more for reads in self._every)
+
+    def enter(self, batch: MiniBatch) -> None:
+        self._room -= self._bytes_of(batch)
+        for reads in self._node.values():
+            reads.expect(batch.n_id.cpu())
+        for reads in self._edge.values():
+            for ids in _edges(batch):
+                reads.expect(ids.cpu())
+        if self._of_seeds is not None:
+            self._of_seeds.expect(batch.seeds.cpu())
+
+    def __call__(self, batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+        self._room += self._bytes_of(batch)
+        counts = {"rows": 0, "bytes": 0}
+        fetched: dict[str, Any] = {}
+
+        def read(reads: ReadsAhead) -> Tensor:
+            return reads.read(counts).to(batch.n_id.device)
+
+        if self._node:
+            fetched["node"] = {**batch.node, **{name: read(reads) for name, reads in self._node.items()}}
+        if self._edge:
+            per_block = {name: tuple(read(reads) for _ in _edges(batch)) for name, reads in self._edge.items()}
+            fetched["edge"] = {**batch.edge, **per_block}
+        if self._of_seeds is not None:
+            check_no_labels(batch, self._labels)
+            fetched["y"] = read(self._of_seeds)
+        return batch.replace(**fetched), counts
+
+    def clear(self) -> None:
+        self._room = self._bytes_in_view
+        for reads in self._every:
+            reads.clear()
+
+    def _bytes_of(self, batch: MiniBatch) -> int:
+        """Return about what a batch in view takes: its nodes and edges, and what is kept for its reads."""
+        arrays = [batch.n_id]
+        for block in batch.blocks:
+            parts = (block.indptr, block.indices, block.edge_ids, block.weight)
+            arrays += [array for array in parts if array is not None]
+        num_bytes = sum(array.nbytes for array in arrays)
+        num_bytes += len(batch.n_id) * sum(reads.id_bytes for reads in self._node.values())
+        num_edges = sum(map(len, _edges(batch)))
+        return num_bytes + num_edges * sum(reads.id_bytes for reads in self._edge.values())
+
+
+def _edges(batch: MiniBatch) -> Iterator[Tensor]:
+    """Yield the ids of the edges of each block."""
+    return (block.edge_ids for block in batch.blocks if block.edge_ids is not None)

@@ -1,0 +1,62 @@
+"""What all stages that fetch rows of a store share: the fields that they read and write, and the fetch of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.plan.checks import check_no_labels
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner
+from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+
+#: Returns rows of a source, and adds what it counts.
+Read = Callable[[FeatureSource, Tensor, dict[str, int]], Tensor]
+
+
+class FetchStage(MapStage):
+    """Base of these stages; each has the parameters of ``fetch_feature``."""
+
+    store: FeatureStore
+    node: tuple[str, ...]
+    edge: tuple[str, ...]
+    labels: str | None
+
+    @property
+    def reads(self) -> frozenset[str]:
+        fields = {"n_id": self.node, "blocks": self.edge, "seeds": self.labels is not None}
+        return frozenset(name for name, wanted in fields.items() if wanted)
+
+    @property
+    def writes(self) -> frozenset[str]:
+        fields = {"node": self.node, "edge": self.edge, "y": self.labels is not None}
+        return frozenset(name for name, wanted in fields.items() if wanted)
+
+    @property
+    def fetches(self) -> frozenset[tuple[str, str]]:
+        return frozenset({*(("node", name) for name in self.node), *(("edge", name) for name in self.edge)})
+
+    def fetching(self, read: Read) -> Runner:
+        """Return the function that fetches for a batch, by reading each source once for nodes, seeds and each block."""
+        node = {name: self.store.node[name] for name in self.node}
+        edge = {name: self.store.edge[name] for name in self.edge}
+        labels = None if self.labels is None else self.store.node[self.labels]
+
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+            counts = {"rows": 0, "bytes": 0}
+            fetched: dict[str, Any] = {}
+            if node:
+                rows = {name: read(source, batch.n_id, counts) for name, source in node.items()}
+                fetched["node"] = {**batch.node, **rows}
+            if edge:
+                ids = [block.edge_ids for block in batch.blocks if block.edge_ids is not None]
+                per_block = {name: tuple(read(source, rows, counts) for rows in ids) for name, source in edge.items()}
+                fetched["edge"] = {**batch.edge, **per_block}
+            if labels is not None:
+                check_no_labels(batch, self.labels)
+                fetched["y"] = read(labels, batch.seeds, counts)
+            return batch.replace(**fetched), counts
+
+        return run

@@ -1,0 +1,71 @@
+"""Fetching features right to a GPU, which reads their rows in memory of the host."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from torch import Tensor
+
+from headrace.ops.errors import DeviceError
+from headrace.pipeline.data.place import Place
+from headrace.pipeline.lowered.fetch_stage import FetchStage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Runner
+from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.rows import read_rows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FetchTo(FetchStage):
+    """Read feature rows to the GPU that the batch is on: a kernel copies them, from where they are, in one pass.
+
+    The pass ``uva_gather`` makes it from ``fetch_feature`` and the copy behind it. Memory that rows are read from is
+    pinned when the loader is made, where it is, and stays so as long as the source lives.
+
+    Parameters
+    ----------
+    store, node, edge, labels
+        As for ``fetch_feature``; each source reads to the place.
+    place
+        The GPU.
+    """
+
+    name: ClassVar[str] = "fetch_to"
+    lowered: ClassVar[bool] = True
+
+    store: FeatureStore
+    place: Place
+    node: tuple[str, ...] = field(default=(), kw_only=True)
+    edge: tuple[str, ...] = field(default=(), kw_only=True)
+    labels: str | None = field(default=None, kw_only=True)
+
+    @property
+    def reads_at(self) -> Place | None:
+        return self.place
+
+    def runner(self, settings: RunSettings) -> Runner:
+        threads, place = settings.num_threads, self.place
+        labels = () if self.labels is None else (self.labels,)
+        sources = [*(self.store.node[name] for name in (*self.node, *labels)), *(self.store.edge[n] for n in self.edge)]
+        unread = {id(source) for source in sources if not _prepared(source, place)}
+
+        def read(source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
+            if id(source) in unread:
+                return read_rows(source, ids.cpu(), counts, num_threads=threads).to(ids.device)
+            return read_rows(source, ids, counts, num_threads=threads, to=place)
+
+        return self.fetching(read)
+
+
+def _prepared(source: FeatureSource, place: Place) -> bool:
+    """Make a source ready to read to a GPU. Where memory cannot be pinned, rows are read here and copied: a warning."""
+    prepare: Callable[[Place], None] = source.prepare  # type: ignore[attr-defined] # the pass has asked
+    try:
+        prepare(place)
+    except DeviceError as error:
+        warnings.warn(f"fetch_feature: rows are read by the CPU and copied, as {error}", UserWarning, stacklevel=2)
+        return False
+    return True

@@ -1,0 +1,108 @@
+"""Work of a GPU on a side stream, beside the training loop's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+
+from headrace.ops.gpu import Event, record, resolved, side_stream, use_here
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.place import Place
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import MINIBATCH, ON_ITS_WAY, Counts, MapStage, Runner, Stage
+from headrace.pipeline.storage.rows import add_counts
+
+
+class OnItsWay(NamedTuple):
+    """A batch, and the event behind which it is there."""
+
+    batch: MiniBatch
+    event: Event
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OnStream(MapStage):
+    """Run stages on a side stream of the thread that runs this one, and go on before they are done.
+
+    The pass ``stream_overlap`` makes it from a copy to a GPU and the fetches behind it. Copies are from pinned memory,
+    and do not block.
+
+    Parameters
+    ----------
+    stages
+        The copy, and what comes behind it on the GPU.
+    place
+        The GPU.
+    """
+
+    name: ClassVar[str] = "on_stream"
+    lowered: ClassVar[bool] = True
+    gives: ClassVar[str | None] = ON_ITS_WAY
+
+    stages: tuple[MapStage, ...]
+    place: Place
+
+    @property
+    def reads(self) -> frozenset[str]:
+        written: set[str] = set()
+        read: set[str] = set()
+        for stage in self.stages:
+            read |= stage.reads - written
+            written |= stage.writes
+        return frozenset(read)
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset(name for stage in self.stages for name in stage.writes)
+
+    @property
+    def fetches(self) -> frozenset[tuple[str, str]]:
+        return frozenset(feature for stage in self.stages for feature in stage.fetches)
+
+    @property
+    def moves_to(self) -> Place | None:
+        return self.place
+
+    def runner(self, settings: RunSettings) -> Runner:
+        runners: list[Callable[[Any], tuple[Any, Counts]]] = [stage.launcher(settings) for stage in self.stages]
+        # With its index: a worker thread may have another current device.
+        device = torch.empty(0, device=resolved(str(self.place))).device
+        pins = device.type == "cuda"
+
+        def run(batch: MiniBatch) -> tuple[OnItsWay, Counts]:
+            totals: dict[str, int] = {}
+            batch = batch.pin_memory() if pins else batch
+            with side_stream(device):
+                for runner in runners:
+                    batch, counts = runner(batch)
+                    add_counts(totals, counts)
+                event = record(device)
+            return OnItsWay(batch, event), totals
+
+        return run
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WaitStream(MapStage):
+    """Let the current stream wait for a batch on its way."""
+
+    name: ClassVar[str] = "wait_stream"
+    lowered: ClassVar[bool] = True
+    takes: ClassVar[frozenset[str]] = frozenset({ON_ITS_WAY})
+    gives: ClassVar[str | None] = MINIBATCH
+
+    def fits_behind(self, last: Stage) -> str | None:
+        return None if last.gives == ON_ITS_WAY or last.threads else "no stage before it left work on a stream"
+
+    def runner(self, settings: RunSettings) -> Runner:
+        del settings
+
+        def run(coming: OnItsWay) -> tuple[MiniBatch, Counts]:
+            coming.event.wait()
+            use_here(coming.batch.tensors())
+            return coming.batch, {}
+
+        return run

@@ -1,0 +1,70 @@
+"""Between the ids by which the caller knows nodes and those of a reordered graph: before and behind its hops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.plan.checks import check_graph
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TranslateIds(MapStage):
+    """Base of the two translations; the nodes of the batch stay the same."""
+
+    lowered: ClassVar[bool] = True
+
+    graph: GraphView
+
+    def __post_init__(self) -> None:
+        check_graph(self.name, self.graph)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id"})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"n_id"})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ToGraphIds(TranslateIds):
+    """Let the batch name its nodes by the ids of the graph, for the hops that follow."""
+
+    name: ClassVar[str] = "to_graph_ids"
+
+    def runner(self, settings: RunSettings) -> Runner:
+        del settings
+
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+            return batch.replace(n_id=self.graph.to_graph_ids(batch.n_id)), {}
+
+        return run
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ToOriginalIds(TranslateIds):
+    """Let the batch name its nodes again by the ids that the caller knows."""
+
+    name: ClassVar[str] = "to_original_ids"
+
+    def runner(self, settings: RunSettings) -> Runner:
+        del settings
+
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+            return batch.replace(n_id=self.graph.to_original_ids(batch.n_id)), {}
+
+        return run
+
+
+def in_graph_ids(graph: GraphView, stages: Iterable[Stage]) -> tuple[Stage, ...]:
+    """Return stages that find nodes, between the two translations where the graph has ids of its own."""
+    if graph.node_ids is None:
+        return tuple(stages)
+    return (ToGraphIds(graph), *stages, ToOriginalIds(graph))

@@ -1,0 +1,48 @@
+"""Sample on the CPU what a GPU cannot: the copy to it goes behind the sampler.
+
+Whoever copies seeds to a GPU wants it to sample. Rules without a kernel there, walks, GraphSAINT's samplers, parts of a
+graph and graphs in an order of their own are sampled in CPU memory all the same, and the plan shows it.
+"""
+
+from __future__ import annotations
+
+from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered.fused import SampleFused
+from headrace.pipeline.lowered.hop import HopStage
+from headrace.pipeline.lowered.translate_ids import TranslateIds
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.sampler import Sampler
+
+
+def _copy_behind_hop(copy: CopyTo, hop: HopStage, compact: Compact, machine: Machine) -> Window | None:
+    return None if _stays(hop, copy.moves_to, machine) else (hop, compact, copy)
+
+
+def _copy_behind(copy: CopyTo, stage: SampleFused | Sampler | TranslateIds, machine: Machine) -> Window | None:
+    return None if _stays(stage, copy.moves_to, machine) else (stage, copy)
+
+
+def _stays(stage: Stage, place: Place | None, machine: Machine) -> bool:
+    """Whether a stage works on a batch that was copied to a place."""
+    if place is None or place == CPU:
+        return True
+    # Ranks that share a batch exchange ids in CPU memory.
+    sampled_there = isinstance(stage, HopStage | SampleFused) and stage.on_gpu and machine.world_size == 1
+    return machine.gpus > 0 and place.kind == "cuda" and sampled_there
+
+
+SAMPLE_ON_CPU = Pass(
+    "sample_on_cpu",
+    Promise.SAME_BATCHES,
+    rules=(
+        Rule("no kernel on a GPU: copy_to behind the hop", (CopyTo, HopStage, Compact), _copy_behind_hop),
+        Rule("no kernel on a GPU: copy_to behind the hops", (CopyTo, SampleFused), _copy_behind),
+        Rule("no kernel on a GPU: copy_to behind the sampler", (CopyTo, Sampler), _copy_behind),
+        Rule("ids of a graph with an order of its own: copy_to behind them", (CopyTo, TranslateIds), _copy_behind),
+    ),
+    optional=False,
+)

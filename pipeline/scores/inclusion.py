@@ -1,0 +1,147 @@
+"""How likely a plan's own sampler is to reach each node: its probabilities, propagated hop by hop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import InputError, PlanError
+from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, NeighborRule
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.stage import MacroStage
+from headrace.pipeline.scores.arguments import shown
+from headrace.pipeline.scores.reach import PickRule, reached_afresh, reached_by_edges, reached_by_shared_variates
+from headrace.pipeline.stages.item_sampler import ItemSampler
+
+_RULES = (NeighborRule, LaborRule, LaborImportanceRule)
+_SUPPORTED = (
+    "it follows hops of sample_neighbor, sample_layer_neighbor and sample_in_subgraph over a whole graph, from an "
+    "ItemSampler; use hr.scores.access_frequency(plan), which counts what any sampler reaches"
+)
+
+
+def inclusion(plan: Plan, *, num_threads: int | None = None, progress: bool = False) -> Tensor:
+    """Return how likely it is that a node is in a minibatch of the plan, from the laws of its sampler.
+
+    A training item is a seed of one batch of an epoch, or of none if dropped. A node v of the frontier picks one of its
+    in-edges with the probability that its rule gives it, such as min(1, fanout / in-degree), and so on for all hops of
+    the plan; what it picks at several hops hangs together. No batch is made, and nothing is left to chance: this is the
+    score to rank by where it applies, as it knows items, batch size, fanouts, weights and hop rule.
+
+    Different nodes are taken to be in a frontier independently of each other, which is exact on trees. Where the
+    neighbourhoods of one seed close in on themselves, as in communities, they are not: a node is then counted for each
+    way that leads to it, and `access_frequency` over enough batches to read hot nodes some ten times ranks better.
+
+    Of LABOR, whose destinations agree on what to pick, the law is that of Poisson sampling. That they agree is followed
+    where hops draw afresh, at each hop by itself; where they do not (``layer_dependency``), over all. Importance
+    (LABOR-1 to LABOR-*) counts as none, LABOR by weight as if destinations did not agree, and parallel edges as edges
+    of different sources that are one node.
+
+    Parameters
+    ----------
+    plan : Plan
+        From an `hr.ItemSampler`, with one of the samplers above; other stages do not matter.
+    num_threads : int, optional
+        Default: the cores this process may use. The result does not depend on it, in any bit.
+    progress : bool
+        Show a bar of hops, where stderr is a terminal or a notebook.
+
+    Returns
+    -------
+    torch.Tensor
+        float64[num_nodes], probabilities: times the number of batches they are the expected accesses.
+
+    Raises
+    ------
+    PlanError
+        If the plan has another source or sampler; `access_frequency` takes any.
+
+    Examples
+    --------
+    >>> import headrace as hr
+    >>> graph = hr.Graph.from_coo([0, 1, 2, 3], [4, 4, 4, 5], num_nodes=6)
+    >>> plan = hr.ItemSampler([4, 5], batch_size=1).sample_neighbor(graph, [1])
+    >>> [round(score, 3) for score in hr.scores.inclusion(plan).tolist()]
+    [0.167, 0.167, 0.167, 0.5, 0.5, 0.5]
+    """
+    if not isinstance(plan, Plan):
+        raise InputError(f"scores.inclusion: expected a plan, got {type(plan).__name__}")
+    hops = _hops(plan)
+    graph = hops[0][0].graph
+    seeds = _seed_chances(plan, graph)
+    reached = seeds
+    laws = _laws(graph, hops, seeds, num_threads)
+    for reached in shown(laws, len(hops), "inclusion", "hop", progress=progress):  # noqa: B007 - the last one counts
+        pass
+    return graph.by_original_ids(reached)
+
+
+def _laws(
+    graph: GraphView, hops: list[tuple[SampleHop, PickRule]], seeds: Tensor, num_threads: int | None
+) -> Iterator[Tensor]:
+    """Return the chances after each hop, by the law that fits all of them."""
+    by_source = not any(isinstance(rule, NeighborRule) for _, rule in hops)
+    shared = by_source and len({hop.key_layer for hop, _ in hops}) == 1
+    if any(hop.weight is not None for hop, _ in hops):
+        return reached_by_edges(graph, hops, seeds, num_threads, shared=shared)
+    if shared:
+        return reached_by_shared_variates(graph, hops, seeds, num_threads)
+    return reached_afresh(graph, hops, seeds, num_threads)
+
+
+def _hops(plan: Plan) -> list[tuple[SampleHop, PickRule]]:
+    """Return the hops of the plan's sampler, or refuse one that does not work by rules of single nodes."""
+    hops: list[tuple[SampleHop, PickRule]] = []
+    for stage in plan.stages[1:]:
+        for part in stage.parts() if isinstance(stage, MacroStage) else (stage,):
+            if part.first_hop is None:
+                continue
+            if not isinstance(part, SampleHop) or not isinstance(part.rule, _RULES):
+                raise PlanError(f"scores.inclusion: expected a sampler of neighbours, got {stage.name}; {_SUPPORTED}")
+            if not isinstance(part.graph, Graph):
+                raise PlanError(f"scores.inclusion: expected a whole graph, got {part.graph!r}; {_SUPPORTED}")
+            hops.append((part, part.rule))
+    if not hops:
+        raise PlanError(f"scores.inclusion: expected a plan with a sampler, got {plan!r}; {_SUPPORTED}")
+    return hops
+
+
+def _seed_chances(plan: Plan, graph: GraphView) -> Tensor:
+    """Return how likely it is that a node is a seed, float64[num_nodes]: an item is in one batch of an epoch."""
+    source = plan.stages[0]
+    if not isinstance(source, ItemSampler):
+        raise PlanError(f"scores.inclusion: expected a plan from an ItemSampler, got {source.name}; {_SUPPORTED}")
+    items, size = source.items, source.batch_size or source.batch_size_per_rank or 1
+    if items.largest_id >= graph.num_nodes:
+        raise InputError(
+            f"scores.inclusion: item {items.largest_id} is no node of the graph, which has {graph.num_nodes}"
+        )
+    nodes = graph.to_graph_ids(items.all_ids().flatten())
+    # The item of each node: one may have several, such as a pair, and a node may be in several.
+    item = torch.arange(len(items)).repeat_interleave(len(nodes) // max(len(items), 1))
+    full, rest = divmod(len(items), size)
+    last = rest if rest and not source.drop_last else 0
+    num_batches = full + (last > 0)
+    if not source.shuffle:
+        return _num_distinct(nodes, item // size, graph.num_nodes, below=num_batches).double() / num_batches
+    counts = _num_distinct(nodes, item, graph.num_nodes, below=len(items))
+    return (full * _drawn(counts, size, len(items)) + _drawn(counts, last, len(items))) / num_batches
+
+
+def _num_distinct(nodes: Tensor, groups: Tensor, num_nodes: int, *, below: int) -> Tensor:
+    """Return in how many of the first groups a node is, int64[num_nodes]."""
+    inside = groups < below
+    pairs = torch.unique(nodes[inside] * below + groups[inside])
+    return torch.bincount(pairs // below, minlength=num_nodes)
+
+
+def _drawn(counts: Tensor, batch_size: int, num_items: int) -> Tensor:
+    """Return how likely it is that a batch without replacement has one or more of so many items, float64[n]."""
+    left = num_items - torch.arange(int(counts.max()) if len(counts) else 0, dtype=torch.float64)
+    missed = torch.cat([left.new_zeros(1), torch.log1p(-(batch_size / left).clamp(max=1)).cumsum(0)])
+    return -torch.expm1(missed[counts])

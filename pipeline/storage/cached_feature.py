@@ -1,0 +1,355 @@
+"""A cache in front of a feature source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops import _native
+from headrace.ops.cache.index import POLICIES, SLOT_BYTES, CacheIndex
+from headrace.ops.errors import FeatureError
+from headrace.ops.features.gather import empty_rows, gather_rows
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, shown, whole_number
+from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.features import FeatureSource, PlacingSource
+from headrace.pipeline.storage.process_lock import ProcessLock
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, updater
+
+#: A look-ahead cache that knows so many times as many rows to come as it holds misses as rarely as one that knows all
+#: (within 3 %, `bench/tiering_policies.py`).
+FORESIGHT = 5
+
+
+class CachedFeature:
+    """A feature source that keeps copies of some rows of another one, slower, in CPU memory. Never changes the answer.
+
+    One `read` is one use of each of its rows. What it needs of the cache is found first; then, in its order, each row
+    that is missing takes a free slot, or that of a row that makes room by the policy. Slots that this read or one in
+    another thread uses are held: their rows make no room, and if there is no other the missing row bypasses the cache.
+    So does one that another thread is reading right now. All missing rows of a read come from the source in one call,
+    each once: a row that comes again in its read counts as a miss, then as hits. No read waits for another one. In a
+    forked process the cache begins empty.
+
+    ==============  =================================================================================================
+    ``static``      the rows of `ids`, or those of the highest `scores`, and no others; each is read when it is asked
+                    for the first time
+    ``lru``         the least recently used row makes room
+    ``clock``       a hand goes round; rows that were used since it came by get another round (FIFO with reinsertion)
+    ``s3-fifo``     new rows wait in a small queue; those used there twice go on to the main one (SOSP 2023)
+    ``sieve``       as ``clock``, but new rows come in behind, not where the hand is (NSDI 2024)
+    ``look-ahead``  the row whose next use is farthest, by what `expect` said (Belady's rule); those without a known
+                    one go first, of these the one that was used least, or has the lowest of `scores`. A missing row
+                    that would go first itself is not taken. Choosing for a read as a whole, it also gives up rows
+                    that the read itself has found.
+    ==============  =================================================================================================
+
+    `loader.stats()` shows hits, misses and ``bytes_from_cache`` beside what the source counts.
+
+    >>> import torch
+    >>> import headrace as hr
+    >>> cached = hr.CachedFeature(torch.eye(4), policy="lru", rows=2)
+    >>> cached.read(torch.tensor([3, 1])).counts
+    {'bytes_from_cpu': 32, 'hits': 0, 'misses': 2, 'bytes_from_cache': 0}
+    >>> cached.read(torch.tensor([1, 2])).counts
+    {'bytes_from_cpu': 16, 'hits': 1, 'misses': 1, 'bytes_from_cache': 16}
+    >>> store = hr.FeatureStore(node={"x": cached})
+
+    Parameters
+    ----------
+    source
+        What holds all rows: a `FeatureSource`, or an array.
+    policy
+        Which row makes room for another one.
+    rows, bytes
+        How many rows the cache holds at most, or how many bytes it takes: its rows and what finds them, some 64 to 128
+        bytes a row by policy, in ``SLOT_BYTES`` of ``ops.cache.index``. Give one of the two. A static cache of `ids`
+        needs neither.
+    ids: int64[n], optional
+        For ``static``: the rows that it holds, distinct; of more than fit, the first ones.
+    scores: float64[num_rows], optional
+        For ``static`` and ``look-ahead``: which rows to keep first. Ties go by id.
+
+    Raises
+    ------
+    FeatureError
+        For an unknown policy, and for arguments that do not fit it or the source.
+    """
+
+    def __init__(
+        self,
+        source: FeatureSource | ArrayLike | Tensor,
+        policy: str = "sieve",
+        *,
+        rows: int | None = None,
+        bytes: int | None = None,  # noqa: A002 - the name of a budget everywhere
+        ids: ArrayLike | Tensor | None = None,
+        scores: ArrayLike | Tensor | None = None,
+    ) -> None:
+        if not isinstance(source, FeatureSource):
+            source = ArraySource(source)
+        if policy not in POLICIES:
+            raise FeatureError(f"CachedFeature: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
+        self._arguments: dict[str, Any] = {
+            "rows": rows,
+            "bytes": bytes,
+            "ids": ids,
+            "scores": scores,
+        }
+        self._source = source
+        self._policy = policy
+        capacity = min(_capacity(source, policy, rows, bytes, ids), source.num_rows)
+        hot = None
+        ranked = None if scores is None else _scores(scores, source.num_rows)
+        if policy == "static":
+            hot = _hot_rows(ids, ranked, capacity)
+            capacity, ranked = len(hot), None
+        elif ids is not None:
+            raise FeatureError(f"CachedFeature: ids are those of a static cache, got them for {policy!r}")
+        self._updating = ProcessLock()
+        self._index = CacheIndex(policy, capacity, source.num_rows, ids=hot, scores=ranked)
+        self._rows = torch.empty((capacity, *source.shape[1:]), dtype=source.dtype)
+
+    @property
+    def source(self) -> FeatureSource:
+        """What holds all rows."""
+        return self._source
+
+    @property
+    def policy(self) -> str:
+        """Which row makes room for another one."""
+        return self._policy
+
+    @property
+    def foresight(self) -> int:
+        """Rows of reads to come that it wants to know of, by `expect`: none but for ``look-ahead``."""
+        keeps_all = self.capacity in (0, self.num_rows)
+        return 0 if self._policy != "look-ahead" or keeps_all else FORESIGHT * self.capacity
+
+    @property
+    def capacity(self) -> int:
+        """Rows that the cache holds at most."""
+        return self._rows.shape[0]
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of rows of the source."""
+        return self._source.num_rows
+
+    @property
+    def row_bytes(self) -> int:
+        """Return the bytes of one row."""
+        return self._source.row_bytes
+
+    @property
+    def dtype(self) -> torch_dtype:
+        """Return the element type."""
+        return self._source.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of all rows together, num_rows first."""
+        return self._source.shape
+
+    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
+        """Return the rows of `ids`, [num_ids, ...], and the counts of the cache and of the source.
+
+        Raises
+        ------
+        FeatureError
+            If an id is negative or not below num_rows, for another place than CPU memory, and as the source does.
+            The cache is then as if the read had not been, but for rows that had to make room.
+        """
+        check_to(self, to)
+        out = empty_rows((len(ids), *self.shape[1:]), self.dtype)
+        return Rows(out, self.read_into(ids, out, num_threads=num_threads))
+
+    def read_into(
+        self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
+    ) -> Mapping[str, int]:
+        """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
+
+        Raises
+        ------
+        FeatureError
+            As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
+        """
+        # Refuses what is no place for these rows before anything changes.
+        gather_rows(self._rows, ids[:0], out=out[:0], num_threads=1)
+        lookup = self._index.look_up(ids)
+        filled = False
+        try:
+            counts = self._copy(lookup, len(ids), out, places, num_threads)
+            filled = True
+        finally:
+            lookup.finish(filled)
+        return counts
+
+    def _copy(
+        self, lookup: _native.CacheLookup, num_ids: int, out: Tensor, places: Tensor | None, num_threads: int
+    ) -> dict[str, int]:
+        def at(positions: Any) -> Tensor:
+            where = torch.from_numpy(positions)
+            return where if places is None else gather_rows(places, where)
+
+        # Hits first: look-ahead may fill in a slot that is read here.
+        if len(lookup.hit_slots) == num_ids:
+            gather_rows(self._rows, lookup.hit_slots, out=out, places=places, num_threads=num_threads)
+        elif len(lookup.hit_slots):
+            gather_rows(self._rows, lookup.hit_slots, out=out, places=at(lookup.hit_positions), num_threads=num_threads)
+        counts: dict[str, int] = {}
+        if len(lookup.miss_ids):
+            ids, where = torch.from_numpy(lookup.miss_ids), at(lookup.miss_positions)
+            if isinstance(self._source, PlacingSource):
+                add_counts(counts, self._source.read_into(ids, out, places=where, num_threads=num_threads))
+            else:
+                rows, read_counts = checked_read(self._source, ids, num_threads=num_threads)
+                add_counts(counts, read_counts)
+                gather_rows(rows, torch.arange(len(ids)), out=out, places=where, num_threads=num_threads)
+        if len(lookup.fill_slots) and lookup.holds_slots:  # in a process that the source forked, others may have them
+            gather_rows(
+                out, at(lookup.fill_positions), out=self._rows, places=lookup.fill_slots, num_threads=num_threads
+            )
+        if len(lookup.repeat_positions):
+            gather_rows(out, at(lookup.repeated_positions), out=out, places=at(lookup.repeat_positions))
+        hits = num_ids - len(lookup.miss_ids)
+        add_counts(
+            counts,
+            {"hits": hits, "misses": len(lookup.miss_ids), "bytes_from_cache": hits * self.row_bytes},
+        )
+        return counts
+
+    def update(self, ids: Tensor, rows: Tensor) -> None:
+        """Change rows, in the source and here. Once it has returned, no read that begins finds what was before.
+
+        A read that runs at the same time in another thread may get either.
+
+        Parameters
+        ----------
+        ids: int32[n] or int64[n]
+            Which rows, each once.
+        rows: [n, ...]
+            What they are from now on.
+
+        Raises
+        ------
+        FeatureError
+            If the source has no `update`, and as that does.
+        """
+        update = updater(self, self._source)
+        places = as_ids(ids, "ids", FeatureError)
+        with self._updating.held():
+            self._index.invalidate(places)  # refuses ids that have no row, before any row changes
+            try:
+                update(places, rows)
+            finally:  # what was read meanwhile, also where it failed midway
+                self._index.invalidate(places)
+
+    def expect(self, ids: Tensor) -> None:
+        """Say which ids a `read` to come will ask for, after those that were said before.
+
+        A read of exactly these ids, in this order, takes the oldest such expectation off the list, also if reads that
+        were expected before it are still to come; these are given up when 64 later ones have come. A read that was
+        not expected is answered as well, and takes none off.
+
+        As many reads should be known as have together five times the rows of the cache, or more: then its misses were
+        the fewest possible on all traces measured (bench/tiering_policies.py). Each row of each takes some 30 bytes.
+
+        Raises
+        ------
+        InputError
+            If the policy is another one than ``look-ahead``.
+        """
+        self._index.expect(ids)
+
+    def expect_nothing(self) -> None:
+        """Forget the reads to come: an iteration has ended.
+
+        Raises
+        ------
+        InputError
+            If the policy is another one than ``look-ahead``.
+        """
+        self._index.expect_nothing()
+
+    def stats(self) -> dict[str, int]:
+        """Return what all reads together have counted, without the source's part; failed ones count only evictions.
+
+        ``evictions`` are rows that made room, ``bypasses`` rows that were read past the cache, ``invalidations`` copies
+        that `update` made worthless; ``expected`` is how many reads are expected now.
+        """
+        counts = self._index.counts()
+        return {
+            **counts,
+            "bytes_from_cache": counts["hits"] * self.row_bytes,
+            "expected": self._index.num_expected,
+        }
+
+    def content_digest(self) -> str:
+        """Return the fingerprint of the source."""
+        return self._source.content_digest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CachedFeature):
+            return NotImplemented
+        return self._source == other._source
+
+    def __hash__(self) -> int:
+        return hash(("cached", self._source))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is kept stays behind: a copy begins empty.
+        return _make, (self._source, self._policy, self._arguments)
+
+    def __repr__(self) -> str:
+        return f"CachedFeature({shown(self._source)}, policy={self._policy!r}, rows={self.capacity})"
+
+
+def bytes_per_row(source: FeatureSource, policy: str) -> int:
+    """Return what a row of a cache takes, with what finds it."""
+    return source.row_bytes + SLOT_BYTES[policy]
+
+
+def _make(source: FeatureSource, policy: str, arguments: dict[str, Any]) -> CachedFeature:
+    return CachedFeature(source, policy, **arguments)
+
+
+def _capacity(
+    source: FeatureSource,
+    policy: str,
+    rows: int | None,
+    bytes: int | None,  # noqa: A002
+    ids: ArrayLike | Tensor | None,
+) -> int:
+    if rows is not None and bytes is None:
+        return whole_number(rows, "CachedFeature: rows", 0, FeatureError)
+    if bytes is not None and rows is None:
+        budget = whole_number(bytes, "CachedFeature: bytes", 0, FeatureError)
+        return budget // bytes_per_row(source, policy)
+    if rows is None and ids is not None:
+        return source.num_rows
+    raise FeatureError(
+        f"CachedFeature: expected either rows= or bytes=, the size of the cache, got rows={rows} and bytes={bytes}"
+    )
+
+
+def _scores(scores: ArrayLike | Tensor, num_rows: int) -> Tensor:
+    tensor = as_cpu_tensor(scores, "scores", FeatureError).to(torch.float64)
+    if tuple(tensor.shape) != (num_rows,):
+        raise FeatureError(
+            f"CachedFeature: expected a score for each of {num_rows} rows, got {list(tensor.shape)} scores"
+        )
+    return tensor
+
+
+def _hot_rows(ids: ArrayLike | Tensor | None, scores: Tensor | None, capacity: int) -> Tensor:
+    if scores is not None and ids is None:
+        return torch.sort(scores, descending=True, stable=True).indices[:capacity]
+    if ids is not None and scores is None:
+        return as_ids(ids, "ids", FeatureError).to(torch.int64)[:capacity]
+    raise FeatureError("CachedFeature: a static cache needs to know its rows; give either ids= or scores=")

@@ -1,0 +1,296 @@
+"""How many rows of features to put where, from how often they are asked for and what each place holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TypeGuard
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import FeatureError
+from headrace.ops.features.tiers import TierSizes
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.place import CPU, DISK, Place
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.tiered_feature import TieredFeature
+
+#: Bytes per second at which one process reads random rows, for comparing places: orders of magnitude of a machine with
+#: GPUs on a switch of their own (NVLink), which `bandwidth=` replaces by measured ones.
+BANDWIDTH: Mapping[str, float] = {"cuda": 1e12, "peer": 1e11, "pinned": 2e10, "cpu": 5e9, "disk": 1e9}
+
+#: How much of a memory rows may take: models, batches and buffers need the rest.
+SHARE = 0.5
+
+#: Numbers of replicated rows that are compared: from none to as many as a device holds, in so many steps.
+_STEPS = 64
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One line of the table of a `TierPlan`.
+
+    Parameters
+    ----------
+    place
+        Where.
+    rows
+        Distinct rows there.
+    bytes_per_device
+        What they take on one device, or there.
+    hits
+        The share of all reads that is expected there, if reads are as the scores.
+    why
+        Why so many.
+    """
+
+    place: str
+    rows: int
+    bytes_per_device: int
+    hits: float
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class TierPlan:
+    """Where the rows of node features go; made by `hr.plan_tiers`, and printed as a table.
+
+    Parameters
+    ----------
+    names
+        The features, whose rows of one node lie together.
+    sizes
+        How many rows lie where.
+    rank: int32[num_nodes]
+        The rank of each node: 0 for the hottest.
+    devices
+        The devices.
+    tiers
+        The table.
+    """
+
+    names: tuple[str, ...]
+    sizes: TierSizes
+    rank: Tensor
+    devices: tuple[Place, ...]
+    tiers: tuple[Tier, ...]
+
+    def apply(self, store: FeatureStore, *, here: int = 0, stand_ins: bool = False) -> FeatureStore:
+        """Return a store in which the features of the plan are `hr.TieredFeature`, and all others as they are.
+
+        `here` is the device that reads; `stand_ins` puts CPU memory in the place of devices.
+        """
+        tiered = {
+            name: TieredFeature(
+                store.node[name], self.rank, self.sizes, devices=self.devices, here=here, stand_ins=stand_ins
+            )
+            for name in self.names
+        }
+        return FeatureStore(node={**store.node, **tiered}, edge=store.edge)
+
+    def __str__(self) -> str:
+        header = ("place", "rows", "bytes", "expected hits", "why")
+        lines = [
+            (tier.place, f"{tier.rows:,}", f"{tier.bytes_per_device:,}", f"{tier.hits:.1%}", tier.why)
+            for tier in self.tiers
+        ]
+        widths = [max(len(line[i]) for line in (header, *lines)) for i in range(4)]
+        return "\n".join(
+            "  ".join([line[0].ljust(widths[0]), *(line[i].rjust(widths[i]) for i in (1, 2, 3)), line[4]]).rstrip()
+            for line in (header, *lines)
+        )
+
+
+def plan_tiers(
+    store: FeatureStore,
+    graph: Graph,
+    machine: Machine | None = None,
+    scores: Tensor | None = None,
+    *,
+    node: Sequence[str] | None = None,
+    share: float = SHARE,
+    bandwidth: Mapping[str, float] | None = None,
+) -> TierPlan:
+    """Choose how many rows of node features lie on devices, in host memory and on disk.
+
+    Data Tiering (arXiv 2111.05894): devices get the hottest rows. Some of these lie at each device, where no link is
+    crossed, the others are dealt out, so that more different ones have room: as many of each as make the expected time
+    of a read shortest. Rows from disk are copied to host memory as far as there is room; those that are in host memory
+    stay.
+
+    >>> import torch
+    >>> import headrace as hr
+    >>> graph = hr.Graph.from_coo([0, 0, 0, 1, 2], [1, 2, 3, 0, 0], num_nodes=4)
+    >>> store = hr.FeatureStore(node={"x": torch.randn(4, 8)})
+    >>> machine = hr.Machine(gpus=2, gpu_memory=(128, 128), memory=1 << 20)
+    >>> print(hr.plan_tiers(store, graph, machine, torch.tensor([3.0, 1.0, 1.0, 0.0])))
+    place        rows  bytes  expected hits  why
+    each of 2       1     32          60.0%  the hottest: no link is crossed
+    spread of 2     2     32          40.0%  the next: 1 fit on each beside those
+    cpu             1     32           0.0%  where they are
+
+    Parameters
+    ----------
+    store, graph
+        The features and the graph that they belong to.
+    machine
+        What there is, beside what is taken; by default the machine at hand.
+    scores: float[num_nodes], optional
+        How often the row of each node is read, in any unit: those of `hr.scores`, for example. By default the
+        out-degree.
+    node
+        Names of the features to place, which lie in one place; their rows of one node go together. By default those
+        that have a row for each node and lie where reading is slowest: with some on disk, all of these, while those in
+        memory stay as they are.
+    share
+        The most that rows take of each memory: more than 0, and at most 1.
+    bandwidth
+        Bytes per second of random rows by kind of place ("cuda", "peer", "pinned", "cpu", "disk"), if known.
+
+    Returns
+    -------
+    TierPlan
+        ``print`` shows it; ``apply(store)`` carries it out.
+
+    Raises
+    ------
+    FeatureError
+        For a share or bandwidth out of range, if there is no such feature, those that are named lie in different
+        places, or scores are not one number of at least 0 per node.
+    """
+    machine = Machine.detect() if machine is None else machine
+    _check_numbers(share, bandwidth or {})
+    names = _names(store, graph, node)
+    sources = [store.node[name] for name in names]
+    source = _place_of(sources, names)
+    hits = _hits(scores, graph)
+    ranking = torch.argsort(hits, descending=True, stable=True)
+    rank = torch.empty(len(ranking), dtype=torch.int32 if len(ranking) < 1 << 31 else torch.int64)
+    rank[ranking] = torch.arange(len(ranking), dtype=rank.dtype)
+    below = torch.cat([hits.new_zeros(1), hits[ranking].cumsum(0)])  # hits of the i hottest rows
+    row_bytes = max(sum(one.row_bytes for one in sources), 1)
+
+    num_devices = min(machine.gpus, len(machine.gpu_memory))
+    per_device = int(min(machine.gpu_memory[:num_devices], default=0) * share) // row_bytes
+    speeds = {**BANDWIDTH, **(bandwidth or {})}
+    sizes = _on_devices(below, per_device, num_devices, speeds, source)
+    if source == DISK:
+        room = int(machine.memory * share) // row_bytes
+        sizes = replace(sizes, host=min(room, len(ranking) - sizes.num_placed))
+    devices = tuple(Place("cuda", number) for number in range(num_devices))
+    tiers = _table(sizes, below, row_bytes, source)
+    return TierPlan(names, sizes, rank, devices, tiers)
+
+
+def _check_numbers(share: object, bandwidth: Mapping[str, object]) -> None:
+    if not (_is_real(share) and 0 < share <= 1):
+        raise FeatureError(
+            f"plan_tiers: expected share to be a number above 0 and at most 1, got {share!r}; say which part of each "
+            f"memory rows may take, such as {SHARE}"
+        )
+    for kind, speed in bandwidth.items():
+        if kind not in BANDWIDTH or not (_is_real(speed) and 0 < speed < math.inf):
+            raise FeatureError(
+                f"plan_tiers: expected bandwidth to be bytes per second, above 0, by kind of place, one of "
+                f"{', '.join(BANDWIDTH)}, got {kind!r}: {speed!r}; leave out what is not known, or does not count"
+            )
+
+
+def _is_real(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _names(store: FeatureStore, graph: Graph, node: Sequence[str] | None) -> tuple[str, ...]:
+    if node is not None:
+        store.check(node=node, num_nodes=graph.num_nodes, stage="plan_tiers")
+        names = tuple(node)
+    else:
+        names = _slowest({name: one for name, one in store.node.items() if one.num_rows == graph.num_nodes})
+    if not names:
+        raise FeatureError(
+            f"plan_tiers: expected features with a row for each of {graph.num_nodes} nodes, got {store}; name some"
+        )
+    return names
+
+
+def _slowest(sources: Mapping[str, FeatureSource]) -> tuple[str, ...]:
+    """Return the names of the features that lie where reading is slowest."""
+    places = {name: _place(source) for name, source in sources.items()}
+    slowest = min(places.values(), key=lambda place: BANDWIDTH.get(place.kind, 0.0), default=CPU)
+    return tuple(name for name, place in places.items() if place == slowest)
+
+
+def _place(source: FeatureSource) -> Place:
+    place: Place = getattr(source, "place", CPU)
+    return place
+
+
+def _place_of(sources: Sequence[FeatureSource], names: Sequence[str]) -> Place:
+    """Return where all the features lie."""
+    places = {name: _place(source) for name, source in zip(names, sources, strict=True)}
+    if len(set(places.values())) > 1:
+        raise FeatureError(
+            "plan_tiers: expected features that lie in one place, got "
+            f"{', '.join(f'{name!r} on {place}' for name, place in places.items())}; plan those of each place by "
+            "themselves, node=[...]"
+        )
+    return places[names[0]]
+
+
+def _hits(scores: Tensor | None, graph: Graph) -> Tensor:
+    """Return the share of reads that is expected of each node, float64[num_nodes]."""
+    if scores is None:
+        out_degrees = torch.bincount(graph.indices, minlength=graph.num_nodes)
+        hits = graph.by_original_ids(out_degrees).to(torch.float64)  # features are by these, too
+    else:
+        hits = torch.as_tensor(scores).to(torch.float64)
+    low = float(hits.min()) if hits.numel() else 0.0
+    if hits.shape != (graph.num_nodes,) or not low >= 0 or not bool(hits.isfinite().all()):
+        raise FeatureError(
+            f"plan_tiers: expected scores to be a number of at least 0 for each of {graph.num_nodes} nodes, got "
+            f"{hits.dtype}{list(hits.shape)} from {low}"
+        )
+    total = float(hits.sum())
+    return hits / total if total > 0 else torch.full_like(hits, 1 / max(len(hits), 1))
+
+
+def _on_devices(
+    below: Tensor, per_device: int, num_devices: int, speeds: Mapping[str, float], source: Place
+) -> TierSizes:
+    """Return how many rows are replicated and how many dealt out, by which a read is expected to take least time."""
+    num_rows = len(below) - 1
+    if num_devices == 0 or per_device == 0:
+        return TierSizes(num_devices=num_devices)
+    cold = speeds["disk" if source == DISK else "pinned"]
+    best, least = TierSizes(), float("inf")
+    for step in range(_STEPS + 1):
+        replicated = min(per_device * step // _STEPS, num_rows)
+        interleaved = min((per_device - replicated) * num_devices, num_rows - replicated)
+        hottest, placed = float(below[replicated]), float(below[replicated + interleaved])
+        own = hottest + (placed - hottest) / num_devices
+        time = own / speeds["cuda"] + (placed - own) / speeds["peer"] + (1 - placed) / cold
+        if time < least:
+            best, least = TierSizes(replicated, interleaved, num_devices=num_devices), time
+    return best
+
+
+def _table(sizes: TierSizes, below: Tensor, row_bytes: int, source: Place) -> tuple[Tier, ...]:
+    """Return a line for each place that has rows."""
+    num_rows, lines, first = len(below) - 1, list[Tier](), 0
+    devices = sizes.num_devices
+    most = sizes.interleaved_at(0) if devices else 0
+    for place, rows, on_one, why in (
+        (f"each of {devices}", sizes.replicated, sizes.replicated, "the hottest: no link is crossed"),
+        (f"spread of {devices}", sizes.interleaved, most, f"the next: {most:,} fit on each beside those"),
+        ("pinned" if devices else "cpu", sizes.host, sizes.host, "the next: as far as there is room"),
+        (str(source), num_rows - sizes.num_placed, num_rows - sizes.num_placed, "where they are"),
+    ):
+        if rows:
+            hits = float(below[first + rows] - below[first])
+            lines.append(Tier(place, rows, on_one * row_bytes, hits, why))
+        first += rows
+    return tuple(lines)

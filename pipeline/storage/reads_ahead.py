@@ -1,0 +1,143 @@
+"""Reading from a source whose next reads are known: rows that several of them want are read once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from headrace.ops.features.gather import gather_rows
+from headrace.ops.sampling.compact import unique_and_inverse
+from headrace.pipeline.storage.features import ExpectingSource, FeatureSource
+from headrace.pipeline.storage.rows import add_counts, checked_read, read_rows
+
+#: Reads that are made together from disk. A few share most of what can be shared, and each one more is a
+#: batch, and its rows, more in memory.
+SHARED = 4
+
+#: About what a look-ahead cache keeps of each id that it expects.
+EXPECTED_BYTES = 30
+
+
+class ReadsAhead(ABC):
+    """Reads from one source, in the order in which they are expected."""
+
+    @abstractmethod
+    def expect(self, ids: Tensor) -> None:
+        """Expect a read, int64[num_ids], behind those that were expected before."""
+
+    @abstractmethod
+    def read(self, totals: dict[str, int]) -> Tensor:
+        """Return the rows of the oldest read that is expected, [num_ids, ...], and add what was counted to totals."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget the reads that are expected."""
+
+    @property
+    @abstractmethod
+    def id_bytes(self) -> int:
+        """Bytes that an id of an expected read takes until that read is over."""
+
+    @property
+    @abstractmethod
+    def wants_more(self) -> bool:
+        """Whether something is gained by expecting another read."""
+
+
+class SingleReads(ReadsAhead):
+    """Reads one by one, of which the source learns early if it can make something of that (a look-ahead cache)."""
+
+    def __init__(self, source: FeatureSource, num_threads: int) -> None:
+        self._source = source
+        self._expecting = source if isinstance(source, ExpectingSource) and source.foresight > 0 else None
+        self._num_threads = num_threads
+        self._ids: deque[Tensor] = deque()
+        self._num_ids = 0
+
+    def expect(self, ids: Tensor) -> None:
+        self._ids.append(ids)
+        self._num_ids += len(ids)
+        if self._expecting is not None:
+            self._expecting.expect(ids)
+
+    def read(self, totals: dict[str, int]) -> Tensor:
+        ids = self._ids.popleft()
+        self._num_ids -= len(ids)
+        return read_rows(self._source, ids, totals, num_threads=self._num_threads)
+
+    def clear(self) -> None:
+        self._ids.clear()
+        self._num_ids = 0
+        if self._expecting is not None:
+            self._expecting.expect_nothing()
+
+    @property
+    def id_bytes(self) -> int:
+        return 0 if self._expecting is None else EXPECTED_BYTES
+
+    @property
+    def wants_more(self) -> bool:
+        return self._expecting is not None and self._num_ids < self._expecting.foresight
+
+
+class SharedReads(ReadsAhead):
+    """All reads that are expected, at once, and each row of them once: for rows on disk."""
+
+    def __init__(self, source: FeatureSource, num_threads: int) -> None:
+        self._source = source
+        self._num_threads = num_threads
+        self._ids: deque[Tensor] = deque()
+        self._found: deque[tuple[Tensor, Tensor]] = deque()  # distinct rows, and which of them a read wants
+
+    def expect(self, ids: Tensor) -> None:
+        self._ids.append(ids)
+
+    def read(self, totals: dict[str, int]) -> Tensor:
+        if not self._found:
+            self._read_all(totals)
+        distinct, wanted = self._found.popleft()
+        rows = gather_rows(distinct, wanted, num_threads=self._num_threads)
+        add_counts(totals, {"rows": rows.shape[0], "bytes": rows.nbytes})
+        return rows
+
+    def clear(self) -> None:
+        self._ids.clear()
+        self._found.clear()
+
+    @property
+    def id_bytes(self) -> int:
+        return self._source.row_bytes
+
+    @property
+    def wants_more(self) -> bool:
+        return len(self._ids) < SHARED
+
+    def _read_all(self, totals: dict[str, int]) -> None:
+        ids = list(self._ids)
+        self._ids.clear()
+        ends = list(accumulate(map(len, ids)))
+        distinct, wanted = unique_and_inverse(torch.cat(ids).long())
+        rows, counts = checked_read(self._source, distinct, num_threads=self._num_threads)
+        add_counts(totals, {"distinct_rows": len(distinct)})
+        add_counts(totals, counts)
+        self._found.extend((rows, wanted[start:end]) for start, end in zip([0, *ends], ends, strict=False))
+
+
+def gains_by_foresight(source: FeatureSource) -> bool:
+    """Return whether a source gains by knowing its next reads."""
+    return _is_on_disk(source) or (isinstance(source, ExpectingSource) and source.foresight > 0)
+
+
+def reads_ahead(source: FeatureSource, num_threads: int) -> ReadsAhead:
+    """Return how to read from a source whose next reads are known."""
+    return SharedReads(source, num_threads) if _is_on_disk(source) else SingleReads(source, num_threads)
+
+
+def _is_on_disk(source: FeatureSource) -> bool:
+    """Return whether rows come from disk: worth reading once for several batches, and copying for each."""
+    place = getattr(source, "place", None)
+    return place is not None and place.kind == "disk"

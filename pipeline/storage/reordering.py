@@ -1,0 +1,186 @@
+"""A graph and its features in another order of nodes, the hottest first: `hr.reorder`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops.errors import GraphError, InputError
+from headrace.ops.features.gather import gather_rows
+from headrace.pipeline.data.arrays import as_ids
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.items import ItemSet
+from headrace.pipeline.data.place import CPU
+from headrace.pipeline.data.ranking import as_scores, ranking
+from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.reordered_rows import ReorderedRows
+
+
+@dataclass(frozen=True, eq=False)
+class Reordered:
+    """A graph and a store whose nodes lie in another order, and the way from old ids to new ones and back.
+
+    `hr.reorder` makes it.
+
+    Attributes
+    ----------
+    graph
+        The graph.
+    store
+        The features; None where none were given.
+    order : int64[num_nodes]
+        The old id of each new one: node ``order[i]`` has become node i.
+    rank : int64[num_nodes]
+        The new id of each old one, the inverse of `order`.
+    original_ids
+        Whether items, features and batches go by old ids, and the sampler alone by new ones.
+    """
+
+    graph: Graph
+    store: FeatureStore | None
+    order: Tensor
+    rank: Tensor
+    original_ids: bool
+
+    def new_ids(self, ids: ArrayLike | Tensor) -> Tensor:
+        """Return the new ids of nodes given by old ones, int64 of the same shape."""
+        return _looked_up(self.rank, ids, "Reordered.new_ids")
+
+    def old_ids(self, ids: ArrayLike | Tensor) -> Tensor:
+        """Return the old ids of nodes given by new ones, int64 of the same shape."""
+        return _looked_up(self.order, ids, "Reordered.old_ids")
+
+    def items(self, items: Any) -> Any:
+        """Return items given by old ids as the reordered graph takes them, for `hr.ItemSampler`.
+
+        With `original_ids` they are what came. Otherwise ids, pairs and ranges become new ids in the same order, a
+        mask one of new ids, and labels stay with their items.
+
+        Parameters
+        ----------
+        items
+            In any spelling of `hr.ItemSampler`.
+
+        Raises
+        ------
+        ItemsError
+            As `hr.ItemSampler`.
+        InputError
+            If an item is no node of the graph.
+        """
+        if self.original_ids:
+            return items
+        given = ItemSet.of(items)
+        if given.mask_size is not None and given.labels is None:
+            if given.mask_size != len(self.order):
+                raise InputError(
+                    f"Reordered.items: expected a mask of {len(self.order)} nodes, got one of {given.mask_size}"
+                )
+            mask = torch.zeros(len(self.order), dtype=torch.bool)
+            mask[self.new_ids(given.ids)] = True
+            return mask
+        ids = given.all_ids()
+        return self.new_ids(ids) if given.labels is None else (self.new_ids(ids), given.labels)
+
+
+def reorder(
+    graph: Graph,
+    store: FeatureStore | None = None,
+    *,
+    scores: ArrayLike | Tensor | None = None,
+    order: ArrayLike | Tensor | None = None,
+    original_ids: bool = True,
+) -> Reordered:
+    """Put the nodes of a graph, and the rows of their features, into an order: by default the hottest first.
+
+    Hot nodes then lie side by side, in the graph and in the features, so that "the hottest 10 %" is a range of rows.
+    Edge ids still lead to edges as they were given, and edge features stay as they are.
+
+    By default nothing else changes: items, ``batch.seeds``, ``batch.n_id`` and the ids by which features are read are
+    the ids as ever. Only inside, samplers go by the new ones, and rows lie in the new order. With
+    ``original_ids=False`` everything is in new ids: pass items through `Reordered.items`; labels in the store have
+    followed. That saves the two look-ups of a batch, and is what cooperating ranks and shards need. Which
+    neighbours are drawn depends on the graph's own ids, so samples are others than before, of the same law.
+
+    Rows in memory are copied. Those of memory maps and other sources stay where they are, and are read through a table
+    where ids have changed.
+
+    Parameters
+    ----------
+    graph : Graph
+        Without node types.
+    store : FeatureStore, optional
+        Its features.
+    scores : [num_nodes], optional
+        One number per node, such as from `hr.scores`: the order is by falling score, and by id where scores are equal.
+    order : int64[num_nodes], optional
+        The order itself: node ``order[i]`` becomes node i. Give this or `scores`.
+    original_ids : bool
+        Whether everything outside goes by the ids as they were.
+
+    Raises
+    ------
+    GraphError
+        If the order does not hold every node once, the graph has node types, or is reordered already.
+    FeatureError
+        If a node feature has not one row per node.
+    InputError
+        If not one of `scores` and `order` is given, or there is not one score per node.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import headrace as hr
+    >>> graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 3])
+    >>> store = hr.FeatureStore(node={"x": torch.tensor([0.0, 10.0, 20.0, 30.0])})
+    >>> hot = hr.reorder(graph, store, scores=[0.1, 0.4, 0.2, 0.3])
+    >>> hot.order.tolist(), hot.rank.tolist()
+    ([1, 3, 2, 0], [3, 0, 2, 1])
+    >>> plan = hr.ItemSampler([3]).sample_neighbor(hot.graph, [-1]).fetch_feature(hot.store, node=["x"])
+    >>> [(batch.n_id.tolist(), batch.x.tolist()) for batch in plan.loader()]  # the ids and rows as ever
+    [([3, 2], [30.0, 20.0])]
+    """
+    if not isinstance(graph, Graph):
+        raise InputError(f"reorder: expected an hr.Graph, got {type(graph).__name__}; reorder before it is cut")
+    if order is not None and scores is None:
+        ids = as_ids(order, "order", GraphError).to(torch.int64).contiguous()
+    elif scores is not None and order is None:
+        ids = ranking(as_scores(scores, graph.num_nodes, stage="reorder"))
+    else:
+        raise InputError("reorder: expected one of scores= and order=, got both or none; see hr.scores")
+    if graph.node_ids is not None:
+        raise GraphError("reorder: this graph has been reordered already; reorder the one that it was made of")
+    reordered = graph.reordered(ids)  # refuses an order that misses a node
+    rank = torch.empty_like(ids).scatter_(0, ids, torch.arange(len(ids)))
+    if original_ids:
+        reordered = replace(reordered, node_ids=ids)
+    moved = None if store is None else _moved(store, graph.num_nodes, ids, rank, original_ids=original_ids)
+    return Reordered(reordered, moved, ids, rank, original_ids)
+
+
+def _moved(store: FeatureStore, num_nodes: int, order: Tensor, rank: Tensor, *, original_ids: bool) -> FeatureStore:
+    """Return the store with the rows of nodes in the new order, where they lie in memory."""
+    store.check(node=tuple(store.node), num_nodes=num_nodes, stage="reorder")
+    sources: dict[str, FeatureSource] = {}
+    for name, source in store.node.items():
+        if not (isinstance(source, ArraySource) and source.place == CPU):
+            sources[name] = source if original_ids else ReorderedRows(source, order)
+            continue
+        rows = ArraySource(source.read(order).rows, f"node feature {name!r}")
+        sources[name] = ReorderedRows(rows, rank) if original_ids else rows
+    return FeatureStore(node=sources, edge=store.edge)
+
+
+def _looked_up(table: Tensor, ids: ArrayLike | Tensor, what: str) -> Tensor:
+    given = torch.as_tensor(ids)
+    if given.dtype == torch.bool or given.is_floating_point() or given.is_complex():
+        raise InputError(f"{what}: expected integer ids, got {given.dtype}; pass mask.nonzero().squeeze(1) of a mask")
+    flat = given.flatten().long()
+    if len(flat) and not (int(flat.min()) >= 0 and int(flat.max()) < len(table)):
+        raise InputError(f"{what}: expected ids from 0 to {len(table) - 1}, got {int(flat.min())} to {int(flat.max())}")
+    return gather_rows(table, flat).reshape(given.shape)

@@ -1,0 +1,115 @@
+"""Where rows are that lie in tiers: on devices, in host memory, and where they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops.errors import FeatureError
+from headrace.ops.features.tiers import TierSizes, locate_rows
+from headrace.pipeline.data.arrays import as_ids
+from headrace.pipeline.data.place import CPU, PINNED, Place
+from headrace.pipeline.storage.router import Located, Router
+
+_PEER = Place("peer")
+
+
+class TierRouter(Router):
+    """Rows by rank (Data Tiering, arXiv 2111.05894): the hottest lie where reading is fastest.
+
+    The first places are the devices, as the one `here` sees them: itself, and its peers. Behind them stand host memory
+    and the source of the rows.
+
+    Parameters
+    ----------
+    rank: int32[num_rows] or int64[num_rows]
+        The rank of each row: 0 for the hottest.
+    sizes
+        How many rows lie where.
+    devices
+        The devices, in the order in which rows are dealt out to them.
+    source
+        Where the rows lie that stay.
+    here
+        The device that reads, by its number among the devices.
+
+    Raises
+    ------
+    FeatureError
+        If the rank misses a row, there are fewer rows than are placed, or no such device.
+    """
+
+    def __init__(
+        self,
+        rank: ArrayLike | Tensor,
+        sizes: TierSizes,
+        *,
+        devices: Sequence[Place] = (),
+        source: Place = CPU,
+        here: int = 0,
+    ) -> None:
+        self.rank = _checked_rank(rank)
+        if sizes.num_placed > len(self.rank):
+            raise FeatureError(f"TierRouter: expected at most {len(self.rank)} rows to be placed, got {sizes}")
+        if len(devices) != sizes.num_devices or not 0 <= here < max(len(devices), 1):
+            raise FeatureError(
+                f"TierRouter: expected the places of {sizes.num_devices} devices, and one of them here, got "
+                f"{len(devices)} and number {here}"
+            )
+        self.sizes = sizes
+        self.devices = tuple(devices)
+        self.here = here
+        self._source = source
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The devices, host memory, and where rows came from."""
+        devices = (place if number == self.here else _PEER for number, place in enumerate(self.devices))
+        return (*devices, PINNED if self.devices else CPU, self._source)
+
+    def locate(self, ids: Tensor, *, num_threads: int = 1) -> Located:
+        """Return where the rows of ids are; those that stay where they came from go by their ids there.
+
+        Raises
+        ------
+        FeatureError
+            If an id has no row.
+        """
+        return Located(*locate_rows(self.rank, ids, self.sizes, here=self.here, num_threads=num_threads))
+
+    def ids_at(self, place: int) -> Tensor:
+        """Return the ids of the rows at a place, in their order there; int64[num_rows_there].
+
+        Those that stay where they came from are not listed.
+        """
+        sizes = self.sizes
+        first_of_host = sizes.replicated + sizes.interleaved
+        if place == sizes.num_devices:
+            return self._hottest[first_of_host : first_of_host + sizes.host]
+        own = self._hottest[sizes.replicated + place : first_of_host : max(sizes.num_devices, 1)]
+        return torch.cat([self._hottest[: sizes.replicated], own])
+
+    @property
+    def _hottest(self) -> Tensor:
+        """The ids by rank."""
+        ids = torch.empty(len(self.rank), dtype=torch.int64)
+        ids[self.rank.long()] = torch.arange(len(self.rank))
+        return ids
+
+
+def _checked_rank(rank: ArrayLike | Tensor) -> Tensor:
+    ranks = as_ids(rank, "rank", FeatureError).contiguous()
+    num_rows = len(ranks)
+    in_range = not num_rows or (int(ranks.min()) >= 0 and int(ranks.max()) < num_rows)
+    seen = torch.zeros(num_rows, dtype=torch.bool)
+    if in_range:
+        seen[ranks.long()] = True
+    if not in_range or not bool(seen.all()):
+        raise FeatureError(
+            f"TierRouter: expected a rank from 0 to {num_rows - 1} for each of {num_rows} rows, each once; pass "
+            "ranks, such as scores.argsort(descending=True).argsort()"
+        )
+    return ranks if num_rows > torch.iinfo(torch.int32).max else ranks.to(torch.int32)

@@ -1,0 +1,263 @@
+"""A feature whose rows lie in several places, the hottest where reading is fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops.errors import FeatureError
+from headrace.ops.features.gather import empty_rows
+from headrace.ops.features.tiers import TierSizes, gather_tables
+from headrace.ops.gpu import has_gpu
+from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.features import FeatureSource, PlacingSource
+from headrace.pipeline.storage.process_lock import ProcessLock
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to
+from headrace.pipeline.storage.terminal import shows_bars
+from headrace.pipeline.storage.tier_router import TierRouter
+from headrace.pipeline.storage.tiers_on_gpu import TiersOnGpu
+
+#: Rows are copied to their places in pieces of about so many bytes.
+_PIECE_BYTES = 64 << 20
+
+
+class TieredFeature:
+    """A feature source over another one, of whose rows the hottest are copied to faster places (arXiv 2111.05894).
+
+    The rows of rank 0, 1, ... lie at every device, the next ones are dealt out to the devices one by one, then some are
+    copied to host memory, and the others stay where they are. `hr.plan_tiers` chooses how many lie where. One router
+    says where each row is, and one gather reads all that lie in memory.
+
+    Parameters
+    ----------
+    source
+        What holds all rows: a `FeatureSource`, or an array.
+    rank: int32[num_rows] or int64[num_rows]
+        The rank of each row: 0 for the hottest.
+    sizes
+        How many lie where.
+    devices
+        The devices, in the order in which rows are dealt out to them.
+    here
+        The device that reads, by its number among them. Rows of the others count as those of peers.
+    stand_ins
+        Whether memory of the processor stands for that of the devices, each in a table of its own: what tests do, and
+        where there is no GPU the only way.
+
+    Raises
+    ------
+    FeatureError
+        If the rank misses a row, more rows are placed than there are, or there are no such devices.
+    """
+
+    def __init__(
+        self,
+        source: FeatureSource | ArrayLike | Tensor,
+        rank: ArrayLike | Tensor,
+        sizes: TierSizes,
+        *,
+        devices: Sequence[Place] = (),
+        here: int = 0,
+        stand_ins: bool = False,
+    ) -> None:
+        if devices and not stand_ins and not has_gpu():
+            raise FeatureError(
+                f"TieredFeature: rows on {', '.join(map(str, devices))} need a GPU, and torch finds none here; pass "
+                "stand_ins=True to try it in CPU memory, or place rows in host memory alone"
+            )
+        if not isinstance(source, FeatureSource):
+            source = ArraySource(source)
+        self._source = source
+        place = getattr(source, "place", CPU)
+        self._router = TierRouter(rank, sizes, devices=devices, source=place, here=here)
+        if len(self._router.rank) != source.num_rows:
+            raise FeatureError(
+                f"TieredFeature: expected a rank for each of {source.num_rows} rows, got {len(self._router.rank)}"
+            )
+        self._counters = [f"bytes_from_{place.kind}" for place in self._router.places]
+        self._tables: list[Tensor] | None = None
+        self._filling = ProcessLock()
+        self._stand_ins = stand_ins
+        self._on_gpu: TiersOnGpu | None = None
+
+    @property
+    def router(self) -> TierRouter:
+        """Where each row is."""
+        return self._router
+
+    @property
+    def place(self) -> Place:
+        """Where the rows are that stay: by that, passes see that some come from disk. CPU memory, if none stays."""
+        all_moved = self._router.sizes.num_placed == self.num_rows
+        return CPU if all_moved else self._router.places[-1]
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of rows."""
+        return self._source.num_rows
+
+    @property
+    def row_bytes(self) -> int:
+        """Return the bytes of one row."""
+        return self._source.row_bytes
+
+    @property
+    def dtype(self) -> torch_dtype:
+        """Return the element type."""
+        return self._source.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape, num_rows first."""
+        return self._source.shape
+
+    def fill(self, *, progress: bool = False) -> None:
+        """Copy rows to their places, unless they are there; the first read does so by itself."""
+        with self._filling.held():
+            if self._tables is None:
+                self._tables = self._read_tables(progress)
+
+    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
+        """Return the rows of `ids` as [num_ids, ...].
+
+        Raises
+        ------
+        FeatureError
+            If an id is negative or not below num_rows, or for a place that it does not read to.
+        """
+        if to != CPU and self._on_gpu is not None and self.reads_to(to):
+            rows, at = self._on_gpu.read(ids)
+            counts: dict[str, int] = {}
+            kinds = (*self._counters[:-1], "bytes_from_pinned")
+            for counter, num_rows in zip(kinds, at, strict=True):
+                if num_rows:
+                    add_counts(counts, {counter: num_rows * self.row_bytes})
+            return Rows(rows, counts)
+        check_to(self, to)
+        out = empty_rows((len(ids), *self.shape[1:]), self.dtype)
+        return Rows(out, self.read_into(ids, out, num_threads=num_threads))
+
+    def reads_to(self, place: Place) -> bool:
+        """Whether rows can be read right to a place: CPU memory, or the device that reads, if it reads all tiers."""
+        router = self._router
+        if place == CPU:
+            return True
+        here = router.devices[router.here] if router.devices and not self._stand_ins else None
+        is_here = here is not None and place.kind == here.kind and place.index in (None, here.index)
+        all_moved = router.sizes.num_placed == self.num_rows
+        return is_here and (all_moved or (isinstance(self._source, ArraySource) and self._source.reads_to(place)))
+
+    def prepare(self, place: Place) -> None:
+        """Make ready to read to a place: rows are copied to the devices, and pinned in memory of the host.
+
+        Raises
+        ------
+        DeviceError
+            If they cannot be pinned.
+        """
+        if place == CPU:
+            return
+        self.fill()
+        with self._filling.held():
+            if self._on_gpu is None and self._tables is not None:
+                router = self._router
+                rest = None
+                if isinstance(self._source, ArraySource) and router.sizes.num_placed < self.num_rows:
+                    rest = self._source.tensor
+                self._on_gpu = TiersOnGpu(router.rank, router.sizes, self._tables, rest, router.devices, router.here)
+
+    def read_into(
+        self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
+    ) -> Mapping[str, int]:
+        """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
+
+        Raises
+        ------
+        FeatureError
+            As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
+        """
+        tables = self._tables
+        if tables is None:
+            self.fill()
+            return self.read_into(ids, out, places=places, num_threads=num_threads)
+        table, row = self._router.locate(ids, num_threads=num_threads)
+        at = torch.bincount(table, minlength=len(self._router.places)).tolist()
+        counts: dict[str, int] = {}
+        for counter, num_rows, held in zip(self._counters[:-1], at[:-1], tables, strict=True):
+            if len(held):
+                add_counts(counts, {counter: num_rows * self.row_bytes})
+        some_stay = self._router.sizes.num_placed < self.num_rows
+        if not at[-1] and not (some_stay and len(ids) == 0):  # an empty read asks the source for its zeros
+            gather_tables(tables, table, row, out, places=places, num_threads=num_threads)
+            return counts
+        stays = table == len(tables)
+        targets = torch.arange(len(ids)) if places is None else places
+        if at[-1] < len(ids):
+            moved = ~stays
+            gather_tables(tables, table[moved], row[moved], out, places=targets[moved], num_threads=num_threads)
+        add_counts(counts, self._read_source(row[stays], out, targets[stays], num_threads))
+        return counts
+
+    def content_digest(self) -> str:
+        """Return the fingerprint of the source: where rows lie changes none."""
+        return self._source.content_digest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TieredFeature):
+            return NotImplemented
+        mine, its = self._router, other._router
+        same_places = (mine.sizes, mine.devices, mine.here) == (its.sizes, its.devices, its.here)
+        return self is other or (
+            same_places and bool(self._source == other._source) and torch.equal(mine.rank, its.rank)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.shape)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The copied rows stay behind: a copy fills its own places.
+        router = self._router
+        return _make, (self._source, router.rank, router.sizes, router.devices, router.here, self._stand_ins)
+
+    def __repr__(self) -> str:
+        sizes = self._router.sizes
+        at = {"at each device": sizes.replicated, "over devices": sizes.interleaved, "in host memory": sizes.host}
+        tiers = ", ".join(f"{count:,} {where}" for where, count in at.items() if count)
+        return f"{self._source!r} with {tiers or 'nothing'} in tiers"
+
+    def _read_tables(self, progress: bool) -> list[Tensor]:
+        """Return copies of the rows at the devices and in host memory."""
+        from tqdm.auto import tqdm
+
+        ids = [self._router.ids_at(place) for place in range(self._router.sizes.num_devices + 1)]
+        tables = [empty_rows((len(one), *self.shape[1:]), self.dtype) for one in ids]
+        total = sum(map(len, ids)) * self.row_bytes
+        piece = max(_PIECE_BYTES // max(self.row_bytes, 1), 1)
+        silent = not (progress and shows_bars())
+        with tqdm(total=total, desc="rows to their places", unit="B", unit_scale=True, disable=silent) as bar:
+            for one, table in zip(ids, tables, strict=True):
+                for start in range(0, len(one), piece):
+                    rows, _ = self._source.read(one[start : start + piece])
+                    table[start : start + piece] = rows
+                    bar.update(rows.nbytes)
+        return tables
+
+    def _read_source(self, ids: Tensor, out: Tensor, places: Tensor, num_threads: int) -> Mapping[str, int]:
+        """Write rows that stay where they are, and return what their source counts."""
+        if isinstance(self._source, PlacingSource):
+            return self._source.read_into(ids, out, places=places, num_threads=num_threads)
+        rows, counts = self._source.read(ids, num_threads=num_threads)
+        out[places] = rows
+        return counts
+
+
+def _make(
+    source: FeatureSource, rank: Tensor, sizes: TierSizes, devices: Sequence[Place], here: int, stand_ins: bool
+) -> TieredFeature:
+    return TieredFeature(source, rank, sizes, devices=devices, here=here, stand_ins=stand_ins)

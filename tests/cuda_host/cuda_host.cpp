@@ -1,0 +1,243 @@
+#include "cuda_host.hpp"
+
+#include <ucontext.h>
+
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace cuda_host {
+namespace {
+
+constexpr std::size_t kStackBytes = std::size_t{128} << 10;
+
+// SplitMix64, for schedules.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t next() {
+    std::uint64_t word = state_ += 0x9E3779B97F4A7C15U;
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9U;
+    word = (word ^ word >> 27) * 0x94D049BB133111EBU;
+    return word ^ word >> 31;
+  }
+
+  std::size_t below(std::size_t bound) { return static_cast<std::size_t>(next() % bound); }
+
+  template <class Value>
+  void shuffle(std::vector<Value>& values) {
+    for (std::size_t left = values.size(); left > 1; --left) std::swap(values[left - 1], values[below(left)]);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+// Tells AddressSanitizer on which stack what follows runs.
+struct Stack {
+  const void* bottom = nullptr;
+  std::size_t size = 0;
+  void* fake = nullptr;
+};
+
+void switch_stacks([[maybe_unused]] Stack* from, [[maybe_unused]] const Stack& to) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(from == nullptr ? nullptr : &from->fake, to.bottom, to.size);
+#endif
+}
+
+void stacks_switched([[maybe_unused]] Stack& now, [[maybe_unused]] Stack* before) {
+#if defined(__SANITIZE_ADDRESS__)
+  const void* bottom = nullptr;
+  std::size_t size = 0;
+  __sanitizer_finish_switch_fiber(now.fake, &bottom, &size);
+  if (before != nullptr) {
+    before->bottom = bottom;
+    before->size = size;
+  }
+#endif
+}
+
+struct Fiber {
+  std::unique_ptr<char[]> memory{new char[kStackBytes]};
+  ucontext_t context;
+  Stack stack;
+  Position position;
+  bool ended = false;
+  bool waits = false;
+};
+
+struct Warp {
+  std::uint64_t words[2][kLanes];  // what was exchanged last, and before
+  unsigned arrived = 0;            // lanes
+  unsigned mask = 0;               // that they wait for
+  std::uint64_t round = 0;
+};
+
+class Scheduler {
+ public:
+  const char* run(unsigned num_blocks, unsigned block_size, std::uint64_t seed, Body body, const void* argument) {
+    if (block_size == 0 || block_size % kLanes != 0) return "a block that is not made of whole warps";
+    random_ = Random(seed);
+    body_ = body;
+    argument_ = argument;
+    while (fibers_.size() < block_size) fibers_.emplace_back();
+    size_ = block_size;
+    std::vector<unsigned> blocks(num_blocks);
+    std::iota(blocks.begin(), blocks.end(), 0U);
+    random_.shuffle(blocks);
+    for (const unsigned block : blocks) {
+      if (const char* const error = run_block(block, num_blocks)) return error;
+    }
+    return nullptr;
+  }
+
+  const Position& position() const { return fibers_[current_].position; }
+  unsigned lane() const { return static_cast<unsigned>(current_ % kLanes); }
+
+  void step_aside() {
+    if (random_.below(4) == 0) yield();
+  }
+
+  void wait_for_block() {
+    const std::uint64_t round = block_round_;
+    if (++block_arrived_ == size_) {
+      block_arrived_ = 0;
+      ++block_round_;
+      wake_all();
+    }
+    while (block_round_ == round) wait();
+    yield_sometimes();
+  }
+
+  const std::uint64_t* exchange(unsigned mask, std::uint64_t value) {
+    Warp& warp = warps_[current_ / kLanes];
+    const unsigned bit = 1U << lane();
+    if ((mask & bit) == 0) error_ = "a lane that waits for others without itself";
+    if (warp.arrived != 0 && warp.mask != mask) error_ = "lanes that wait for different lanes";
+    warp.mask = mask;
+    warp.arrived |= bit;
+    const std::uint64_t round = warp.round;
+    warp.words[round % 2][lane()] = value;
+    if (warp.arrived == mask) {
+      warp.arrived = 0;
+      ++warp.round;
+      wake_all();
+    }
+    while (warp.round == round && error_ == nullptr) wait();
+    yield_sometimes();
+    return warp.words[round % 2];  // the round after the next writes here, for which all lanes of this one must arrive
+  }
+
+ private:
+  const char* run_block(unsigned block, unsigned num_blocks) {
+    error_ = nullptr;
+    block_arrived_ = 0;
+    warps_.assign(size_ / kLanes, Warp());
+    std::vector<std::size_t> order(size_);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    for (std::size_t i = 0; i < size_; ++i) {
+      fibers_[i].position = {
+          {static_cast<unsigned>(i)}, {block}, {static_cast<unsigned>(size_), 1, 1}, {num_blocks, 1, 1}};
+      begin(fibers_[i]);
+    }
+    for (std::size_t left = size_; left != 0;) {
+      random_.shuffle(order);
+      bool any = false;
+      for (const std::size_t i : order) {
+        Fiber& fiber = fibers_[i];
+        if (fiber.ended || fiber.waits) continue;
+        any = true;
+        current_ = i;
+        switch_stacks(&own_, fiber.stack);
+        swapcontext(&context_, &fiber.context);
+        stacks_switched(own_, nullptr);
+        left -= fiber.ended ? 1 : 0;
+        if (error_ != nullptr) return error_;
+      }
+      if (!any) return "threads that wait for others, which have ended or wait elsewhere";
+    }
+    return nullptr;
+  }
+
+  void begin(Fiber& fiber) {
+    fiber.ended = false;
+    fiber.waits = false;
+    fiber.stack = {fiber.memory.get(), kStackBytes, nullptr};
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.memory.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, &Scheduler::main_of_fiber, 0);
+  }
+
+  static void main_of_fiber();
+
+  void yield() {
+    Fiber& fiber = fibers_[current_];
+    switch_stacks(&fiber.stack, own_);
+    swapcontext(&fiber.context, &context_);
+    stacks_switched(fiber.stack, &own_);
+  }
+
+  void yield_sometimes() {
+    if (random_.below(2) == 0) yield();
+  }
+
+  void wait() {
+    fibers_[current_].waits = true;
+    yield();
+  }
+
+  void wake_all() {
+    for (std::size_t i = 0; i < size_; ++i) fibers_[i].waits = false;
+  }
+
+  Random random_{0};
+  Body body_ = nullptr;
+  const void* argument_ = nullptr;
+  std::vector<Fiber> fibers_;
+  std::vector<Warp> warps_;
+  std::size_t size_ = 0;
+  std::size_t current_ = 0;
+  std::size_t block_arrived_ = 0;
+  std::uint64_t block_round_ = 0;
+  ucontext_t context_;
+  Stack own_;
+  const char* error_ = nullptr;
+};
+
+// Kernels of several threads of the system may run at the same time.
+Scheduler& scheduler() {
+  static thread_local Scheduler one;
+  return one;
+}
+
+void Scheduler::main_of_fiber() {
+  Scheduler& here = scheduler();
+  Fiber& fiber = here.fibers_[here.current_];
+  stacks_switched(fiber.stack, &here.own_);
+  here.body_(here.argument_);
+  fiber.ended = true;
+  switch_stacks(nullptr, here.own_);
+  setcontext(&here.context_);
+}
+
+}  // namespace
+
+const Position& position() { return scheduler().position(); }
+unsigned lane() { return scheduler().lane(); }
+void step_aside() { scheduler().step_aside(); }
+void wait_for_block() { scheduler().wait_for_block(); }
+const std::uint64_t* exchange(unsigned mask, std::uint64_t value) { return scheduler().exchange(mask, value); }
+
+const char* run(unsigned num_blocks, unsigned block_size, std::uint64_t seed, Body body, const void* argument) {
+  return scheduler().run(num_blocks, block_size, seed, body, argument);
+}
+
+}  // namespace cuda_host

@@ -1,0 +1,122 @@
+"""CUDA kernels compiled for the CPU, with `cuda_host.hpp` in CUDA's place, as a backend that stands in for a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import itertools
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from headrace.cuda.instances import FILES, instances_in
+from headrace.cuda.source import KERNELS, NATIVE
+
+from cuda_host.stream_model import StreamModel
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BUILD = ROOT / "build" / "cuda_host"
+
+#: With these kernels are run in a process that has AddressSanitizer.
+SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all"
+
+
+class StandIn:
+    """Runs kernels on the CPU, under another schedule each time."""
+
+    def __init__(self, seed: int = 0, most_blocks: int = 3) -> None:
+        self._library = library()
+        self._seeds = itertools.count(seed * 1_000_003)
+        self._most_blocks = most_blocks
+        self.launches: list[str] = []
+        self.streams = StreamModel()
+
+    def launch(self, file, name, num_items, block_size, words, arguments):
+        seed = next(self._seeds)
+        self.launches.append(name)
+        kernel = getattr(self._library, symbol(file, name))
+        kernel.restype = ctypes.c_char_p
+        array = (ctypes.c_uint64 * max(len(words), 1))()
+        for place, word in enumerate(words):
+            array[place] = _bits(word)
+        # Fewer threads than items, so that they take several, or more.
+        blocks = 1 + seed % self._most_blocks
+
+        def run() -> None:
+            error = kernel(array, ctypes.c_uint64(len(words)), blocks, block_size, ctypes.c_uint64(seed))
+            assert len(arguments) == len(words)  # they are alive
+            if error is not None:
+                raise AssertionError(f"{name}: {error.decode()}")
+
+        queue = self.streams.queue
+        if queue is None:
+            run()
+        else:
+            queue.append(run)
+
+
+def _bits(word: float) -> int:
+    if isinstance(word, float):
+        return ctypes.c_uint64.from_buffer(ctypes.c_double(word)).value
+    return int(word) % 2**64
+
+
+def symbol(file: str, name: str) -> str:
+    """Return what the library calls an instance of a kernel."""
+    return f"cuda_host_{Path(file).stem}_{instances_in(file).index(name)}"
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Return the compiled kernels; they are made anew when a source has changed."""
+    flags = ["-std=c++17", "-O1", "-g1", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
+    # Kernels leave some of what they share unused.
+    flags += ["-Wno-unknown-pragmas", f"-I{HERE}", f"-I{KERNELS}", f"-I{NATIVE}"]
+    if "libasan" in os.environ.get("LD_PRELOAD", ""):
+        flags += SANITIZE.split()
+    sources = [*HERE.glob("cuda_host.*pp"), *KERNELS.rglob("*"), *NATIVE.rglob("*.hpp")]
+    sources += [KERNELS.parent / "instances.py", HERE / "stand_in.py"]
+    digest = hashlib.sha256(" ".join(flags).encode())
+    for path in sorted(filter(Path.is_file, sources)):
+        digest.update(path.read_bytes())
+    folder = BUILD / digest.hexdigest()[:16]
+    made = folder / "kernels.so"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run side by side
+        if not made.exists():
+            _build(folder, flags)
+    return ctypes.CDLL(str(made))
+
+
+def _build(folder: Path, flags: list[str]) -> None:
+    compiler = os.environ.get("CXX", "g++")
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    objects = []
+    for file in FILES:
+        entry = folder / f"{Path(file).stem}.cpp"
+        entry.write_text(_entries(file))
+        objects.append([entry, folder / f"{entry.stem}.o"])
+    objects.append([HERE / "cuda_host.cpp", folder / "cuda_host.o"])
+    commands = [[compiler, *flags, "-c", str(source), "-o", str(made)] for source, made in objects]
+    for pair in itertools.zip_longest(commands[::2], commands[1::2]):
+        running = [subprocess.Popen(command, env=environment) for command in pair if command is not None]
+        if any(process.wait() for process in running):
+            raise AssertionError("kernels do not compile for the CPU; the compiler says why above")
+    link = [compiler, *flags, "-shared", *(str(made) for _, made in objects), "-o", str(folder / "linked.so")]
+    subprocess.run(link, env=environment, check=True)
+    (folder / "linked.so").rename(folder / "kernels.so")
+
+
+def _entries(file: str) -> str:
+    """Return C++ with a function for each instance of the kernels in a file."""
+    functions = [
+        f'extern "C" const char* {symbol(file, name)}(const std::uint64_t* words, std::uint64_t num_words, '
+        "unsigned num_blocks, unsigned block_size, std::uint64_t seed) {\n"
+        f"  return cuda_host::launch(&{name}, words, num_words, num_blocks, block_size, seed);\n}}"
+        for name in instances_in(file)
+    ]
+    return "\n".join(['#include "cuda_host.hpp"', f'#include "{file}"', *functions, ""])

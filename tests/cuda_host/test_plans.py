@@ -1,0 +1,136 @@
+"""Whole plans on what stands in for a GPU: the same minibatches, whatever runs there, and no wait that is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import headrace as hr
+from headrace.cuda.backend import stand_in
+from headrace.pipeline.lowered.on_stream import OnStream, WaitStream
+
+from cuda_host.stand_in import StandIn
+from plans import PLANS, graph, items, store
+
+MACHINE = hr.Machine(cores=2, gpus=1)
+
+
+@pytest.fixture
+def gpu():
+    """Let the CPU stand in for a GPU; memory that nobody has written holds no number."""
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    backend = StandIn()
+    with stand_in(backend):
+        yield backend
+    torch.use_deterministic_algorithms(False)
+
+
+def digests(plan: hr.Plan, machine: hr.Machine, **switches: bool) -> list[str]:
+    with plan.loader(machine=machine, **switches) as loader:
+        return [batch.digest() for batch in loader]
+
+
+def copied(plan: hr.Plan, position: int) -> hr.Plan:
+    stages = list(plan.stages)
+    stages[position:position] = hr.ItemSampler(1).copy_to("cuda").stages[1:]
+    return hr.Plan(stages)
+
+
+@pytest.fixture(scope="module")
+def on_cpu():
+    return {name: digests(make(), hr.Machine(cores=2)) for name, make in PLANS.items()}
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("first", [True, False], ids=["sampled there", "copied there"])
+def test_batches_are_those_of_the_cpu(name, first, on_cpu, gpu):
+    """Copied to before the sampler, seeds are sampled on a GPU where it has a kernel for the rule."""
+    plan = PLANS[name]()
+    assert digests(copied(plan, 1 if first else len(plan.stages)), MACHINE) == on_cpu[name]
+
+
+@pytest.mark.parametrize("off", ["uva_gather", "stream_overlap", "fuse_sampling", "prefetch"])
+@pytest.mark.parametrize("name", ["labor", "weighted", "full"])
+def test_switches_change_nothing(name, off, on_cpu, gpu):
+    assert digests(copied(PLANS[name](), 1), MACHINE, **{off: False}) == on_cpu[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("neighbor", "pick_uniform"),
+        ("neighbor_replace", "pick_uniform_replacement"),
+        ("labor", "pick_labor_exact"),
+        ("labor_poisson", "pick_labor_poisson"),
+        ("in_subgraph", "pick_all"),
+    ],
+)
+def test_hops_run_on_the_gpu(name, kernel, gpu):
+    digests(copied(PLANS[name](), 1), MACHINE)
+    assert any(kernel in launched for launched in gpu.launches)
+
+
+def test_a_missing_wait_is_found(gpu):
+    """Streams of the stand-in run as late as they may: without a wait the rows of a batch are not there."""
+    plan = items().sample_neighbor(graph(), [4]).fetch_feature(store(), node=["x"]).copy_to("cuda")
+    with plan.loader(machine=MACHINE) as loader:
+        final = loader._rewriting.final
+    assert [stage.name for stage in final.stages[-2:]] == ["prefetch", "wait_stream"]
+    stream = next(stage for stage in final.stages if isinstance(stage, OnStream))
+    wait = final.stages[-1]
+    settings = hr.pipeline.plan.settings.RunSettings(seed=3)
+    before = next(iter(items().sample_neighbor(graph(), [4]).loader(machine=hr.Machine())))
+    coming, _ = stream.runner(settings)(before)
+    assert bool(coming.batch.node["x"].isnan().any())
+    batch, _ = wait.runner(settings)(coming)
+    assert torch.equal(batch.node["x"], store().node["x"].read(batch.n_id).rows)
+
+
+def test_a_wait_cannot_be_left_out_of_a_plan(gpu):
+    plan = items().sample_neighbor(graph(), [4]).fetch_feature(store(), node=["x"]).copy_to("cuda")
+    with plan.loader(machine=MACHINE) as loader:
+        final = loader._rewriting.final
+    without = [stage for stage in final.stages if not isinstance(stage, WaitStream)]
+    with pytest.raises(hr.PlanError, match="still on their way"):
+        hr.pipeline.plan.verify.verify(hr.Plan(without), hr.pipeline.plan.verify.LOWERED)
+
+
+def test_rows_are_read_where_they_are(gpu):
+    plan = items().sample_neighbor(graph(), [4]).fetch_feature(store(), node=["x"], labels="y").copy_to("cuda")
+    with plan.loader(machine=MACHINE) as loader:
+        for _ in loader:
+            pass
+        stats = loader.stats()
+    assert "bytes_from_pinned" in str(stats)
+    assert any("gather" in launched for launched in gpu.launches)
+
+
+def test_where_memory_cannot_be_pinned_rows_are_copied(gpu, monkeypatch):
+    def refuse(tensor):
+        raise hr.DeviceError("no more memory can be locked")
+
+    monkeypatch.setattr("headrace.ops.features.pinned.pin", refuse)
+    fresh = hr.FeatureStore(node={"x": torch.randn(200, 8), "y": torch.arange(200)})
+    plan = items().sample_neighbor(graph(), [4]).fetch_feature(fresh, node=["x"], labels="y")
+    with pytest.warns(UserWarning, match="read by the CPU and copied, as no more memory can be locked"):
+        loader = plan.copy_to("cuda").loader(machine=MACHINE)
+    with loader:
+        assert [batch.digest() for batch in loader] == digests(plan, hr.Machine())
+        assert "bytes_from_pinned" not in str(loader.stats())
+
+
+def test_machines_without_a_gpu_say_so():
+    plan = items().sample_neighbor(graph(), [4]).fetch_feature(store(), node=["x"])
+    with plan.loader(machine=replace(MACHINE, gpus=0)) as loader:
+        text = loader.explain()
+    assert "uva_gather (no GPU)" in text
+    assert "stream_overlap (no GPU)" in text
+
+
+def test_samplers_without_a_kernel_are_named():
+    plan = items().copy_to("meta").sample_ladies(graph(), [8, 8])
+    text = plan.loader(machine=MACHINE).explain()
+    assert "no kernel on a GPU: copy_to behind the hop" in text

@@ -1,0 +1,30 @@
+"""Plans as passes make them for machines with GPUs, and as they run where the CPU stands in for one."""
+
+from __future__ import annotations
+
+import headrace as hr
+from headrace.cuda.backend import stand_in
+from headrace.pipeline.passes import rewrite
+
+from cuda_host.stand_in import StandIn
+from plans import graph, items, store
+
+GPU = hr.Machine(cores=2, gpus=1)
+
+
+def fetched(store=store) -> hr.Plan:
+    """A plan of one hop whose rows are fetched."""
+    return items().sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
+
+
+def names(plan: hr.Plan, machine: hr.Machine = GPU, **switches: bool) -> list[str]:
+    """The stages that run."""
+    return [stage.name for stage in rewrite(plan, machine, switches).final.stages]
+
+
+def digests(plan: hr.Plan, machine: hr.Machine = GPU) -> list[str]:
+    """Those of an epoch's batches, with a stand-in for GPUs that the machine has."""
+    if not machine.gpus:
+        return [batch.digest() for batch in plan.loader(machine=machine)]
+    with stand_in(StandIn()), plan.loader(machine=machine) as loader:
+        return [batch.digest() for batch in loader]

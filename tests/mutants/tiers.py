@@ -1,0 +1,84 @@
+"""Faults in where rows lie and how they are read: tiers, windows of batches, caches that passes put in."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_TIERS = "tests/ops/features/test_tiers.py::"
+_LOOKAHEAD = "tests/pipeline/passes/test_lookahead.py::"
+
+TIERS = (
+    Mutant(
+        "ops/native/features/tiers.cpp",
+        "tiers.replicated + position / tiers.num_devices",
+        "position / tiers.num_devices",
+        _TIERS + "test_rows_are_found_as_by_the_reference",
+    ),
+    Mutant(
+        "ops/native/features/tiers.cpp",
+        "if (position < tiers.replicated) return found(here, position);",
+        "if (position <= tiers.replicated) return found(here, position);",
+        _TIERS + "test_the_boundaries_between_tiers",
+    ),
+    Mutant(
+        "ops/native/features/tiers.cpp",
+        "places == nullptr ? i :",
+        "true ? i :",
+        _TIERS + "test_one_gather_reads_all_tables",
+    ),
+    Mutant(
+        "pipeline/storage/tier_router.py",
+        "sizes.replicated + place : first_of_host",
+        "sizes.replicated : first_of_host",
+        "tests/pipeline/storage/test_tiered_feature.py::"
+        "test_every_device_has_the_replicated_rows_and_its_share_of_the_next",
+    ),
+    Mutant(
+        "pipeline/storage/plan_tiers.py",
+        "own = hottest + (placed - hottest) / num_devices",
+        "own = placed",
+        "tests/pipeline/storage/test_plan_tiers.py::test_rows_are_replicated_as_far_as_that_saves_time",
+    ),
+    Mutant(
+        "pipeline/run/window_node.py",
+        "        self._runner.clear()\n",
+        "",
+        _LOOKAHEAD + "test_expects_every_read_a_window_ahead",
+    ),
+    Mutant(
+        "pipeline/run/window_node.py",
+        "            self._state = work.state\n",
+        "",
+        _LOOKAHEAD + "test_resumes_behind_the_batch_that_left_the_window",
+    ),
+    Mutant(
+        "pipeline/run/window_node.py",
+        "for _ in range(MOST_ENTERING):",
+        "for _ in range(99):",
+        _LOOKAHEAD + "test_expects_every_read_a_window_ahead",
+    ),
+    Mutant(
+        "pipeline/storage/reads_ahead.py",
+        "distinct, wanted = self._found.popleft()",
+        "distinct, wanted = self._found.pop()",
+        _LOOKAHEAD + "test_same_result",
+    ),
+    Mutant(
+        "pipeline/passes/tiered_cache.py",
+        "budget = machine.memory // SHARE",
+        "budget = machine.memory",
+        "tests/pipeline/passes/test_tiered_cache.py::test_fires_for_rows_on_disk_that_do_not_fit_in_memory",
+    ),
+    Mutant(
+        "pipeline/storage/plan_tiers.py",
+        "graph.by_original_ids(out_degrees)",
+        "out_degrees",
+        "tests/pipeline/storage/test_plan_tiers.py::test_out_degrees_are_those_of_the_ids_that_features_go_by",
+    ),
+    Mutant(
+        "pipeline/storage/reordered_rows.py",
+        'gather_rows(self._order, as_ids(ids, "ids", FeatureError)), rows)',
+        "ids, rows)",
+        "tests/pipeline/storage/test_reordered_rows.py::test_rows_change_by_their_new_ids",
+    ),
+)

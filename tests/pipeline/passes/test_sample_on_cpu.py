@@ -1,0 +1,61 @@
+"""What no GPU samples is sampled in CPU memory, and the plan says so."""
+
+from __future__ import annotations
+
+import pytest
+
+import headrace as hr
+from headrace.pipeline.passes import rewrite
+
+from gpu_plans import digests, names
+from plans import graph, items, store
+
+SAMPLERS = {
+    "ladies": lambda plan: plan.sample_ladies(graph(), [8, 8]),
+    "pinsage": lambda plan: plan.sample_pinsage(graph(), num_layers=1, num_walks=3, walk_length=2, num_neighbors=2),
+    "saint": lambda plan: plan.sample_saint_edge(graph(), 5),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_fires_for_samplers_without_a_kernel(name):
+    rewriting = rewrite(SAMPLERS[name](items().copy_to("cuda")), hr.Machine(gpus=1))
+    stages = [stage.name for stage in rewriting.final.stages]
+    assert stages[-1] == "copy_to"
+    assert "no kernel on a GPU: copy_to behind" in rewriting.explain()
+
+
+def test_refuses_hops_with_a_kernel():
+    plan = items().copy_to("cuda").sample_layer_neighbor(graph(), [3, 3]).fetch_feature(store(), node=["x"])
+    assert names(plan, hr.Machine(gpus=1)) == ["item_sampler", "copy_to", "sample_fused", "fetch_to"]
+
+
+@pytest.mark.parametrize("device", ["meta", "mps"])
+def test_other_devices_have_no_kernels(device):
+    plan = items().copy_to(device).sample_neighbor(graph(), [3])
+    assert names(plan, hr.Machine()) == ["item_sampler", "sample_fused", "copy_to"]
+
+
+def test_graphs_in_an_order_of_their_own():
+    scores = hr.scores.out_degree(graph())
+    reordered = hr.reorder(graph(), scores=scores)
+    plan = items().copy_to("cuda").sample_neighbor(reordered.graph, [3])
+    assert names(plan, hr.Machine(gpus=1))[-1] == "copy_to"
+
+
+def test_ranks_that_share_a_batch_sample_on_the_cpu():
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [3])
+    assert names(plan, hr.Machine(gpus=1, world_size=2))[-1] == "copy_to"
+    assert names(plan, hr.Machine(gpus=1))[1] == "copy_to"
+
+
+def test_cannot_be_switched_off():
+    with pytest.raises(hr.UsageError, match="sample_on_cpu"):
+        rewrite(items().sample_neighbor(graph(), [3]), hr.Machine(), {"sample_on_cpu": False})
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_same_result(name):
+    assert digests(SAMPLERS[name](items().copy_to("cuda")), hr.Machine(gpus=1)) == digests(
+        SAMPLERS[name](items()), hr.Machine()
+    )

@@ -1,0 +1,91 @@
+"""tiered_cache: fires, refuses, is switched off, gives the same result."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import headrace as hr
+from headrace.ops.cache.index import SLOT_BYTES
+from headrace.pipeline.passes import rewrite
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.storage.array_source import ArraySource
+
+from plans import NUM_NODES, graph, items, store, store_on_disk
+
+SMALL = Machine(cores=1, memory=1 << 13)  # a quarter of it holds 13 of the 200 rows of x
+ROW = 32
+CACHED_ROW = ROW + SLOT_BYTES["look-ahead"]
+
+
+def fetch(machine=SMALL, features=None, **switches) -> hr.Stage:
+    plan = items().sample_neighbor(graph(), [4]).fetch_feature(features or store_on_disk(), node=["x"])
+    final = rewrite(plan, machine, {"lookahead": False, **switches}).final
+    return final.stages[-1]
+
+
+def test_fires_for_rows_on_disk_that_do_not_fit_in_memory():
+    source = fetch().store.node["x"]
+    assert isinstance(source, hr.CachedFeature)
+    assert (source.policy, source.capacity) == ("look-ahead", SMALL.memory // 4 // CACHED_ROW)
+
+
+def test_fires_before_the_look_ahead_which_tells_its_reads():
+    stages = rewrite(
+        items().sample_neighbor(graph(), [4]).fetch_feature(store_on_disk(), node=["x"]), SMALL
+    ).final.stages
+    assert stages[-1].name == "fetch_ahead"
+    assert stages[-1].store.node["x"].foresight == 5 * 13
+
+
+def test_caches_features_of_one_fetch_within_one_budget():
+    plan = items().sample_neighbor(graph(), [4]).fetch_feature(store_on_disk(), node=["x"], edge=["e"], labels="y")
+    whole = rewrite(plan, SMALL, {"lookahead": False}).final.stages[-1].store
+    cached = [whole.node["x"], whole.edge["e"], whole.node["y"]]
+    # y takes less than half of the memory: the system keeps the pages of a mapped file.
+    assert [isinstance(one, hr.CachedFeature) for one in cached] == [True, True, False]
+    assert sum(one.capacity * (one.row_bytes + SLOT_BYTES["look-ahead"]) for one in cached[:2]) <= SMALL.memory // 4
+
+
+def test_refuses_rows_in_memory_and_mapped_files_that_fit(tmp_path):
+    assert not isinstance(fetch(features=store()).store.node["x"], hr.CachedFeature)
+    np.save(tmp_path / "x.npy", np.zeros((NUM_NODES, 8), np.float32))
+    mapped = hr.FeatureStore(node={"x": np.load(tmp_path / "x.npy", mmap_mode="r")})
+    assert not isinstance(fetch(Machine(memory=1 << 20), mapped).store.node["x"], hr.CachedFeature)
+    assert isinstance(fetch(SMALL, mapped).store.node["x"], hr.CachedFeature)
+
+
+def test_refuses_without_room_and_where_memory_is_not_known():
+    for machine in (Machine(), Machine(memory=4 * CACHED_ROW - 1)):
+        assert isinstance(fetch(machine).store.node["x"], ArraySource)
+
+
+def test_refuses_what_is_cached_already():
+    cached = hr.FeatureStore(node={"x": hr.CachedFeature(store_on_disk().node["x"], "lru", rows=3)})
+    assert fetch(features=cached).store.node["x"] is cached.node["x"]
+
+
+def test_is_switched_off():
+    assert isinstance(fetch(tiered_cache=False).store.node["x"], ArraySource)
+
+
+def test_same_result():
+    def epoch(features: hr.FeatureStore, **options: object) -> list[str]:
+        plan = items().sample_neighbor(graph(), [4, 3]).fetch_feature(features, node=["x"], edge=["e"], labels="y")
+        with plan.loader(**options) as loader:
+            return [batch.digest() for _ in loader.epochs(2) for batch in loader]
+
+    expected = epoch(store())
+    for machine in (SMALL, Machine(cores=2, memory=1 << 13), Machine(cores=2, memory=1 << 11)):
+        for switches in ({}, {"lookahead": False}, {"tiered_cache": False}):
+            assert epoch(store_on_disk(), machine=machine, **switches) == expected
+
+
+def test_what_was_hit_is_counted():
+    plan = items().sample_neighbor(graph(), [4, 3]).fetch_feature(store_on_disk(), node=["x"])
+    with plan.loader(machine=SMALL) as loader:
+        rows = sum(len(batch.n_id) for batch in loader)
+        stats = loader.stats()["fetch_feature"]
+    assert stats["hits"] + stats["misses"] == rows == stats["rows"]
+    assert 0 < stats["hits"] < rows
+    assert stats["bytes_from_disk"] == stats["misses"] * ROW
+    assert "fetch_ahead" in loader.explain()
