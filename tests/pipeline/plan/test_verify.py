@@ -8,7 +8,7 @@ import pytest
 from hand_made import hand_made
 
 import headrace as hr
-from headrace.ops.sampling.sample import NeighborRule
+from headrace.ops.sampling.rules import NeighborRule
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.plan.verify import verify
 from headrace.pipeline.stages.copy_to import CopyTo
