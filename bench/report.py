@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from bars import BARS, Bar
@@ -20,6 +20,8 @@ from published import COLUMNS, PUBLISHED
 
 BENCH = Path(__file__).resolve().parent
 BEGIN, END = "<!-- by hand: begin -->", "<!-- by hand: end -->"
+#: Benchmarks of GPUs, which bench/gpu.sh runs.
+GPU = ("gpu_gather", "gpu_sampling", "gpu_training", "gpu_cache", "gpu_shared")
 ORDER = (
     "sampling",
     "gather",
@@ -32,7 +34,9 @@ ORDER = (
     "cooperative",
     "tiering",
     "projection",
+    "spmm",
     "import_time",
+    *GPU,
 )
 
 
@@ -163,6 +167,18 @@ def machine_lines(records: Sequence[Record], printed: str) -> list[str]:
     return [f"Machine: {machine}" + (f"; copies at {', '.join(copies)}." if copies else "."), ""]
 
 
+def never_run(names: Iterable[str]) -> list[str]:
+    """Return which benchmarks of GPUs have no file of a run on one, as the lines that say so."""
+    left = [f"`{name}`" for name in GPU if name not in names]
+    where = "no figure of theirs is here. `bench/gpu.sh` runs them."
+    return [f"**Never run on a GPU:** {', '.join(left)}; {where}", ""] if left else []
+
+
+def measured(path: Path) -> list[Record]:
+    """Return the records of a file, without those of what stands in for a GPU, whose times mean nothing."""
+    return [record for record in read_json(path) if not record.bench.startswith("stand-in: ")]
+
+
 def by_hand(report: Path) -> str:
     """Return the hand-written part of an existing report."""
     text = report.read_text() if report.exists() else ""
@@ -184,11 +200,12 @@ def report_text(results: Path, report: Path) -> str:
     FileNotFoundError
         If the folder holds no results.
     """
-    names = {path.stem for path in results.glob("*.json")}
+    found = {path.stem: measured(path) for path in results.glob("*.json")}
+    names = {name for name, records in found.items() if records or name not in GPU}
     if not names:
         raise FileNotFoundError(f"expected NAME.json files in {results}, got none; `make bench-all` writes them")
     ordered = [name for name in ORDER if name in names] + sorted(names - set(ORDER))
-    records = {name: read_json(results / f"{name}.json") for name in ordered}
+    records = {name: found[name] for name in ordered}
     everything = [record for name in ordered for record in records[name]]
     lines = [
         "# Benchmark results",
@@ -204,6 +221,7 @@ def report_text(results: Path, report: Path) -> str:
         "",
         *bar_lines(everything),
         "",
+        *never_run(names),
         "## Reading",
         "",
         BEGIN + by_hand(report) + END,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Protocol
 
 import torch
@@ -48,7 +49,10 @@ class Streams(Protocol):
         """Let launches of this thread go to a stream of its own."""
 
     def record(self) -> Callable[[], None]:
-        """Return what waits for all that the current stream was given."""
+        """Return what lets the stream that calls it wait for all that the current one was given."""
+
+    def synchronize(self) -> None:
+        """Let the host wait for all that the current stream was given."""
 
 
 class StandIn(Backend, Protocol):
@@ -83,6 +87,12 @@ def streams_of_stand_in() -> Streams | None:
 
 def is_usable(device: torch.device) -> bool:
     """Whether kernels can run on a device: without CuPy torch's own operations have to do."""
+    return _has_gpu_backend(device) if device.type == "cuda" else is_gpu(device)
+
+
+@cache
+def _has_gpu_backend(device: torch.device) -> bool:
+    """Whether there is what runs kernels on a GPU; asked once, as an import that fails takes long each time."""
     from headrace.cuda.errors import DeviceError
 
     try:

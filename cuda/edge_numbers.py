@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+#: About so many edges are sorted at once, which takes some 100 bytes each; a longer row is sorted as a whole.
+EDGES_AT_ONCE = 1 << 22
+
 
 class EdgeNumbers:
     """Numbers of the edges of a graph among those of their row from the same source.
@@ -29,14 +32,13 @@ class EdgeNumbers:
         lengths = indptr.diff()
         if bool((lengths < 0).any()) or int(lengths.sum()) != len(indices):
             return None
-        row = torch.arange(len(lengths), device=indptr.device).repeat_interleave(lengths)
-        numbers = number_edges(row, indices)
-        return EdgeNumbers(numbers.to(device)) if bool(numbers.any()) else None
+        numbers = _number_rows(indptr[:-1], indptr, indices, device)
+        return EdgeNumbers(numbers) if bool(numbers.any()) else None
 
     @property
-    def num_bytes(self) -> int:
-        """Bytes that they take."""
-        return 0 if self._numbers is None else self._numbers.nbytes
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What they are in."""
+        return () if self._numbers is None else (self._numbers,)
 
     @property
     def known(self) -> bool:
@@ -51,12 +53,39 @@ class EdgeNumbers:
         if self._numbers is not None:
             return self._numbers, None
         at = nodes.to(indptr.device)  # the graph may be in memory of the host
-        whole = indptr[at + 1] - indptr[at]
         first = torch.zeros(len(at) + 1, dtype=torch.int64, device=at.device)
-        torch.cumsum(whole, 0, out=first[1:])
-        row = torch.arange(len(at), device=at.device).repeat_interleave(whole)
-        position = torch.arange(len(row), device=at.device) - first[row] + indptr[at][row]
-        return number_edges(row, indices[position]).to(nodes.device), first.to(nodes.device)
+        torch.cumsum(indptr[at + 1] - indptr[at], 0, out=first[1:])
+        return _number_rows(indptr[at], first, indices, nodes.device), first.to(nodes.device)
+
+
+def _number_rows(starts: Tensor, offsets: Tensor, indices: Tensor, device: torch.device) -> Tensor:
+    """Return the numbers of the edges of rows on a device, whole rows at a time.
+
+    Parameters
+    ----------
+    starts
+        int64[num_rows], where each row begins in the graph.
+    offsets
+        int64[num_rows + 1], where its numbers begin among those that are returned.
+    indices
+        The sources of the graph, on the device or in memory of the host.
+    device
+        Where edges are sorted.
+    """
+    numbers = torch.empty(int(offsets[-1]), dtype=torch.int32, device=device)
+    row = 0
+    while row < len(starts):
+        first = int(offsets[row])
+        fitting = int(torch.searchsorted(offsets, first + EDGES_AT_ONCE, right=True)) - 1
+        stop = max(fitting, row + 1)
+        lengths = offsets[row : stop + 1].diff()
+        of_row = torch.arange(stop - row, device=starts.device).repeat_interleave(lengths)
+        shifts = starts[row:stop] - (offsets[row:stop] - first)
+        positions = torch.arange(len(of_row), device=starts.device) + shifts[of_row]
+        sources = indices[positions.to(indices.device)].to(device)
+        numbers[first : first + len(of_row)] = number_edges(of_row.to(device), sources)
+        row = stop
+    return numbers
 
 
 def number_edges(row: Tensor, source: Tensor) -> Tensor:

@@ -113,6 +113,19 @@ class Picks(NamedTuple):
     weights: Tensor | None
 
 
+def find_segments(graph: GpuGraph, frontier: Frontier, faults: Faults) -> Segments:
+    """Return the in-edges that each element of a frontier may pick from; faults are of the kinds `FAULTS`."""
+    device = frontier.nodes.device
+    num_dst = len(frontier.nodes)
+    starts, degrees = (torch.empty(num_dst, dtype=torch.int64, device=device) for _ in range(2))
+    launch(
+        "find_segments", (), num_dst, graph.indptr, graph.num_nodes, len(graph.indices), frontier.nodes, num_dst,
+        frontier.size, graph.times if frontier.bounds is not None else None, frontier.bounds, starts, degrees,
+        faults.items, device=device,
+    )  # fmt: skip
+    return Segments(frontier.nodes, frontier.slots, starts, degrees)
+
+
 def pick(
     graph: GpuGraph,
     frontier: Frontier,
@@ -137,13 +150,7 @@ def pick(
     """
     device = frontier.nodes.device
     num_dst = len(frontier.nodes)
-    starts, degrees = (torch.empty(num_dst, dtype=torch.int64, device=device) for _ in range(2))
-    launch(
-        "find_segments", (), num_dst, graph.indptr, graph.num_nodes, len(graph.indices), frontier.nodes, num_dst,
-        frontier.size, graph.times if frontier.bounds is not None else None, frontier.bounds, starts, degrees,
-        faults.items, device=device,
-    )  # fmt: skip
-    segments = Segments(frontier.nodes, frontier.slots, starts, degrees)
+    segments = find_segments(graph, frontier, faults)
     picker = make_picker(segments)
     indptr = torch.zeros(num_dst + 1, dtype=torch.int64, device=device)
     torch.cumsum(picker.counts(segments), 0, out=indptr[1:])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-import resource
 from collections.abc import Callable
+from functools import cache
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -12,13 +12,10 @@ import torch
 from torch import Tensor
 
 from headrace.cuda.errors import DeviceError
+from headrace.cuda.pinned_ranges import PinnedRanges
 
-#: What CUDA says of memory that is pinned already, or was never.
-_ALREADY, _NOT_PINNED = 712, 713
-#: What it says of a GPU whose memory can be read already.
+#: What CUDA says of a GPU whose memory can be read already.
 _REACHED_ALREADY = 704
-#: Readable by every GPU of the process.
-_PORTABLE = 1
 
 
 def is_pinned(tensor: Tensor) -> bool:
@@ -26,18 +23,19 @@ def is_pinned(tensor: Tensor) -> bool:
     return tensor.is_cpu and torch.cuda.is_available() and tensor.is_pinned()
 
 
-def pin(tensor: Tensor, runtime: Any = None) -> Callable[[], None]:
-    """Pin the memory of a tensor where it is, and return what unpins it.
+def pin(tensor: Tensor, ranges: PinnedRanges | None = None) -> Callable[[], None]:
+    """Pin the memory of a tensor where it is, and return what unpins it when nobody else wants it pinned.
 
-    Memory that is pinned already stays so, and is not unpinned. Pages of a mapped file can be pinned as well, if they
-    are not written.
+    All of the storage that the tensor is a view of is pinned, so that views of one array do not pin parts of each
+    other. Memory that others have pinned already stays so. Pages of a mapped file can be pinned as well; those that
+    are mapped for reading alone on devices that know how.
 
     Parameters
     ----------
     tensor
         In memory of the host, contiguous.
-    runtime
-        CUDA's functions as CuPy has them; default: CuPy's.
+    ranges
+        What counts who wants memory pinned; default: that of the process.
 
     Raises
     ------
@@ -48,31 +46,19 @@ def pin(tensor: Tensor, runtime: Any = None) -> Callable[[], None]:
         raise DeviceError(f"pin: expected a contiguous tensor of the host, got one on {tensor.device}")
     if tensor.nbytes == 0:
         return _nothing
-    functions, failed = _functions(runtime)
-    try:
-        functions.hostRegister(tensor.data_ptr(), tensor.nbytes, _PORTABLE)
-    except failed as error:
-        if error.status == _ALREADY:
-            return _nothing
-        raise DeviceError(
-            f"pin: {tensor.nbytes:,} bytes cannot be pinned ({error}); {_limit()}; pin less, or leave it to a cache "
-            "on the device"
-        ) from error
-
-    address = tensor.data_ptr()  # not the tensor itself, which must not live by this
-
-    def unpin() -> None:
-        try:
-            functions.hostUnregister(address)
-        except failed as error:
-            if error.status != _NOT_PINNED:
-                raise DeviceError(f"pin: memory cannot be unpinned: {error}") from error
-
-    return unpin
+    storage = tensor.untyped_storage()
+    return (_pinned_ranges() if ranges is None else ranges).pin(storage.data_ptr(), storage.nbytes())
 
 
+@cache
+def _pinned_ranges() -> PinnedRanges:
+    """Return the ranges that this process has pinned."""
+    return PinnedRanges(_functions(None)[0])
+
+
+@cache
 def reach_peer(device: int, other: int, runtime: Any = None) -> bool:
-    """Let the current GPU, `device`, read memory of another one, and say whether it can.
+    """Let the current GPU, `device`, read memory of another one, and say whether it can. It is asked once.
 
     Parameters
     ----------
@@ -122,12 +108,6 @@ def _functions(runtime: Any) -> tuple[Any, type[Any]]:
     import cupy
 
     return cupy.cuda.runtime, cupy.cuda.runtime.CUDARuntimeError
-
-
-def _limit() -> str:
-    """Return what the system lets a process lock, as text."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    return "the system sets no limit" if soft == resource.RLIM_INFINITY else f"ulimit -l allows {soft:,} bytes"
 
 
 def _nothing() -> None:

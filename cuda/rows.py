@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 from headrace.cuda.faults import Faults
 from headrace.cuda.instances import WORDS
 from headrace.cuda.launch import launch
+from headrace.cuda.streams import wait_here
 
 #: Kinds of faults, by their numbers in ``kernels/gather.cu``.
 FAULTS = ("no row", "no place")
@@ -63,31 +65,72 @@ def gather_rows(source: Tensor, ids: Tensor, out: Tensor, places: Tensor | None,
         faults.check()
 
 
-def gather_tables(tables: Sequence[Tensor], table: Tensor, row: Tensor, out: Tensor, places: Tensor | None) -> None:
-    """Copy rows of several tables: ``out[places[i]] = tables[table[i]][row[i]]``; tables are contiguous.
+class Tables(NamedTuple):
+    """Tables that a device reads in place, listed for it once.
+
+    Attributes
+    ----------
+    tensors
+        [num_rows, ...] contiguous, of one dtype and one shape of rows.
+    sizes, addresses
+        int64[num_tables] on the device: how many rows each has, and where they begin.
+    """
+
+    tensors: tuple[Tensor, ...]
+    sizes: Tensor
+    addresses: Tensor
+
+    @staticmethod
+    def on(device: torch.device, tensors: Sequence[Tensor]) -> Tables:
+        """Return the list of tables for a device. Waits for it."""
+        sizes = torch.tensor([len(one) for one in tensors], dtype=torch.int64, device=device)
+        addresses = torch.tensor([one.data_ptr() for one in tensors], dtype=torch.int64, device=device)
+        return Tables(tuple(tensors), sizes, addresses)
+
+
+def gather_tables(
+    tables: Tables, table: Tensor, row: Tensor, out: Tensor, places: Tensor | None, *, trusted: bool = False
+) -> None:
+    """Copy rows of several tables: ``out[places[i]] = tables[table[i]][row[i]]``.
+
+    Parameters
+    ----------
+    tables
+        Of the dtype and the shape of rows of `out`.
+    table, row
+        int32 and int64[n], on the device.
+    out
+        [n, ...] contiguous, on the device.
+    places
+        int64[n] or None.
+    trusted
+        Whether there are all rows and places: then nobody looks, and the host does not wait.
 
     Raises
     ------
     Fault
         "no row" or "no place"; nothing is written then.
     """
-    device, faults = out.device, Faults(FAULTS, out.device)
-    sizes = torch.tensor([len(one) for one in tables], dtype=torch.int64, device=device)
-    addresses = torch.tensor([one.data_ptr() for one in tables], dtype=torch.int64, device=device)
-    arguments = (sizes, len(tables), table, row, len(row), places, len(out), faults.items)
-    launch("check_tables", (), len(row), *arguments, device=device)
+    device, faults = out.device, None if trusted else Faults(FAULTS, out.device)
+    items = None if faults is None else faults.items
+    if faults is not None:
+        arguments = (tables.sizes, len(tables.tensors), table, row, len(row), places, len(out), items)
+        launch("check_tables", (), len(row), *arguments, device=device)
     row_bytes = math.prod(out.shape[1:]) * out.element_size()
     if row_bytes and len(row):
-        size, word = _word(row_bytes, out.data_ptr(), *(one.data_ptr() for one in tables))
-        copied = (addresses, table, row, len(row), row_bytes // size, places, out, faults.items)
+        size, word = _word(row_bytes, out.data_ptr(), *(one.data_ptr() for one in tables.tensors))
+        copied = (tables.addresses, table, row, len(row), row_bytes // size, places, out, items)
         launch("gather_tables", (word,), 32 * len(row), *copied, device=device)
-    faults.check()
+    if faults is not None:
+        faults.check()
 
 
 def locate_rows(
     rank: Tensor, ids: Tensor, replicated: int, interleaved: int, num_devices: int, host: int, here: int
-) -> tuple[Tensor, Tensor]:
-    """Return the table and the row of each id, int32[n] and int64[n]; see ``headrace.ops.locate_rows``.
+) -> tuple[Tensor, Tensor, list[int]]:
+    """Return the table and the row of each id, int32[n] and int64[n], and how many ids are in each table.
+
+    See ``headrace.ops.locate_rows``. The host waits once.
 
     Raises
     ------
@@ -100,11 +143,13 @@ def locate_rows(
     sizes = (replicated, interleaved, num_devices, host, here)
     arguments = (rank, len(rank), ids, len(ids), *sizes, table, row, faults.items)
     launch("locate_rows", (rank.dtype, ids.dtype), len(ids), *arguments, device=device)
-    faults.check()
-    return table, row
+    wait_here()  # for a stand-in alone: what torch does on a GPU comes behind the kernel
+    # bincount would wait; of a faulty id the table may be any number.
+    counts = (table[:, None] == torch.arange(num_devices + 2, dtype=torch.int32, device=device)).sum(0)
+    return table, row, faults.check(counts)
 
 
-def scatter_add_rows(out: Tensor, ids: Tensor, rows: Tensor) -> None:
+def scatter_add_rows(out: Tensor, ids: Tensor, rows: Tensor, *, trusted: bool = False) -> None:
     """Add ``rows[i]`` to ``out[ids[i]]``, in the order of i.
 
     Parameters
@@ -113,15 +158,19 @@ def scatter_add_rows(out: Tensor, ids: Tensor, rows: Tensor) -> None:
         float32 or float64, [num_rows, ...] and [n, ...], contiguous.
     ids
         int32 or int64[n].
+    trusted
+        Whether all ids are known to be good: then nobody looks, and the host does not wait.
 
     Raises
     ------
     Fault
         "no row"; nothing is added then.
     """
-    device, faults = out.device, Faults(FAULTS, out.device)
-    launch("check_rows", (ids.dtype,), len(ids), ids, len(ids), len(out), None, 0, faults.items, device=device)
-    faults.check()
+    device = out.device
+    if not trusted:
+        faults = Faults(FAULTS, device)
+        launch("check_rows", (ids.dtype,), len(ids), ids, len(ids), len(out), None, 0, faults.items, device=device)
+        faults.check()
     width = math.prod(out.shape[1:])
     in_order, order = torch.sort(ids, stable=True)
     arguments = (out, width, in_order, order, len(ids), rows)

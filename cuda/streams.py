@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from headrace.cuda import backend
+
+Made = TypeVar("Made")
 
 
 class Event:
@@ -34,10 +36,17 @@ _streams = threading.local()
 
 
 @contextmanager
-def side_stream(device: torch.device) -> Iterator[None]:
+def side_stream(device: torch.device, *, behind_current: bool) -> Iterator[None]:
     """Let kernels and copies of this thread go to a stream of its own, where others go on meanwhile.
 
-    It begins behind all that was launched on the stream that was current: what it reads may come from there.
+    Parameters
+    ----------
+    device
+        The GPU.
+    behind_current
+        Whether it begins behind all that was launched on the stream that was current, as it must to read what is made
+        there. The stream that a thread begins with is that of the training loop: whoever reads nothing of it should not
+        wait for its kernels.
     """
     stand_in = backend.streams_of_stand_in()
     if stand_in is not None:
@@ -45,7 +54,8 @@ def side_stream(device: torch.device) -> Iterator[None]:
             yield
         return
     stream = _own_stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
+    if behind_current:
+        stream.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(stream):
         yield
 
@@ -70,7 +80,7 @@ def wait_here() -> None:
     """Let what stands in for a GPU do what the current stream was given: the host is about to look."""
     stand_in = backend.streams_of_stand_in()
     if stand_in is not None:
-        stand_in.record()()
+        stand_in.synchronize()
 
 
 def use_here(tensors: Iterable[Tensor]) -> None:
@@ -78,6 +88,48 @@ def use_here(tensors: Iterable[Tensor]) -> None:
     for tensor in tensors:
         if tensor.is_cuda:
             tensor.record_stream(torch.cuda.current_stream(tensor.device))
+
+
+class MadeOnce(Generic[Made]):
+    """What is made on first use, on the stream that is current then, and kept for all streams.
+
+    Threads that come meanwhile wait until it is made, and streams other than that one until it is there.
+
+    Parameters
+    ----------
+    device
+        The GPU that makes it.
+    make
+        Launches what makes it.
+    tensors
+        Returns the tensors that it is in.
+    """
+
+    def __init__(
+        self, device: torch.device, make: Callable[[], Made], tensors: Callable[[Made], Iterable[Tensor]]
+    ) -> None:
+        self._device = device
+        self._make = make
+        self._tensors = tensors
+        self._lock = threading.Lock()
+        self._made: tuple[Made, Event] | None = None
+
+    def here(self) -> Made:
+        """Return it, for use on the current stream."""
+        with self._lock:
+            if self._made is None:
+                value = self._make()
+                self._made = value, record(self._device)
+                return value
+            value, event = self._made
+        event.wait()
+        use_here(self._tensors(value))
+        return value
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that it takes, 0 before it is made."""
+        return 0 if self._made is None else sum(tensor.nbytes for tensor in self._tensors(self._made[0]))
 
 
 def _own_stream(device: torch.device) -> Any:

@@ -38,6 +38,28 @@ def resolved(device: torch.device | str) -> torch.device:
     return torch.device("cpu") if stands_in else wanted
 
 
+def current_gpu() -> int:
+    """Return the number of the current GPU; 0 where there is none, as for plans that are made for other machines."""
+    return torch.cuda.current_device() if torch.cuda.is_available() and resolved("cuda").type == "cuda" else 0
+
+
+def gpu_at(device: torch.device | str) -> torch.device:
+    """Return a GPU with its number, which its tensors have: ``cuda`` is the current one.
+
+    Raises
+    ------
+    DeviceError
+        If there are no kernels for the device, or it cannot be used.
+    """
+    try:
+        found = device_of(torch.empty(0, device=resolved(device)))
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise DeviceError(f"expected a GPU, got {device}, which cannot be used here: {error}") from error
+    if found is None:
+        raise DeviceError(f"expected a GPU, got {device}")
+    return found
+
+
 def pin(tensor: torch.Tensor) -> Callable[[], None]:
     """Pin the memory of a tensor where it is, and return what unpins it.
 
@@ -57,7 +79,8 @@ def pin(tensor: torch.Tensor) -> Callable[[], None]:
 def placed(tensors: Sequence[torch.Tensor | None], device: torch.device) -> list[torch.Tensor | None]:
     """Return arrays of the host as kernels on a device read them: copies, or themselves, pinned as long as they live.
 
-    They are copied if half of the device's free memory has room for all of them.
+    They are copied if the device's free memory has room for all of them, as `has_room` says. Copies are complete then,
+    for all streams.
 
     Raises
     ------
@@ -68,11 +91,16 @@ def placed(tensors: Sequence[torch.Tensor | None], device: torch.device) -> list
         return list(tensors)
     given = [tensor for tensor in tensors if tensor is not None]
     free, _ = torch.cuda.mem_get_info(device)
-    if sum(tensor.nbytes for tensor in given) <= free // 2:
+    if has_room(sum(tensor.nbytes for tensor in given), free):
         return [None if tensor is None else tensor.to(device) for tensor in tensors]
     for tensor in given:
         weakref.finalize(tensor, pin(tensor))
     return list(tensors)
+
+
+def has_room(num_bytes: int, memory: int) -> bool:
+    """Whether arrays of a graph are copied to a GPU that has so much memory: batches and the model need half of it."""
+    return num_bytes <= memory // 2
 
 
 def _nothing() -> None:
@@ -91,18 +119,15 @@ def has_gpu() -> bool:
     return torch.cuda.is_available() or resolved("cuda").type == "cpu"
 
 
-def read_back(tensor: torch.Tensor) -> list[int]:
-    """Return numbers of a GPU, behind all that was launched before them; the host waits."""
+def side_stream(device: torch.device, *, behind_current: bool) -> AbstractContextManager[None]:
+    """Let what this thread launches on a GPU go to a stream of its own.
+
+    With `behind_current` it comes behind what was launched before, by this thread and others on the same stream: only
+    who reads what is made there needs that.
+    """
     from headrace.cuda import streams
 
-    return streams.read_back(tensor)
-
-
-def side_stream(device: torch.device) -> AbstractContextManager[None]:
-    """Let what this thread launches on a GPU go to a stream of its own, behind what was launched before."""
-    from headrace.cuda import streams
-
-    return streams.side_stream(device)
+    return streams.side_stream(device, behind_current=behind_current)
 
 
 def record(device: torch.device) -> Event:

@@ -22,9 +22,14 @@ def names(plan: hr.Plan, machine: hr.Machine = GPU, **switches: bool) -> list[st
     return [stage.name for stage in rewrite(plan, machine, switches).final.stages]
 
 
-def digests(plan: hr.Plan, machine: hr.Machine = GPU) -> list[str]:
+def copied_first(plan: hr.Plan) -> hr.Plan:
+    """The plan with a copy to a GPU before its sampler."""
+    return hr.Plan([plan.stages[0], *hr.ItemSampler(1).copy_to("cuda").stages[1:], *plan.stages[1:]])
+
+
+def digests(plan: hr.Plan, machine: hr.Machine = GPU, **switches: bool) -> list[str]:
     """Those of an epoch's batches, with a stand-in for GPUs that the machine has."""
     if not machine.gpus:
-        return [batch.digest() for batch in plan.loader(machine=machine)]
-    with stand_in(StandIn()), plan.loader(machine=machine) as loader:
+        return [batch.digest() for batch in plan.loader(machine=machine, **switches)]
+    with stand_in(StandIn()), plan.loader(machine=machine, **switches) as loader:
         return [batch.digest() for batch in loader]

@@ -48,7 +48,7 @@ __global__ void find_segments(const std::int64_t* indptr, std::int64_t num_nodes
   });
 }
 
-// What is at the picked positions. Behind `count` nothing is written.
+// What is at the picked positions. Behind `count` nothing is written. Without `faults` sources are taken as they are.
 template <class Index, class EdgeId>
 __global__ void look_up(const Index* indices, std::int64_t num_nodes, const EdgeId* edge_ids,
                         const std::int64_t* positions, std::int64_t room, const std::int64_t* count, Index* neighbors,
@@ -56,7 +56,7 @@ __global__ void look_up(const Index* indices, std::int64_t num_nodes, const Edge
   for_each_item(count_of(count, room), [&](std::int64_t e) {
     const std::int64_t position = positions[e];
     const Index source = indices[position];
-    if (source < 0 || static_cast<std::int64_t>(source) >= num_nodes) {
+    if (faults != nullptr && (source < 0 || static_cast<std::int64_t>(source) >= num_nodes)) {
       neighbors[e] = 0;
       return report(faults, kNoSource, e);
     }

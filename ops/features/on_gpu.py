@@ -13,6 +13,7 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.gpu import device_errors, on_device
 
 if TYPE_CHECKING:
+    from headrace.cuda.rows import Tables
     from headrace.ops.features.tiers import TierSizes
 
 _IDS = (torch.int32, torch.int64)
@@ -55,8 +56,8 @@ def gather(
 
 def locate(
     rank: Array, ids: Array, sizes: TierSizes, here: int, device: torch.device, *, stage: str
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Do what `locate_rows` does."""
+) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+    """Do what `locate_and_count` does."""
     from headrace.cuda.faults import Fault
     from headrace.cuda.rows import locate_rows
 
@@ -70,10 +71,24 @@ def locate(
         raise _no_row(fault.item, nodes, len(ranks), stage) from fault
 
 
+def listed(tables: Sequence[torch.Tensor], device: torch.device) -> Tables:
+    """Return tables that a device reads, contiguous and of one dtype, as the gather takes them."""
+    from headrace.cuda.rows import Tables
+
+    return Tables.on(device, tables)
+
+
 def gather_from_tables(
-    tables: Sequence[torch.Tensor], table: Array, row: Array, out: torch.Tensor, places: Array | None, *, stage: str
+    tables: Tables,
+    table: Array,
+    row: Array,
+    out: torch.Tensor,
+    places: Array | None,
+    *,
+    stage: str,
+    trusted: bool,
 ) -> torch.Tensor:
-    """Do what `gather_tables` does where `out` is, of tables that are contiguous and fit."""
+    """Do what `gather_tables` does where `out` is, of tables that fit."""
     from headrace.cuda.faults import Fault
     from headrace.cuda.rows import gather_tables
 
@@ -90,18 +105,40 @@ def gather_from_tables(
             )
     try:
         with device_errors():
-            gather_tables(tables, numbers, rows, out.detach(), where)
+            gather_tables(tables, numbers, rows, out.detach(), where, trusted=trusted)
     except Fault as fault:
         if fault.kind == "no row":
+            count = len(tables.tensors)
             raise FeatureError(
-                f"{stage}: there is no row {int(rows[fault.item])} in table {int(numbers[fault.item])} of {len(tables)}"
+                f"{stage}: there is no row {int(rows[fault.item])} in table {int(numbers[fault.item])} of {count}"
             ) from fault
         raise _no_place(fault.item, where, out, stage) from fault
     increment_version(out)
     return out
 
 
-def scatter_add(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, stage: str) -> None:
+def gather_cached(
+    cache: torch.Tensor, slots: torch.Tensor, fills: torch.Tensor, source: torch.Tensor, ids: torch.Tensor
+) -> torch.Tensor:
+    """Do what `gather_cached` does, of a cache, a source and ids that fit."""
+    from headrace.cuda.cached_rows import fill_cache, gather_cached
+
+    out = torch.empty((len(ids), *source.shape[1:]), dtype=source.dtype, device=ids.device)
+    with device_errors():
+        gather_cached(cache, slots, source, ids, out)
+        fill_cache(cache, fills, out)
+    return out
+
+
+def missing_ids(slots: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Do what `missing_ids` does."""
+    from headrace.cuda.cached_rows import missing_ids
+
+    with device_errors():
+        return missing_ids(slots, ids)
+
+
+def scatter_add(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, stage: str, trusted: bool) -> None:
     """Do what `scatter_add_rows` does where `out` is: both are contiguous and fit."""
     from headrace.cuda.faults import Fault
     from headrace.cuda.rows import scatter_add_rows
@@ -109,7 +146,7 @@ def scatter_add(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, stage: str
     wanted = on_device(ids, "ids", out.device, stage=stage, dtypes=_IDS, error=FeatureError)
     try:
         with device_errors():
-            scatter_add_rows(out, wanted, rows)
+            scatter_add_rows(out, wanted, rows, trusted=trusted)
     except Fault as fault:
         raise _no_row(fault.item, wanted, len(out), stage) from fault
 

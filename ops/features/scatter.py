@@ -19,7 +19,9 @@ _ADDED_IN_PLACE = {torch.float32: _native.scatter_add_float32, torch.float64: _n
 _ADDED_IN_FLOAT32 = (torch.float16, torch.bfloat16)
 
 
-def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_threads: int = 1) -> torch.Tensor:
+def scatter_add_rows(
+    out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_threads: int = 1, trusted: bool = False
+) -> torch.Tensor:
     """Add ``rows[i]`` to ``out[ids[i]]`` for every i, in place.
 
     The rows that one id receives are added in the order of `rows`, whatever the number of threads, so the result is the
@@ -37,6 +39,8 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
         [n, ...] of the dtype of `out`.
     num_threads : int
         The result does not depend on it.
+    trusted : bool
+        A promise that all ids have rows. A GPU then does not look, and nobody waits for it; the CPU looks anyway.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def scatter_add_rows(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, num_t
         values, wide = values.float(), wide.float()
     values, wide = _readable(values), _readable(wide)
     if places is None:
-        on_gpu.scatter_add(wide, ids, values, stage=stage)
+        on_gpu.scatter_add(wide, ids, values, stage=stage, trusted=trusted is True)
     else:
         _ADDED_IN_PLACE[wide.dtype](
             wide.data_ptr(),
@@ -137,4 +141,5 @@ class _Gather(torch.autograd.Function):
         (gradient,) = gradients
         (ids,) = ctx.saved_tensors
         total = torch.zeros(ctx.shape, dtype=gradient.dtype, device=gradient.device)
-        return scatter_add_rows(total, ids, gradient, num_threads=ctx.num_threads), None, None
+        # The gather has looked at the ids.
+        return scatter_add_rows(total, ids, gradient, num_threads=ctx.num_threads, trusted=True), None, None

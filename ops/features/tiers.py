@@ -96,7 +96,23 @@ def locate_rows(
     FeatureError
         If an id has no row, or there is no such device.
     """
-    stage = "locate_rows"
+    table, row, _ = _located(rank, ids, sizes, here, num_threads, "locate_rows")
+    return table, row
+
+
+def locate_and_count(
+    rank: Array, ids: Array, sizes: TierSizes, *, here: int = 0, num_threads: int = 1
+) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+    """Do what `locate_rows` does, and return also how many ids are in each table; the host waits for a GPU once."""
+    table, row, counts = _located(rank, ids, sizes, here, num_threads, "locate_and_count")
+    if counts is None:
+        counts = torch.bincount(table, minlength=sizes.num_devices + 2).tolist()
+    return table, row, counts
+
+
+def _located(
+    rank: Array, ids: Array, sizes: TierSizes, here: int, num_threads: int, stage: str
+) -> tuple[torch.Tensor, torch.Tensor, list[int] | None]:
     if not 0 <= here < max(sizes.num_devices, 1):
         message = f"{stage}: here must be one of {sizes.num_devices} devices, got {here}"
         raise FeatureError(message)
@@ -115,23 +131,52 @@ def locate_rows(
         here,
         as_num_threads(num_threads, stage=stage),
     )
-    return torch.from_numpy(table), torch.from_numpy(row)
+    return torch.from_numpy(table), torch.from_numpy(row), None
+
+
+class GpuTables:
+    """Tables that a GPU reads in place, made ready for many gathers: what `gather_tables` takes in place of a sequence.
+
+    Parameters
+    ----------
+    tables : sequence of torch.Tensor
+        [num_rows, ...] contiguous, of one dtype and one shape of rows: on the GPU, on another one, or pinned.
+    device : torch.device
+        The GPU.
+
+    Raises
+    ------
+    FeatureError
+        For tables that are not contiguous, or that the GPU cannot read in place.
+    """
+
+    def __init__(self, tables: Sequence[torch.Tensor], device: torch.device) -> None:
+        for i, one in enumerate(tables):
+            _check_place(f"tables[{i}]", one, device, "gather_tables")
+        self.device = device
+        self.listed = on_gpu.listed(tables, device)
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """The tables."""
+        return self.listed.tensors
 
 
 def gather_tables(
-    tables: Sequence[torch.Tensor],
+    tables: Sequence[torch.Tensor] | GpuTables,
     table: Array,
     row: Array,
     out: torch.Tensor,
     *,
     places: Array | None = None,
     num_threads: int = 1,
+    trusted: bool = False,
 ) -> torch.Tensor:
     """Copy rows of several tables in one gather: ``out[places[i]] = tables[table[i]][row[i]]``.
 
     Parameters
     ----------
-    tables : sequence of torch.Tensor
+    tables : sequence of torch.Tensor or GpuTables
         [num_rows, ...] contiguous, of one dtype and one shape of rows.
     table, row : torch.Tensor or numpy.ndarray
         int32[n] and int64[n].
@@ -141,6 +186,9 @@ def gather_tables(
         int64[n], distinct: where in `out` to put each row. The other rows of `out` stay.
     num_threads : int
         The result does not depend on it.
+    trusted : bool
+        A promise that there are all rows and places. A GPU then does not look, and nobody waits for it; the CPU looks
+        anyway.
 
     Raises
     ------
@@ -149,22 +197,23 @@ def gather_tables(
         then.
     """
     stage = "gather_tables"
-    device = device_of(out)
-    shape = tuple(out.shape[1:])
-    for name, one in (*((f"tables[{i}]", one) for i, one in enumerate(tables)), ("out", out)):
+    device, shape = device_of(out), tuple(out.shape[1:])
+    ready, tensors = (tables, tables.tensors) if isinstance(tables, GpuTables) else (None, tables)
+    for name, one in ((f"tables[{i}]", one) for i, one in enumerate(tensors)):
         if one.dtype != out.dtype or one.shape[1:] != out.shape[1:]:
             message = (
                 f"{stage}: expected rows as of out, {out.dtype}{list(shape)}, got {name} {one.dtype}{list(one.shape)}"
             )
             raise FeatureError(message)
-        there = one.is_cpu if device is None else is_readable(one, device)
-        if not there or not one.is_contiguous():
-            how = f"on {one.device}" if not there else f"with strides {one.stride()}"
-            where = "in CPU memory" if device is None else f"where {device} reads in place"
-            message = f"{stage}: expected tables and out contiguous {where}, got {name} {how}"
-            raise FeatureError(message)
+        if ready is None:
+            _check_place(name, one, device, stage)
+    _check_place("out", out, device, stage)
+    if ready is not None and ready.device != out.device:
+        message = f"{stage}: expected out on {ready.device}, which the tables were made ready for, got {out.device}"
+        raise FeatureError(message)
     if device is not None:
-        return on_gpu.gather_from_tables(tables, table, row, out, places, stage=stage)
+        listed = on_gpu.listed(tensors, device) if ready is None else ready.listed
+        return on_gpu.gather_from_tables(listed, table, row, out, places, stage=stage, trusted=trusted is True)
     numbers = as_numpy(table, "table", stage=stage, dtypes=("int32",), error=FeatureError)
     rows = as_numpy(row, "row", stage=stage, error=FeatureError)
     targets = None if places is None else as_numpy(places, "places", stage=stage, error=FeatureError)
@@ -172,7 +221,7 @@ def gather_tables(
         message = f"{stage}: expected a row of out for each of {len(rows)} rows, got {len(out)}"
         raise FeatureError(message)
     _native.gather_tables(
-        [(one.data_ptr(), len(one)) for one in tables],
+        [(one.data_ptr(), len(one)) for one in tensors],
         math.prod(shape) * out.element_size(),
         numbers,
         rows,
@@ -183,3 +232,13 @@ def gather_tables(
     )
     increment_version(out)  # autograd has not seen the write
     return out
+
+
+def _check_place(name: str, one: torch.Tensor, device: torch.device | None, stage: str) -> None:
+    """Refuse what a gather on a device, or on the CPU, cannot read or write in place."""
+    there = one.is_cpu if device is None else is_readable(one, device)
+    if not there or not one.is_contiguous():
+        how = f"on {one.device}" if not there else f"with strides {one.stride()}"
+        where = "in CPU memory" if device is None else f"where {device} reads in place"
+        message = f"{stage}: expected tables and out contiguous {where}, got {name} {how}"
+        raise FeatureError(message)

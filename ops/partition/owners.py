@@ -9,6 +9,8 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_count, as_numpy
+from headrace.ops.gpu import device_of
+from headrace.ops.partition import on_gpu
 
 
 def hash_owners(ids: Array, num_parts: int) -> torch.Tensor:
@@ -26,15 +28,19 @@ def hash_owners(ids: Array, num_parts: int) -> torch.Tensor:
     Returns
     -------
     torch.Tensor
-        int32[n], in [0, num_parts).
+        int32[n], in [0, num_parts), where `ids` are.
 
     Raises
     ------
     InputError
         For another dtype, shape or number of parts.
     """
-    num_parts = as_count(num_parts, "num_parts", stage="hash_owners")
-    return torch.from_numpy(_native.hash_owners(as_numpy(ids, "ids", stage="hash_owners"), num_parts))
+    stage = "hash_owners"
+    num_parts = as_count(num_parts, "num_parts", stage=stage)
+    device = device_of(ids)
+    if device is not None:
+        return on_gpu.hash_owners(ids, num_parts, device, stage)
+    return torch.from_numpy(_native.hash_owners(as_numpy(ids, "ids", stage=stage), num_parts))
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Grouped:
     places : torch.Tensor
         int64[n], where each id went: ``grouped.ids[grouped.places]`` are the ids as they were.
     counts : torch.Tensor
-        int64[num_parts], how many each part has.
+        int64[num_parts], how many each part has; in CPU memory wherever the ids are, as sizes to send are needed there.
     """
 
     ids: torch.Tensor
@@ -64,7 +70,7 @@ def group_by_owner(ids: Array, owners: Array, num_parts: int, *, first: int = 0)
     ids : torch.Tensor or numpy.ndarray
         int64[n].
     owners : torch.Tensor or numpy.ndarray
-        int32[n], in [0, num_parts).
+        int32[n], in [0, num_parts), where `ids` are.
     num_parts : int
         At least 1, at most 2**30.
     first : int
@@ -76,11 +82,12 @@ def group_by_owner(ids: Array, owners: Array, num_parts: int, *, first: int = 0)
         For an owner that is no part, or another dtype, shape or number of parts.
     """
     stage = "group_by_owner"
+    parts, front = as_count(num_parts, "num_parts", stage=stage), as_count(first, "first", stage=stage)
+    device = device_of(ids)
+    if device is not None:
+        return Grouped(*on_gpu.group(ids, owners, parts, front, device, stage))
     grouped, places, counts = _native.group_by_owner(
-        as_numpy(ids, "ids", stage=stage),
-        as_numpy(owners, "owners", stage=stage, dtypes=("int32",)),
-        as_count(num_parts, "num_parts", stage=stage),
-        as_count(first, "first", stage=stage),
+        as_numpy(ids, "ids", stage=stage), as_numpy(owners, "owners", stage=stage, dtypes=("int32",)), parts, front
     )
     return Grouped(torch.from_numpy(grouped), torch.from_numpy(places), torch.from_numpy(counts))
 
@@ -106,8 +113,12 @@ def positions_in_parts(owners: Array, num_parts: int) -> torch.Tensor:
         As of `group_by_owner`.
     """
     stage = "positions_in_parts"
+    parts = as_count(num_parts, "num_parts", stage=stage)
+    device = device_of(owners)
+    if device is not None:
+        return on_gpu.positions(owners, parts, device, stage)
     values = as_numpy(owners, "owners", stage=stage, dtypes=("int32",))
-    _, places, counts = _native.group_by_owner(None, values, as_count(num_parts, "num_parts", stage=stage), 0)
+    _, places, counts = _native.group_by_owner(None, values, parts, 0)
     places -= (counts.cumsum() - counts)[values]
     return torch.from_numpy(places)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -17,11 +16,11 @@ from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, Neighbor
 
 if TYPE_CHECKING:
     from headrace.cuda.blocks import GpuSampled
-    from headrace.cuda.edge_numbers import EdgeNumbers
     from headrace.cuda.faults import Fault
     from headrace.cuda.hop import GpuGraph
     from headrace.cuda.rules import HopRule
     from headrace.cuda.variates import Variates
+    from headrace.ops.cache.line_cache import LineCache, LineCounts
 
 _IDS = (torch.int32, torch.int64)
 _WEIGHTS = (torch.float32, torch.float64)
@@ -148,14 +147,59 @@ def sample_hop(
             picks = pick(graph, Frontier(nodes, None, **of_elements), faults, how)
             neighbors, _ = look_up(graph, picks, None, edge_ids=False)
     except Fault as fault:
-        _refuse(fault, nodes, graph, stage, "frontier")
+        refuse(fault, nodes, graph, stage, "frontier")
     return picks.indptr, neighbors, picks.positions, picks.weights
+
+
+def fetch_rows(
+    device: torch.device, indptr: Array, indices: Array, frontier: Array, cache: LineCache | None, stage: str
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, LineCounts | None]:
+    """Copy the rows of a frontier to the device, through a cache if there is one; errors are those of the CPU."""
+    from headrace.cuda.faults import Fault, Faults
+    from headrace.cuda.fetch_rows import copy_lines, find_lines
+    from headrace.cuda.hop import FAULTS
+
+    graph = graph_on(device, indptr, indices, stage)
+    counts = None
+    nodes = on_device(frontier, "frontier", device, stage=stage, error=ItemsError)
+    try:
+        with device_errors():
+            rows = find_lines(graph, nodes, Faults(FAULTS, device))
+            copied = torch.empty(rows.num_edges, dtype=graph.indices.dtype, device=device)
+            if cache is None:
+                copy_lines(graph, rows, None, copied)
+            else:
+                with cache.looked_up(rows.lines) as (places, counts):
+                    copy_lines(graph, rows, places, copied)
+    except Fault as fault:
+        refuse(fault, nodes, graph, stage, "frontier")
+    return rows.indptr, copied, rows.starts, counts
+
+
+def sample_fetched(
+    device: torch.device,
+    indptr: torch.Tensor,
+    indices: torch.Tensor,
+    rule: Rule,
+    key: int | BlendedKey,
+    slots: Array | None,
+    parallel_edges: bool,
+    stage: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Pick of every row of a graph; returns what `headrace.ops.sampling.on_gpu.sample_hop` does."""
+    from headrace.cuda.hop import GpuGraph
+
+    # Its ends are not looked at: that would wait for the device. Rows are checked where they are found.
+    graph = GpuGraph(indptr, indices)
+    every = torch.arange(graph.num_nodes, device=device)
+    return sample_hop(graph, device, every, rule, key, slots, None, parallel_edges, stage)
 
 
 class BlockSampler:
     """The fused sampler on a device: `headrace.ops.BlockSampler` has one where its arrays are on a GPU.
 
-    The first LABOR hop finds the parallel edges, the first draw by weight makes running sums; both are kept.
+    The first LABOR hop finds parallel edges, if there may be any, the first draw by weight makes running sums; both are
+    kept.
 
     Parameters
     ----------
@@ -178,18 +222,23 @@ class BlockSampler:
         weights: Array | None,
         stage: str,
     ) -> None:
+        from headrace.cuda.edge_numbers import EdgeNumbers
+        from headrace.cuda.pick_weighted import sums_of_graph
+        from headrace.cuda.streams import MadeOnce
+
         self._device = device
-        self._graph = graph_on(device, indptr, indices, stage, edge_ids=edge_ids, weights=weights)
-        self._sums: torch.Tensor | None = None
-        self._numbers: EdgeNumbers | None = None
-        self._has_numbers = False
-        self._lock = threading.Lock()
+        self._graph = graph = graph_on(device, indptr, indices, stage, edge_ids=edge_ids, weights=weights)
+        self._sums = MadeOnce(device, lambda: sums_of_graph(graph, device), lambda sums: (sums,))
+        self._numbers = MadeOnce(
+            device,
+            lambda: EdgeNumbers.of_graph(graph.indptr, graph.indices, device),
+            lambda found: () if found is None else found.tensors,
+        )
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes kept between calls."""
-        sums = 0 if self._sums is None else self._sums.nbytes
-        return sums + (0 if self._numbers is None else self._numbers.num_bytes)
+        return self._sums.num_bytes + self._numbers.num_bytes
 
     def sample(
         self,
@@ -198,6 +247,7 @@ class BlockSampler:
         keys: Sequence[int | BlendedKey],
         only_new: bool,
         edge_ids: bool,
+        parallel_edges: bool,
         stage: str,
     ) -> GpuSampled:
         """Sample several hops of unique seeds; errors are those of the kernels of the CPU."""
@@ -211,29 +261,14 @@ class BlockSampler:
         first = on_device(seeds, "seeds", self._device, stage=stage, error=ItemsError)
         try:
             with device_errors():
-                numbers = self._edge_numbers() if any(rule.has_edge_variates for rule in rules) else None
+                numbered = parallel_edges and any(rule.has_edge_variates for rule in rules)
+                numbers = self._numbers.here() if numbered else None
                 draws = any(isinstance(rule, NeighborRule) and rule.fanout >= 0 for rule in rules)
-                graph = self._graph._replace(sums=self._edge_sums()) if draws else self._graph
+                draws = draws and self._graph.weights is not None
+                graph = self._graph._replace(sums=self._sums.here()) if draws else self._graph
                 return sample_blocks(graph, first, hops, only_new=only_new, edge_ids=edge_ids, numbers=numbers)
         except Fault as fault:
-            _refuse(fault, first, self._graph, stage, "seeds")
-
-    def _edge_numbers(self) -> EdgeNumbers | None:
-        from headrace.cuda.edge_numbers import EdgeNumbers
-
-        with self._lock:
-            if not self._has_numbers:
-                self._numbers = EdgeNumbers.of_graph(self._graph.indptr, self._graph.indices, self._device)
-                self._has_numbers = True
-            return self._numbers
-
-    def _edge_sums(self) -> torch.Tensor | None:
-        from headrace.cuda.pick_weighted import sums_of_graph
-
-        with self._lock:
-            if self._sums is None and self._graph.weights is not None:
-                self._sums = sums_of_graph(self._graph, self._device)
-            return self._sums
+            refuse(fault, first, self._graph, stage, "seeds")
 
 
 def compact(
@@ -263,7 +298,7 @@ def compact(
         ) from fault
 
 
-def _refuse(fault: Fault, frontier: torch.Tensor, graph: GpuGraph, stage: str, name: str) -> NoReturn:
+def refuse(fault: Fault, frontier: torch.Tensor, graph: GpuGraph, stage: str, name: str) -> NoReturn:
     """Say what is wrong with the input that a kernel found a fault in."""
     if fault.kind == "no node":
         raise ItemsError(

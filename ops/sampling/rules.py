@@ -175,3 +175,8 @@ class LadiesRule:
 
 
 Rule: TypeAlias = NeighborRule | LaborRule | LaborImportanceRule | LadiesRule
+
+
+def reads_whole_rows(rule: Rule) -> bool:
+    """Whether a rule looks at all in-edges of a destination, without weights, and at nothing else of it."""
+    return isinstance(rule, LaborRule) or (isinstance(rule, NeighborRule) and rule.fanout == -1)

@@ -295,6 +295,7 @@ class BlockSampler:
         expand: Literal["all", "new"] = "all",
         edge_ids: bool = True,
         num_threads: int = 1,
+        parallel_edges: bool = True,
     ) -> Sampled:
         """Sample the neighbourhood of unique seeds.
 
@@ -313,6 +314,8 @@ class BlockSampler:
             Whether to return edge ids.
         num_threads : int
             The result does not depend on it.
+        parallel_edges : bool
+            For LABOR on a GPU, as for `sample_hop`: where False promises that no row has any, they are not looked for.
 
         Raises
         ------
@@ -336,7 +339,8 @@ class BlockSampler:
             and device_of(seeds) is not None
             and (self._native is None or all(map(on_gpu.has_twin, rules)))
         ):
-            found = self._on_gpu.sample(seeds, rules, keys, expand == "new", edge_ids, stage)
+            may_repeat = parallel_edges is not False  # nothing else is a promise
+            found = self._on_gpu.sample(seeds, rules, keys, expand == "new", edge_ids, may_repeat, stage)
             made = [SampledHop(*one[:3], len(one.indptr) - 1, one.num_src, one.weights) for one in found.blocks]
             return Sampled(found.n_id, made, found.num_nodes, found.num_edges)
         assert self._native is not None

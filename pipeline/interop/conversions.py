@@ -160,15 +160,18 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
     return results
 
 
-def converted_bytes(converted: Any) -> int:
-    """Return the bytes of the tensors of a PyG Data, or of the features and ids of DGL's blocks."""
+def converted_tensors(converted: Any) -> list[Tensor]:
+    """Return the tensors of a PyG Data, or of the features and ids of DGL's blocks."""
     if isinstance(converted, list):
         frames = [frame for block in converted for frame in (block.srcdata, block.dstdata, block.edata)]
         # Their values() are columns of DGL's own, which are no tensors.
-        tensors = [frame[name] for frame in frames for name in frame.keys()]  # noqa: SIM118 - not a dictionary
-    else:
-        tensors = [tensor for tensor in converted.to_dict().values() if isinstance(tensor, Tensor)]
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        return [frame[name] for frame in frames for name in frame.keys()]  # noqa: SIM118 - not a dictionary
+    return [tensor for tensor in converted.to_dict().values() if isinstance(tensor, Tensor)]
+
+
+def converted_bytes(converted: Any) -> int:
+    """Return the bytes of these tensors."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in converted_tensors(converted))
 
 
 def _joined_on_device(hops: list[Block], edge_ids: list[Tensor]) -> JoinedHops:

@@ -99,8 +99,7 @@ class _Fetches(WindowRunner):
         """Return about what a batch in view takes: its nodes and edges, and what is kept for its reads."""
         arrays = [batch.n_id]
         for block in batch.blocks:
-            parts = (block.indptr, block.indices, block.edge_ids, block.weight)
-            arrays += [array for array in parts if array is not None]
+            arrays += [array for _, array in block.named_tensors()]
         num_bytes = sum(array.nbytes for array in arrays)
         num_bytes += len(batch.n_id) * sum(reads.id_bytes for reads in self._node.values())
         num_edges = sum(map(len, _edges(batch)))

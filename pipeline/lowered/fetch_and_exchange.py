@@ -130,5 +130,5 @@ class FetchAndExchange(MapStage):
 
 def _inverse(places: Tensor) -> Tensor:
     """Return which node of the batch each of ``exchange.wanted`` is."""
-    numbers = torch.arange(len(places))
+    numbers = torch.arange(len(places), device=places.device)
     return gather_rows(numbers, numbers, out=torch.empty_like(places), places=places)

@@ -90,7 +90,10 @@ class SampleFused(MapStage):
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             if self.weight is not None:
                 self.graph.edge_weights(self.weight)  # refuses weights that were changed since
-            sampler = self.graph.block_sampler(self.weight, device_of(batch.n_id))
+            device = device_of(batch.n_id)
+            sampler = self.graph.block_sampler(self.weight, device)
+            # The CPU's sampler finds out by itself.
+            looks = device is not None and any(rule.has_edge_variates for rule in self.rules)
             sampled = sampler.sample(
                 batch.n_id,
                 self.rules,
@@ -98,6 +101,7 @@ class SampleFused(MapStage):
                 expand=self.expand,
                 edge_ids=self.edge_ids,
                 num_threads=settings.num_threads,
+                parallel_edges=not looks or self.graph.has_parallel_edges,
             )
             blocks = tuple(
                 Block(

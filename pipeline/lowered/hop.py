@@ -12,7 +12,7 @@ from torch import Tensor
 from headrace.ops.gpu import device_of
 from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.on_gpu import has_twin
-from headrace.ops.sampling.rules import Rule
+from headrace.ops.sampling.rules import NeighborRule, Rule, reads_whole_rows
 from headrace.ops.sampling.sample import Hop, sample_hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
@@ -96,7 +96,12 @@ class HopStage(MapStage):
 
     def frontier(self, batch: MiniBatch) -> Tensor:
         """Return the nodes to find neighbours of, int64[num_dst]."""
-        return batch.n_id if self.expand == "all" else batch.n_id[len(batch.n_id) - batch.num_sampled_nodes[-1] :]
+        return frontier_of(batch, self.expand)
+
+
+def frontier_of(batch: MiniBatch, expand: Expand) -> Tensor:
+    """Return the nodes of a batch that a hop finds neighbours of, int64[num_dst]."""
+    return batch.n_id if expand == "all" else batch.n_id[len(batch.n_id) - batch.num_sampled_nodes[-1] :]
 
 
 def sampled_on_gpu(graph: GraphView, rules: Iterable[Rule]) -> bool:
@@ -126,6 +131,16 @@ class RuleHop(HopStage):
     key_layer: int = field(kw_only=True)
     batch_dependency: float = field(default=1, kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+
+    @property
+    def reads_whole_rows(self) -> bool:
+        """Whether the hop looks at whole rows of its frontier, and at nothing else."""
+        return self.weight is None and reads_whole_rows(self.rule)
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it takes all in-edges of its frontier."""
+        return self.rule == NeighborRule(-1)
 
     def sample(
         self,

@@ -11,16 +11,23 @@ import torch
 from headrace.ops.gpu import Event, record, resolved, side_stream, use_here
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import Place
+from headrace.pipeline.interop.conversions import converted_tensors
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import MINIBATCH, ON_ITS_WAY, Counts, MapStage, Runner, Stage
 from headrace.pipeline.storage.rows import add_counts
 
 
 class OnItsWay(NamedTuple):
-    """A batch, and the event behind which it is there."""
+    """A batch, or what a conversion made of it, and the event behind which it is there."""
 
-    batch: MiniBatch
+    batch: Any
     event: Event
+
+    def arrived(self) -> Any:
+        """Let the current stream wait for the batch, and return it."""
+        self.event.wait()
+        use_here(self.batch.tensors() if isinstance(self.batch, MiniBatch) else converted_tensors(self.batch))
+        return self.batch
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,12 +77,13 @@ class OnStream(MapStage):
         runners: list[Callable[[Any], tuple[Any, Counts]]] = [stage.launcher(settings) for stage in self.stages]
         # With its index: a worker thread may have another current device.
         device = torch.empty(0, device=resolved(str(self.place))).device
-        pins = device.type == "cuda"
 
         def run(batch: MiniBatch) -> tuple[OnItsWay, Counts]:
             totals: dict[str, int] = {}
-            batch = batch.pin_memory() if pins else batch
-            with side_stream(device):
+            # What is in memory of the host is there; what a GPU made before may still be in the making.
+            in_the_making = not all(tensor.is_cpu for tensor in batch.tensors())
+            batch = batch.pin_memory() if device.type == "cuda" and not in_the_making else batch
+            with side_stream(device, behind_current=in_the_making):
                 for runner in runners:
                     batch, counts = runner(batch)
                     add_counts(totals, counts)
@@ -101,8 +109,6 @@ class WaitStream(MapStage):
         del settings
 
         def run(coming: OnItsWay) -> tuple[MiniBatch, Counts]:
-            coming.event.wait()
-            use_here(coming.batch.tensors())
-            return coming.batch, {}
+            return coming.arrived(), {}
 
         return run

@@ -2,16 +2,23 @@
 
 A minibatch is a pure function of its index, so the next ones can be sampled before the rows of this one are read.
 Behind a look-ahead cache (`tiered_cache`) that knowledge says which rows make room: Belady's rule within the window.
-Where there is no cache, rows that several batches want are read once, in few large reads.
+Where there is no cache, rows that several batches want are read once, in few large reads. Caches on a GPU are told by a
+stage before the copy, or where the batch is sampled there, right before the fetch: which it is, the whole plan says.
 """
 
 from __future__ import annotations
 
+from headrace.pipeline.lowered.expect_rows import ExpectRows
 from headrace.pipeline.lowered.fetch_ahead import FetchAhead
+from headrace.pipeline.lowered.fetch_stage import FetchStage
+from headrace.pipeline.lowered.fetch_to import FetchTo
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.storage.reads_ahead import gains_by_foresight
+from headrace.pipeline.stages.prefetch import Prefetch
+from headrace.pipeline.storage.features import FeatureSource
+from headrace.pipeline.storage.reads_ahead import gains_by_expecting, gains_by_foresight
 
 #: How much of the free memory batches in view take: caches and the model need the rest.
 SHARE = 8
@@ -21,16 +28,48 @@ BYTES_OF_UNKNOWN = 1 << 28
 
 
 def _look_ahead(fetch: FetchFeature, machine: Machine) -> Window | None:
-    names = (*fetch.node, *(() if fetch.labels is None else (fetch.labels,)))
-    sources = [*(fetch.store.node[name] for name in names), *(fetch.store.edge[name] for name in fetch.edge)]
-    if not any(map(gains_by_foresight, sources)):
+    if not any(map(gains_by_foresight, _sources(fetch))):
         return None
     most = machine.memory // SHARE if machine.memory else BYTES_OF_UNKNOWN
     return (FetchAhead(fetch.store, node=fetch.node, edge=fetch.edge, labels=fetch.labels, bytes_in_view=most),)
 
 
+def _tell(stages: Window, machine: Machine) -> Window | None:
+    """Let sources that a GPU reads from know of the batches to come."""
+    told = [(one.store, one.node, one.edge, one.labels) for one in stages if isinstance(one, ExpectRows)]
+    for position, fetch in enumerate(stages):
+        if not isinstance(fetch, FetchTo) or (fetch.store, fetch.node, fetch.edge, fetch.labels) in told:
+            continue
+        if not any(gains_by_expecting(source, fetch.place) for source in _sources(fetch)):
+            continue
+        start = position
+        while isinstance(stages[start - 1], CopyTo | FetchTo | Prefetch):
+            start -= 1
+        copied = any(stage.moves_to is not None for stage in stages[:start])
+        memory = machine.memory_of_gpu(fetch.place.index) if copied else machine.memory
+        expect = ExpectRows(
+            fetch.store,
+            fetch.place,
+            node=fetch.node,
+            edge=fetch.edge,
+            labels=fetch.labels,
+            bytes_in_view=memory // SHARE if memory else BYTES_OF_UNKNOWN,
+        )
+        return (*stages[:start], expect.made_of(fetch), *stages[start:])
+    return None
+
+
+def _sources(fetch: FetchFeature | FetchStage) -> list[FeatureSource]:
+    """Return what a stage fetches from."""
+    names = (*fetch.node, *(() if fetch.labels is None else (fetch.labels,)))
+    return [*(fetch.store.node[name] for name in names), *(fetch.store.edge[name] for name in fetch.edge)]
+
+
 LOOKAHEAD = Pass(
     "lookahead",
     Promise.SAME_BATCHES,
-    rules=(Rule("fetch_feature from disk or a look-ahead cache -> fetch_ahead", (FetchFeature,), _look_ahead),),
+    rules=(
+        Rule("fetch_feature from disk or a look-ahead cache -> fetch_ahead", (FetchFeature,), _look_ahead),
+        Rule("fetch_to from a cache -> expect_rows before it", (), _tell),
+    ),
 )

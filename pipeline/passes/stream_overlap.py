@@ -31,6 +31,24 @@ def _overlap(stages: Window, machine: Machine) -> Window | None:
     return None
 
 
+def _overlap_ahead(stages: Window, machine: Machine) -> Window | None:
+    """Where users have put a prefetch behind the copy, its threads launch it; what comes the whole plan says."""
+    if not machine.gpus:
+        return None
+    given = None
+    for position, copy in enumerate(stages):
+        end = next((end for end in range(position + 1, len(stages)) if not isinstance(stages[end], FetchTo)), 0)
+        place, given = copy.moves_to, copy.gives or given
+        prefetch = stages[end]
+        ahead = isinstance(prefetch, Prefetch) and prefetch.workers > 0
+        if ahead and isinstance(copy, CopyTo) and place is not None and place.kind == "cuda" and given != CONVERTED:
+            fetches = tuple(stage for stage in stages[position + 1 : end] if isinstance(stage, FetchTo))
+            if all(fetch.place == place for fetch in fetches):
+                stream = OnStream((copy, *fetches), place).made_of(copy)
+                return (*stages[:position], stream, prefetch, WaitStream(), *stages[end + 1 :])
+    return None
+
+
 def _take_along(
     stream: OnStream, prefetch: Prefetch, wait: WaitStream, fetch: FetchTo, machine: Machine
 ) -> Window | None:
@@ -46,6 +64,7 @@ STREAM_OVERLAP = Pass(
     Promise.SAME_BATCHES,
     rules=(
         Rule("fetch_to behind on_stream -> in it", (OnStream, Prefetch, WaitStream, FetchTo), _take_along),
+        Rule("copy_to a GPU, prefetch -> on_stream, prefetch, wait_stream", (), _overlap_ahead),
         Rule("prefetch, copy_to a GPU -> on_stream, prefetch, wait_stream", (), _overlap),
     ),
     needs_gpu=True,

@@ -17,6 +17,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.comm import rank_of_process, world_comm
 from headrace.pipeline.distributed.leaving import Loop
+from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.errors import LoaderError, PeerError, UsageError
@@ -71,7 +72,7 @@ class Loader(Generic[Batch]):
         rank: int | None = None,
         world_size: int | None = None,
         comm: Comm | None = None,
-        partition: Partition | None = None,
+        partition: Partition | EdgePartition | None = None,
         progress: bool = False,
         passes: Mapping[str, bool] | None = None,
     ) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from headrace.pipeline.data.place import Place
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, source_of
-from headrace.pipeline.plan.stage import MapStage, WindowRunner
+from headrace.pipeline.plan.stage import ON_ITS_WAY, MapStage, WindowRunner
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.deferred_prefetch import DeferredPrefetchNode
+from headrace.pipeline.run.hand_over import hand_over
 from headrace.pipeline.run.nodes import MapNode, SourceNode, Step, Work, named, step_of
 from headrace.pipeline.run.prefetch_node import PrefetchNode
 from headrace.pipeline.run.window_node import WindowNode
@@ -37,6 +39,8 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
     steps: list[Step] = []
     channels: list[Comm] = []
     collective = False
+    place: Place | None = None  # where the batch is behind a copy
+    given: str | None = None
     lockstep = any(stage.collective for stage in plan.stages)
     for name, origin, stage in zip(names[1:], origins[1:], plan.stages[1:], strict=True):
         if isinstance(stage, MapStage):
@@ -54,11 +58,13 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
                 steps.append(step)
         elif isinstance(stage, Prefetch):
             if stage.workers > 0:
-                node = _prefetch_node(node, tuple(steps), stage, lockstep=lockstep)
-                steps = []
+                leave, take = hand_over(None if given == ON_ITS_WAY else place)
+                node = _prefetch_node(node, (*steps, *leave), stage, lockstep=lockstep)
+                steps = [*take]
                 collective = False
         else:
             raise PlanError(f"{stage.name} cannot run as it is; a pass should have expanded it")
+        place, given = stage.moves_to or place, stage.gives or given
     return MapNode(node, tuple(steps)), source, tuple(channels)
 
 

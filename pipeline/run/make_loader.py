@@ -9,6 +9,7 @@ from headrace.pipeline.plan.plan import Plan
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
     from headrace.pipeline.distributed.channel import Comm
+    from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
     from headrace.pipeline.plan.machine import Machine
     from headrace.pipeline.run.loader import Loader
@@ -22,7 +23,7 @@ def loader(
     rank: int | None = None,
     world_size: int | None = None,
     comm: Comm | None = None,
-    partition: Partition | None = None,
+    partition: Partition | EdgePartition | None = None,
     progress: bool = False,
     **passes: bool,
 ) -> Loader[MiniBatch]:
@@ -44,7 +45,8 @@ def loader(
         rank that does not come is given up after the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has
         one for each thread that plays a rank.
     partition
-        The owner of each node for ``cooperative=True``; by default `hr.Partition.hash`.
+        The owner of each node for ``cooperative=True``; by default `hr.Partition.hash`. By an `hr.EdgePartition` ranks
+        share edges (see the notes).
     progress
         Show a progress bar for each epoch, where stderr is a terminal or a notebook.
     **passes
@@ -80,6 +82,13 @@ def loader(
     ``expand="all"`` can be used but GraphSAINT's; LABOR-1 to LABOR-* and (P)LADIES take more rounds, by which ranks
     agree on the whole frontier. Fetch right behind the sampler: behind a ``transform`` each rank fetches for itself.
     With four cores or more, the next minibatch is sampled while rows are on their way.
+
+    With ``partition=hr.EdgePartition.grid(graph, num_ranks)``, or one by source or destination, each rank works on the
+    edges that it holds, whatever the degrees of their nodes (hybrid-parallel execution, GraphTheta, arXiv 2104.10569).
+    It takes ``sample_in_subgraph``, behind any source. Features are read by the masters of nodes. Layers of `hr.nn`
+    exchange rows with the mirrors by themselves, in two collectives each way; those of PyG and DGL cannot. For each hop
+    there are two rounds, and four for all hops within a boundary. Stages count ``rows_to_mirrors``,
+    ``rows_to_masters`` and ``messages``: what the model will exchange once in each direction.
 
     Features are read straight to where they go, once for each rank that wants a row; ``fuse_exchange=False`` reads a
     row once, for files that are far larger than memory. ``loader.stats()`` counts rounds, collectives and bytes.

@@ -18,7 +18,7 @@ from headrace.pipeline.data.ranking import ranking
 from headrace.pipeline.scores.access_frequency import access_frequency
 from headrace.pipeline.scores.inclusion import inclusion
 from headrace.pipeline.scores.out_degree import out_degree
-from headrace.pipeline.scores.pagerank import reverse_pagerank, weighted_reverse_pagerank
+from headrace.pipeline.scores.reverse_pagerank import reverse_pagerank, weighted_reverse_pagerank
 
 __all__ = [
     "access_frequency",
@@ -28,3 +28,8 @@ __all__ = [
     "reverse_pagerank",
     "weighted_reverse_pagerank",
 ]
+
+
+def __dir__() -> list[str]:
+    # The functions, not the modules that they are in.
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -6,22 +6,29 @@ from collections.abc import Sequence
 
 from headrace.ops.errors import FeatureError
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.storage import gpu_cached_feature
 from headrace.pipeline.storage.cached_feature import CachedFeature, bytes_per_row
 from headrace.pipeline.storage.features import FeatureSource, FeatureSources, FeatureStore
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
+
+#: Which row makes room in CPU memory, where nothing is said.
+POLICY = "sieve"
 
 
 def cached(
     store: FeatureStore,
-    node: Sequence[str] = (),
-    edge: Sequence[str] = (),
+    node: Sequence[str] | None = None,
+    edge: Sequence[str] | None = None,
     *,
     bytes: int,  # noqa: A002 - the name of a budget everywhere
-    policy: str = "sieve",
+    policy: str | None = None,
+    place: Place | str = CPU,
 ) -> FeatureStore:
-    """Return a store in which some features have caches that share a budget; the others are as they were.
+    """Return a store in which features have caches that share a budget; those that are not named are as they were.
 
     Each cache holds as many rows as the others, or all that its feature has. They count for themselves. See
-    `CachedFeature` for policies, and for the bytes that a row of theirs takes.
+    `CachedFeature` for policies, and for the bytes that a row of theirs takes; `GpuCachedFeature` for caches on a GPU.
 
     >>> import torch
     >>> import headrace as hr
@@ -29,31 +36,54 @@ def cached(
     >>> hr.cached(store, node=["x", "y"], bytes=350)  # rows of 16 + 73 and 8 + 73 bytes
     FeatureStore(node={'x': CachedFeature(float32[4, 4], policy='sieve', rows=2), 'y': \
 CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
+    >>> hr.cached(store, node=["x"], bytes=100, place="cuda").node["x"]  # rows of 16 + 24 bytes
+    GpuCachedFeature(float32[4, 4], rows=2, place='cuda')
 
     Parameters
     ----------
     store
         The features.
     node, edge
-        Names of those that get caches.
+        Names of those that get caches; all features if nothing is named.
     bytes
         What all caches together take at most, with what finds their rows.
     policy
-        Which row makes room for another one; the same for all.
+        Which row makes room for another one, the same for all: ``sieve`` if nothing is said. Caches on a GPU have one
+        policy of their own.
+    place
+        Where the caches are: CPU memory, or a GPU.
 
     Raises
     ------
     FeatureError
-        If no feature is named, a name is missing, or for a policy that there is not, or that needs more (static).
+        If there is no feature, a name is missing, or for a policy that there is not, or that needs more (static).
     """
     budget = whole_number(bytes, "cached: bytes", 0, FeatureError)
-    named = [("node", store.node, name) for name in node] + [("edge", store.edge, name) for name in edge]
+    at = place if isinstance(place, Place) else Place.parse(place)
+    if at != CPU and policy is not None:
+        raise FeatureError(
+            f"cached: expected no policy for caches on {at}, which have one of their own, got {policy!r}"
+        )
+    if node is None and edge is None:
+        node, edge = list(store.node), list(store.edge)
+    named = [("node", store.node, name) for name in node or ()] + [("edge", store.edge, name) for name in edge or ()]
     if not named:
         raise FeatureError("cached: expected names of features, node=[...] or edge=[...], got none")
+
+    def cost_of(source: FeatureSource) -> int:
+        if at == CPU:
+            return bytes_per_row(source, policy or POLICY)
+        return gpu_cached_feature.bytes_per_row(source)
+
+    def cache_of(source: FeatureSource, rows: int) -> FeatureSource:
+        if at == CPU:
+            return CachedFeature(source, policy or POLICY, rows=rows)
+        return GpuCachedFeature(source, rows=rows, place=at)
+
     rows: dict[tuple[str, str], int] = {}
     # Those with the fewest rows first: what they do not need is for the others.
     named.sort(key=lambda one: one[1][one[2]].num_rows)
-    costs = [bytes_per_row(sources[name], policy) for _, sources, name in named]
+    costs = [cost_of(sources[name]) for _, sources, name in named]
     room = budget // sum(costs)
     for i, (domain, sources, name) in enumerate(named):
         rows[domain, name] = min(room, sources[name].num_rows)
@@ -63,7 +93,7 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
 
     def sources_of(domain: str, sources: FeatureSources) -> dict[str, FeatureSource]:
         return {
-            name: CachedFeature(source, policy, rows=rows[domain, name]) if (domain, name) in rows else source
+            name: cache_of(source, rows[domain, name]) if (domain, name) in rows else source
             for name, source in sources.items()
         }
 

@@ -82,8 +82,12 @@ class TierPlan:
     def apply(self, store: FeatureStore, *, here: int = 0, stand_ins: bool = False) -> FeatureStore:
         """Return a store in which the features of the plan are `hr.TieredFeature`, and all others as they are.
 
+        Where no row has a faster place, that is the store itself.
+
         `here` is the device that reads; `stand_ins` puts CPU memory in the place of devices.
         """
+        if self.sizes.num_placed == 0:
+            return store
         tiered = {
             name: TieredFeature(
                 store.node[name], self.rank, self.sizes, devices=self.devices, here=here, stand_ins=stand_ins
@@ -138,7 +142,8 @@ def plan_tiers(
     store, graph
         The features and the graph that they belong to.
     machine
-        What there is, beside what is taken; by default the machine at hand.
+        What there is, beside what is taken; by default the machine at hand, with all GPUs that this process sees. Every
+        process fills the places of its own tiers: where several share GPUs, pass a machine with the share of one.
     scores: float[num_nodes], optional
         How often the row of each node is read, in any unit: those of `hr.scores`, for example. By default the
         out-degree.
@@ -182,7 +187,7 @@ def plan_tiers(
         room = int(machine.memory * share) // row_bytes
         sizes = replace(sizes, host=min(room, len(ranking) - sizes.num_placed))
     devices = tuple(Place("cuda", number) for number in range(num_devices))
-    tiers = _table(sizes, below, row_bytes, source)
+    tiers = _table(sizes, devices, below, row_bytes, source)
     return TierPlan(names, sizes, rank, devices, tiers)
 
 
@@ -267,7 +272,8 @@ def _on_devices(
         return TierSizes(num_devices=num_devices)
     cold = speeds["disk" if source == DISK else "pinned"]
     best, least = TierSizes(), float("inf")
-    for step in range(_STEPS + 1):
+    # At the only device all are its own.
+    for step in range(_STEPS + 1) if num_devices > 1 else (_STEPS,):
         replicated = min(per_device * step // _STEPS, num_rows)
         interleaved = min((per_device - replicated) * num_devices, num_rows - replicated)
         hottest, placed = float(below[replicated]), float(below[replicated + interleaved])
@@ -278,19 +284,27 @@ def _on_devices(
     return best
 
 
-def _table(sizes: TierSizes, below: Tensor, row_bytes: int, source: Place) -> tuple[Tier, ...]:
+def _table(
+    sizes: TierSizes, devices: Sequence[Place], below: Tensor, row_bytes: int, source: Place
+) -> tuple[Tier, ...]:
     """Return a line for each place that has rows."""
     num_rows, lines, first = len(below) - 1, list[Tier](), 0
-    devices = sizes.num_devices
-    most = sizes.interleaved_at(0) if devices else 0
-    for place, rows, on_one, why in (
-        (f"each of {devices}", sizes.replicated, sizes.replicated, "the hottest: no link is crossed"),
-        (f"spread of {devices}", sizes.interleaved, most, f"the next: {most:,} fit on each beside those"),
-        ("pinned" if devices else "cpu", sizes.host, sizes.host, "the next: as far as there is room"),
-        (str(source), num_rows - sizes.num_placed, num_rows - sizes.num_placed, "where they are"),
+    count, replicated, stay = len(devices), sizes.replicated, len(below) - 1 - sizes.num_placed
+    most, room = (sizes.interleaved_at(0) if count else 0), "as far as there is room"
+    each = (f"each of {count}", "the hottest: no link is crossed", "all: no link is crossed")
+    if count == 1:
+        each = (str(devices[0]), f"the hottest: {room}", "all: there is room")
+    beside = f"the next: {most:,} fit on each beside those" if replicated else f"the hottest: {most:,} fit on each"
+    next_ones = f"the next: {room}" if replicated or sizes.interleaved else f"the hottest: {room}"
+    # Of each place why some of the rows are there, and why all of them.
+    for (place, some, every), rows, on_one in (
+        (each, replicated, replicated),
+        ((f"spread of {count}", beside, f"all: {most:,} fit on each"), sizes.interleaved, most),
+        (("pinned" if count else "cpu", next_ones, "all: there is room"), sizes.host, sizes.host),
+        ((str(source), "where they are", "where they are: no faster place has room"), stay, stay),
     ):
         if rows:
             hits = float(below[first + rows] - below[first])
-            lines.append(Tier(place, rows, on_one * row_bytes, hits, why))
+            lines.append(Tier(place, rows, on_one * row_bytes, hits, every if rows == num_rows else some))
         first += rows
     return tuple(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from itertools import accumulate
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.sampling.compact import unique_and_inverse
+from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.features import ExpectingSource, FeatureSource
 from headrace.pipeline.storage.rows import add_counts, checked_read, read_rows
 
@@ -53,7 +55,7 @@ class SingleReads(ReadsAhead):
 
     def __init__(self, source: FeatureSource, num_threads: int) -> None:
         self._source = source
-        self._expecting = source if isinstance(source, ExpectingSource) and source.foresight > 0 else None
+        self._expecting = source if isinstance(source, ExpectingSource) and gains_by_expecting(source) else None
         self._num_threads = num_threads
         self._ids: deque[Tensor] = deque()
         self._num_ids = 0
@@ -128,8 +130,16 @@ class SharedReads(ReadsAhead):
 
 
 def gains_by_foresight(source: FeatureSource) -> bool:
-    """Return whether a source gains by knowing its next reads."""
-    return _is_on_disk(source) or (isinstance(source, ExpectingSource) and source.foresight > 0)
+    """Return whether reads to CPU memory gain by their source knowing the next ones, or being asked for several."""
+    return _is_on_disk(source) or gains_by_expecting(source)
+
+
+def gains_by_expecting(source: FeatureSource, to: Place = CPU) -> bool:
+    """Return whether reads to a place gain by their source knowing the next ones."""
+    if not isinstance(source, ExpectingSource) or source.foresight == 0:
+        return False
+    foresees: Callable[[Place], bool] | None = getattr(source, "foresees", None)  # of caches that are at one place
+    return foresees is None or foresees(to)
 
 
 def reads_ahead(source: FeatureSource, num_threads: int) -> ReadsAhead:

@@ -58,6 +58,7 @@ class RankRouter(Router):
         self.partition = partition
         self._rank = rank
         self._copies = None if rank is None or copies is None or not len(copies) else copies
+        self._copies_on: dict[torch.device, Tensor] = {}
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
@@ -70,7 +71,7 @@ class RankRouter(Router):
         owners, positions = self.partition.owner(ids), self.partition.position(ids)
         if self._copies is None:
             return Located(owners, positions)
-        slots, copied = self._find(ids, self._copies)
+        slots, copied = self._find(ids)
         return Located(owners.masked_fill(copied, self.partition.num_parts), torch.where(copied, slots, positions))
 
     def rank_of(self, ids: Tensor) -> Tensor:
@@ -78,15 +79,20 @@ class RankRouter(Router):
         owners = self.partition.owner(ids)
         if self._copies is None or self._rank is None:
             return owners
-        return owners.masked_fill(self._find(ids, self._copies)[1], self._rank)
+        return owners.masked_fill(self._find(ids)[1], self._rank)
 
     def num_copies(self, ids: Tensor) -> int:
         """Return how many of the nodes this rank has copies of, and so asks nobody for."""
-        return 0 if self._copies is None else int(self._find(ids, self._copies)[1].sum())
+        return 0 if self._copies is None else int(self._find(ids)[1].sum())
 
-    @staticmethod
-    def _find(ids: Tensor, copies: Tensor) -> tuple[Tensor, Tensor]:
-        """Return where ids are among the copies, and whether they are."""
+    def _find(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return where ids are among the copies, of which there are some, and whether they are."""
+        assert self._copies is not None
+        copies = self._copies
+        if ids.device != copies.device:  # the list goes there once
+            if ids.device not in self._copies_on:
+                self._copies_on[ids.device] = copies.to(ids.device)
+            copies = self._copies_on[ids.device]
         slots = torch.searchsorted(copies, ids).clamp(max=len(copies) - 1)
         return slots, copies[slots] == ids
 
@@ -107,7 +113,8 @@ class RankRouter(Router):
         return hash(self.partition)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "places"}  # made again when asked for
+        # Places are made again when asked for, as are copies on devices.
+        return {**{name: value for name, value in self.__dict__.items() if name != "places"}, "_copies_on": {}}
 
     def __repr__(self) -> str:
         return repr(self.partition)  # the same on every rank, whatever it has copies of

@@ -13,7 +13,7 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows
 from headrace.ops.features.tiers import TierSizes, gather_tables
-from headrace.ops.gpu import has_gpu
+from headrace.ops.gpu import current_gpu, has_gpu
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource
@@ -33,6 +33,22 @@ class TieredFeature:
     The rows of rank 0, 1, ... lie at every device, the next ones are dealt out to the devices one by one, then some are
     copied to host memory, and the others stay where they are. `hr.plan_tiers` chooses how many lie where. One router
     says where each row is, and one gather reads all that lie in memory.
+
+    >>> import torch
+    >>> import headrace as hr
+    >>> x = torch.arange(10.0).reshape(5, 2)
+    >>> scores = torch.tensor([1.0, 9.0, 3.0, 7.0, 5.0])  # how often each row is read
+    >>> rank = scores.argsort(descending=True).argsort()  # 1, 3, 4, 2, 0 are the hottest, in this order
+    >>> sizes = hr.TierSizes(replicated=1, interleaved=2, num_devices=2)  # 1 at both devices, 3 at one, 4 at the other
+    >>> devices = [hr.Place("cuda", 0), hr.Place("cuda", 1)]
+    >>> tiers = hr.TieredFeature(x, rank, sizes, devices=devices, stand_ins=True)  # as if there were two GPUs
+    >>> rows, counts = tiers.read(torch.tensor([1, 3, 4, 0]))
+    >>> rows.tolist()
+    [[2.0, 3.0], [6.0, 7.0], [8.0, 9.0], [0.0, 1.0]]
+    >>> counts
+    {'bytes_from_cuda': 16, 'bytes_from_peer': 8, 'bytes_from_cpu': 8}
+
+    In a store it stands for the feature, ``hr.FeatureStore(node={"x": tiers})``; `TierPlan.apply` puts it there.
 
     Parameters
     ----------
@@ -131,7 +147,9 @@ class TieredFeature:
         FeatureError
             If an id is negative or not below num_rows, or for a place that it does not read to.
         """
-        if to != CPU and self._on_gpu is not None and self.reads_to(to):
+        # A thread may have another current device than that of the batch.
+        there = Place(to.kind, ids.device.index) if to.index is None and ids.is_cuda else to
+        if to != CPU and self._on_gpu is not None and self.reads_to(there):
             rows, at = self._on_gpu.read(ids)
             counts: dict[str, int] = {}
             kinds = (*self._counters[:-1], "bytes_from_pinned")
@@ -149,12 +167,14 @@ class TieredFeature:
         if place == CPU:
             return True
         here = router.devices[router.here] if router.devices and not self._stand_ins else None
-        is_here = here is not None and place.kind == here.kind and place.index in (None, here.index)
+        is_here = here is not None and place.kind == here.kind and _number(place) == _number(here)
         all_moved = router.sizes.num_placed == self.num_rows
         return is_here and (all_moved or (isinstance(self._source, ArraySource) and self._source.reads_to(place)))
 
     def prepare(self, place: Place) -> None:
-        """Make ready to read to a place: rows are copied to the devices, and pinned in memory of the host.
+        """Make ready to read to a place: rows are moved to the devices, and pinned in memory of the host.
+
+        From then on a read to CPU memory takes the rows of devices from the source.
 
         Raises
         ------
@@ -171,6 +191,8 @@ class TieredFeature:
                 if isinstance(self._source, ArraySource) and router.sizes.num_placed < self.num_rows:
                     rest = self._source.tensor
                 self._on_gpu = TiersOnGpu(router.rank, router.sizes, self._tables, rest, router.devices, router.here)
+                moved, kept = self._tables[: len(router.devices)], self._tables[len(router.devices) :]
+                self._tables = [*(table[:0].clone() for table in moved), *kept]
 
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
@@ -192,17 +214,27 @@ class TieredFeature:
         for counter, num_rows, held in zip(self._counters[:-1], at[:-1], tables, strict=True):
             if len(held):
                 add_counts(counts, {counter: num_rows * self.row_bytes})
-        some_stay = self._router.sizes.num_placed < self.num_rows
-        if not at[-1] and not (some_stay and len(ids) == 0):  # an empty read asks the source for its zeros
+        # Those whose table was moved to a device are read from the source, as are those that it alone has.
+        elsewhere = [*(len(held) == 0 for held in tables), True]
+        num_elsewhere = sum(num_rows for num_rows, away in zip(at, elsewhere, strict=True) if away)
+        if not num_elsewhere and not (len(ids) == 0 and self._asks_source(tables)):
             gather_tables(tables, table, row, out, places=places, num_threads=num_threads)
             return counts
-        stays = table == len(tables)
+        away = torch.tensor(elsewhere)[table.long()]
         targets = torch.arange(len(ids)) if places is None else places
-        if at[-1] < len(ids):
-            moved = ~stays
-            gather_tables(tables, table[moved], row[moved], out, places=targets[moved], num_threads=num_threads)
-        add_counts(counts, self._read_source(row[stays], out, targets[stays], num_threads))
+        if num_elsewhere < len(ids):
+            held_here = ~away
+            gather_tables(
+                tables, table[held_here], row[held_here], out, places=targets[held_here], num_threads=num_threads
+            )
+        add_counts(counts, self._read_source(ids[away].long(), out, targets[away], num_threads))
         return counts
+
+    def _asks_source(self, tables: Sequence[Tensor]) -> bool:
+        """Whether a read may take rows from the source, which then counts a read of nothing as well."""
+        sizes = self._router.sizes
+        moved = sizes.replicated + sizes.interleaved > 0 and not any(map(len, tables[: sizes.num_devices]))
+        return moved or sizes.num_placed < self.num_rows
 
     def content_digest(self) -> str:
         """Return the fingerprint of the source: where rows lie changes none."""
@@ -255,6 +287,11 @@ class TieredFeature:
         rows, counts = self._source.read(ids, num_threads=num_threads)
         out[places] = rows
         return counts
+
+
+def _number(device: Place) -> int:
+    """Return the number of a device, which for one without is that of the current one."""
+    return current_gpu() if device.index is None else device.index
 
 
 def _make(

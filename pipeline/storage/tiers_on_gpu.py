@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from headrace.ops.errors import DeviceError
 from headrace.ops.features.gather import empty_rows
 from headrace.ops.features.pinned import Pinned
-from headrace.ops.features.tiers import TierSizes, gather_tables, locate_rows
-from headrace.ops.gpu import read_back, resolved
+from headrace.ops.features.tiers import GpuTables, TierSizes, gather_tables, locate_and_count
+from headrace.ops.gpu import is_readable, resolved
 from headrace.pipeline.data.place import Place
 
 
@@ -36,7 +37,7 @@ class TiersOnGpu:
     Raises
     ------
     DeviceError
-        If memory cannot be pinned.
+        If memory cannot be pinned, or the device that reads cannot reach that of another one.
     """
 
     def __init__(
@@ -49,22 +50,30 @@ class TiersOnGpu:
         here: int,
     ) -> None:
         self._sizes, self._here = sizes, here
-        self._device = resolved(str(devices[here]))
+        self._device = torch.empty(0, device=resolved(str(devices[here]))).device  # with its index
         on_devices = [table.to(resolved(str(place))) for table, place in zip(tables, devices, strict=False)]
         on_host = [table for table in (*tables[len(devices) :], rest) if table is not None]
+        for table in on_devices:
+            if not is_readable(table, self._device):
+                raise DeviceError(
+                    f"TieredFeature: {self._device} cannot read memory of {table.device} in place; place rows on "
+                    "devices that reach each other, or on this one alone"
+                )
         self._pinned = [Pinned(table) for table in on_host]
-        self._tables = [*on_devices, *on_host]
+        self._tables = GpuTables([*on_devices, *on_host], self._device)
         self._rank = rank.to(self._device)
 
     def read(self, ids: Tensor) -> tuple[Tensor, list[int]]:
         """Return the rows of ids on the device that reads, and how many of them came from each table.
+
+        The host waits once, until it is known where the rows are; they may still be on their way.
 
         Raises
         ------
         FeatureError
             If an id has no row.
         """
-        out = empty_rows((len(ids), *self._tables[0].shape[1:]), self._tables[0].dtype, self._device)
-        table, row = locate_rows(self._rank, ids, self._sizes, here=self._here)
-        gather_tables(self._tables, table, row, out)
-        return out, read_back(torch.bincount(table, minlength=self._sizes.num_devices + 2))
+        table, row, counts = locate_and_count(self._rank, ids, self._sizes, here=self._here)
+        like = self._tables.tensors[0]
+        out = empty_rows((len(ids), *like.shape[1:]), like.dtype, self._device)
+        return gather_tables(self._tables, table, row, out, trusted=True), counts

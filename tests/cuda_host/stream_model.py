@@ -11,12 +11,13 @@ class StreamModel:
     """Side streams, one for each thread, whose work is put off as long as it can be.
 
     A real one may have done its work when nobody has waited. This one never has, so whoever forgets to wait reads what
-    is not there yet.
+    is not there yet. Only the host and the main stream, whose work runs at once, let it run: what a side stream waits
+    for is put off with its own work.
     """
 
     def __init__(self) -> None:
         self._local = threading.local()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def queue(self) -> list[Callable[[], None]] | None:
@@ -34,20 +35,31 @@ class StreamModel:
             self._local.inside = False
 
     def record(self) -> Callable[[], None]:
-        """Return what waits for all that the current stream was given so far."""
+        """Return what lets the stream that calls it wait for all that the current one was given so far."""
         queue = self.queue
         if queue is None:
-            return lambda: None
+            return _done
         position = len(queue)
 
         def wait() -> None:
-            with self._lock:
-                for place in range(position):
-                    work, queue[place] = queue[place], _done
-                    work()
+            if self.queue is None:
+                self._run(queue, position)
+            elif self.queue is not queue:
+                self.queue.append(lambda: self._run(queue, position))
 
         return wait
 
+    def synchronize(self) -> None:
+        """Let the host wait for all that the current stream was given."""
+        if self.queue is not None:
+            self._run(self.queue, len(self.queue))
+
+    def _run(self, queue: list[Callable[[], None]], position: int) -> None:
+        with self._lock:
+            for place in range(position):
+                work, queue[place] = queue[place], _done
+                work()
+
 
 def _done() -> None:
-    """What has run already."""
+    """What has run already, or ran at once."""

@@ -1,4 +1,4 @@
-"""Pinning and sharing memory, against CUDA's functions as they answer, and devices that are not there."""
+"""Memory of peers and of nobody, against CUDA's functions as they answer, and devices that are not there."""
 
 from __future__ import annotations
 
@@ -9,80 +9,15 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.cuda import backend
 from headrace.cuda import gpu as gpu_module
 from headrace.cuda.backend import is_gpu, is_reachable, is_usable, stand_in
 from headrace.cuda.errors import DeviceError
-from headrace.cuda.memory import is_pinned, pin, reach_peer, shared
+from headrace.cuda.memory import is_pinned, reach_peer, shared
 from headrace.ops import gpu
 
+from cuda_host.cuda_runtime import CudaError
 from cuda_host.stand_in import StandIn
-
-
-class CudaError(RuntimeError):
-    def __init__(self, status):
-        super().__init__(f"cudaError {status}")
-        self.status = status
-
-
-class Runtime:
-    """CUDA's functions, as far as pinning asks them: memory up to a limit, each page once."""
-
-    CUDARuntimeError = CudaError
-
-    def __init__(self, limit=1 << 20):
-        self.pinned, self.limit = {}, limit
-
-    def hostRegister(self, address, size, flags):  # noqa: N802 - CuPy's name
-        assert flags == 1
-        if address in self.pinned:
-            raise CudaError(712)
-        if size > self.limit:
-            raise CudaError(2)
-        self.pinned[address] = size
-
-    def hostUnregister(self, address):  # noqa: N802
-        if address not in self.pinned:
-            raise CudaError(713)
-        del self.pinned[address]
-
-
-def test_memory_is_pinned_and_unpinned_once():
-    runtime, x = Runtime(), torch.zeros(100)
-    unpin = pin(x, runtime)
-    assert runtime.pinned == {x.data_ptr(): 400}
-    unpin()
-    unpin()  # what is not pinned any more stays so
-    assert not runtime.pinned
-
-
-def test_memory_that_is_pinned_already_stays_so():
-    runtime, x = Runtime(), torch.zeros(100)
-    pin(x, runtime)
-    pin(x, runtime)()
-    assert runtime.pinned
-
-
-def test_more_memory_than_can_be_pinned():
-    with pytest.raises(DeviceError, match=r"pin: 4,194,304 bytes cannot be pinned .*(ulimit -l allows|no limit)"):
-        pin(torch.zeros(1 << 20), Runtime(limit=1 << 20))
-
-
-def test_nothing_to_pin():
-    pin(torch.zeros(0), Runtime(limit=-1))()
-
-
-@pytest.mark.parametrize("tensor", [torch.zeros(4, 4)[:, :2], torch.zeros(4, device="meta")])
-def test_what_cannot_be_pinned(tensor):
-    with pytest.raises(DeviceError, match="expected a contiguous tensor of the host"):
-        pin(tensor, Runtime())
-
-
-def test_a_failure_to_unpin_is_an_error():
-    runtime, x = Runtime(), torch.zeros(8)
-    unpin = pin(x, runtime)
-    runtime.hostUnregister = lambda address: (_ for _ in ()).throw(CudaError(999))
-    with pytest.raises(DeviceError, match="cannot be unpinned"):
-        unpin()
 
 
 @pytest.mark.parametrize(("status", "reached"), [(None, True), (704, True), (217, False)])
@@ -92,13 +27,20 @@ def test_memory_of_peers(status, reached):
         if status is not None:
             raise CudaError(status)
 
-    runtime = SimpleNamespace(
-        CUDARuntimeError=CudaError,
-        deviceCanAccessPeer=lambda device, other: (device, other) == (1, 2),
-        deviceEnablePeerAccess=enable,
-    )
-    assert reach_peer(1, 2, runtime) == reached
-    assert not reach_peer(1, 3, runtime)
+    asked = []
+
+    def can_access(device, other):
+        asked.append((device, other))
+        return (device, other) == (1, 2)
+
+    class Runtime(SimpleNamespace):
+        __hash__ = object.__hash__  # what was found out is kept for it
+
+    runtime = Runtime(CUDARuntimeError=CudaError, deviceCanAccessPeer=can_access, deviceEnablePeerAccess=enable)
+    for _ in range(3):  # each read of rows asks
+        assert reach_peer(1, 2, runtime) == reached
+        assert not reach_peer(1, 3, runtime)
+    assert asked == [(1, 2), (1, 3)]
 
 
 def test_memory_of_no_gpu_is_not_shared():
@@ -124,6 +66,26 @@ def test_without_cupy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(DeviceError, match=r"need CuPy, which cannot be imported .* pip install 'headrace\[cuda13\]'"):
         gpu_module.check_cupy()
+
+
+def test_whether_a_gpu_is_usable_is_found_out_once(monkeypatch):
+    """An import that fails is tried anew each time, and each read of rows asks."""
+    asked = []
+    backend._has_gpu_backend.cache_clear()
+
+    def refuse(device):
+        asked.append(device)
+        raise DeviceError("CuPy cannot be imported")
+
+    monkeypatch.setattr(gpu_module, "gpu", refuse)
+    device = torch.device("cuda", 0)
+    assert not any(is_usable(device) for _ in range(3))
+    assert asked == [device]
+    assert not is_usable(torch.device("cpu"))
+    with stand_in(StandIn()):
+        assert is_usable(torch.device("cpu"))
+    assert not is_usable(torch.device("cpu"))
+    backend._has_gpu_backend.cache_clear()
 
 
 def test_cupy_for_another_cuda(monkeypatch):

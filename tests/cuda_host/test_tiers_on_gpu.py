@@ -7,6 +7,8 @@ import torch
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
+from headrace.cuda.faults import Faults
+from headrace.cuda.rows import Tables
 
 from cuda_host.stand_in import StandIn
 from plans import graph, items
@@ -38,6 +40,64 @@ def test_rows_of_any_mix_of_places(sizes, here, gpu):
         assert counts.get("bytes_from_cuda", 0) == own * 16
         assert sum(counts.values()) == len(ids) * 16
     assert any("gather_tables" in launched for launched in gpu.launches)
+
+
+def test_a_read_waits_once_and_lists_no_tables(monkeypatch):
+    """Where rows are is known behind the one wait, and they are copied while the host goes on."""
+    x = torch.arange(80.0).reshape(20, 4)
+    tiers = hr.TieredFeature(x, torch.arange(20), hr.TierSizes(4, 4, 4, num_devices=3), devices=CUDA)
+    tiers.prepare(CUDA[0])
+    waits = []
+    check = Faults.check
+
+    def counting(self, *sizes):
+        waits.append(self)
+        return check(self, *sizes)
+
+    monkeypatch.setattr(Faults, "check", counting)
+    monkeypatch.setattr(Tables, "on", None)
+    assert torch.equal(tiers.read(torch.arange(20), to=CUDA[0]).rows, x)
+    assert len(waits) == 1
+    with pytest.raises(hr.FeatureError, match=r"ids\[1\] = 20 has no row: expected 0 <= id < num_rows = 20"):
+        tiers.read(torch.tensor([3, 20]), to=CUDA[0])
+
+
+@pytest.mark.parametrize("sizes", [(3, 6, 0), (4, 0, 16), (5, 5, 10), (20, 0, 0), (0, 0, 12)])
+def test_rows_that_were_moved_are_read_to_the_cpu_from_the_source(sizes):
+    x = torch.arange(80.0).reshape(20, 4)
+    rank = torch.randperm(20, generator=torch.Generator().manual_seed(1))
+    tiers = hr.TieredFeature(x, rank, hr.TierSizes(*sizes, num_devices=3), devices=CUDA)
+    before = tiers.read(torch.arange(20)).counts
+    tiers.prepare(CUDA[0])
+    assert sum(map(len, tiers._tables)) == sizes[2]  # no copies of rows that are on devices
+    for ids in (torch.tensor([0, 19, 7, 7, 3]), torch.arange(20, dtype=torch.int32), torch.empty(0, dtype=torch.int64)):
+        rows, counts = tiers.read(ids)
+        assert torch.equal(rows, x[ids.long()])
+        assert sum(counts.values()) == len(ids) * 16
+        assert not counts.get("bytes_from_cuda")
+    out, places = torch.zeros(40, 4), torch.randperm(40)[:20]
+    tiers.read_into(torch.arange(20), out, places=places)
+    assert torch.equal(out[places], x)
+    assert set(tiers.read(torch.arange(20)).counts) == set(tiers.read(torch.arange(0)).counts)
+    assert sum(before.values()) == 20 * 16
+
+
+def test_a_device_without_a_number_is_the_current_one(monkeypatch):
+    one, here = hr.TierSizes(20, num_devices=1), [hr.Place("cuda", 1)]
+    tiers = hr.TieredFeature(torch.zeros(20, 4), torch.arange(20), one, devices=here)
+    for current in (0, 1):
+        monkeypatch.setattr("headrace.pipeline.storage.tiered_feature.current_gpu", lambda number=current: number)
+        assert tiers.reads_to(hr.Place("cuda")) == (current == 1)
+    assert tiers.reads_to(hr.Place("cuda", 1))
+    assert not tiers.reads_to(hr.Place("cuda", 0))
+
+
+def test_devices_that_do_not_reach_each_other(monkeypatch):
+    monkeypatch.setattr("headrace.pipeline.storage.tiers_on_gpu.is_readable", lambda table, device: False)
+    tiers = hr.TieredFeature(torch.zeros(20, 4), torch.arange(20), hr.TierSizes(3, 0, 0, 3), devices=CUDA)
+    with pytest.raises(hr.DeviceError, match=r"cannot read memory of .* in place; place rows on devices that reach"):
+        tiers.prepare(CUDA[0])
+    assert torch.equal(tiers.read(torch.arange(20)).rows, torch.zeros(20, 4))
 
 
 def test_a_plan_reads_through_them():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Iterator
@@ -58,4 +59,9 @@ def _to(value: Any, device: str) -> Any:
         return type(value)(*(_to(one, device) for one in value))
     if isinstance(value, (list, tuple)):
         return type(value)(_to(one, device) for one in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        tensors = {name: one for name, one in fields.items() if isinstance(one, torch.Tensor)}
+        moved: Any = {name: one.to(device) for name, one in tensors.items()}
+        return dataclasses.replace(value, **moved) if moved else value
     return value

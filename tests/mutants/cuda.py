@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 _PICKS = "tests/ops/sampling/test_picks.py::"
 _SAMPLE = "tests/ops/sampling/test_sample.py::test_fused_equals_reference"
+_RANGES = "tests/cuda_host/test_pinned_ranges.py::"
 _PLANS = "tests/cuda_host/test_plans.py::"
 
 CUDA = (
@@ -60,10 +61,40 @@ CUDA = (
         "",
         "tests/ops/features/test_scatter.py::test_equals_the_reference",
     ),
-    Mutant("pipeline/lowered/on_stream.py", "coming.event.wait()", "", _PLANS + "test_a_missing_wait_is_found"),
+    Mutant(
+        "cuda/owners.py",
+        "[*others[:first], own, *others[first:]]",
+        "[own, *others]",
+        "tests/ops/partition/test_owners.py::test_grouping",
+    ),
+    Mutant(
+        "cuda/owners.py",
+        "owners + (owners < first)",
+        "owners + 1",
+        "tests/ops/partition/test_owners.py::test_grouping",
+    ),
+    Mutant(
+        "pipeline/partition/partition.py",
+        "if ids.device not in copies:",
+        "if True:",
+        "tests/pipeline/partition/test_partition.py::test_owners_are_where_ids_are",
+    ),
+    Mutant(
+        "ops/gpu_memory.py",
+        "return numbers if len(set(numbers)) == len(numbers) else []",
+        "return numbers",
+        "tests/ops/core/test_gpu_memory.py::test_gpus_are_those_that_cuda_shows_in_its_order",
+    ),
+    Mutant(
+        "ops/gpu_memory.py",
+        "if not in_order and len",
+        "if len",
+        "tests/ops/core/test_gpu_memory.py::test_different_gpus_may_have_other_numbers_in_cuda",
+    ),
+    Mutant("pipeline/lowered/on_stream.py", "self.event.wait()", "", _PLANS + "test_a_missing_wait_is_found"),
     Mutant(
         "cuda/streams.py",
-        "stand_in.record()()",
+        "stand_in.synchronize()",
         "",
         "tests/cuda_host/test_tiers_on_gpu.py::test_a_plan_reads_through_them",
     ),
@@ -74,9 +105,51 @@ CUDA = (
         "tests/pipeline/passes/test_sample_on_cpu.py::test_ranks_that_share_a_batch_sample_on_the_cpu",
     ),
     Mutant(
+        "cuda/pinned_ranges.py",
+        "if begin < one.end and one.begin < end:",
+        "if False:",
+        _RANGES + "test_a_part_of_which_something_is_pinned_is_refused",
+    ),
+    Mutant(
+        "cuda/pinned_ranges.py",
+        "        finally:\n            self._unpin_unwanted()\n",
+        "        finally:\n            pass\n",
+        _RANGES + "test_a_destructor_that_runs_while_memory_is_pinned",
+    ),
+    Mutant(
         "cuda/memory.py",
-        "if error.status == _ALREADY:",
-        "if error.status == _NOT_PINNED:",
-        "tests/cuda_host/test_memory.py::test_memory_that_is_pinned_already_stays_so",
+        "tensor.untyped_storage()",
+        "tensor.clone().untyped_storage()",
+        _RANGES + "test_views_of_one_array_do_not_unpin_each_other",
+    ),
+    Mutant(
+        "cuda/streams.py",
+        "        event.wait()\n",
+        "",
+        "tests/cuda_host/test_streams.py::test_streams_wait_for_a_table_that_another_one_makes",
+    ),
+    Mutant(
+        "pipeline/lowered/on_stream.py",
+        "behind_current=in_the_making",
+        "behind_current=False",
+        "tests/cuda_host/test_streams.py::test_copies_from_the_host_do_not_wait_for_the_training_loop",
+    ),
+    Mutant(
+        "pipeline/run/lower.py",
+        "steps = [*take]",
+        "steps = []",
+        "tests/pipeline/run/test_hand_over.py::test_the_training_loop_waits_for_what_workers_launched",
+    ),
+    Mutant(
+        "cuda/edge_numbers.py",
+        "max(fitting, row + 1)",
+        "max(fitting, len(starts))",
+        "tests/cuda_host/test_edge_numbers.py::test_few_edges_are_sorted_at_once",
+    ),
+    Mutant(
+        "pipeline/storage/tiered_feature.py",
+        "ids[away].long()",
+        "row[away]",
+        "tests/cuda_host/test_tiers_on_gpu.py::test_rows_that_were_moved_are_read_to_the_cpu_from_the_source",
     ),
 )

@@ -35,7 +35,7 @@ SCORES = (
         _SPREAD + "test_chances_are_those_of_drawn_frontiers",
     ),
     Mutant(
-        "pipeline/scores/pagerank.py",
+        "pipeline/scores/reverse_pagerank.py",
         "start[labelled] *= num_nodes / len(labelled)",
         "start[labelled] *= 1",
         _SCORES + "test_scores_are_their_formulas",

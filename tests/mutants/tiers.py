@@ -81,4 +81,16 @@ TIERS = (
         "ids, rows)",
         "tests/pipeline/storage/test_reordered_rows.py::test_rows_change_by_their_new_ids",
     ),
+    Mutant(
+        "pipeline/storage/plan_tiers.py",
+        "if self.sizes.num_placed == 0:",
+        "if False:",
+        "tests/pipeline/storage/test_plan_tiers.py::test_the_table_says_why",
+    ),
+    Mutant(
+        "pipeline/storage/plan_tiers.py",
+        "if num_devices > 1 else (_STEPS,)",
+        "if num_devices > 0 else (_STEPS,)",
+        "tests/pipeline/storage/test_plan_tiers.py::test_the_table_says_why",
+    ),
 )

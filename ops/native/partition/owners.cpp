@@ -6,18 +6,13 @@
 
 #include "core/buffer.hpp"
 #include "core/errors.hpp"
+#include "core/hash_owner.hpp"
 #include "core/id_range.hpp"
 
 namespace headrace {
 
 void hash_owners(const std::int64_t* ids, std::size_t num_ids, std::uint32_t num_parts, std::int32_t* owners) {
-  for (std::size_t i = 0; i < num_ids; ++i) {
-    auto mixed = static_cast<std::uint64_t>(ids[i]);
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9U;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBU;
-    mixed ^= mixed >> 31;
-    owners[i] = static_cast<std::int32_t>(((mixed >> 32) * num_parts) >> 32);
-  }
+  for (std::size_t i = 0; i < num_ids; ++i) owners[i] = hash_owner(ids[i], num_parts);
 }
 
 namespace {

@@ -6,7 +6,7 @@
 
 namespace headrace {
 
-// Owners by the finalizer of SplitMix64 (Steele, Lea and Flood, 2014): every part gets an equal share of the hashes.
+// The owner of each id by `hash_owner`.
 void hash_owners(const std::int64_t* ids, std::size_t num_ids, std::uint32_t num_parts, std::int32_t* owners);
 
 // A stable counting sort of ids by owner, with those of part `first` in front of part 0's: grouped[num_ids] are the ids

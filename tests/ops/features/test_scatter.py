@@ -34,6 +34,8 @@ def test_equals_the_reference(num_rows, shape, dtype, id_dtype, num_threads, dat
     out = torch.randn(num_rows, *shape, dtype=dtype, generator=generator)
     rows = torch.randn(len(ids), *shape, dtype=dtype, generator=generator) * 10.0 ** torch.randint(-6, 7, ()).item()
     expected = reference.scatter_add_rows(out.numpy(), ids.numpy(), rows.numpy())
+    trusted = scatter_add_rows(out.clone(), ids, rows, num_threads=num_threads, trusted=True)
+    assert torch.equal(trusted, torch.from_numpy(expected))
     assert scatter_add_rows(out, ids, rows, num_threads=num_threads) is out
     assert torch.equal(out, torch.from_numpy(expected))
 

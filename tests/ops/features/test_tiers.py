@@ -7,9 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.cuda.backend import stand_in
 from headrace.ops import FeatureError, _native, reference
-from headrace.ops.features.tiers import TierSizes, gather_tables, locate_rows
+from headrace.ops.features.tiers import GpuTables, TierSizes, gather_tables, locate_and_count, locate_rows
 
+from cuda_host.stand_in import StandIn
 from strategies import thread_counts
 
 pytestmark = pytest.mark.twins
@@ -38,7 +40,11 @@ def test_rows_are_found_as_by_the_reference(placed, rank_dtype, id_dtype, num_th
     rank = torch.tensor(data.draw(st.permutations(range(num_rows))), dtype=rank_dtype)
     ids = torch.tensor(data.draw(st.lists(st.integers(0, num_rows - 1), max_size=80)), dtype=id_dtype)
     here = data.draw(st.integers(0, max(sizes.num_devices - 1, 0)))
-    table, row = locate_rows(rank, ids, sizes, here=here, num_threads=num_threads)
+    table, row, counts = locate_and_count(rank, ids, sizes, here=here, num_threads=num_threads)
+    again = locate_rows(rank, ids, sizes, here=here, num_threads=num_threads)
+    assert torch.equal(table, again[0])
+    assert torch.equal(row, again[1])
+    assert counts == torch.bincount(table, minlength=sizes.num_devices + 2).tolist()
     expected = reference.locate_rows(
         rank.numpy(), ids.numpy(), sizes.replicated, sizes.interleaved, sizes.num_devices, sizes.host, here
     )
@@ -70,6 +76,10 @@ def test_one_gather_reads_all_tables(lengths, shape, dtype, num_threads, data):
     expected = torch.stack([tables[t][r] for t, r in wanted]) if wanted else torch.empty(0, *shape, dtype=dtype)
     out = gather_tables(tables, table, row, torch.empty(len(wanted), *shape, dtype=dtype), num_threads=num_threads)
     assert torch.equal(out, expected)
+    trusted = gather_tables(
+        tables, table, row, torch.empty(len(wanted), *shape, dtype=dtype), num_threads=num_threads, trusted=True
+    )
+    assert torch.equal(trusted, expected)
     places = torch.randperm(len(wanted) + 3)[: len(wanted)]
     spread = torch.zeros(len(wanted) + 3, *shape, dtype=dtype)
     gather_tables(tables, table, row, spread, places=places, num_threads=num_threads)
@@ -130,6 +140,25 @@ def test_tables_of_other_rows_are_refused():
         gather_tables([torch.zeros(3, 2, device="meta")], table, row, torch.zeros(1, 2))
     with pytest.raises(FeatureError, match="a row of out for each"):
         gather_tables([torch.zeros(3, 2)], table, row, torch.zeros(2, 2))
+
+
+def test_tables_that_are_made_ready_for_a_gpu():
+    tables, cpu = [torch.zeros(3, 2), torch.ones(2, 2)], torch.device("cpu")
+    table, row = torch.tensor([1, 0], dtype=torch.int32), torch.tensor([1, 2])
+    with stand_in(StandIn()):
+        ready = GpuTables(tables, cpu)
+        for trusted in (False, True):
+            out = torch.full((2, 2), 7.0)
+            assert gather_tables(ready, table, row, out, trusted=trusted).tolist() == [[1, 1], [0, 0]]
+        with pytest.raises(FeatureError, match="no row 9 in table 0 of 2"):
+            gather_tables(ready, table, torch.tensor([1, 9]), torch.zeros(2, 2))
+        with pytest.raises(FeatureError, match=r"expected rows as of out, .*, got tables\[0\]"):
+            gather_tables(ready, table, row, torch.zeros(2, 3))
+        with pytest.raises(FeatureError, match=r"contiguous .*, got tables\[0\] with strides"):
+            GpuTables([torch.zeros(2, 3).t()], cpu)
+        ready.device = torch.device("meta")
+        with pytest.raises(FeatureError, match="expected out on meta, which the tables were made ready for, got cpu"):
+            gather_tables(ready, table, row, torch.zeros(2, 2))
 
 
 @pytest.mark.parametrize("sizes", [(-1, 0, 0, 1), (1, 0, 0, 0), (0, 2, 0, 0), (True, 0, 0, 1), (0.5, 0, 0, 1)])

@@ -39,6 +39,22 @@ def test_golden_plans_of_seeds_that_are_copied_first(gpus):
     assert names(plan, hr.Machine(cores=4, gpus=gpus)) == (there if gpus else here)
 
 
+LARGE_GRAPH = {
+    1 << 13: ["fetch_rows", "sample_fetched", "compact", "sample_fused", "fetch_to"],
+    1 << 20: ["sample_fused", "fetch_to"],
+}
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 8])
+@pytest.mark.parametrize("memory", LARGE_GRAPH)
+def test_golden_plans_of_graphs_that_fit_and_that_do_not(memory, gpus):
+    """All in-edges of the seeds, and three of those nodes each."""
+    machine = hr.Machine(cores=4, gpus=gpus, gpu_memory=(memory,) * gpus)
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [-1, 3]).fetch_feature(store(), node=["x"])
+    assert names(plan, machine) == ["item_sampler", "copy_to", *LARGE_GRAPH[memory]]
+    assert names(trained(), machine) == ON_A_GPU
+
+
 @pytest.mark.parametrize("conversion", ["to_pyg", "to_dgl"])
 def test_objects_of_other_libraries_are_copied_by_the_training_loop(conversion):
     plan = getattr(items().sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"], labels="y"), conversion)()

@@ -5,10 +5,26 @@ from __future__ import annotations
 import headrace as hr
 
 from gpu_plans import digests, fetched, names
+from plans import graph, items, store
 
 
 def test_fires_behind_a_prefetch():
     assert names(fetched().copy_to("cuda"))[-3:] == ["on_stream", "prefetch", "wait_stream"]
+
+
+def test_fires_where_users_put_the_prefetch_behind_the_copy():
+    plan = fetched().copy_to("cuda").prefetch(workers=2)
+    assert names(plan)[-3:] == ["on_stream", "prefetch", "wait_stream"]
+    assert "fetch_to" not in names(plan)  # it went along
+    assert names(fetched().prefetch().copy_to("cuda").prefetch())[-4:] == [
+        "prefetch",
+        "on_stream",
+        "prefetch",
+        "wait_stream",
+    ]
+    assert names(fetched().copy_to("cuda").prefetch(workers=0))[-1] == "prefetch"
+    labelled = items().sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"], labels="y")
+    assert names(labelled.to_pyg().copy_to("cuda").prefetch())[-2:] == ["copy_to", "prefetch"]
 
 
 def test_refuses_other_devices_and_threads_that_are_not_there():
@@ -23,3 +39,4 @@ def test_is_switched_off():
 
 def test_same_result():
     assert digests(fetched().copy_to("cuda")) == digests(fetched(), hr.Machine())
+    assert digests(fetched().copy_to("cuda").prefetch(workers=2)) == digests(fetched(), hr.Machine())

@@ -7,9 +7,14 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
+import headrace as hr
+from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan import machine
 from headrace.pipeline.plan.machine import Machine
+
+from plans import graph, store
 
 DETECT = """
 import os
@@ -45,6 +50,45 @@ def test_memory_is_divided_among_the_ranks_of_the_machine(monkeypatch):
     assert Machine.detect().memory == 1  # none is left; 0 would say that it is not known
     monkeypatch.setattr(machine, "free_memory_bytes", lambda: None)
     assert Machine.detect().memory == 0
+
+
+def test_memory_of_one_gpu():
+    machine = Machine(gpus=2, gpu_memory=(10, 20, 30))
+    assert [machine.memory_of_gpu(index) for index in (None, 0, 1, 2, 3)] == [10, 10, 20, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "by_driver", "initialised", "expected"),
+    [
+        (2, (70, 60), False, (70, 60)),
+        (2, (70, 60), True, (70, 60)),
+        (1, (), False, ()),
+        (1, (), True, (50,)),
+        (2, (70,), True, ()),  # they do not agree about what there is
+        (0, (70,), True, ()),
+    ],
+)
+def test_free_memory_of_gpus_is_asked_of_the_driver(monkeypatch, gpus, by_driver, initialised, expected):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: initialised)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (50, 80))
+    monkeypatch.setattr(machine, "free_gpu_memory", lambda: by_driver)
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: name)
+    found = Machine.detect()
+    assert (found.gpus, found.gpu_memory) == (gpus, expected)
+
+
+def test_without_cupy_gpus_run_no_kernels(monkeypatch):
+    """Batches are made on the CPU then, and copied: plans hold no stage that would need a kernel."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(machine, "free_gpu_memory", lambda: (70, 60))
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
+    found = Machine.detect()
+    assert (found.gpus, found.gpu_memory) == (0, ())
+    plan = hr.ItemSampler(4).copy_to("cuda").sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
+    stages = [stage.name for stage in rewrite(plan, found).final.stages]
+    assert stages.index("sample_fused") < stages.index("copy_to")
+    assert not {"fetch_to", "on_stream"} & set(stages)
 
 
 @pytest.mark.slow

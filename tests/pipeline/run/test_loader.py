@@ -210,8 +210,14 @@ def test_a_rank_samples_what_one_process_samples():
         ({"rank": 1}, "together"),
         ({"rank": 2, "world_size": 2}, "rank must be"),
         ({"num_threads": 0}, "num_threads"),
-        ({"fuse": False}, "fuse_exchange, fuse_sampling, uva_gather, lookahead, prefetch, stream_overlap"),
-        ({"expand_macros": False}, "fuse_exchange, fuse_sampling, uva_gather, lookahead, prefetch, stream_overlap"),
+        (
+            {"fuse": False},
+            "graph_cache, fuse_sampling, feature_cache, uva_gather, lookahead, prefetch, stream_overlap",
+        ),
+        (
+            {"expand_macros": False},
+            "graph_cache, fuse_sampling, feature_cache, uva_gather, lookahead, prefetch, stream_overlap",
+        ),
     ],
 )
 def test_bad_arguments(arguments, match):

@@ -7,6 +7,7 @@ import torch
 
 import headrace as hr
 from headrace.ops.cache.index import SLOT_BYTES
+from headrace.ops.cache.set_index import SLOT_BYTES as GPU_SLOT_BYTES
 
 NUM_ROWS = 40
 
@@ -48,9 +49,30 @@ def test_small_features_leave_what_they_do_not_need_to_the_others():
 def test_refuses_caches_of_nothing():
     store = hr.FeatureStore(node={"x": table()})
     for options, message in (
-        ({}, "names of features"),
+        ({"node": []}, "names of features"),
         ({"node": ["z"]}, "'z'"),
         ({"node": ["x"], "policy": "static"}, "ids= or scores="),
+        ({"node": ["x"], "policy": "lru", "place": "cuda"}, "no policy for caches on cuda"),
+        ({"node": ["x"], "place": "meta"}, "expected a GPU"),
     ):
         with pytest.raises(hr.FeatureError, match=message):
             hr.cached(store, bytes=100, **options)
+    with pytest.raises(hr.FeatureError, match="names of features"):
+        hr.cached(hr.FeatureStore(), bytes=100)
+
+
+def test_without_names_all_features_have_caches():
+    store = hr.FeatureStore(node={"x": table(), "few": torch.zeros(4, 5)}, edge={"e": table()})
+    caches = hr.cached(store, bytes=1 << 20)
+    assert {name: one.capacity for name, one in caches.node.items()} == {"x": NUM_ROWS, "few": 4}
+    assert caches.edge["e"].capacity == NUM_ROWS
+    assert hr.cached(store, edge=["e"], bytes=1 << 20).node["x"] is store.node["x"]
+
+
+def test_caches_on_a_gpu_share_a_budget():
+    store = hr.FeatureStore(node={"x": table(), "few": torch.zeros(4, 5)})
+    caches = hr.cached(store, bytes=4 * (20 + GPU_SLOT_BYTES) + 9 * (12 + GPU_SLOT_BYTES), place="cuda:1")
+    assert {name: one.capacity for name, one in caches.node.items()} == {"x": 9, "few": 4}
+    assert all(isinstance(one, hr.GpuCachedFeature) for one in caches.node.values())
+    assert {one.cache_place for one in caches.node.values()} == {hr.Place("cuda", 1)}
+    assert caches.content_digest() == store.content_digest()

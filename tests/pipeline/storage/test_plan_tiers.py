@@ -90,6 +90,36 @@ def test_the_table_names_every_place():
     assert all("%" in line for line in text[1:])
 
 
+HOTTEST, NEXT = "the hottest: as far as there is room", "the next: as far as there is room"
+
+
+@pytest.mark.parametrize(
+    ("place", "given", "lines"),
+    [
+        (None, machine(1, 40 * ROW), {"cuda:0": HOTTEST, "cpu": "where they are"}),
+        (None, machine(1, 1 << 30), {"cuda:0": "all: there is room"}),
+        (None, machine(2, 1 << 30), {"each of 2": "all: no link is crossed"}),
+        (None, machine(2, NUM_NODES * ROW), {"spread of 2": "all: 100 fit on each"}),
+        (None, machine(), {"cpu": "where they are: no faster place has room"}),
+        (None, machine(2, ROW), {"cpu": "where they are: no faster place has room"}),
+        (DISK, machine(memory=80 * ROW), {"cpu": HOTTEST, "disk": "where they are"}),
+        (DISK, machine(), {"cpu": "all: there is room"}),
+        (
+            DISK,
+            machine(1, 40 * ROW),
+            {"cuda:0": HOTTEST, "pinned": NEXT},
+        ),
+    ],
+)
+def test_the_table_says_why(place, given, lines):
+    found = plan(store=one_store(place), machine=given, bandwidth={"peer": 0.9e12})
+    assert {tier.place: tier.why for tier in found.tiers} == lines
+    assert sum(tier.rows for tier in found.tiers) == NUM_NODES
+    if not found.sizes.num_placed:
+        whole = one_store(place)
+        assert found.apply(whole) is whole
+
+
 def test_a_plan_is_carried_out():
     whole = store()
     found = hr.plan_tiers(whole, graph(), machine(2, 100 * ROW), SCORES)

@@ -1,0 +1,113 @@
+"""Fetching the rows of a frontier out of a graph that does not fit in a GPU, apart from sampling them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import torch
+
+from headrace.ops.gpu import device_of
+from headrace.ops.sampling.fetch_rows import FetchedRows, fetch_rows, sample_fetched
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.lowered.graph_cache import GraphCache
+from headrace.pipeline.lowered.hop import Expand, RuleHop, SampledHop, frontier_of, sampled_on_gpu
+from headrace.pipeline.lowered.hop_key import hop_key
+from headrace.pipeline.plan.checks import check_expand, check_graph
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import FETCHED, Counts, MapStage, Runner, Stage
+
+
+class FetchedHop(NamedTuple):
+    """A batch and the rows of its frontier, on their way to :class:`SampleFetched`; None where they had no room."""
+
+    batch: MiniBatch
+    rows: FetchedRows | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FetchRows(MapStage):
+    """Copy the rows of the frontier to where the batch is: to a GPU each comes once, in whole lines.
+
+    The pass ``split_sample`` makes it of a hop that looks at whole rows, where the graph does not fit in the GPU. Where
+    there is no room for the rows, the hop reads them in place.
+
+    Parameters
+    ----------
+    graph
+        The graph to fetch from.
+    expand
+        Whose rows, as for the hop behind it.
+    cache
+        Where hot parts of the rows are kept; the pass ``graph_cache`` puts it here.
+    """
+
+    name: ClassVar[str] = "fetch_rows"
+    lowered: ClassVar[bool] = True
+    gives: ClassVar[str | None] = FETCHED
+
+    graph: GraphView
+    expand: Expand = field(default="all", kw_only=True)
+    cache: GraphCache | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_graph(self.name, self.graph)
+        check_expand(self.name, self.expand)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "num_sampled_nodes"})
+
+    def runner(self, settings: RunSettings) -> Runner:
+        del settings
+
+        def run(batch: MiniBatch) -> tuple[FetchedHop, Counts]:
+            nodes = frontier_of(batch, self.expand)
+            device = device_of(nodes)
+            arrays = self.graph if device is None else self.graph.arrays_on(device)
+            cache = None if device is None or self.cache is None else self.cache.of(arrays.indices, device)
+            try:
+                rows = fetch_rows(arrays.indptr, arrays.indices, nodes, cache=cache)
+            except torch.cuda.OutOfMemoryError as error:
+                why = str(error).partition(". ")[0]
+                warnings.warn(f"split_sample: rows are sampled in place, as {why}", UserWarning, stacklevel=2)
+                return FetchedHop(batch, None), {}
+            return FetchedHop(batch, rows), {"fetched_edges": len(rows.indices)}
+
+        return run
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleFetched(RuleHop):
+    """Sample in-neighbours of a frontier whose rows were fetched; parameters as for :class:`RuleHop`."""
+
+    name: ClassVar[str] = "sample_fetched"
+    lowered: ClassVar[bool] = True
+    takes: ClassVar[frozenset[str]] = frozenset({FETCHED})
+
+    @property
+    def on_gpu(self) -> bool:
+        return sampled_on_gpu(self.graph, (self.rule,))
+
+    def fits_behind(self, last: Stage) -> str | None:
+        fits = isinstance(last, FetchRows) and last.graph is self.graph and last.expand == self.expand
+        return None if fits else "its graph and expand must be those of the rows that were fetched before it"
+
+    def runner(self, settings: RunSettings) -> Runner:
+        def run(fetched: FetchedHop) -> tuple[SampledHop, Counts]:
+            batch, rows = fetched
+            if rows is None:
+                return SampledHop(batch, self.sample(batch, settings)), {}
+            hop = sample_fetched(
+                rows,
+                self.rule,
+                hop_key(batch, settings, self.key_layer, self.batch_dependency),
+                num_threads=settings.num_threads,
+                parallel_edges=not self.rule.has_edge_variates or self.graph.has_parallel_edges,
+            )
+            # Sampling has waited for the rows.
+            return SampledHop(batch, hop), {} if rows.counts is None else rows.counts.read()
+
+        return run

@@ -1,0 +1,74 @@
+"""Keep rows of large features in memory of the GPU that they are copied to (GraphBolt's GPU cache).
+
+A rule on the whole plan, as which GPU that is another stage says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.pipeline.data.place import Place
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.cached_store import cached
+from headrace.pipeline.storage.features import FeatureSource
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
+
+#: The part of the GPU's memory that the caches of all fetches take: the graph, batches and the model need the rest.
+SHARE = 4
+
+#: Features of fewer bytes are read over the bus in no time, and often lie in caches of the processor.
+LEAST_BYTES = 64 << 20
+
+
+def _cache(stages: Window, machine: Machine) -> Window | None:
+    """Put a cache before all that a GPU would read over the bus, one of that GPU's."""
+    fetches = [
+        (position, fetch, place, *_large(fetch, place))
+        for position, fetch in enumerate(stages)
+        if isinstance(fetch, FetchFeature) and (place := _gpu_of(stages, position)) is not None
+    ]
+    fetches = [fetch for fetch in fetches if any(fetch[3:])]
+    made: list[Stage] = list(stages)
+    fires = False
+    for position, fetch, place, node, edge in fetches:
+        budget = machine.memory_of_gpu(place.index) // SHARE // len(fetches)
+        store = cached(fetch.store, node=node, edge=edge, bytes=budget, place=place)
+        caches = [*(store.node[name] for name in node), *(store.edge[name] for name in edge)]
+        if any(isinstance(one, GpuCachedFeature) and one.capacity for one in caches):
+            made[position] = replace(fetch, store=store).made_of(fetch)
+            fires = True
+    return tuple(made) if fires else None
+
+
+def _gpu_of(stages: Window, position: int) -> Place | None:
+    """Return the GPU that the fetch at a position could read to: its batch is there, or copied there right behind."""
+    places = [stage.moves_to for stage in stages[:position] if stage.moves_to is not None]
+    behind = next((stage for stage in stages[position:] if not isinstance(stage, FetchFeature)), None)
+    place = places[-1] if places else (behind.moves_to if isinstance(behind, CopyTo) else None)
+    return place if place is not None and place.kind == "cuda" else None
+
+
+def _large(fetch: FetchFeature, place: Place) -> tuple[list[str], list[str]]:
+    """Return the node and edge features of a fetch that are worth a cache."""
+
+    def is_large(source: FeatureSource) -> bool:
+        # What is no plain array has tiers or a cache of its own.
+        in_place = isinstance(source, ArraySource) and source.reads_to(place)
+        return in_place and source.num_rows * source.row_bytes >= LEAST_BYTES
+
+    names = dict.fromkeys((*fetch.node, *(() if fetch.labels is None else (fetch.labels,))))
+    node = [name for name in names if is_large(fetch.store.node[name])]
+    return node, [name for name in fetch.edge if is_large(fetch.store.edge[name])]
+
+
+FEATURE_CACHE = Pass(
+    "feature_cache",
+    Promise.SAME_BATCHES,
+    rules=(Rule("fetch_feature for a GPU -> fetch_feature with a cache there before it", (), _cache),),
+    needs_gpu=True,
+)

@@ -1,0 +1,310 @@
+"""A cache on a GPU in front of a feature source."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops.cache.set_index import SLOT_BYTES
+from headrace.ops.errors import DeviceError, FeatureError
+from headrace.ops.gpu import device_of, gpu_at
+from headrace.pipeline.data.arrays import shown, whole_number
+from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.cached_feature import FORESIGHT
+from headrace.pipeline.storage.expected_reads import ExpectedReads
+from headrace.pipeline.storage.features import FeatureSource, PlacingSource
+from headrace.pipeline.storage.process_lock import ProcessLock
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, updater
+from headrace.pipeline.storage.rows_on_gpu import RowsOnGpu
+
+
+class GpuCachedFeature:
+    """A feature source that keeps copies of some rows of another one in memory of a GPU. Never changes the answer.
+
+    The GPU itself finds rows and chooses which ones to keep (`ops.cache.set_index.SetIndex`), and the processor does
+    not wait for it: by Belady's rule within the reads that it was told of by `expect`, and behind them the most
+    recently used ones. Missing rows are read over the bus where the source lies in memory of the host; other sources
+    are read by the processor, which waits to learn which ones. Reads to CPU memory go past the cache. A source of which
+    all rows have room is kept as a whole, once they have been asked for.
+
+    What was hit is known when the GPU has come so far: the counts of a read are those of earlier reads as well, and
+    `stats` waits and has all.
+
+    >>> import torch
+    >>> import headrace as hr
+    >>> cached = hr.GpuCachedFeature(torch.eye(4), rows=2)
+    >>> cached.capacity, cached.reads_to(hr.Place("cuda"))
+    (2, True)
+    >>> cached.read(torch.tensor([3, 1])).counts
+    {'bytes_from_cpu': 32}
+
+    Parameters
+    ----------
+    source
+        What holds all rows: a `FeatureSource`, or an array.
+    rows, bytes
+        How many rows the cache holds at most, or how many bytes it takes, its rows and 24 more for each. Give one of
+        the two. Where the GPU has less room the cache is smaller, which a warning says.
+    place
+        The GPU; ``"cuda"`` is any that reads are wanted at, each with a cache of its own.
+
+    Raises
+    ------
+    FeatureError
+        If there is not one size, or the place is no GPU.
+    """
+
+    def __init__(
+        self,
+        source: FeatureSource | ArrayLike | Tensor,
+        *,
+        rows: int | None = None,
+        bytes: int | None = None,  # noqa: A002 - the name of a budget everywhere
+        place: Place | str = "cuda",
+    ) -> None:
+        self._cache_place = place if isinstance(place, Place) else Place.parse(place)
+        if self._cache_place.kind != "cuda":
+            raise FeatureError(
+                f"GpuCachedFeature: expected a GPU, such as place='cuda:0', got {self._cache_place}; in CPU memory "
+                "hr.CachedFeature is the cache"
+            )
+        self._source = source if isinstance(source, FeatureSource) else ArraySource(source)
+        self._capacity = min(_capacity(self._source, rows, bytes), self._source.num_rows)
+        self._reading = ProcessLock()
+        self._kept: dict[tuple[int, torch.device], RowsOnGpu] = {}  # by process: a forked one begins empty
+        self._in_place = False
+        self._expected = ExpectedReads()
+
+    @property
+    def source(self) -> FeatureSource:
+        """What holds all rows."""
+        return self._source
+
+    @property
+    def cache_place(self) -> Place:
+        """The GPU that rows are kept on."""
+        return self._cache_place
+
+    @property
+    def place(self) -> Place:
+        """Where all rows are."""
+        place: Place = getattr(self._source, "place", CPU)
+        return place
+
+    @property
+    def capacity(self) -> int:
+        """Rows that the cache holds at most."""
+        return self._capacity
+
+    @property
+    def foresight(self) -> int:
+        """Rows of reads to come that it wants to know of, by `expect`; none if all rows have room, or no row has."""
+        return 0 if self._capacity in (0, self.num_rows) else FORESIGHT * self._capacity
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of rows of the source."""
+        return self._source.num_rows
+
+    @property
+    def row_bytes(self) -> int:
+        """Return the bytes of one row."""
+        return self._source.row_bytes
+
+    @property
+    def dtype(self) -> torch_dtype:
+        """Return the element type."""
+        return self._source.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of all rows together, num_rows first."""
+        return self._source.shape
+
+    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
+        """Return the rows of `ids`, [num_ids, ...], and counts.
+
+        On a GPU nobody looks whether ids have rows.
+
+        Raises
+        ------
+        FeatureError
+            For a place that it does not read to, and as the source does.
+        """
+        if to == CPU:
+            return checked_read(self._source, ids, num_threads=num_threads)
+        if not self.reads_to(to) or device_of(ids) is None:
+            check_to(self, to)
+        kept = self._kept.get((os.getpid(), ids.device))
+        if kept is None:
+            self.prepare(Place.parse(ids.device) if ids.is_cuda else to)
+            return self.read(ids, num_threads=num_threads, to=to)
+
+        def read_source(missing: Tensor) -> Rows:
+            return checked_read(self._source, missing, num_threads=num_threads)
+
+        with self._reading.held():
+            self._expected.take(len(ids))
+            array = self._source.tensor if self._in_place and isinstance(self._source, ArraySource) else None
+            rows, found = kept.read(ids, self._expected.on(ids.device), read_source if array is None else array)
+        counts = dict(found)
+        counts["bytes_from_cache"] = counts["hits"] * self.row_bytes
+        if array is not None:
+            counts["bytes_from_pinned"] = counts["misses"] * self.row_bytes
+        return Rows(rows, counts)
+
+    def reads_to(self, place: Place) -> bool:
+        """Whether rows can be read right to a place: CPU memory, or the GPU that keeps rows."""
+        here = self._cache_place
+        return place == CPU or (place.kind == here.kind and (None in (place.index, here.index) or place == here))
+
+    def foresees(self, place: Place) -> bool:
+        """Whether reads to a place gain by what is expected."""
+        return place != CPU and self.reads_to(place)
+
+    def prepare(self, place: Place) -> None:
+        """Make ready to read to a place: make the cache on a GPU, and pin the source in memory of the host.
+
+        If that cannot be pinned, missing rows are read by the processor, which a warning says.
+
+        Raises
+        ------
+        DeviceError
+            If the GPU cannot be used.
+        """
+        if place == CPU:
+            return
+        device = gpu_at(str(place))
+        with self._reading.held():
+            if (os.getpid(), device) in self._kept:
+                return
+            self._in_place = self._pin_source(place)
+            made = RowsOnGpu(self.num_rows, self.shape[1:], self.dtype, self._capacity, device)
+            self._kept[os.getpid(), device] = made
+
+    def _pin_source(self, place: Place) -> bool:
+        """Let the GPU read the source in place, and return whether it can."""
+        if not isinstance(self._source, ArraySource) or not self._source.reads_to(place):
+            return False
+        try:
+            self._source.prepare(place)
+        except DeviceError as error:
+            warnings.warn(
+                f"GpuCachedFeature: missing rows are read by the CPU and copied, as {error}", UserWarning, stacklevel=3
+            )
+            return False
+        return True
+
+    def read_into(
+        self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
+    ) -> Mapping[str, int]:
+        """Write the rows of `ids` to the rows `places` of `out`, in CPU memory, past the cache; see `PlacingSource`.
+
+        Raises
+        ------
+        FeatureError
+            As the source does.
+        """
+        if isinstance(self._source, PlacingSource):
+            return self._source.read_into(ids, out, places=places, num_threads=num_threads)
+        rows, counts = checked_read(self._source, ids, num_threads=num_threads)
+        out[torch.arange(len(ids)) if places is None else places] = rows
+        return counts
+
+    def update(self, ids: Tensor, rows: Tensor) -> None:
+        """Change rows in the source, and keep none of those that were read so far.
+
+        Parameters
+        ----------
+        ids: int32[n] or int64[n]
+            Which rows, each once.
+        rows: [n, ...]
+            What they are from now on.
+
+        Raises
+        ------
+        FeatureError
+            If the source has no `update`, and as that does.
+        """
+        update = updater(self, self._source)
+        with self._reading.held():
+            try:
+                update(ids, rows)
+            finally:
+                for kept in self._here():
+                    kept.forget()
+
+    def expect(self, ids: Tensor) -> None:
+        """Say which ids a `read` to the GPU to come will ask for, after those that were said before.
+
+        A read of as many ids takes the oldest such expectation off the list. Before `prepare` nothing is expected.
+        """
+        device = next((device for process, device in reversed(self._kept) if process == os.getpid()), None)
+        if device is not None:
+            self._expected.add(ids, device)
+
+    def expect_nothing(self) -> None:
+        """Forget the reads to come: an iteration has ended."""
+        self._expected.clear()
+
+    def stats(self) -> dict[str, int]:
+        """Return what all reads to GPUs together have counted, without the source's part; the host waits for them.
+
+        ``evictions`` are rows that made room, ``bypasses`` rows that were read past the cache; ``expected`` is how many
+        reads are expected now.
+        """
+        counts = {"hits": 0, "misses": 0, "evictions": 0, "bypasses": 0}
+        with self._reading.held():
+            for kept in self._here():
+                add_counts(counts, kept.counts())
+        return {**counts, "bytes_from_cache": counts["hits"] * self.row_bytes, "expected": len(self._expected)}
+
+    def _here(self) -> list[RowsOnGpu]:
+        """Return what this process keeps, on each of its GPUs."""
+        return [kept for (process, _), kept in self._kept.items() if process == os.getpid()]
+
+    def content_digest(self) -> str:
+        """Return the fingerprint of the source."""
+        return self._source.content_digest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GpuCachedFeature):
+            return NotImplemented
+        return self._source == other._source
+
+    def __hash__(self) -> int:
+        return hash(("cached on a GPU", self._source))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is kept stays behind: a copy begins empty.
+        return _make, (self._source, self._capacity, self._cache_place)
+
+    def __repr__(self) -> str:
+        return f"GpuCachedFeature({shown(self._source)}, rows={self._capacity}, place={str(self._cache_place)!r})"
+
+
+def bytes_per_row(source: FeatureSource) -> int:
+    """Return what a row of a cache on a GPU takes, with what finds it."""
+    return source.row_bytes + SLOT_BYTES
+
+
+def _make(source: FeatureSource, rows: int, place: Place) -> GpuCachedFeature:
+    return GpuCachedFeature(source, rows=rows, place=place)
+
+
+def _capacity(source: FeatureSource, rows: int | None, bytes: int | None) -> int:  # noqa: A002
+    if rows is not None and bytes is None:
+        return whole_number(rows, "GpuCachedFeature: rows", 0, FeatureError)
+    if bytes is not None and rows is None:
+        return whole_number(bytes, "GpuCachedFeature: bytes", 0, FeatureError) // bytes_per_row(source)
+    raise FeatureError(
+        f"GpuCachedFeature: expected either rows= or bytes=, the size of the cache, got rows={rows} and bytes={bytes}"
+    )

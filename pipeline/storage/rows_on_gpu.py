@@ -1,0 +1,112 @@
+"""Rows that a cache keeps on one GPU."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from headrace.ops.cache.set_index import SetIndex
+from headrace.ops.features.cached_rows import gather_cached, missing_ids
+from headrace.ops.gpu import Event, record, use_here
+from headrace.pipeline.storage.rows import Rows
+
+#: Reads rows of ids in CPU memory from where all of them are.
+ReadSource = Callable[[Tensor], Rows]
+
+
+class RowsOnGpu:
+    """Copies of some rows, and what finds them. Reads come one after the other.
+
+    Parameters
+    ----------
+    num_rows
+        Rows that there are.
+    row_shape, dtype
+        Of each.
+    capacity
+        Rows to keep; fewer, with a warning, where the GPU has no room for so many.
+    device
+        The GPU.
+    """
+
+    def __init__(
+        self, num_rows: int, row_shape: Sequence[int], dtype: torch.dtype, capacity: int, device: torch.device
+    ) -> None:
+        self._device = device
+        self._rows, self._index = _allocate(num_rows, row_shape, dtype, capacity, device)
+        if self.capacity < capacity:
+            warnings.warn(
+                f"GpuCachedFeature: {device} has room for {self.capacity:,} of {capacity:,} rows, and the cache is "
+                "that much smaller; give it fewer rows= or bytes=",
+                UserWarning,
+                stacklevel=3,
+            )
+        self._last_use: Event = record(device)
+        self._counted = {"hits": 0, "misses": 0}
+
+    @property
+    def capacity(self) -> int:
+        """Rows that are kept at most."""
+        return len(self._rows)
+
+    def read(self, ids: Tensor, expected: Sequence[Tensor], source: Tensor | ReadSource) -> Rows:
+        """Return the rows of ids, and what was counted: of this read or of earlier ones, as far as the host knows it.
+
+        Parameters
+        ----------
+        ids: int32[n] or int64[n]
+            On the GPU; all have rows.
+        expected
+            Those of the reads to come, the nearest first.
+        source
+            All rows, where the GPU reads them in place: then nobody waits. Or what reads those that are missing.
+        """
+        # What another stream has launched comes first: it may still read slots that are filled now.
+        self._last_use.wait()
+        use_here([self._rows])
+        try:
+            lookup = self._index.look_up(ids, expected, keep_found=False)
+            counts: Mapping[str, int]
+            if isinstance(source, Tensor):
+                rows, counts = gather_cached(self._rows, lookup, source, ids), {}
+            else:
+                missing, positions = missing_ids(lookup, ids)
+                read, counts = source(missing)
+                rows = gather_cached(self._rows, lookup, read.to(self._device), positions)
+        except BaseException:
+            self.forget()  # nobody knows which slots have their rows
+            raise
+        self._last_use = record(self._device)
+        return Rows(rows, {**counts, **self._newly_known()})
+
+    def forget(self) -> None:
+        """Keep nothing of what was read so far."""
+        self._last_use.wait()
+        self._index.clear()
+        self._last_use = record(self._device)
+
+    def counts(self) -> dict[str, int]:
+        """Return what all reads have counted. The host waits for that."""
+        self._last_use.wait()
+        return self._index.counts()
+
+    def _newly_known(self) -> dict[str, int]:
+        """Return the hits and misses that the host has learnt of since it was asked last."""
+        before, self._counted = self._counted, self._index.known_counts()
+        return {name: count - before[name] for name, count in self._counted.items()}
+
+
+def _allocate(
+    num_rows: int, row_shape: Sequence[int], dtype: torch.dtype, capacity: int, device: torch.device
+) -> tuple[Tensor, SetIndex]:
+    """Return room for so many rows, or for as many as the GPU has memory for."""
+    try:
+        rows = torch.empty((capacity, *row_shape), dtype=dtype, device=device)
+        return rows, SetIndex(capacity, device, num_ids=num_rows)
+    except torch.OutOfMemoryError:
+        if capacity == 0:
+            raise
+    return _allocate(num_rows, row_shape, dtype, capacity // 2, device)

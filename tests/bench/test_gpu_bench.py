@@ -1,0 +1,164 @@
+"""Benchmarks of GPUs, tried on what stands in for one: they run, do the same work everywhere, and count rightly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch.autograd import DeviceType
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = [
+    "gather",
+    "sampling",
+    "cache",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("shared", "training")),
+]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """Processes that a benchmark starts import the files beside it; its printing changes nothing here."""
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    strategy, state = torch.multiprocessing.get_sharing_strategy(), torch.random.get_rng_state()
+    yield
+    torch.multiprocessing.set_sharing_strategy(strategy)
+    torch.random.set_rng_state(state)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_run(name, bench, monkeypatch, tmp_path):
+    monkeypatch.setattr(bench("harness"), "REST", 0.0)
+    bench(f"gpu_{name}").main(["--smoke", "--json", str(tmp_path / "records.json")])
+    records = bench("harness").read_json(tmp_path / "records.json")
+    assert records
+    kind = "gpu: " if torch.cuda.is_available() else "stand-in: "
+    assert all(record.bench.startswith(kind) for record in records)
+
+
+def test_without_a_gpu_nothing_is_measured(bench):
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(SystemExit, match="torch finds no GPU here"):
+        bench("gpu_gather").main([])
+
+
+def test_gathers_over_the_bus_take_the_threads_they_are_given(bench):
+    gather = bench("gpu_gather")
+    before = gather.rows_on_gpu.THREADS_OF_BUS
+    with gather.threads_of_bus(7):
+        assert gather.rows_on_gpu._kernel(25, 400, 1000, on_host=True)[1] == 7
+    assert before == gather.rows_on_gpu.THREADS_OF_BUS
+
+
+def test_rows_that_are_others_are_found_out(bench):
+    gather, device = bench("gpu_gather"), bench("gpu_device")
+    options = SimpleNamespace(table_bytes=1 << 12, out_bytes=1 << 10, smoke=True)
+    with device.gpu_of(options) as gpu:
+        rows = gather.Rows(gpu, 64, options)
+        rows.gather(rows.there)
+        rows.check()
+        rows.out[3] += 1
+        with pytest.raises(ValueError, match="expected the rows of the ids"):
+            rows.check()
+
+
+def test_torch_alone_samples_in_neighbours_without_replacement(bench):
+    sampler = bench("torch_sampler")
+    indptr, indices = torch.tensor([0, 3, 3, 8, 10]), torch.tensor([1, 2, 3, 0, 1, 3, 5, 7, 0, 2], dtype=torch.int32)
+    frontier = torch.tensor([2, 0, 1, 3])
+    seen = set()
+    for _ in range(60):
+        degrees, neighbors = sampler.pick(indptr, indices, frontier, 2)
+        assert degrees.tolist() == [2, 2, 0, 2]
+        first, second, third = (set(part.tolist()) for part in neighbors.split([2, 2, 2]))
+        assert len(first) == len(second) == 2
+        assert first < {0, 1, 3, 5, 7}
+        assert second < {1, 2, 3}
+        assert third == {0, 2}
+        seen.add(tuple(sorted(first)))
+    assert len(seen) == 10
+    nodes, num_edges = sampler.sample(indptr, indices, torch.tensor([3]), [2, 2])
+    assert num_edges >= 2 + 2
+    assert {0, 2, 3} <= set(nodes.tolist())
+
+
+def test_what_the_profiler_saw_is_summed_up(bench):
+    def event(name, start, end, device=DeviceType.CUDA):
+        return SimpleNamespace(name=name, device_type=device, time_range=SimpleNamespace(start=start, end=end))
+
+    events = [
+        event("pick_uniform", 100.0, 200.0),
+        event("gather_rows", 150.0, 250.0),  # on another stream
+        event("Memcpy DtoH", 300.0, 310.0),
+        event("find_slots", 160.0, 170.0),
+        event("cudaLaunchKernel", 50.0, 60.0, DeviceType.CPU),
+        event("cuLaunchKernelEx", 70.0, 75.0, DeviceType.CPU),
+        event("aten::empty", 0.0, 1000.0, DeviceType.CPU),
+    ]
+    profile = bench("gpu_profile").of_events(events, wall=1e-3)
+    assert (profile.kernels, profile.wall) == (3, 1e-3)
+    assert profile.busy == pytest.approx(160e-6)
+    assert profile.launching == pytest.approx(15e-6)
+
+
+def test_batches_that_are_others_are_found_out(bench):
+    training = bench("gpu_training")
+    trainings = {
+        name: SimpleNamespace(digests=lambda most, name=name: [name[0]] * most) for name in (training.PLAIN, "other")
+    }
+    with pytest.raises(ValueError, match="got others from other"):
+        training.check_same_batches(trainings, 2)
+
+
+def test_each_pass_that_does_something_is_switched_off_once(bench):
+    import headrace as hr
+
+    training, options = bench("gpu_training"), SimpleNamespace(items=0.1, batch_size=4, fanouts=[3])
+    graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=40)
+    systems = training.systems_of(
+        *training.plans(graph, 4, options), hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 30,))
+    )
+    assert next(iter(systems)) == training.PLAIN
+    assert {training.ALL_ON_CPU, training.ALL_ON_GPU} < set(systems)
+    assert {"CPU samples, all but stream_overlap", "CPU samples, all but uva_gather"} < set(systems)
+    assert systems["GPU samples, all but uva_gather"][1] == {"uva_gather": False}
+    gains = training.gains_of(systems)
+    assert len(gains) == len(set(gains)) == len(systems) - 1
+
+
+def test_the_shell_script_runs_them_all(tmp_path):
+    """Each by its name, and a failure is its status. What runs here in the place of Python says what it was given."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$PYTHONSAFEPATH $@"\ncase "$1" in *cache*) exit 3;; esac\n')
+    python.chmod(0o755)
+    environment = {**os.environ, "PYTHON": str(python), "OUT": str(tmp_path), "PYTHONSAFEPATH": "1"}
+    run = subprocess.run(
+        ["bash", ROOT / "bench/gpu.sh", "--smoke"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (1, "gpu_cache: failed\n")
+    scripts = sorted(path.stem for path in (ROOT / "bench").glob("gpu_*.py") if "def main" in path.read_text())
+    assert sorted(path.stem for path in tmp_path.glob("*.txt")) == scripts
+    for name in scripts:
+        assert (tmp_path / f"{name}.txt").read_text() == f" bench/{name}.py --smoke\n"
+
+
+def test_the_report_says_what_was_never_run_on_a_gpu(bench, tmp_path):
+    report, harness = bench("report"), bench("harness")
+    scripts = {path.stem for path in (ROOT / "bench").glob("gpu_*.py") if "def main" in path.read_text()}
+    assert set(report.GPU) == scripts
+    (line, _) = report.never_run({"sampling", "gpu_cache"})
+    assert "`gpu_gather`" in line
+    assert "`gpu_cache`" not in line
+    assert report.never_run(scripts) == []
+    record = harness.summarised("stand-in: gather", "case", "system", "time", "ms", [1.0], 1)
+    harness.write_json(tmp_path / "gpu_gather.json", [record])
+    harness.write_json(tmp_path / "gpu_cache.json", [harness.replace(record, bench="gpu: cache")])
+    text = report.report_text(tmp_path, tmp_path / "RESULTS.md")
+    assert "gpu: cache" in text
+    assert "stand-in" not in text
+    assert "`gpu_gather`" in text.split("## Reading")[0]

@@ -1,0 +1,127 @@
+"""Who waits for whom: streams of a GPU as the calls that torch gets, and as a model that runs as late as it may."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import headrace as hr
+from headrace.cuda import streams
+from headrace.cuda.backend import stand_in
+from headrace.cuda.rows import gather_rows
+from headrace.cuda.streams import MadeOnce
+from headrace.pipeline.lowered import on_stream
+from headrace.pipeline.plan.settings import RunSettings
+
+from cuda_host.stand_in import StandIn
+
+GPU = torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize("behind_current", [False, True])
+def test_side_streams_wait_for_the_current_one_where_they_are_told(behind_current, monkeypatch):
+    waited = []
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: SimpleNamespace(wait_stream=waited.append))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: "the training loop's")
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(streams, "_streams", threading.local())
+    with streams.side_stream(GPU, behind_current=behind_current):
+        assert waited == ["the training loop's"] * behind_current
+
+
+def test_copies_from_the_host_do_not_wait_for_the_training_loop(monkeypatch):
+    """What lies there is there; what a GPU made may still be in the making."""
+    asked = []
+
+    def side_stream(device, *, behind_current):
+        asked.append(behind_current)
+        return nullcontext()
+
+    monkeypatch.setattr(on_stream, "side_stream", side_stream)
+    monkeypatch.setattr(on_stream, "record", lambda device: None)
+    (copy,) = hr.ItemSampler(4).copy_to("meta").stages[1:]
+    run = on_stream.OnStream((copy,), hr.Place("meta")).runner(RunSettings(seed=0))
+    batch = hr.MiniBatch(seeds=torch.arange(4))
+    run(batch)
+    run(batch.to("meta"))
+    assert asked == [False, True]
+
+
+class Table:
+    """A table that a kernel makes, and another one reads."""
+
+    def __init__(self):
+        self.rows, self.ids, self.num_made = torch.arange(40.0).reshape(10, 4), torch.arange(10), 0
+        self.once = MadeOnce(torch.device("cpu"), self.make, lambda made: (made,))
+
+    def make(self):
+        self.num_made += 1
+        made = torch.full((10, 4), torch.nan)
+        gather_rows(self.rows, self.ids, made, None, trusted=True)
+        return made
+
+    def read(self):
+        out = torch.full((10, 4), torch.nan)
+        gather_rows(self.once.here(), self.ids, out, None, trusted=True)
+        return out
+
+
+def on_a_side_stream(function):
+    """Call a function in a thread, on its side stream; return what it returned and the event behind its work."""
+    found = []
+
+    def run():
+        with streams.side_stream(torch.device("cpu"), behind_current=False):
+            found.append((function(), streams.record(torch.device("cpu"))))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_streams_wait_for_a_table_that_another_one_makes():
+    with stand_in(StandIn()):
+        table = Table()
+        made, _ = on_a_side_stream(table.once.here)
+        assert bool(made.isnan().all())  # nobody has waited
+        assert table.once.num_bytes == made.nbytes
+        read, event = on_a_side_stream(table.read)
+        assert bool(made.isnan().all())  # a stream has waited, and not the host
+        event.wait()
+        assert torch.equal(read, table.rows)
+        assert torch.equal(table.read(), table.rows)
+        assert table.num_made == 1
+
+
+def test_the_main_stream_waits_for_a_table_that_another_one_makes():
+    with stand_in(StandIn()):
+        table = Table()
+        on_a_side_stream(table.once.here)
+        assert torch.equal(table.read(), table.rows)
+
+
+def test_memory_of_a_table_is_kept_for_the_streams_that_read_it(monkeypatch):
+    kept = []
+    monkeypatch.setattr(streams, "use_here", kept.extend)
+    with stand_in(StandIn()):
+        table = Table()
+        made = table.once.here()
+        assert not kept  # its own stream knows
+        table.once.here()
+        assert [one.data_ptr() for one in kept] == [made.data_ptr()]
+
+
+def test_many_threads_make_a_table_once():
+    with stand_in(StandIn()):
+        table = Table()
+        threads = [threading.Thread(target=table.once.here) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert table.num_made == 1

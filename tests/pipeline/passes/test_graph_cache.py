@@ -1,0 +1,128 @@
+"""graph_cache: fires, refuses, is switched off, gives the same result."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import headrace as hr
+from headrace.cuda.backend import stand_in
+from headrace.ops.cache.line_cache import LineCache
+from headrace.pipeline.lowered.fetch_rows import FetchRows
+from headrace.pipeline.lowered.graph_cache import GraphCache
+from headrace.pipeline.passes import rewrite
+from headrace.pipeline.plan.text import describe
+
+from cuda_host.stand_in import StandIn
+from gpu_plans import copied_first, digests, names
+from plans import PLANS, graph, items
+
+#: The graph takes some 13 kB. A quarter of these hold 13 of its 48 lines, 42 of them, and a single one.
+SMALL, LARGER, TINY = (hr.Machine(cores=2, gpus=1, gpu_memory=(memory,)) for memory in (1 << 13, 26_000, 4 * 152))
+
+
+def labor(plan=None):
+    return (plan or items().copy_to("cuda")).sample_layer_neighbor(graph(), [5, 3])
+
+
+def fetches(plan, machine=SMALL, **switches) -> list[FetchRows]:
+    return [stage for stage in rewrite(plan, machine, switches).final.stages if isinstance(stage, FetchRows)]
+
+
+def hits(plan, machine=SMALL):
+    with stand_in(StandIn()), plan.loader(machine=machine) as loader:
+        for _ in loader.epochs(2):
+            for _ in loader:
+                pass
+        (stats,) = (totals for name, totals in loader.stats().items() if name.startswith("sample"))
+        return stats["hits"], stats["misses"]
+
+
+def test_fires_on_rows_that_are_fetched():
+    caches = [stage.cache for stage in fetches(labor())]
+    assert caches[0] == GraphCache(SMALL.gpu_memory[0] // 4)
+    assert caches[1] is caches[0]  # hops share it
+
+
+def test_fires_for_the_gpu_that_is_copied_to():
+    machine = hr.Machine(cores=2, gpus=2, gpu_memory=(1 << 12, 1 << 13))
+    (fetch,) = fetches(items().copy_to("cuda:1").sample_layer_neighbor(graph(), [5]), machine)
+    assert fetch.cache.num_bytes == 1 << 11
+
+
+def test_refuses_what_is_not_fetched():
+    assert "fetch_rows" not in names(labor(), hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 20,)))
+    records = {record.name: record for record in rewrite(labor(), SMALL, {"split_sample": False}).records}
+    assert not records["graph_cache"].fired
+    assert "graph_cache (no GPU)" in rewrite(labor(items()), hr.Machine()).explain()
+
+
+def test_refuses_memory_without_room():
+    assert [stage.cache for stage in fetches(labor(), hr.Machine(gpus=1, gpu_memory=(3,)))] == [None, None]
+
+
+def test_is_switched_off():
+    assert [stage.cache for stage in fetches(labor(), graph_cache=False)] == [None, None]
+
+
+@pytest.mark.parametrize("name", ["labor", "labor_poisson", "labor_new", "full", "in_subgraph_new"])
+@pytest.mark.parametrize("machine", [SMALL, LARGER, TINY], ids=["small", "most lines", "one line"])
+def test_same_result(name, machine):
+    assert digests(copied_first(PLANS[name]()), machine) == digests(PLANS[name](), hr.Machine())
+
+
+def test_same_result_in_several_threads():
+    """Two workers sample on the GPU at once, with one cache."""
+    plan = labor().prefetch(workers=2, depth=2)
+    assert digests(plan, SMALL) == digests(labor(items()), hr.Machine())
+
+
+def test_hits_and_misses_are_counted():
+    """Lines that rows of one frontier share are looked up, and may be missed, for each of them."""
+    (few, more_missed), (found, missed) = hits(labor(), SMALL), hits(labor(), LARGER)
+    assert 0 < few < found
+    assert found > missed
+    assert few + more_missed == found + missed
+
+
+def test_explain_shows_it():
+    text = rewrite(labor(), SMALL).explain()
+    assert "pass graph_cache (same batches): fetch_rows -> fetch_rows with a cache, one for all hops" in text
+    assert describe(fetches(labor())[0]).endswith("cache=GraphCache(2,048 bytes))")
+
+
+def test_plans_for_one_machine_are_equal():
+    left, right = (rewrite(labor(), SMALL).final for _ in range(2))
+    assert left == right
+    assert hash(fetches(labor())[0].cache) == hash(GraphCache(2048))
+    assert GraphCache(2048) != GraphCache(2047)
+
+
+def short_of_memory(monkeypatch, room):
+    """Let devices have only so much memory."""
+    made = LineCache.__init__
+
+    def make(self, indices, num_bytes, device):
+        if num_bytes > room:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        made(self, indices, num_bytes, device)
+
+    monkeypatch.setattr(LineCache, "__init__", make)
+
+
+def test_a_smaller_cache_where_memory_is_taken(monkeypatch):
+    short_of_memory(monkeypatch, 600)
+    with pytest.warns(UserWarning, match=r"expected 2,048 bytes of free memory .* there is less; it has 512"):
+        found, _ = hits(labor())
+    assert found > 0
+
+
+def test_no_cache_where_there_is_no_memory(monkeypatch):
+    short_of_memory(monkeypatch, 0)
+    expected = digests(labor(items()), hr.Machine())
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert digests(labor(), SMALL) == expected
+    assert [str(one.message).endswith("there is less; rows come over the bus") for one in seen] == [True]

@@ -1,0 +1,175 @@
+"""split_sample: fires, refuses, is switched off, gives the same result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hand_made import hand_made
+
+import headrace as hr
+from headrace.cuda.backend import stand_in
+from headrace.ops.sampling.rules import LaborRule
+from headrace.pipeline.data.graph_view import GpuArrays
+from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered.fetch_rows import FetchRows, SampleFetched
+from headrace.pipeline.passes import rewrite
+from headrace.pipeline.plan.verify import LOWERED, verify
+
+from cuda_host.stand_in import StandIn
+from gpu_plans import copied_first, digests, names
+from plans import PLANS, graph, items, store
+
+#: The graph takes some 13 kB: more than half of the memory of the one, less than that of the other.
+SMALL = hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 13,))
+LARGE = hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 15,))
+
+SPLIT = ["fetch_rows", "sample_fetched", "compact"]
+WHOLE_ROWS = {
+    "labor": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3]),
+    "labor_poisson": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], exact=False),
+    "labor_new": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], expand="new", edge_ids=False),
+    "labor_of_dependent_batches": lambda plan: plan.sample_layer_neighbor(graph(), [5, -1], batch_dependency=3),
+    "all": lambda plan: plan.sample_neighbor(graph(), [-1, -1]),
+    "in_subgraph_new": lambda plan: plan.sample_in_subgraph(graph(), num_hops=2, expand="new"),
+}
+OTHERS = {
+    "neighbor": lambda plan: plan.sample_neighbor(graph(), [5, 3]),
+    "replace": lambda plan: plan.sample_neighbor(graph(), [5, 3], replace=True),
+    "weighted": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], weight="weight"),
+    "all by weight": lambda plan: plan.sample_neighbor(graph(), [-1, -1], weight="weight"),
+    "importance": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], importance=1),
+    "ladies": lambda plan: plan.sample_ladies(graph(), [9, 9]),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE_ROWS)
+def test_fires_on_hops_that_look_at_whole_rows(name):
+    assert names(WHOLE_ROWS[name](items().copy_to("cuda")), SMALL) == ["item_sampler", "copy_to", *SPLIT * 2]
+
+
+def test_fires_on_single_hops_and_leaves_the_others_to_fusion():
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [-1, 3])
+    assert names(plan, SMALL) == ["item_sampler", "copy_to", *SPLIT, "sample_fused"]
+
+
+def test_fires_for_the_gpu_that_is_copied_to():
+    machine = hr.Machine(cores=2, gpus=2, gpu_memory=(1 << 30, 1 << 13))
+    for device, fires in (("cuda:0", False), ("cuda", False), ("cuda:1", True)):
+        plan = items().copy_to(device).sample_layer_neighbor(graph(), [3])
+        assert ("fetch_rows" in names(plan, machine)) == fires
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_refuses_other_rules(name):
+    assert "fetch_rows" not in names(OTHERS[name](items().copy_to("cuda")), SMALL)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [LARGE, hr.Machine(cores=2, gpus=1), hr.Machine(cores=2, gpu_memory=(1 << 13,))],
+    ids=["it fits", "memory not known", "no GPU"],
+)
+def test_refuses_graphs_that_fit_and_machines_that_are_not_known(machine):
+    assert "fetch_rows" not in names(WHOLE_ROWS["labor"](items().copy_to("cuda")), machine)
+
+
+def test_refuses_batches_in_memory_of_the_cpu():
+    for device in ("cpu", "meta"):
+        assert "fetch_rows" not in names(WHOLE_ROWS["labor"](items().copy_to(device)), SMALL)
+    assert "fetch_rows" not in names(WHOLE_ROWS["labor"](items()).copy_to("cuda"), SMALL)
+
+
+def test_what_fits_is_what_is_copied(monkeypatch):
+    """One function decides both."""
+    num_bytes = sum(array.nbytes for array in (graph().indptr, graph().indices, graph().edge_permutation))
+    for memory, fits in ((2 * num_bytes, True), (2 * num_bytes - 1, False)):
+        assert graph().fits_on_gpu(None, memory) == fits
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=memory: (free, 1 << 40))
+        arrays = [graph().indptr, graph().indices, graph().edge_permutation, None]
+        monkeypatch.setattr("headrace.ops.gpu.pin", lambda tensor: lambda: None)
+        placed = hr.ops.gpu.placed(arrays, torch.device("meta"))
+        assert [array is None or array.is_meta for array in placed] == [fits, fits, fits, True]
+
+
+def test_what_has_been_copied_fits():
+    """It has taken the memory that is no longer free."""
+    fresh = replace(graph())
+    there = SimpleNamespace(is_cuda=True, device=torch.device("cuda", 1))
+    fresh.tables["arrays on cuda:1"] = GpuArrays(there, there, None)
+    fresh.tables["arrays on cpu"] = fresh.arrays_on(torch.device("cpu"))
+    for device, fires in (("cuda", False), ("cuda:1", False), ("cuda:0", True)):
+        plan = items().copy_to(device).sample_layer_neighbor(fresh, [3])
+        assert ("fetch_rows" in names(plan, hr.Machine(gpus=2, gpu_memory=(5, 5)))) == fires
+
+
+def test_is_switched_off():
+    plan = WHOLE_ROWS["labor"](items().copy_to("cuda"))
+    assert names(plan, SMALL, split_sample=False) == ["item_sampler", "copy_to", "sample_fused"]
+
+
+@pytest.mark.parametrize("name", WHOLE_ROWS)
+def test_same_result(name):
+    plan = WHOLE_ROWS[name](items().copy_to("cuda")).fetch_feature(store(), node=["x"])
+    expected = digests(WHOLE_ROWS[name](items()).fetch_feature(store(), node=["x"]), hr.Machine())
+    assert digests(plan, SMALL, graph_cache=False) == expected
+    assert digests(plan, SMALL, split_sample=False) == expected
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_same_result_of_every_plan(name):
+    """Also of those that are not split, or of which a part is."""
+    assert digests(copied_first(PLANS[name]()), SMALL, graph_cache=False) == digests(PLANS[name](), hr.Machine())
+
+
+@pytest.mark.parametrize("expand", ["all", "new"])
+def test_lowered_stages_run_on_the_cpu_as_well(expand):
+    options = {"layer": 0, "key_layer": 0, "expand": expand}
+    parts = [FetchRows(graph(), expand=expand), SampleFetched(graph(), LaborRule(4), **options)]
+    split = hr.Plan([*items().stages, *parts, Compact(graph(), expand=expand)])
+    whole = items().sample_layer_neighbor(graph(), [4], expand=expand)
+    assert [batch.digest() for batch in hand_made(split).loader()] == digests(whole, hr.Machine())
+
+
+def test_what_is_fetched_is_counted():
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [-1, -1])
+    with stand_in(StandIn()), plan.loader(machine=SMALL) as loader:
+        edges = sum(block.num_edges for batch in loader for block in batch.blocks)
+        assert loader.stats()["sample_neighbor"]["fetched_edges"] == edges
+
+
+def test_rows_without_room_are_sampled_in_place(monkeypatch):
+    def refuse(*arguments, **options):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    expected = digests(WHOLE_ROWS["labor"](items()), hr.Machine())
+    monkeypatch.setattr("headrace.pipeline.lowered.fetch_rows.fetch_rows", refuse)
+    with pytest.warns(UserWarning, match="rows are sampled in place, as CUDA out of memory"):
+        assert digests(WHOLE_ROWS["labor"](items().copy_to("cuda")), SMALL) == expected
+
+
+def test_explain_shows_it():
+    plan = WHOLE_ROWS["labor"](items().copy_to("cuda"))
+    text = rewrite(plan, SMALL).explain()
+    assert "pass split_sample (same batches): sample_hop of a graph larger than a GPU's memory" in text
+    assert "split_sample (no GPU)" in rewrite(WHOLE_ROWS["labor"](items()), hr.Machine()).explain()
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ((FetchRows(graph()),), "cannot end a plan: nothing is sampled of its rows"),
+        ((FetchRows(graph()), Compact(graph())), "fetched rows must be sampled by the very next stage"),
+        (
+            (FetchRows(graph()), SampleFetched(graph(), LaborRule(3), layer=0, key_layer=0, expand="new")),
+            "its graph and expand must be those of the rows",
+        ),
+        ((SampleFetched(graph(), LaborRule(3), layer=0, key_layer=0),), "it takes frontier with its rows"),
+    ],
+    ids=["end", "compact", "expand", "no rows"],
+)
+def test_rows_and_their_hop_stand_together(stages, message):
+    with pytest.raises(hr.PlanError, match=message):
+        verify(hr.Plan([*items().stages, *stages]), LOWERED)
