@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.pipeline.data.digest import exact_digest
 
-from plans import double, graph, items, store, store_on_disk, unchanged
+from plans import NUM_NODES, double, graph, items, store, store_on_disk, unchanged
 
 Chaining = Callable[[hr.Plan, hr.Graph], hr.Plan]
 
@@ -60,7 +60,7 @@ SAMPLERS = {
         lambda plan, one: plan.sample_layer_neighbor(one, [4, 2], importance="*", batch_dependency=3), together=True
     ),
     "ladies": Sampler(lambda plan, one: plan.sample_ladies(one, [20, 30], weight="weight"), together=True),
-    "in_subgraph": Sampler(lambda plan, one: plan.sample_in_subgraph(one), by_row=True, together=True),
+    "in_subgraph": Sampler(lambda plan, one: plan.sample_in_subgraph(one, num_hops=2), by_row=True, together=True),
     "pinsage": Sampler(
         lambda plan, one: plan.sample_pinsage(one, 3, num_walks=4, walk_length=2, num_layers=2),
         together=True,
@@ -98,6 +98,8 @@ SOURCES: dict[str, Callable[[], hr.Plan]] = {
     "labelled": lambda: hr.ItemSampler((torch.arange(50), torch.arange(50) * 2), batch_size=30, shuffle=True, seed=3),
     "pairs": lambda: hr.ItemSampler(torch.arange(60).reshape(30, 2) % 37, batch_size=13, shuffle=True, seed=3),
     "node_source": lambda: hr.NodeSource(Counting(), seed=3),
+    "clusters": lambda: hr.ClusterSampler(hr.Partition.hash(NUM_NODES, 7), 3, boundary=1, seed=3),
+    "global": lambda: hr.GlobalBatch(graph(), seed=3),
 }
 
 
@@ -168,6 +170,8 @@ def random_plans(
     sources = ["nodes", "in_order", "repeated", *(["labelled", "pairs"] if sampler.keeps_seeds else [])]
     if not ranks and name != "saint_walk":
         sources.append("node_source")
+    if name == "in_subgraph" and (together or not ranks):
+        sources += ["clusters", "global"]
     source = draw(st.sampled_from(sources))
     fetches = draw(st.booleans()) if node is None else node
     labels = source not in ("labelled", "pairs") and draw(st.booleans())

@@ -61,6 +61,7 @@ class MiniBatch:
         Edge features by name, each a tuple with one [num_edges, ...] tensor per block, aligned with `blocks`.
     blocks
         Input side first, as a model applies its layers: ``blocks[0]`` takes `x`, ``blocks[-1]`` ends at the seeds.
+        Where ranks share edges (``partition=hr.EdgePartition``) each is a `SharedBlock`, for layers of `hr.nn`.
     num_sampled_nodes: num_hops + 1 counts
         Unique seeds, then the nodes first reached by each hop, from the seeds outward.
     num_sampled_edges: num_hops counts
@@ -211,7 +212,8 @@ class MiniBatch:
         In a model: ``h`` before layer i is ``batch.exchange(i, h)``, but for the first layer, whose input `x` was
         exchanged by the loader. The output of the last layer, ``batch.exchange(num_layers, h)``, has a row for each
         unique seed of this rank. Every rank calls it for the same layers in the same order. Where ranks do not make
-        batches together it returns `rows` as they are, so a model needs no two versions.
+        batches together it returns `rows` as they are, so a model needs no two versions; and likewise before a layer of
+        which ranks share the edges, as that exchanges rows by itself.
 
         Parameters
         ----------
@@ -255,7 +257,7 @@ class MiniBatch:
         RuntimeError
             If there is no accelerator to pin memory for.
         """
-        return self._map(Tensor.pin_memory, Block.pin_memory)
+        return self._map(Tensor.pin_memory, lambda block: block.pin_memory())
 
     def to_pyg(self) -> Any:
         """Return one ``torch_geometric.data.Data`` with all hops in one ``edge_index``.
@@ -339,10 +341,7 @@ class MiniBatch:
         for name in sorted(self.edge):
             yield from ((f"edge/{name}/{layer}", tensor) for layer, tensor in enumerate(self.edge[name]))
         for layer, block in enumerate(self.blocks):
-            for name in ("indptr", "indices", "edge_ids", "weight"):
-                tensor = getattr(block, name)
-                if tensor is not None:
-                    yield f"blocks/{layer}/{name}", tensor
+            yield from ((f"blocks/{layer}/{name}", tensor) for name, tensor in block.named_tensors())
         for layer, exchange in enumerate(self.exchanges):
             yield from ((f"exchanges/{layer}/{name}", tensor) for name, tensor in exchange.named_tensors())
 

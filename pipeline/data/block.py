@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
+from headrace.ops.aggregate.transpose import Transposed, transpose_csc
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.interop import conversions as interop
@@ -90,6 +92,14 @@ class Block:
         """
         return interop.edge_index_of(self)
 
+    @cached_property
+    def transposed(self) -> Transposed:
+        """Return the edges by source, as gradients need them: row starts, destinations, positions.
+
+        Made when first asked for, and kept, as `edge_index` is.
+        """
+        return transpose_csc(self.indptr, self.indices, self.num_src, num_threads=torch.get_num_threads())
+
     def adj_t(self, values: Tensor | None = None) -> Tensor:
         """Return the block as a ``torch.sparse_csr`` matrix [num_dst, num_src], for layers that multiply by one.
 
@@ -150,6 +160,13 @@ class Block:
                 raise InputError(
                     f"Block.adj_t: expected indices in [0, num_src = {self.num_src}), got {least} to {most}"
                 )
+
+    def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the tensors under their names, in a fixed order."""
+        for name in ("indptr", "indices", "edge_ids", "weight"):
+            tensor = getattr(self, name)
+            if tensor is not None:
+                yield name, tensor
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Block:
         """Return the block on another device."""
@@ -216,7 +233,7 @@ class Block:
         return interop.block_to_dgl(self)
 
     def __reduce__(self) -> tuple[type[Block], tuple[Any, ...]]:
-        # Without `edge_index`, which is made anew from the others.
+        # Without `edge_index` and `transposed`, which are made anew from the others.
         return type(self), (self.indptr, self.indices, self.num_src, self.num_dst, self.edge_ids, self.weight)
 
     def __repr__(self) -> str:

@@ -295,6 +295,25 @@ class Graph(GraphView):
 
         return reordered(self, order)
 
+    def with_self_loops(self, fill: float = 1.0) -> Graph:
+        """Return the graph with an edge from each node to itself where there was none.
+
+        The loops get the edge ids behind the others, in the order of their nodes, and come last in their rows.
+
+        Parameters
+        ----------
+        fill
+            What loops have of edge attributes.
+
+        Raises
+        ------
+        GraphError
+            If the graph has edge types.
+        """
+        from headrace.pipeline.data.self_loops import with_self_loops
+
+        return with_self_loops(self, fill)
+
     @property
     def num_edges(self) -> int:
         """Return the number of edges."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from typing_extensions import Self
 
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
-from headrace.ops.gpu import device_of, placed
+from headrace.ops.gpu import device_of, has_room, placed
 from headrace.ops.graphs.csc import check_csc, has_parallel_edges
 from headrace.ops.sampling.sample import BlockSampler
 from headrace.pipeline.data.arrays import as_rows, describe
@@ -26,6 +27,9 @@ from headrace.pipeline.data.node_ids import check_node_ids
 from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
 
 View = TypeVar("View", bound="GraphView")
+
+#: Threads that sample at once place the arrays of a graph once: a second copy might have no room.
+_PLACING = threading.Lock()
 
 
 class GpuArrays(NamedTuple):
@@ -160,13 +164,25 @@ class GraphView(ABC):
     def arrays_on(self, device: torch.device) -> GpuArrays:
         """Return the arrays that hops read, where a GPU reads them: there if they fit, else pinned in CPU memory."""
         name = f"arrays on {device}"
-        if name not in self.tables:
-            indptr, indices, edge_ids = placed((self.indptr, self.indices, self.edge_permutation), device)
-            assert indptr is not None
-            assert indices is not None
-            self.tables[name] = GpuArrays(indptr, indices, edge_ids)
+        with _PLACING:
+            if name not in self.tables:
+                indptr, indices, edge_ids = placed((self.indptr, self.indices, self.edge_permutation), device)
+                assert indptr is not None
+                assert indices is not None
+                self.tables[name] = GpuArrays(indptr, indices, edge_ids)
         arrays: GpuArrays = self.tables[name]
         return arrays
+
+    def fits_on_gpu(self, index: int | None, memory: int) -> bool:
+        """Whether `arrays_on` has copied the arrays to a GPU, or will where so many bytes of its memory are free.
+
+        The GPU is named by its number; with None any copy will do.
+        """
+        known = [arrays.indices for arrays in self.tables.values() if isinstance(arrays, GpuArrays)]
+        if any(there.is_cuda and index in (None, there.device.index) for there in known):
+            return True  # what is free is what they have left
+        arrays_here = (self.indptr, self.indices, self.edge_permutation)
+        return has_room(sum(array.nbytes for array in arrays_here if array is not None), memory)
 
     def weights_on(self, name: str, device: torch.device | None) -> Tensor:
         """Return what `edge_weights` does, where a GPU reads it, or for no device in CPU memory."""
@@ -174,8 +190,9 @@ class GraphView(ABC):
         if device is None:
             return weights
         table = f"weights {name} on {device}"
-        if table not in self.tables:
-            self.tables[table] = placed((weights,), device)[0]
+        with _PLACING:
+            if table not in self.tables:
+                self.tables[table] = placed((weights,), device)[0]
         there: Tensor = self.tables[table]
         return there
 
@@ -200,9 +217,8 @@ class GraphView(ABC):
             arrays = (self.indptr, self.indices, self.edge_permutation)
             if device is not None:
                 arrays = self.arrays_on(device)
-            known = self._block_samplers[weight, device] = BlockSampler(
-                *arrays, weights, trust_weights=True, device=device
-            )
+            made = BlockSampler(*arrays, weights, trust_weights=True, device=device)
+            known = self._block_samplers.setdefault((weight, device), made)  # another thread may have been faster
         return known
 
     @property

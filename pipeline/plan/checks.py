@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.plan.source import SourceStage
@@ -16,6 +17,7 @@ from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
 
 LARGEST_COUNT = (1 << 31) - 1
@@ -174,6 +176,17 @@ def check_partition_fits(partition: Partition, sampler: str, graph: GraphView) -
         raise PlanError(
             f"{sampler}: expected a partition of the graph's {graph.num_nodes} nodes, got one of "
             f"{partition.num_nodes}; make the partition for this graph"
+        )
+
+
+def check_shares_edges(partition: EdgePartition, sampler: str, graph: GraphView) -> None:
+    """Refuse a partition of the edges of another graph."""
+    whole = partition.graph
+    alike = graph is whole or (equal(graph.indptr, whole.indptr) and equal(graph.indices, whole.indices))
+    if not alike:
+        raise PlanError(
+            f"{sampler}: expected a partition of the edges of {graph!r}, got one of {whole!r}; make it for this graph, "
+            "hr.EdgePartition.grid(graph, num_parts)"
         )
 
 

@@ -108,6 +108,11 @@ class SourceStage(Stage, Plan):
         return None
 
     @property
+    def boundary(self) -> int | None:
+        """How many hops beyond its seeds the nodes of a batch may be; None for any number."""
+        return None
+
+    @property
     def gives_pairs(self) -> bool:
         """Whether the seeds are known to be pairs of nodes."""
         return False

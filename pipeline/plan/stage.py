@@ -36,6 +36,7 @@ Runner = Callable[[Any], tuple[Any, Counts]]
 #: What goes from stage to stage.
 MINIBATCH = "minibatch"
 HOP = "hop"
+FETCHED = "frontier with its rows"
 ON_ITS_WAY = "batch on its way"
 CONVERTED = "converted"
 
@@ -73,7 +74,8 @@ class Stage(ABC):
     """What the stage is called in texts and checkpoints; for a stage that users chain, its verb."""
 
     takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH})
-    """What may come from the stage before: a MiniBatch, a sampled hop, or an object of another library."""
+    """What may come from the stage before: a MiniBatch, rows of its frontier, a sampled hop, or an object of
+    another library."""
 
     gives: ClassVar[str | None] = MINIBATCH
     """What goes to the next stage; None for what came."""

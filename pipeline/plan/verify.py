@@ -9,7 +9,7 @@ from headrace.ops.errors import PlanError
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_weights_unchanged
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.stage import CONVERTED, HOP, MINIBATCH, ON_ITS_WAY, MacroStage, Stage
+from headrace.pipeline.plan.stage import CONVERTED, FETCHED, HOP, MINIBATCH, ON_ITS_WAY, MacroStage, Stage
 from headrace.pipeline.plan.text import render
 
 
@@ -51,6 +51,10 @@ def verify(plan: Plan, language: Language = USERS) -> None:
     if before.given == HOP:
         raise PlanError(
             f"{stages[-1].name} cannot end a plan: its hop is not compacted. The plan is\n{render(stages, '  ')}"
+        )
+    if before.given == FETCHED:
+        raise PlanError(
+            f"{stages[-1].name} cannot end a plan: nothing is sampled of its rows. The plan is\n{render(stages, '  ')}"
         )
     if before.given == ON_ITS_WAY:
         raise PlanError(
@@ -147,6 +151,8 @@ def _misplaced(stage: Stage, places: Mapping[str, Place]) -> str | None:
 
 def _not_taken(stage: Stage, before: _Before) -> str:
     """Return what is wrong with a stage that cannot take what comes."""
+    if before.given == FETCHED:
+        return "fetched rows must be sampled by the very next stage"
     if before.given == HOP:
         return "a sampled hop must be compacted by the very next stage"
     if before.converted is not None:

@@ -1,7 +1,9 @@
 """The stages, one a file. Importing this package registers their verbs on plans."""
 
+from headrace.pipeline.stages.cluster_sampler import ClusterSampler
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.stages.global_batch import GlobalBatch
 from headrace.pipeline.stages.in_subgraph import SampleInSubgraph
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.labor import SampleLayerNeighbor
@@ -18,8 +20,10 @@ from headrace.pipeline.stages.to_pyg import ToPyg
 from headrace.pipeline.stages.transform import Transform
 
 __all__ = [
+    "ClusterSampler",
     "CopyTo",
     "FetchFeature",
+    "GlobalBatch",
     "ItemSampler",
     "NodeSource",
     "Prefetch",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from bounded import bounded_edges, edges_by_hand
 from hand_made import HandMade
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -167,8 +168,21 @@ def sampled_there(data: st.DataObject) -> tuple[object, object]:
     expected = [digest(batch) for batch in plan.loader(machine=hr.Machine())]
     copy = hr.ItemSampler(1).copy_to("cuda").stages[1]
     there = hr.Plan([plan.stages[0], copy, *plan.stages[1:]])
+    # The graph fits, or does not, with more or less room for a cache.
+    memory = data.draw(st.sampled_from([1 << 30, 26_000, 1 << 12, 3]), label="memory")
     with stand_in(StandIn()):
-        return [digest(batch) for batch in there.loader(machine=hr.Machine(gpus=1))], expected
+        return [digest(batch) for batch in there.loader(machine=hr.Machine(gpus=1, gpu_memory=(memory,)))], expected
+
+
+def within_boundary(data: st.DataObject) -> tuple[object, object]:
+    """Edges of clusters and their surroundings against a search through the graph, node by node."""
+    clusters = hr.Partition.hash(NUM_NODES, data.draw(st.integers(1, 9), label="clusters"))
+    boundary, num_hops = (data.draw(st.integers(0, 3), label=name) for name in ("boundary", "hops"))
+    source = hr.ClusterSampler(clusters, data.draw(st.integers(1, 3)), boundary=boundary, seed=5)
+    batches = list(source.sample_in_subgraph(graph(), num_hops=num_hops + 1).loader())
+    return [edges_by_hand(batch) for batch in batches], [
+        bounded_edges(graph(), batch.seeds, boundary, num_hops + 1) for batch in batches
+    ]
 
 
 REFERENCES: dict[str, Callable[[st.DataObject], tuple[object, object]]] = {
@@ -176,6 +190,7 @@ REFERENCES: dict[str, Callable[[st.DataObject], tuple[object, object]]] = {
     "fetch_at_owners": fetched_at_owners,
     "sample_at_owners": sampled_at_owners,
     "sample_on_cpu": sampled_there,
+    "within_boundary": within_boundary,
 }
 
 

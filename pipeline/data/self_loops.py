@@ -1,0 +1,38 @@
+"""Graphs in which every node has an edge to itself."""
+
+from __future__ import annotations
+
+import torch
+
+from headrace.ops.errors import GraphError
+from headrace.pipeline.data.graph import Graph
+
+
+def with_self_loops(graph: Graph, fill: float) -> Graph:
+    """Return a graph with a loop at each node that had none; `hr.Graph.with_self_loops` documents it."""
+    if graph.edge_types is not None:
+        raise GraphError("Graph.with_self_loops: edge types are ranges of edge ids, to which loops cannot be added")
+    num_nodes, num_edges = graph.num_nodes, graph.num_edges
+    row = torch.arange(num_nodes).repeat_interleave(graph.in_degrees())
+    lacks = torch.ones(num_nodes, dtype=torch.bool)
+    lacks[row[graph.indices == row]] = False
+    lacking = lacks.nonzero().reshape(-1)
+    added = torch.zeros(num_nodes + 1, dtype=torch.int64)
+    torch.cumsum(lacks, 0, out=added[1:])
+    indptr = graph.indptr + added
+    at = torch.arange(num_edges) + added[row]  # a loop comes last in its row
+    loops_at = indptr[lacking + 1] - 1
+
+    def joined(of_edges: torch.Tensor, of_loops: torch.Tensor | float) -> torch.Tensor:
+        out = of_edges.new_empty((num_edges + len(lacking), *of_edges.shape[1:]))
+        out[at] = of_edges
+        out[loops_at] = of_loops
+        return out
+
+    ids = joined(graph.edge_ids.long(), torch.arange(num_edges, num_edges + len(lacking)))
+    in_order = bool((ids == torch.arange(len(ids))).all())
+    if len(ids) <= torch.iinfo(torch.int32).max:
+        ids = ids.int()
+    attributes = {name: joined(rows, fill) for name, rows in graph.edge_attrs_csc.items()}
+    indices = joined(graph.indices, lacking.to(graph.indices.dtype))
+    return Graph(indptr, indices, None if in_order else ids, attributes, graph.node_types, None, graph.node_ids)

@@ -1,0 +1,151 @@
+"""Whole clusters of a partition as batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import ItemsError
+from headrace.ops.random.rng import SHUFFLE, stream_key
+from headrace.ops.random.shuffle import shuffled_range
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import BatchSource, SourceStage
+
+if TYPE_CHECKING:
+    from headrace.pipeline.partition.partition import Partition
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterSampler(SourceStage):
+    """Let each batch be some clusters of a graph as a whole (Cluster-GCN, arXiv 1905.07953).
+
+    Every epoch goes once through all clusters, in an order that seed and epoch name. The seeds of a batch are all nodes
+    of its clusters, cluster by cluster, each in ascending order. Behind it ``sample_in_subgraph`` takes edges among
+    these nodes, those between the clusters of a batch too, and of their neighbours as far as `boundary` says:
+
+    ===========  ==================================================================================================
+    ``0``        edges begin and end in the clusters: a batch is the subgraph that they induce
+    ``1, 2, …``  nodes from which the clusters can be reached in so many hops take part, with all edges among them
+    ``None``     no bound, as behind any other source; any sampler may follow
+    ===========  ==================================================================================================
+
+    A boundary of as many hops as the model has layers gives the clusters what training on the whole graph gives them.
+
+    >>> import headrace as hr
+    >>> graph = hr.Graph.from_coo([0, 1, 2, 3, 2], [1, 0, 3, 2, 1], num_nodes=4)
+    >>> clusters = hr.Partition.of([0, 0, 1, 1])
+    >>> plan = hr.ClusterSampler(clusters, clusters_per_batch=1, shuffle=False).sample_in_subgraph(graph, num_hops=2)
+    >>> [(batch.n_id.tolist(), batch.num_sampled_edges) for batch in plan.loader()]
+    [([0, 1], (2, 2)), ([2, 3], (2, 2))]
+
+    Parameters
+    ----------
+    partition
+        The cluster of each node: `Partition.metis`, `Partition.louvain`, or ``Partition.of(labels)``.
+    clusters_per_batch
+        Clusters of a batch, over all ranks together. Several at once restore links between clusters, and make batches
+        more alike.
+    boundary
+        How many hops beyond the clusters nodes may be.
+    shuffle
+        Whether every epoch groups clusters anew.
+    drop_last
+        Whether a last batch of fewer clusters is left out.
+    seed
+        As for ``ItemSampler``.
+
+    Raises
+    ------
+    ItemsError
+        For a partition that is none, or a number that is out of range.
+    """
+
+    name: ClassVar[str] = "cluster_sampler"
+
+    partition: Partition
+    clusters_per_batch: int = 1
+    boundary: int | None = field(default=0, kw_only=True)
+    shuffle: bool = field(default=True, kw_only=True)
+    drop_last: bool = field(default=False, kw_only=True)
+    seed: Any = field(default=None, kw_only=True)  # None or an int; an int once constructed
+
+    def __post_init__(self) -> None:
+        from headrace.pipeline.partition.partition import Partition
+
+        if not isinstance(self.partition, Partition):
+            raise ItemsError(
+                f"ClusterSampler: expected a Partition, got {type(self.partition).__name__}; pass "
+                "hr.Partition.metis(graph, num_parts), or hr.Partition.of(labels) for the cluster of each node"
+            )
+        for name, least in (("clusters_per_batch", 1), ("boundary", 0)):
+            if getattr(self, name) is not None or name == "clusters_per_batch":
+                value = whole_number(getattr(self, name), f"ClusterSampler: {name}", least, ItemsError)
+                object.__setattr__(self, name, value)
+        for name in ("shuffle", "drop_last"):
+            if not isinstance(getattr(self, name), bool):
+                raise ItemsError(f"ClusterSampler: {name} must be True or False; {getattr(self, name)!r} came")
+        if self.drop_last and self.clusters_per_batch > self.partition.num_parts:
+            raise ItemsError(
+                f"ClusterSampler: drop_last leaves no batch: {self.partition.num_parts} clusters are fewer than the "
+                f"{self.clusters_per_batch} of a batch; lower clusters_per_batch or set drop_last=False"
+            )
+        self.settle_seed()
+
+    @property
+    def largest_id(self) -> int | None:
+        return self.partition.num_nodes - 1
+
+    def source(self, settings: RunSettings) -> BatchSource:
+        return _Clusters(self, settings)
+
+
+class _Clusters(BatchSource):
+    """Draws the batches of a :class:`ClusterSampler`; each rank takes a contiguous share of a batch's nodes."""
+
+    def __init__(self, stage: ClusterSampler, settings: RunSettings) -> None:
+        self._stage = stage
+        self._settings = settings
+        partition = stage.partition
+        self._nodes = partition.order()  # cluster by cluster
+        self._ends = torch.tensor([0, *partition.sizes]).cumsum(0).tolist()
+        self.batch_size: int = stage.clusters_per_batch
+        num_clusters = partition.num_parts
+        self.num_batches: int = (
+            num_clusters // self.batch_size if stage.drop_last else -(-num_clusters // self.batch_size)
+        )
+        self._epoch = 0
+        self._next = 0
+
+    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
+        self._epoch = epoch
+        self._next = 0 if state is None else int(state["batch"])
+
+    def draw(self) -> MiniBatch:
+        if self._next >= self.num_batches:
+            raise StopIteration
+        nodes = self._nodes_of(self._clusters())
+        rank, world_size = self._settings.rank, self._settings.world_size
+        seeds = nodes[len(nodes) * rank // world_size : len(nodes) * (rank + 1) // world_size]
+        batch = MiniBatch.of_seeds(
+            seeds, epoch=self._epoch, index=self._next, item_index=seeds, num_global_seeds=len(nodes)
+        )
+        self._next += 1
+        return batch
+
+    def _clusters(self) -> list[int]:
+        """Return the clusters of the next batch."""
+        num_clusters, first = self._stage.partition.num_parts, self._next * self.batch_size
+        last = min(first + self.batch_size, num_clusters)
+        if not self._stage.shuffle:
+            return list(range(first, last))
+        key = stream_key(self._stage.seed, self._epoch, 0, 0, SHUFFLE)
+        clusters: list[int] = shuffled_range(num_clusters, first, last, key).tolist()
+        return clusters
+
+    def _nodes_of(self, clusters: list[int]) -> Tensor:
+        return torch.cat([self._nodes[self._ends[one] : self._ends[one + 1]] for one in clusters])

@@ -1,0 +1,116 @@
+"""Sources of whole clusters, and of all nodes."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+import torch
+
+import headrace as hr
+
+from plans import NUM_NODES, graph, store
+
+UNEVEN = hr.Partition.of(torch.tensor([0, 0, 0, 2, 2, 4, 4, 4, 4, 5]), 6)  # two clusters are empty
+
+
+def seeds(plan: hr.Plan, **options: object) -> list[list[int]]:
+    return [batch.seeds.tolist() for batch in plan.loader(**options)]
+
+
+def test_clusters_in_order():
+    assert seeds(hr.ClusterSampler(UNEVEN, 2, shuffle=False)) == [[0, 1, 2], [3, 4], [5, 6, 7, 8, 9]]
+    assert seeds(hr.ClusterSampler(UNEVEN, 4, shuffle=False)) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert seeds(hr.ClusterSampler(UNEVEN, 4, shuffle=False, drop_last=True)) == [[0, 1, 2, 3, 4]]
+    assert seeds(hr.ClusterSampler(UNEVEN, 60, shuffle=False)) == [list(range(10))]
+
+
+def test_every_epoch_groups_them_anew():
+    loader = hr.ClusterSampler(hr.Partition.hash(NUM_NODES, 40), 4, seed=1).loader()
+    epochs = [[frozenset(batch.seeds.tolist()) for batch in loader] for _ in range(2)]
+    for batches in epochs:
+        assert sorted(node for batch in batches for node in batch) == list(range(NUM_NODES))
+    assert set(epochs[0]) != set(epochs[1])
+
+
+def test_ranks_share_the_nodes_of_a_batch():
+    whole = seeds(hr.ClusterSampler(UNEVEN, 2, seed=4))
+    shares = [seeds(hr.ClusterSampler(UNEVEN, 2, seed=4), rank=rank, world_size=3) for rank in range(3)]
+    assert [[*chain(*batch)] for batch in zip(*shares, strict=True)] == whole
+    batches = hr.ClusterSampler(UNEVEN, 2, shuffle=False).loader(rank=1, world_size=3)
+    assert [batch.num_global_seeds for batch in batches] == [3, 2, 5]
+
+
+def test_resume_is_a_seek():
+    plan = hr.ClusterSampler(UNEVEN, 2, seed=4)
+    loader = plan.loader()
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    expected = [batch.digest() for batch in iterator] + [batch.digest() for batch in loader]
+    again = plan.loader()
+    again.load_state_dict(state)
+    assert [batch.digest() for batch in again] + [batch.digest() for batch in again] == expected
+
+
+def test_behind_the_global_batch_comes_the_next_epoch():
+    loader = hr.GlobalBatch(graph(), seed=4).loader()
+    next(iter(loader))
+    again = hr.GlobalBatch(graph(), seed=4).loader()
+    again.load_state_dict(loader.state_dict())
+    assert [(batch.epoch, batch.index) for batch in again] == [(1, 0)]
+    assert [batch.epoch for batch in again] == [2]
+
+
+def test_a_checkpoint_belongs_to_its_clusters():
+    state = hr.ClusterSampler(UNEVEN, 2, seed=4).loader().state_dict()
+    other = hr.Partition.of(torch.tensor([0, 0, 0, 2, 2, 4, 4, 4, 5, 5]), 6)
+    with pytest.raises(hr.StateError):
+        hr.ClusterSampler(other, 2, seed=4).loader().load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"partition": torch.zeros(4)}, "expected a Partition, got Tensor"),
+        ({"clusters_per_batch": 0}, "clusters_per_batch"),
+        ({"boundary": -1}, "boundary"),
+        ({"boundary": 1.5}, "boundary"),
+        ({"shuffle": 1}, "shuffle must be True or False"),
+        ({"clusters_per_batch": 7, "drop_last": True}, "drop_last leaves no batch"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(hr.ItemsError, match=message):
+        hr.ClusterSampler(**{"partition": UNEVEN, "clusters_per_batch": 2, **arguments})
+
+
+def test_clusters_of_another_graph_are_refused():
+    plan = hr.ClusterSampler(hr.Partition.hash(NUM_NODES + 1, 3), 1).sample_in_subgraph(graph())
+    with pytest.raises(hr.InputError, match="is not a node of the graph"):
+        plan.loader()
+
+
+def test_the_global_batch_is_the_graph():
+    plan = hr.GlobalBatch(graph()).sample_in_subgraph(graph(), num_hops=3)
+    (batch,) = plan.fetch_feature(store(), node=["x"], edge=["e"], labels="y").loader()
+    assert torch.equal(batch.n_id, torch.arange(NUM_NODES))
+    assert torch.equal(batch.x, store().node["x"].read(batch.n_id).rows)
+    assert len(batch.blocks) == 3
+    for block in batch.blocks:
+        assert block.indptr.data_ptr() == graph().indptr.data_ptr()
+        assert block.indices.data_ptr() == graph().indices.data_ptr()
+        assert torch.equal(block.edge_ids, graph().edge_ids.long())
+    assert batch.num_sampled_nodes == (NUM_NODES, 0, 0, 0)
+
+
+def test_one_cluster_is_the_global_batch():
+    one = hr.Partition.of(torch.zeros(NUM_NODES, dtype=torch.int64))
+    (expected,) = hr.GlobalBatch(graph()).sample_in_subgraph(graph(), num_hops=2).loader()
+    (found,) = hr.ClusterSampler(one).sample_in_subgraph(graph(), num_hops=2).loader()
+    assert found.digest() == expected.digest()
+
+
+def test_a_graph_is_needed():
+    with pytest.raises(hr.InputError, match="GlobalBatch"):
+        hr.GlobalBatch(5)
