@@ -197,4 +197,36 @@ BARS = (
         1,
         at_least=0.8,
     ),
+    Bar(
+        "sums, means and GAT over PyG's default", "spmm", "(?!SAGE).*", "headrace over PyG, edge_index", _GAIN, None, 2
+    ),
+    Bar("sums and means over torch.sparse", "spmm", "(sum|mean).*", "headrace over torch.sparse.*", _GAIN, None, 1),
+    Bar("a step of GraphSAGE over PyG's layers", "spmm", "SAGE.*", "headrace over PyG, edge_index", _GAIN, None, 1.5),
+    Bar(
+        "SAR: rows in memory over 2/N of all", "sar: memory", "one layer", "SAR over 2/N", "gain, 16 ranks", at_most=1.1
+    ),
+    Bar(
+        "SAR with prefetch: rows in memory over 3/N",
+        "sar: memory",
+        "one layer",
+        "SAR, prefetch over 3/N",
+        "gain, 16 ranks",
+        at_most=1.1,
+    ),
+    Bar(
+        "GraphSAGE: memory with one exchange a layer over SAR's",
+        "sar: memory",
+        "SAGE",
+        "one-shot(, autograd)? over SAR",
+        "gain, 8 ranks",
+        at_least=2,
+    ),
+    Bar(
+        "GAT: memory with one exchange a layer and attention at edges over SAR's",
+        "sar: memory",
+        "GAT",
+        "one-shot, autograd over SAR",
+        "gain, 8 ranks",
+        at_least=4,
+    ),
 )

@@ -25,7 +25,9 @@ All of it at once     `BlockSampler` runs hop, compact, hop, compact ... in one 
 Join the hops         `join_hops` lists the edges of a minibatch, each once
 Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients
 Fetch from tiers      `locate_rows` says in which of several tables rows lie (`TierSizes`), `gather_tables` reads them
-Keep copies of rows   `CacheIndex` says which rows are in which slots of a cache
+Keep copies of rows   `CacheIndex` says which rows are in which slots of a cache; `SetIndex` does so on a GPU
+Aggregate messages    `spmm`, `spmm_extreme`, `attend`, and `sddmm` for gradients of weights, on rows that may come in
+                      parts; `transpose_csc` for the way back; `aggregate_with_grad`, `attend_with_grad`
 Drop elements         `dropout_mask`
 Find owners           `hash_owners`, `group_by_owner`, `positions_in_parts`
 Place large arrays    `use_huge_pages`
@@ -47,7 +49,15 @@ bits.
 
 from __future__ import annotations
 
+from headrace.ops.aggregate.attention import Attended, attend
+from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
+from headrace.ops.aggregate.autograd import aggregate_with_grad, attend_with_grad
+from headrace.ops.aggregate.extreme import Extremes, spmm_extreme
+from headrace.ops.aggregate.spmm import sddmm, spmm
+from headrace.ops.aggregate.transpose import Transposed, transpose_csc
 from headrace.ops.cache.index import CacheIndex
+from headrace.ops.cache.line_cache import LineCache
+from headrace.ops.cache.set_index import SetIndex, SetLookup
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.features.huge_pages import use_huge_pages
@@ -64,6 +74,7 @@ from headrace.ops.random.rng import stream_key
 from headrace.ops.random.shuffle import shuffled_range
 from headrace.ops.sampling import saint as saint
 from headrace.ops.sampling.compact import Compacted, Compactor, compact, unique_and_inverse
+from headrace.ops.sampling.fetch_rows import FetchedRows, fetch_rows, sample_fetched
 from headrace.ops.sampling.join_hops import JoinedHops, join_hops
 from headrace.ops.sampling.labor import LaborImportance, labor_importance
 from headrace.ops.sampling.ladies import LadiesDraw, draw_ladies
@@ -85,6 +96,9 @@ from headrace.ops.sampling.sample import BlockSampler, Hop, Sampled, SampledHop,
 from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
 __all__ = [
+    "Attended",
+    "AttentionDropout",
+    "AttentionScores",
     "BlendedKey",
     "BlockSampler",
     "CacheIndex",
@@ -92,7 +106,9 @@ __all__ = [
     "Compactor",
     "Csc",
     "EdgeLaw",
+    "Extremes",
     "FeatureError",
+    "FetchedRows",
     "GraphError",
     "Grouped",
     "Hop",
@@ -105,15 +121,22 @@ __all__ = [
     "LadiesDraw",
     "LadiesRule",
     "LayerReducer",
+    "LineCache",
     "NeighborRule",
     "NodeLaw",
     "Rule",
     "Sampled",
     "SampledHop",
+    "SetIndex",
+    "SetLookup",
     "Subgraph",
     "TierSizes",
+    "Transposed",
     "Visits",
     "WeightSums",
+    "aggregate_with_grad",
+    "attend",
+    "attend_with_grad",
     "check_csc",
     "check_weights",
     "compact",
@@ -124,6 +147,7 @@ __all__ = [
     "draw_nodes",
     "dropout_mask",
     "edge_law",
+    "fetch_rows",
     "gather_rows",
     "gather_rows_with_grad",
     "gather_tables",
@@ -141,12 +165,17 @@ __all__ = [
     "random_walk",
     "reach_sources",
     "reorder_csc",
+    "sample_fetched",
     "sample_hop",
     "scatter_add_rows",
+    "sddmm",
     "shuffled_range",
+    "spmm",
+    "spmm_extreme",
     "stream_key",
     "subgraph_weights",
     "sum_to_sources",
+    "transpose_csc",
     "unique_and_inverse",
     "use_huge_pages",
     "weight_sums",

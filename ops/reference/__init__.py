@@ -7,11 +7,12 @@ all of it is IEEE double precision in the written order, with no library call wh
 
 from __future__ import annotations
 
-from headrace.ops.reference import join_hops, layer, partition, reorder, saint, spread, walk
+from headrace.ops.reference import aggregate, join_hops, layer, partition, reorder, saint, spread, walk
 from headrace.ops.reference.blocks import Sampled, SampledHop, sample_blocks
 from headrace.ops.reference.cache import CacheIndex
 from headrace.ops.reference.csc import coo_to_csc, has_parallel_edges
 from headrace.ops.reference.dropout import dropout_mask
+from headrace.ops.reference.fetch_rows import FetchedRows, fetch_rows
 from headrace.ops.reference.hop import Hop, sample_hop
 from headrace.ops.reference.owners import group_by_owner, hash_owners, positions_in_parts
 from headrace.ops.reference.picks import pick_labor, pick_labor_weighted, pick_uniform, pick_weighted
@@ -27,19 +28,24 @@ from headrace.ops.reference.random import (
 from headrace.ops.reference.real_variates import negative_log, normal_quantile, normal_variate, turn, unit_interval
 from headrace.ops.reference.renumber import compact, unique_and_inverse
 from headrace.ops.reference.rows import gather_rows, locate_rows, scatter_add_rows
+from headrace.ops.reference.set_cache import SetCache
 from headrace.ops.reference.shuffle import feistel, fisher_yates, shuffled_range
 
 __all__ = [
     "CacheIndex",
+    "FetchedRows",
     "Hop",
     "Sampled",
     "SampledHop",
+    "SetCache",
+    "aggregate",
     "bounded",
     "compact",
     "coo_to_csc",
     "dropout_mask",
     "edge_variates",
     "feistel",
+    "fetch_rows",
     "fisher_yates",
     "gather_rows",
     "group_by_owner",

@@ -30,7 +30,7 @@ class SampledEdges:
         """Return the edges of the destinations `rows`, int64[n], in that order."""
         degrees = self.degrees[rows]
         starts = (self.degrees.cumsum(0) - self.degrees)[rows]
-        edges = torch.arange(int(degrees.sum()))
+        edges = torch.arange(int(degrees.sum()), device=degrees.device)
         edges += torch.repeat_interleave(starts - (degrees.cumsum(0) - degrees), degrees)
         return SampledEdges(degrees, tuple(column[edges] for column in self.columns))
 
@@ -65,7 +65,7 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
     sizes = [len(message) for message in messages]
     arriving = comm.all_to_all_counts(sizes)
     received = comm.all_to_all(torch.cat(messages), sizes, arriving).split(arriving)  # type: ignore[no-untyped-call]
-    own = edges.take(torch.arange(exchange.num_own))
+    own = edges.take(torch.arange(exchange.num_own, device=edges.degrees.device))
     all_degrees, all_columns = [own.degrees], [[column] for column in own.columns]
     for message, count in zip(received, exchange.receive_counts, strict=True):
         degrees, rest = _read(message, count, edges.degrees)

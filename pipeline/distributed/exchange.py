@@ -46,6 +46,8 @@ class Exchange:
         Where the nodes that `wanted` was made of are in it, if the batch still has their order.
     batch: (epoch, batch), optional
         The batch that it belongs to, of which ranks make sure when they exchange rows.
+    stays
+        Whether no row goes anywhere on any rank: the layer exchanges rows by itself (`SharedBlock`).
     """
 
     owned: Tensor
@@ -56,6 +58,13 @@ class Exchange:
     receive_counts: tuple[int, ...]
     places: Tensor | None = None
     batch: tuple[int, int] | None = None
+    stays: bool = False
+
+    @staticmethod
+    def staying(nodes: Tensor, world_size: int) -> Exchange:
+        """Return the exchange of a layer whose input is the rows of owned nodes, on every rank."""
+        none = (0,) * world_size
+        return Exchange(nodes, nodes, len(nodes), nodes.new_empty(0), none, none, stays=True)
 
     def deliver(self, rows: Tensor, comm: Comm) -> Tensor:
         """Send rows from owners to those who want them.
@@ -87,6 +96,8 @@ class Exchange:
                 f"exchange: expected a row for each of the {len(self.owned)} nodes that rank {comm.rank} owns "
                 f"in this layer, got {list(rows.shape)}"
             )
+        if self.stays:
+            return rows
         delivered: Tensor = _Deliver.apply(rows, self, comm)  # type: ignore[no-untyped-call]
         return delivered
 
@@ -197,9 +208,13 @@ class _Deliver(torch.autograd.Function):
         returned = comm.all_to_all(gradient[num_own:], exchange.receive_counts, exchange.send_counts)
         summed = gradient.new_zeros((len(exchange.owned), *gradient.shape[1:]))
         summed[:num_own] = gradient[:num_own]
-        return scatter_add_rows(summed, exchange.send_rows, returned), None, None
+        # The exchange made its rows: nobody waits for a device to look at them.
+        return scatter_add_rows(summed, exchange.send_rows, returned, trusted=True), None, None
 
 
 def take_rows(rows: Tensor, ids: Tensor) -> Tensor:
-    """Return ``rows[ids]``, through which no gradient flows, with all of torch's threads: models wait for it."""
-    return gather_rows(rows.detach(), ids, num_threads=torch.get_num_threads())
+    """Return ``rows[ids]``, through which no gradient flows, with all of torch's threads: models wait for it.
+
+    Ids are an exchange's own, so that nobody waits for a device to look at them.
+    """
+    return gather_rows(rows.detach(), ids, num_threads=torch.get_num_threads(), trusted=True)

@@ -32,6 +32,8 @@ class EdgePartition:
     :meth:`grid`            rows and columns: the edges of a hub are spread over a row or a column (2D vertex cut)
     ======================  =======================================================================================
 
+    Ranks share the edges of batches by it, each those of its part: ``.loader(cooperative=True, partition=...)``.
+
     A node has copies in the parts of its edges: on a grid of R rows and C columns at most R + C - 1, its master's
     among them, as all are in one row or one column.
 

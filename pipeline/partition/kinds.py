@@ -37,7 +37,7 @@ class RangePartition(Partition):
 
     def owner(self, ids: Tensor) -> Tensor:
         """Return the owners of nodes."""
-        return torch.bucketize(ids, self.bounds[1:], right=True, out_int32=True)
+        return torch.bucketize(ids, self._there(self.bounds, ids)[1:], right=True, out_int32=True)
 
     def owned(self, part: int) -> Tensor:
         """Return the nodes of a part."""
@@ -45,7 +45,7 @@ class RangePartition(Partition):
 
     def position(self, ids: Tensor) -> Tensor:
         """Return the places of nodes in their part."""
-        return ids - self.bounds[self.owner(ids)]
+        return ids - self._there(self.bounds, ids)[self.owner(ids)]
 
 
 class HashPartition(Partition):
@@ -99,7 +99,7 @@ class TablePartition(Partition):
 
     def owner(self, ids: Tensor) -> Tensor:
         """Return the owners of nodes."""
-        return self._table[ids]
+        return self._there(self._table, ids)[ids]
 
 
 @lru_cache

@@ -232,7 +232,21 @@ class Partition(ABC):
 
     def position(self, ids: Tensor) -> Tensor:
         """Return where nodes, int64[n], are among those that their owner owns: ``owned(owner)[position]``."""
-        return self._positions[ids]
+        return self._there(self._positions, ids)[ids]
+
+    def _there(self, table: Tensor, ids: Tensor) -> Tensor:
+        """Return a table of this partition where ids are; on a device it stays, to be asked again."""
+        if table.device == ids.device:
+            return table
+        copies = self._copies.setdefault(table.data_ptr(), {})
+        if ids.device not in copies:
+            copies[ids.device] = table.to(ids.device)
+        return copies[ids.device]
+
+    @cached_property
+    def _copies(self) -> dict[int, dict[torch.device, Tensor]]:
+        """Copies of tables on devices, by the address of the table."""
+        return {}
 
     def order(self) -> Tensor:
         """Return the nodes part by part, those of each part ascending: int64[num_nodes], for `Graph.reordered`."""
@@ -265,7 +279,7 @@ class Partition(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be made again need not travel, and the compactor cannot.
-        made_again = ("compactor", "sizes", "_positions", "_content_digest")
+        made_again = ("compactor", "sizes", "_positions", "_copies", "_content_digest")
         return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:

@@ -6,14 +6,19 @@ A rule on the whole plan: where rows come back depends on the last stage that fi
 from __future__ import annotations
 
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
+from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.induced_hop import InducedHop
 from headrace.pipeline.lowered.return_ids import ReturnIds
 from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
+from headrace.pipeline.lowered.sample_induced import SampleInduced
+from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes.shards import graph_partition
+from headrace.pipeline.passes.shared_edges import share_edges
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
@@ -26,14 +31,16 @@ from headrace.pipeline.storage.router import RankRouter
 def _insert(stages: Window, machine: Machine) -> Window | None:
     """Exchange ids behind every stage that finds nodes, and rows behind the stages that fetch them.
 
-    Hops of layer-wise rules are sampled together.
+    Hops of layer-wise rules are sampled together, and so are those that must not reach new nodes.
     """
     if machine.world_size == 1 or any(stage.shares_layers for stage in stages):
         return None
     for verb, graph in graphs_of(stages):
         check_known_by_own_ids(graph, f"cooperative: {verb}")
-    partition = _partition(stages, machine)
-    stages = tuple(_together(stage, partition) for stage in stages)
+    if isinstance(machine.partition, EdgePartition):
+        return share_edges(stages, machine.partition, _fetches(stages))
+    partition = _partition(stages, machine.partition, machine.world_size)
+    stages = tuple(one for stage in stages for one in _together(stage, partition))
     for stage in stages:
         if not stage.cooperates:
             raise PlanError(
@@ -41,30 +48,35 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
                 "share; use sample_neighbor, sample_layer_neighbor, sample_ladies, sample_in_subgraph or "
                 "sample_pinsage with expand='all', or cooperative=False"
             )
-    finders = [position for position, stage in enumerate(stages) if "n_id" in stage.writes]
-    end = _end_of_fetches(stages, finders[-1] + 1)
+    finders = _finders(stages)
+    fetches = _fetches(stages)
     rewritten: list[Stage] = []
     for position, stage in enumerate(stages):
-        if isinstance(stage, FetchFeature) and finders[-1] < position < end:
+        if isinstance(stage, FetchFeature) and position in fetches:
             rewritten += _exchanged(stage)
         else:
             rewritten.append(stage)
         if position in finders:
             rewritten.append(ExchangeIds(RankRouter(partition)).made_of(stage))
-        if position == end - 1:
+        if position == fetches.stop - 1:
             rewritten.append(ReturnIds().made_of(stage))
     return tuple(rewritten)
 
 
-def _end_of_fetches(stages: Window, start: int) -> int:
-    """Return the position behind the last of the stages from `start` on that fetch; prefetches may stand among them."""
-    end = start
+def _finders(stages: Window) -> list[int]:
+    """Return the positions of the stages that find nodes."""
+    return [position for position, stage in enumerate(stages) if "n_id" in stage.writes]
+
+
+def _fetches(stages: Window) -> range:
+    """Return the positions of the stages that fetch right behind the last that finds nodes; prefetches may be there."""
+    start = end = _finders(stages)[-1] + 1
     for position, stage in enumerate(stages[start:], start):
         if isinstance(stage, FetchFeature):
             end = position + 1
         elif not stage.threads:
             break
-    return end
+    return range(start, end)
 
 
 def _exchanged(fetch: FetchFeature) -> list[Stage]:
@@ -75,21 +87,33 @@ def _exchanged(fetch: FetchFeature) -> list[Stage]:
     return [stage.made_of(fetch) for stage in stages]
 
 
-def _together(stage: Stage, partition: Partition) -> Stage:
-    """Return the stage by which ranks sample a hop of a layer-wise rule together; any other stage as it is."""
+def _together(stage: Stage, partition: Partition) -> Window:
+    """Return the stages by which ranks do together what none can do for its nodes alone; any other stage as it is."""
+    if isinstance(stage, SampleInduced):
+        return _induced_together(stage, partition)
     if not isinstance(stage, SampleHop) or stage.rule.per_destination:
-        return stage
-    return SampleHopTogether(**stage.parameters(), partition=partition).made_of(stage)
+        return (stage,)
+    return (SampleHopTogether(**stage.parameters(), partition=partition).made_of(stage),)
 
 
-def _partition(stages: Window, machine: Machine) -> Partition:
-    """Return the owners: the machine's, those of a graph in shards, or owners by hash."""
-    found = machine.partition or graph_partition(stages)
+def _induced_together(stage: SampleInduced, partition: Partition) -> Window:
+    """Return a hop for each layer: rows of other ranks come anew for each."""
+    graph, edge_ids = stage.graph, stage.edge_ids
+    hops: list[Stage] = []
+    for layer in range(stage.first_layer, stage.first_layer + stage.num_layers):
+        hop = InducedHop(graph, layer=layer, partition=partition, edge_ids=edge_ids)
+        hops += [hop.made_of(stage), Compact(graph, edge_ids=edge_ids).made_of(stage)]
+    return tuple(hops)
+
+
+def _partition(stages: Window, given: Partition | None, world_size: int) -> Partition:
+    """Return the owners: those that are given, those of a graph in shards, or owners by hash."""
+    found = given or graph_partition(stages)
     if found is not None:
         return found
     graphs = graphs_of(stages)
     if graphs:
-        return Partition.hash(graphs[0][1].num_nodes, machine.world_size)
+        return Partition.hash(graphs[0][1].num_nodes, world_size)
     raise PlanError("cooperative: no stage of the plan samples a graph, so give partition=hr.Partition.hash(...)")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
@@ -36,13 +37,33 @@ def _cache(stages: Window, machine: Machine) -> Window | None:
     made: list[Stage] = list(stages)
     fires = False
     for position, fetch, place, node, edge in fetches:
-        budget = machine.memory_of_gpu(place.index) // SHARE // len(fetches)
+        budget = _memory_for_caches(stages, place, machine) // len(fetches)
         store = cached(fetch.store, node=node, edge=edge, bytes=budget, place=place)
         caches = [*(store.node[name] for name in node), *(store.edge[name] for name in edge)]
         if any(isinstance(one, GpuCachedFeature) and one.capacity for one in caches):
             made[position] = replace(fetch, store=store).made_of(fetch)
             fires = True
     return tuple(made) if fires else None
+
+
+def _memory_for_caches(stages: Window, place: Place, machine: Machine) -> int:
+    """Return the bytes that all caches may take on a GPU.
+
+    They are made before the first batch, and graphs that are sampled there are copied with it. Those that other passes
+    take to fit must fit then: have half of what the caches have left.
+    """
+    memory = machine.memory_of_gpu(place.index)
+    there: Place | None = None
+    graphs: dict[int, GraphView] = {}
+    for stage in stages:
+        there = stage.moves_to or there
+        graph = getattr(stage, "graph", None)
+        if there == place and isinstance(graph, GraphView):
+            graphs[id(graph)] = graph
+    free = memory
+    for graph in graphs.values():
+        free -= 2 * graph.bytes_to_place(place.index, free)
+    return min(memory // SHARE, free)
 
 
 def _gpu_of(stages: Window, position: int) -> Place | None:

@@ -9,11 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.data.place import Place
+from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.lowered.fetch_to import FetchTo
+from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.source import SourceStage
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.stages.prefetch import Prefetch
+from headrace.pipeline.stages.sampler import Sampler
 
 
 def _fetch_behind(fetch: FetchFeature, copy: CopyTo, machine: Machine) -> Window | None:
@@ -65,6 +71,41 @@ def _split(
     return (rest,), behind
 
 
+def _trust(stages: Window, machine: Machine) -> Window | None:
+    """Let nobody look at ids that are known to have rows: what found them, the whole plan says."""
+    del machine
+    for position, fetch in enumerate(stages):
+        if isinstance(fetch, FetchTo) and not fetch.trusted and _have_rows(fetch, stages[:position]):
+            return (*stages[:position], replace(fetch, trusted=True).made_of(fetch), *stages[position + 1 :])
+    return None
+
+
+def _have_rows(fetch: FetchTo, before: Window) -> bool:
+    """Whether all ids that stages give to a fetch have rows."""
+    source, others = before[0], before[1:]
+    if not isinstance(source, SourceStage) or not all(map(_gives_good_ids, others)):
+        return False
+    nodes = [fetch.store.node[name].num_rows for name in fetch.node]
+    edges = [fetch.store.edge[name].num_rows for name in fetch.edge]
+    labels = [] if fetch.labels is None else [fetch.store.node[fetch.labels].num_rows]
+    graphs = [graph for _, graph in graphs_of(before)]
+    reached = source.largest_id
+    # Samplers refuse seeds that are no nodes of their graph, but those of the source are in the batch as they came.
+    found_by_graph = [*nodes, *(labels if any("seeds" in stage.writes for stage in others) else ())]
+    found_by_source = [*(() if graphs else nodes), *labels]
+    num_nodes = max((graph.num_nodes for graph in graphs), default=0)
+    return (
+        all(rows >= num_nodes for rows in found_by_graph)
+        and (not found_by_source or (reached is not None and all(rows > reached for rows in found_by_source)))
+        and all(graph.has_sound_edge_ids and rows >= graph.num_edges for graph in graphs for rows in edges)
+    )
+
+
+def _gives_good_ids(stage: Stage) -> bool:
+    """Whether ids behind a stage are those of its graph, or those that came; what a user's own writes is not known."""
+    return stage.lowered or isinstance(stage, Sampler | FetchStage | CopyTo | Prefetch)
+
+
 def _reads_to(source: object, place: Place) -> bool:
     """Whether a source says that it can read rows to a place."""
     reads_to = getattr(source, "reads_to", None)
@@ -77,6 +118,7 @@ UVA_GATHER = Pass(
     rules=(
         Rule("fetch_feature, copy_to a GPU -> copy_to, fetch_to", (FetchFeature, CopyTo), _fetch_behind),
         Rule("fetch_feature of a batch on a GPU -> fetch_to", (), _fetch_there),
+        Rule("fetch_to of ids that have rows -> without a look at them", (), _trust),
     ),
     needs_gpu=True,
 )

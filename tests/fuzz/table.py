@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from fuzz import (
+    aggregate,
     cache,
     compactor,
+    fetched_rows,
     join_hops,
     native,
     native_disk,
@@ -28,6 +30,7 @@ NATIVE: Final = {
     **native_laws.ENTRIES,
     **native_partition.ENTRIES,
     **native_rows.ENTRIES,
+    **aggregate.NATIVE_ENTRIES,
     **cache.NATIVE_ENTRIES,
     **compactor.NATIVE_ENTRIES,
     **join_hops.NATIVE_ENTRIES,
@@ -37,8 +40,10 @@ NATIVE: Final = {
 PUBLIC: Final = {
     **public.ENTRIES,
     **public_laws.ENTRIES,
+    **aggregate.PUBLIC_ENTRIES,
     **cache.PUBLIC_ENTRIES,
     **compactor.PUBLIC_ENTRIES,
+    **fetched_rows.PUBLIC_ENTRIES,
     **join_hops.PUBLIC_ENTRIES,
     **spread.PUBLIC_ENTRIES,
     **tiers.PUBLIC_ENTRIES,

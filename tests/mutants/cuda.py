@@ -11,6 +11,24 @@ _PLANS = "tests/cuda_host/test_plans.py::"
 
 CUDA = (
     Mutant(
+        "cuda/compile.py",
+        "[*OPTIONS, f",
+        '[*OPTIONS, "-ftz=true", f',
+        "tests/cuda_host/test_compile.py::test_subnormal_numbers_are_not_flushed",
+    ),
+    Mutant(
+        "cuda/kernel_cache.py",
+        "if _digest(found[_DIGEST_BYTES:]) == found[:_DIGEST_BYTES]:",
+        "if found:",
+        "tests/cuda_host/test_compile.py::test_compiled_kernels_are_kept",
+    ),
+    Mutant(
+        "cuda/gpu.py",
+        ' and hasattr(current, "__cuda_stream__")',
+        "",
+        "tests/cuda_host/test_memory.py::test_streams_are_passed_by_the_protocol_or_by_their_address",
+    ),
+    Mutant(
         "cuda/kernels/smallest.cuh",
         "group.sync();\n    for (std::int64_t i = group.rank; i < count",
         "for (std::int64_t i = group.rank; i < count",

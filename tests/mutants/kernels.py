@@ -63,7 +63,7 @@ KERNELS = (
         _SAMPLE + "test_fused_equals_hop_and_compact[uniform-new-NeighborRule(fanout=10, replace=False)]",
     ),
     Mutant(
-        "ops/native/partition/owners.cpp",
+        "ops/native/core/hash_owner.hpp",
         "mixed ^= mixed >> 31;",
         "",
         "tests/ops/partition/test_owners.py::test_hash_owners",

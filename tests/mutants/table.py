@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from mutants.aggregate import AGGREGATE
 from mutants.caches import CACHES
 from mutants.cuda import CUDA
 from mutants.data import DATA
 from mutants.disk import DISK
+from mutants.feature_caches import FEATURE_CACHES
+from mutants.graph_fetch import GRAPH_FETCH
+from mutants.hybrid import HYBRID
 from mutants.kernels import KERNELS
 from mutants.laws import LAWS
 from mutants.order import ORDER
 from mutants.ranks import RANKS
+from mutants.sar import SAR
 from mutants.scores import SCORES
 from mutants.tiers import TIERS
 
-MUTANTS = (*ORDER, *DATA, *RANKS, *LAWS, *KERNELS, *CACHES, *TIERS, *SCORES, *DISK, *CUDA)
+MUTANTS = (
+    *ORDER,
+    *DATA,
+    *RANKS,
+    *HYBRID,
+    *SAR,
+    *LAWS,
+    *KERNELS,
+    *AGGREGATE,
+    *CACHES,
+    *FEATURE_CACHES,
+    *TIERS,
+    *SCORES,
+    *DISK,
+    *CUDA,
+    *GRAPH_FETCH,
+)

@@ -1,6 +1,6 @@
-// Runs samplers, gather, scatter and caches, for a build with ThreadSanitizer (`make tsan`): every rule, on several
-// threads and in several calls at once, and the pool of threads itself. Fails where the outcome differs from that of
-// one thread.
+// Runs samplers, gather, scatter, aggregations and caches, for a build with ThreadSanitizer (`make tsan`): every rule,
+// on several threads and in several calls at once, and the pool of threads itself. Fails where the outcome differs from
+// that of one thread.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "aggregate.hpp"
 #include "cache.hpp"
 #include "core/parallel.hpp"
 #include "core/thread_pool.hpp"
@@ -277,6 +278,8 @@ int main() {
   }
   move_rows();
   std::printf("rows\n");
+  aggregate_rows();
+  std::printf("aggregations\n");
   run_caches();
   std::printf("caches\n");
   run_loops();

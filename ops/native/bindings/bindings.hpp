@@ -62,5 +62,6 @@ void bind_partition(nb::module_& m);
 void bind_join_hops(nb::module_& m);
 void bind_cache(nb::module_& m);
 void bind_spread(nb::module_& m);
+void bind_aggregate(nb::module_& m);
 
 }  // namespace headrace

@@ -49,4 +49,5 @@ NB_MODULE(_native, m) {
   headrace::bind_join_hops(m);
   headrace::bind_cache(m);
   headrace::bind_spread(m);
+  headrace::bind_aggregate(m);
 }

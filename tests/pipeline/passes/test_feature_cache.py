@@ -55,6 +55,21 @@ def test_features_share_one_budget():
     assert [cache.capacity for cache in caches] == [15, 15]
 
 
+@pytest.mark.parametrize("eighths", [3, 4])
+def test_graphs_that_fit_still_fit_behind_caches(eighths):
+    """They are copied with the first batch, where they have half of what is free then."""
+    num_bytes = graph()._bytes_on_gpu
+    memory = num_bytes * 8 // eighths
+    machine = hr.Machine(cores=2, gpus=1, gpu_memory=(memory,))
+    seeds_first = items().copy_to("cuda").sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
+    source = fetch(seeds_first, machine).store.node["x"]
+    taken = source.capacity * (ROW + SLOT_BYTES) if isinstance(source, hr.GpuCachedFeature) else 0
+    assert graph().fits_on_gpu(0, memory)
+    assert graph().fits_on_gpu(0, memory - taken)
+    assert (taken > 0) == (eighths == 3)
+    assert isinstance(fetch(fetched().copy_to("cuda"), machine).store.node["x"], hr.GpuCachedFeature)
+
+
 def test_features_that_fit_are_cached_whole():
     machine = hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 20,))
     source = fetch(fetched().copy_to("cuda"), machine).store.node["x"]

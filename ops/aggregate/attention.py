@@ -1,0 +1,293 @@
+"""Attention over the in-edges of each destination, as in GAT, in one pass that parts of rows can share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch.autograd.graph import increment_version
+
+from headrace.ops import _native
+from headrace.ops._arrays import Array
+from headrace.ops.aggregate import on_torch
+from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
+from headrace.ops.aggregate.edges import (
+    Edges,
+    as_edges,
+    check_shape,
+    check_table,
+    check_written,
+    new_rows,
+    table,
+)
+from headrace.ops.errors import FeatureError
+
+__all__ = [
+    "Attended",
+    "AttentionDropout",
+    "AttentionScores",
+    "attend",
+    "attend_backward_destinations",
+    "attend_backward_sources",
+]
+
+
+class Attended(NamedTuple):
+    """The state of attention: what it takes to go on with other edges of the same rows, and to go back.
+
+    Attributes
+    ----------
+    out : torch.Tensor
+        [num_dst, heads, ...]: sums of rows by attention; until the last part not yet divided by `sums`.
+    largest : torch.Tensor
+        [num_dst, heads], the largest score; -inf where there was no edge.
+    sums : torch.Tensor
+        [num_dst, heads], the sum of ``weight[e] * exp(s - largest)``.
+    """
+
+    out: torch.Tensor
+    largest: torch.Tensor
+    sums: torch.Tensor
+
+
+def attend(
+    indptr: Array,
+    indices: Array,
+    x: torch.Tensor,
+    scores: AttentionScores,
+    *,
+    positions: Array | None = None,
+    state: Attended | None = None,
+    last: bool = True,
+    num_threads: int | None = 1,
+) -> Attended:
+    """Add up rows of `x` by attention (GAT, arXiv 1710.10903); 0 for a destination without edges.
+
+    Scores, softmax and sum are one pass over the edges, and nothing of edges times heads is written. The edges of a row
+    may come in several calls, as shards do in SAR (arXiv 2111.06483): each goes on from the `state` that the one before
+    returned, which is rescaled as larger scores come (online softmax). The same bits for any number of threads; other
+    parts round differently. NaN in a score or a row makes the head of its destinations NaN, and so does a score of
+    +inf. No gradient flows through it (`attend_with_grad`).
+
+    Parameters
+    ----------
+    indptr, indices, num_threads
+        As for `spmm`.
+    x : torch.Tensor
+        [num_src, heads, ...] of float32 or float64.
+    scores : AttentionScores
+        Of the sources, destinations and edges that the arrays name.
+    positions : torch.Tensor or numpy.ndarray, optional
+        As for `spmm`: where edges stand in arrays of edges.
+    state : Attended, optional
+        That of other parts; written, and returned.
+    last : bool
+        Whether this is the last part, behind which `out` is divided.
+
+    Raises
+    ------
+    GraphError, FeatureError
+        As for `spmm`.
+    """
+    stage = "attend"
+    check_table(x, "x", stage)
+    _check_scores(scores, x, stage)
+    num_rows = len(indptr) - 1
+    shape = (num_rows, scores.heads)
+    check_shape(scores.destination, "destination", stage, shape, x)
+    if state is not None:
+        if not isinstance(state, Attended):
+            message = f"{stage}: state must be Attended, got {type(state).__name__}"
+            raise FeatureError(message)
+        for name, part, of in zip(Attended._fields, state, ((num_rows, *x.shape[1:]), shape, shape), strict=True):
+            check_written(part, name, stage, of, x)
+    if not x.is_cpu:
+        return Attended(*on_torch.attend(indptr, indices, x, scores, positions, state, last))
+    edges = as_edges(indptr, indices, positions, num_threads, stage)
+    edge, weight, options = scores.arguments(stage)
+    found = state or Attended(
+        new_rows(num_rows, x), torch.empty(shape, dtype=x.dtype), torch.empty(shape, dtype=x.dtype)
+    )
+    _native.attend(
+        edges.indptr,
+        edges.indices,
+        table(scores.source),
+        table(scores.destination),
+        table(x),
+        table(found.largest),
+        table(found.sums),
+        table(found.out),
+        edge,
+        weight,
+        edges.positions,
+        *options,
+        state is None,
+        last,
+        edges.num_threads,
+    )
+    if state is not None:
+        for part in found:  # one by one, for older torch
+            increment_version(part)
+    return found
+
+
+def attend_backward_destinations(
+    indptr: Array,
+    indices: Array,
+    x: torch.Tensor,
+    scores: AttentionScores,
+    attended: Attended,
+    gradient: torch.Tensor,
+    *,
+    positions: Array | None = None,
+    out: torch.Tensor | None = None,
+    edge_out: torch.Tensor | None = None,
+    num_threads: int | None = 1,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the gradients of the scores of destinations and of edges.
+
+    Attention is computed anew from the scores and what `attend` returned behind the last part. Parts of the rows may
+    come one after the other.
+
+    Parameters
+    ----------
+    indptr, indices, x, scores, positions, num_threads
+        As for `attend`.
+    attended : Attended
+        What it returned.
+    gradient : torch.Tensor
+        [num_dst, heads, ...], that of ``attended.out``.
+    out : torch.Tensor, optional
+        [num_dst, heads], added to. Default: a new one.
+    edge_out : torch.Tensor, optional
+        [num_positions, heads], written at the positions of the edges. Default: a new one if there are edge scores.
+
+    Raises
+    ------
+    GraphError, FeatureError
+        As for `attend`.
+    """
+    stage = "attend_backward_destinations"
+    _check_backward(x, scores, attended, gradient, stage)
+    if out is not None:
+        check_written(out, "out", stage, tuple(scores.destination.shape), x)
+    if edge_out is not None:
+        check_written(edge_out, "edge_out", stage, (len(edge_out), scores.heads), x)
+    if not x.is_cpu:
+        return on_torch.attend_backward_destinations(
+            indptr, indices, x, scores, attended, gradient, positions, out, edge_out
+        )
+    edges = as_edges(indptr, indices, positions, num_threads, stage)
+    by_edge = edge_out
+    if by_edge is None and scores.edge is not None:
+        by_edge = torch.zeros_like(scores.edge, memory_format=torch.contiguous_format)
+    result = torch.zeros_like(scores.destination, memory_format=torch.contiguous_format) if out is None else out
+    _backward(edges, x, scores, attended, gradient, result, by_edge, to_sources=False, stage=stage)
+    for tensor in (out, edge_out):
+        if tensor is not None:
+            increment_version(tensor)
+    return result.detach(), by_edge
+
+
+def attend_backward_sources(
+    indptr: Array,
+    indices: Array,
+    x: torch.Tensor,
+    scores: AttentionScores,
+    attended: Attended,
+    gradient: torch.Tensor,
+    *,
+    positions: Array,
+    out: tuple[torch.Tensor, torch.Tensor] | None = None,
+    num_threads: int | None = 1,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the gradients of the scores of sources and of `x`, over a transposed CSC.
+
+    Parameters
+    ----------
+    indptr, indices, positions
+        What `transpose_csc` returns: rows are sources, indices are destinations.
+    x, scores, attended, gradient, num_threads
+        As for `attend_backward_destinations`.
+    out : pair of torch.Tensor, optional
+        [num_src, heads] and [num_src, heads, ...], added to. Default: new ones.
+
+    Raises
+    ------
+    GraphError, FeatureError
+        As for `attend`.
+    """
+    stage = "attend_backward_sources"
+    _check_backward(x, scores, attended, gradient, stage)
+    if out is not None:
+        by_scores, by_x = out
+        check_written(by_scores, "out[0]", stage, tuple(scores.source.shape), x)
+        check_written(by_x, "out[1]", stage, tuple(x.shape), x)
+    if not x.is_cpu:
+        return on_torch.attend_backward_sources(indptr, indices, x, scores, attended, gradient, positions, out)
+    edges = as_edges(indptr, indices, positions, num_threads, stage)
+    if out is None:
+        by_scores = torch.zeros(scores.source.shape, dtype=x.dtype)
+        by_x = new_rows(len(x), x).zero_()
+    _backward(edges, x, scores, attended, gradient, by_scores, by_x, to_sources=True, stage=stage)
+    if out is not None:
+        increment_version(by_scores)
+        increment_version(by_x)
+    return by_scores, by_x
+
+
+def _check_scores(scores: AttentionScores, x: torch.Tensor, stage: str) -> None:
+    if not isinstance(scores, AttentionScores):
+        message = f"{stage}: scores must be AttentionScores, got {type(scores).__name__}"
+        raise FeatureError(message)
+    scores.check(x, stage)
+
+
+def _check_backward(
+    x: torch.Tensor, scores: AttentionScores, attended: Attended, gradient: torch.Tensor, stage: str
+) -> None:
+    check_table(x, "x", stage)
+    _check_scores(scores, x, stage)
+    num_dst = len(scores.destination)
+    rows, heads = (num_dst, *x.shape[1:]), (num_dst, scores.heads)
+    if not isinstance(attended, Attended):
+        message = f"{stage}: attended must be Attended, got {type(attended).__name__}"
+        raise FeatureError(message)
+    for name, part, shape in zip(
+        ("gradient", *Attended._fields), (gradient, *attended), (rows, rows, heads, heads), strict=True
+    ):
+        check_shape(part, name, stage, shape, x)
+
+
+def _backward(
+    edges: Edges,
+    x: torch.Tensor,
+    scores: AttentionScores,
+    attended: Attended,
+    gradient: torch.Tensor,
+    by_scores: torch.Tensor,
+    by_other: torch.Tensor | None,
+    *,
+    to_sources: bool,
+    stage: str,
+) -> None:
+    edge, weight, options = scores.arguments(stage)
+    _native.attend_backward(
+        edges.indptr,
+        edges.indices,
+        table(scores.source),
+        table(scores.destination),
+        table(x),
+        table(attended.largest),
+        table(attended.sums),
+        table(attended.out),
+        table(gradient),
+        table(by_scores),
+        None if by_other is None else table(by_other),
+        edge,
+        weight,
+        edges.positions,
+        *options,
+        to_sources,
+        edges.num_threads,
+    )

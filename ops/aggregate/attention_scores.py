@@ -1,0 +1,126 @@
+"""What attention depends on: scores of both ends of an edge and of the edge, weights, dropout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import torch
+
+from headrace.ops._arrays import Array, as_key, as_numpy
+from headrace.ops.aggregate.edges import check_shape, check_table, table, vector
+from headrace.ops.errors import FeatureError, InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Edge scores, weights, and then slope, key, threshold, scale and ids of dropout.
+_Arguments: TypeAlias = (
+    "tuple[NDArray[Any] | None, NDArray[Any] | None, tuple[float, int, int, float, NDArray[np.int64] | None]]"
+)
+
+
+@dataclass(frozen=True)
+class AttentionDropout:
+    """Which attention is dropped: head h of an edge by word h of the stream of its id, as `dropout_mask` has it.
+
+    Attributes
+    ----------
+    probability : float
+        Of dropping, in [0, 1). What is kept is divided by 1 - probability.
+    key : int
+        Stream key, see `stream_key`; the same one in the backward direction.
+    edge_ids : torch.Tensor or numpy.ndarray or None
+        int64[num_positions], what edges are called; None: their positions.
+    """
+
+    probability: float
+    key: int
+    edge_ids: Array | None = None
+
+    def __post_init__(self) -> None:
+        """Check probability and key."""
+        stage = "AttentionDropout"
+        if isinstance(self.probability, bool) or not isinstance(self.probability, (int, float)):
+            raise InputError(f"{stage}: probability must be a number in [0, 1), got {self.probability!r}")
+        if not 0 <= self.probability < 1:
+            raise InputError(f"{stage}: probability must be a number in [0, 1), got {self.probability!r}")
+        as_key(self.key, stage=stage)
+
+    @property
+    def threshold(self) -> int:
+        """Of 2**32 words so many are dropped."""
+        return min(round(self.probability * 2**32), 2**32 - 1)
+
+
+@dataclass(frozen=True)
+class AttentionScores:
+    """What attention depends on.
+
+    An edge e from j to i has the score ``s = leaky_relu(source[j] + destination[i] + edge[e])`` and the attention
+    ``weight[e] * exp(s)``, divided by the sum of these over the edges to i. An edge of score -inf does not count.
+
+    Attributes
+    ----------
+    source : torch.Tensor
+        [num_src, heads] of float32 or float64.
+    destination : torch.Tensor
+        [num_dst, heads].
+    edge : torch.Tensor, optional
+        [num_positions, heads].
+    weight : torch.Tensor, optional
+        [num_positions], importance weights of sampled edges, at least 0: the softmax is then an estimate of that over
+        all edges.
+    slope : float
+        Of the leaky rectifier below 0.
+    dropout : AttentionDropout, optional
+        Of attention.
+    """
+
+    source: torch.Tensor
+    destination: torch.Tensor
+    edge: torch.Tensor | None = None
+    weight: torch.Tensor | None = None
+    slope: float = 0.2
+    dropout: AttentionDropout | None = None
+
+    @property
+    def heads(self) -> int:
+        """Heads."""
+        return self.source.shape[1]
+
+    def check(self, x: torch.Tensor, stage: str) -> None:
+        """Check that dtypes, devices and shapes fit together.
+
+        Raises
+        ------
+        FeatureError
+            If they do not.
+        """
+        check_table(self.source, "source", stage, like=x)
+        if self.source.ndim != 2 or self.source.shape[1] == 0 or x.ndim < 2 or x.shape[:2] != self.source.shape:
+            message = (
+                f"{stage}: expected source scores [num_src, heads] and x [num_src, heads, ...], "
+                f"got {list(self.source.shape)} and {list(x.shape)}"
+            )
+            raise FeatureError(message)
+        check_table(self.destination, "destination", stage, like=x)
+        check_shape(self.destination, "destination", stage, (len(self.destination), self.heads), x)
+        if self.edge is not None:
+            check_table(self.edge, "edge", stage, like=x)
+            check_shape(self.edge, "edge", stage, (len(self.edge), self.heads), x)
+        if self.weight is not None:
+            check_table(self.weight, "weight", stage, like=x)
+            check_shape(self.weight, "weight", stage, (len(self.weight),), x)
+
+    def arguments(self, stage: str) -> _Arguments:
+        """Return what kernels take behind their arrays: edge scores, weights, ... of `dropout`; positions are left."""
+        edge = None if self.edge is None else table(self.edge)
+        weight = None if self.weight is None else vector(self.weight)
+        if self.dropout is None:
+            return edge, weight, (float(self.slope), 0, 0, 1.0, None)
+        ids = self.dropout.edge_ids
+        names = None if ids is None else as_numpy(ids, "edge_ids", stage=stage)
+        kept = 1 / (1 - self.dropout.probability)
+        return edge, weight, (float(self.slope), self.dropout.key, self.dropout.threshold, kept, names)

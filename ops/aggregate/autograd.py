@@ -1,0 +1,271 @@
+"""Aggregations that gradients pass through, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, cast
+
+import torch
+
+from headrace.ops.aggregate.attention import (
+    Attended,
+    attend,
+    attend_backward_destinations,
+    attend_backward_sources,
+)
+from headrace.ops.aggregate.attention_scores import AttentionScores
+from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
+from headrace.ops.aggregate.spmm import sddmm, spmm
+from headrace.ops.aggregate.transpose import Transposed, transpose_csc
+from headrace.ops.errors import InputError
+
+#: What is asked for the transposed CSC when a gradient needs it: so it is made once, and only then.
+Transpose: TypeAlias = Callable[[], Transposed]
+Reduce: TypeAlias = Literal["sum", "mean", "max", "min"]
+
+
+def aggregate_with_grad(
+    indptr: torch.Tensor,
+    indices: torch.Tensor,
+    x: torch.Tensor,
+    *,
+    reduce: Reduce = "sum",
+    weight: torch.Tensor | None = None,
+    degrees: torch.Tensor | None = None,
+    transpose: Transpose | None = None,
+    num_threads: int | None = 1,
+) -> torch.Tensor:
+    """Reduce the messages ``weight[e] * x[indices[e]]`` of each row; gradients flow to `x` and `weight`.
+
+    Gradients of `x` are sums over the transposed CSC, in a fixed order: the same bits for any number of threads. Once
+    differentiable.
+
+    Parameters
+    ----------
+    indptr, indices, x, weight, num_threads
+        As for `spmm`.
+    reduce : {"sum", "mean", "max", "min"}
+        A mean is the sum over `degrees`; of extremes see `spmm_extreme`.
+    degrees : torch.Tensor, optional
+        [num_rows], what sums are divided by for means: those of the whole graph, for example. 0 stands for 1. Default:
+        the number of edges of each row, whatever their weights are.
+    transpose : callable, optional
+        Returns `transpose_csc` of the CSC, for example one that was kept.
+
+    Raises
+    ------
+    GraphError, FeatureError
+        As for `spmm`.
+    InputError
+        For another `reduce`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from headrace import ops
+    >>> x = torch.ones(3, 1, requires_grad=True)
+    >>> out = ops.aggregate_with_grad(torch.tensor([0, 2]), torch.tensor([1, 2]), x, reduce="mean")
+    >>> out.sum().backward()
+    >>> x.grad.tolist()
+    [[0.0], [0.5], [0.5]]
+    """
+    _check_vectors("aggregate_with_grad", indptr=indptr, indices=indices)
+    if degrees is not None:
+        _check_vectors("aggregate_with_grad", degrees=degrees)
+    if transpose is None:
+
+        def transpose() -> Transposed:
+            return transpose_csc(indptr, indices, len(x), num_threads=num_threads)
+
+    if reduce in ("max", "min"):
+        out = _Extreme.apply(x, weight, indptr, indices, reduce == "max", transpose, num_threads)  # type: ignore[no-untyped-call]
+        return cast("torch.Tensor", out)
+    if reduce not in ("sum", "mean"):
+        message = f'aggregate_with_grad: reduce must be "sum", "mean", "max" or "min", got {reduce!r}'
+        raise InputError(message)
+    divisors = None
+    if reduce == "mean":
+        divisors = (indptr.diff() if degrees is None else degrees).detach().to(x.dtype)
+        divisors = divisors.masked_fill(divisors == 0, 1)
+    return cast(
+        "torch.Tensor",
+        _Sum.apply(x, weight, indptr, indices, divisors, transpose, num_threads),  # type: ignore[no-untyped-call]
+    )
+
+
+def _check_vectors(stage: str, **tensors: object) -> None:
+    for name, value in tensors.items():
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.ndim != 1:
+            got = f"{value.layout}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+            message = f"{stage}: {name} must be a dense tensor of one dimension, got {got}"
+            raise InputError(message)
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weight: torch.Tensor | None,
+        indptr: torch.Tensor,
+        indices: torch.Tensor,
+        divisors: torch.Tensor | None,
+        transpose: Transpose,
+        num_threads: int | None,
+    ) -> torch.Tensor:
+        ctx.transpose, ctx.num_threads = transpose, num_threads
+        needs_x = weight is not None and ctx.needs_input_grad[1]
+        ctx.save_for_backward(x if needs_x else None, weight, indptr, indices, divisors)
+        return spmm(indptr, indices, x, weight=weight, divisors=divisors, num_threads=num_threads)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (gradient,) = gradients
+        x, weight, indptr, indices, divisors = ctx.saved_tensors
+        if divisors is not None:
+            gradient = gradient / divisors.view(-1, *(1 for _ in gradient.shape[1:]))
+        by_x = by_weight = None
+        if ctx.needs_input_grad[0]:
+            back = ctx.transpose()
+            by_x = spmm(
+                back.indptr,
+                back.indices,
+                gradient,
+                weight=weight,
+                positions=None if weight is None else back.positions,
+                num_threads=ctx.num_threads,
+            )
+        if weight is not None and ctx.needs_input_grad[1]:
+            heads = None if weight.ndim == 1 else weight.shape[1]
+            by_weight = sddmm(indptr, indices, gradient, x, heads=heads, num_threads=ctx.num_threads)
+        return by_x, by_weight, None, None, None, None, None
+
+
+class _Extreme(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weight: torch.Tensor | None,
+        indptr: torch.Tensor,
+        indices: torch.Tensor,
+        largest: bool,
+        transpose: Transpose,
+        num_threads: int | None,
+    ) -> torch.Tensor:
+        found: Extremes = spmm_extreme(indptr, indices, x, largest=largest, weight=weight, num_threads=num_threads)
+        ctx.transpose, ctx.num_threads = transpose, num_threads
+        needs_x = weight is not None and ctx.needs_input_grad[1]
+        ctx.save_for_backward(x if needs_x else None, weight, indptr, indices, found.winners)
+        return found.values
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (gradient,) = gradients
+        x, weight, indptr, indices, winners = ctx.saved_tensors
+        by_x = by_weight = None
+        if ctx.needs_input_grad[0]:
+            back = ctx.transpose()
+            by_x = spmm_winners(
+                back.indptr,
+                back.indices,
+                gradient,
+                winners,
+                weight=weight,
+                positions=back.positions,
+                num_threads=ctx.num_threads,
+            )
+        if weight is not None and ctx.needs_input_grad[1]:
+            heads = None if weight.ndim == 1 else weight.shape[1]
+            by_weight = sddmm(indptr, indices, gradient, x, heads=heads, winners=winners, num_threads=ctx.num_threads)
+        return by_x, by_weight, None, None, None, None, None
+
+
+def attend_with_grad(
+    indptr: torch.Tensor,
+    indices: torch.Tensor,
+    x: torch.Tensor,
+    scores: AttentionScores,
+    *,
+    transpose: Transpose | None = None,
+    num_threads: int | None = 1,
+) -> torch.Tensor:
+    """Add up rows of `x` by attention; gradients flow to `x` and to all scores, but not to weights.
+
+    As `attend`. What is kept for the backward direction are the result and two numbers for each row and head:
+    attention is computed anew, and dropout replayed. Once differentiable.
+
+    Parameters
+    ----------
+    indptr, indices, x, scores, num_threads
+        As for `attend`.
+    transpose : callable, optional
+        As for `aggregate_with_grad`.
+
+    Raises
+    ------
+    GraphError, FeatureError
+        As for `attend`.
+    """
+    _check_vectors("attend_with_grad", indptr=indptr, indices=indices)
+    if not isinstance(scores, AttentionScores):
+        message = f"attend_with_grad: scores must be AttentionScores, got {type(scores).__name__}"
+        raise InputError(message)
+    if transpose is None:
+
+        def transpose() -> Transposed:
+            return transpose_csc(indptr, indices, len(x), num_threads=num_threads)
+
+    options = scores.weight, scores.slope, scores.dropout
+    out = _Attend.apply(  # type: ignore[no-untyped-call]
+        x, scores.source, scores.destination, scores.edge, options, indptr, indices, transpose, num_threads
+    )
+    return cast("torch.Tensor", out)
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        source: torch.Tensor,
+        destination: torch.Tensor,
+        edge: torch.Tensor | None,
+        options: Any,
+        indptr: torch.Tensor,
+        indices: torch.Tensor,
+        transpose: Transpose,
+        num_threads: int | None,
+    ) -> torch.Tensor:
+        scores = AttentionScores(source, destination, edge, *options)
+        attended = attend(indptr, indices, x, scores, num_threads=num_threads)
+        ctx.options, ctx.transpose, ctx.num_threads = options, transpose, num_threads
+        ctx.save_for_backward(x, source, destination, edge, indptr, indices, *attended)
+        return attended.out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (gradient,) = gradients
+        x, source, destination, edge, indptr, indices, *state = ctx.saved_tensors
+        scores, attended = AttentionScores(source, destination, edge, *ctx.options), Attended(*state)
+        by_x = by_source = by_destination = by_edge = None
+        if any(ctx.needs_input_grad[:2]):
+            back = ctx.transpose()
+            by_source, by_x = attend_backward_sources(
+                back.indptr,
+                back.indices,
+                x,
+                scores,
+                attended,
+                gradient,
+                positions=back.positions,
+                num_threads=ctx.num_threads,
+            )
+        if any(ctx.needs_input_grad[2:4]):
+            by_destination, by_edge = attend_backward_destinations(
+                indptr, indices, x, scores, attended, gradient, num_threads=ctx.num_threads
+            )
+        return by_x, by_source, by_destination, by_edge, None, None, None, None, None

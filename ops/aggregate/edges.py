@@ -1,0 +1,159 @@
+"""What aggregations take: rows of edges, tables of rows, and arrays of edges, checked once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, graph_arrays
+from headrace.ops.errors import FeatureError, GraphError
+from headrace.ops.features.gather import empty_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from headrace.ops import _native
+
+DTYPES = (torch.float32, torch.float64)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Rows of edges as kernels take them: int64[num_rows + 1], int32 or int64[num_edges] twice."""
+
+    indptr: NDArray[np.int64]
+    indices: _native.IdArray
+    positions: _native.IdArray | None
+    num_threads: int
+
+    @property
+    def num_rows(self) -> int:
+        """Rows."""
+        return len(self.indptr) - 1
+
+
+def as_edges(indptr: Array, indices: Array, positions: Array | None, num_threads: int | None, stage: str) -> Edges:
+    """Check rows of edges in O(1); what they hold is checked where it is read.
+
+    Raises
+    ------
+    GraphError
+        For other types, dtypes, lengths or devices.
+    """
+    starts, others = graph_arrays(indptr, indices, stage)
+    places = None
+    if positions is not None:
+        places = as_numpy(positions, "positions", stage=stage, dtypes=ID_DTYPES, error=GraphError)
+        if places.shape != others.shape:
+            message = f"{stage}: positions must have one entry per edge ({others.size}), got {places.size}"
+            raise GraphError(message)
+        if places.dtype != others.dtype:
+            others, places = others.astype(np.int64, copy=False), places.astype(np.int64, copy=False)
+    return Edges(starts, others, places, as_num_threads(num_threads, stage=stage))
+
+
+def check_table(value: torch.Tensor, name: str, stage: str, *, rows: int | None = None, like: Any = None) -> None:
+    """Check that a tensor is [rows, ...] of a dtype that is summed.
+
+    Raises
+    ------
+    FeatureError
+        For another type, dtype, device than that of `like`, or number of rows.
+    """
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        what = value.layout if isinstance(value, torch.Tensor) else type(value).__name__
+        message = f"{stage}: {name} must be a dense tensor of float32 or float64, got {what}"
+        raise FeatureError(message)
+    if value.dtype not in DTYPES or value.ndim == 0:
+        message = f"{stage}: {name} must be [rows, ...] of float32 or float64, got {value.dtype}{list(value.shape)}"
+        raise FeatureError(message)
+    if rows is not None and value.shape[0] != rows:
+        message = f"{stage}: {name} must have {rows} rows, got {value.dtype}{list(value.shape)}"
+        raise FeatureError(message)
+    if like is not None and (value.dtype != like.dtype or value.device != like.device):
+        message = (
+            f"{stage}: {name} must be of {like.dtype} on {like.device}, as the rows are, "
+            f"got {value.dtype} on {value.device}; convert it"
+        )
+        raise FeatureError(message)
+
+
+def check_shape(value: torch.Tensor, name: str, stage: str, shape: tuple[int, ...], like: torch.Tensor) -> None:
+    """Check a tensor of a known shape, dtype and device.
+
+    Raises
+    ------
+    FeatureError
+        For any other.
+    """
+    check_table(value, name, stage, like=like)
+    if tuple(value.shape) != shape:
+        message = f"{stage}: {name} must be {list(shape)}, got {list(value.shape)}"
+        raise FeatureError(message)
+
+
+def check_written(value: torch.Tensor, name: str, stage: str, shape: tuple[int, ...], like: torch.Tensor) -> None:
+    """Check a tensor that a kernel writes to: also contiguous and aligned.
+
+    Raises
+    ------
+    FeatureError
+        For any other.
+    """
+    check_shape(value, name, stage, shape, like)
+    if like.is_cpu and not is_readable(value):
+        message = f"{stage}: {name} must be contiguous and aligned, got strides {list(value.stride())}"
+        raise FeatureError(message)
+
+
+def is_readable(value: torch.Tensor) -> bool:
+    """Whether kernels can read a tensor as it is."""
+    return value.is_contiguous() and not value.is_neg() and value.data_ptr() % value.element_size() == 0
+
+
+def table(value: torch.Tensor) -> NDArray[Any]:
+    """Return a CPU tensor as a table of two dimensions that kernels read: a copy if they cannot read its memory."""
+    plain = value.detach()
+    if not is_readable(plain):
+        plain = plain.resolve_neg().contiguous()
+        plain = plain if is_readable(plain) else plain.clone()
+    rows = plain.shape[0]
+    array: NDArray[Any] = plain.numpy()
+    return array.reshape(rows, math.prod(plain.shape[1:]))
+
+
+def vector(value: torch.Tensor) -> NDArray[Any]:
+    """Return a CPU tensor of one dimension as kernels read it."""
+    return table(value).reshape(-1)
+
+
+def weight_table(weight: torch.Tensor | None, x: torch.Tensor, stage: str) -> NDArray[Any] | None:
+    """Return weights of edges, or of edges and heads, as [num_positions, heads]."""
+    return None if weight is None else table(check_weight(weight, x, stage))
+
+
+def check_weight(weight: torch.Tensor, x: torch.Tensor, stage: str) -> torch.Tensor:
+    """Check weights [num_positions], or [num_positions, heads] for rows [num_rows, heads, ...].
+
+    Raises
+    ------
+    FeatureError
+        For another shape, dtype or device.
+    """
+    check_table(weight, "weight", stage, like=x)
+    if weight.ndim > 2 or (weight.ndim == 2 and (x.ndim < 2 or weight.shape[1] != x.shape[1] or x.shape[1] == 0)):
+        message = (
+            f"{stage}: weight must be [num_edges], or [num_edges, heads] where rows are [heads, ...], "
+            f"got {list(weight.shape)} for rows {list(x.shape[1:])}"
+        )
+        raise FeatureError(message)
+    return weight
+
+
+def new_rows(num_rows: int, x: torch.Tensor) -> torch.Tensor:
+    """Return an uninitialised tensor of as many rows as those of `x`."""
+    return empty_rows((num_rows, *x.shape[1:]), x.dtype, x.device)

@@ -1,0 +1,172 @@
+"""The largest or smallest message of each row, and the way back to the edges they came from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch.autograd.graph import increment_version
+
+from headrace.ops import _native
+from headrace.ops._arrays import Array
+from headrace.ops.aggregate import on_torch
+from headrace.ops.aggregate.edges import (
+    as_edges,
+    check_table,
+    check_weight,
+    check_written,
+    is_readable,
+    new_rows,
+    table,
+    weight_table,
+)
+from headrace.ops.errors import FeatureError
+
+
+class Extremes(NamedTuple):
+    """The messages that were the largest or the smallest, and where they came from.
+
+    Attributes
+    ----------
+    values : torch.Tensor
+        [num_rows, ...].
+    winners : torch.Tensor
+        int64[num_rows, ...]: for each column the position of its edge, -1 where there was none.
+    """
+
+    values: torch.Tensor
+    winners: torch.Tensor
+
+
+def spmm_extreme(
+    indptr: Array,
+    indices: Array,
+    x: torch.Tensor,
+    *,
+    largest: bool = True,
+    weight: torch.Tensor | None = None,
+    positions: Array | None = None,
+    state: Extremes | None = None,
+    last: bool = True,
+    num_threads: int | None = 1,
+) -> Extremes:
+    """Find the largest message of each row, column by column, or the smallest one; 0 where there is none.
+
+    Among equal ones the edge of the lowest position wins and has the whole gradient (torch's ``amax`` divides it). NaN
+    is before all numbers. So the order in which parts of a row come decides nothing.
+
+    Parameters
+    ----------
+    indptr, indices, x, weight, num_threads
+        As for `spmm`.
+    largest : bool
+        Or the smallest ones.
+    positions : torch.Tensor or numpy.ndarray, optional
+        As for `spmm`; also what edges are called in `winners`. Parts of a row have different ones.
+    state : Extremes, optional
+        What was found in other parts of the rows; written, and returned.
+    last : bool
+        Whether columns without a message become 0; until then they are infinite.
+
+    Raises
+    ------
+    GraphError, FeatureError
+        As for `spmm`.
+    """
+    stage = "spmm_extreme"
+    check_table(x, "x", stage)
+    shape = (len(indptr) - 1, *x.shape[1:])
+    if state is not None:
+        if not isinstance(state, Extremes):
+            message = f"{stage}: state must be Extremes, got {type(state).__name__}"
+            raise FeatureError(message)
+        check_written(state.values, "values", stage, shape, x)
+        _check_winners(state.winners, shape, stage)
+        if state.winners.is_cpu and not is_readable(state.winners):
+            message = f"{stage}: winners must be contiguous, got strides {list(state.winners.stride())}"
+            raise FeatureError(message)
+    if not x.is_cpu:
+        weight = None if weight is None else check_weight(weight, x, stage)
+        return Extremes(*on_torch.spmm_extreme(indptr, indices, x, largest, weight, positions, state, last))
+    edges = as_edges(indptr, indices, positions, num_threads, stage)
+    found = state or Extremes(new_rows(edges.num_rows, x), torch.empty(shape, dtype=torch.int64))
+    _native.spmm_extreme(
+        edges.indptr,
+        edges.indices,
+        table(x),
+        table(found.values),
+        table(found.winners),
+        weight_table(weight, x, stage),
+        edges.positions,
+        largest,
+        state is None,
+        last,
+        edges.num_threads,
+    )
+    if state is not None:
+        for part in found:  # one by one, for older torch
+            increment_version(part)
+    return found
+
+
+def spmm_winners(
+    indptr: Array,
+    indices: Array,
+    gradients: torch.Tensor,
+    winners: torch.Tensor,
+    *,
+    weight: torch.Tensor | None = None,
+    positions: Array | None = None,
+    out: torch.Tensor | None = None,
+    num_threads: int | None = 1,
+) -> torch.Tensor:
+    """Add up gradients where edges have won: the backward direction of `spmm_extreme`, over a transposed CSC.
+
+    ``out[j] += sum over e in row j of weight[e] * gradients[i] where winners[i] is the position of e``, i = indices[e].
+
+    Parameters
+    ----------
+    indptr, indices, weight, positions, out, num_threads
+        As for `spmm`; those that `transpose_csc` returns.
+    gradients : torch.Tensor
+        [num_dst, ...] of float32 or float64.
+    winners : torch.Tensor
+        int64[num_dst, ...].
+
+    Raises
+    ------
+    GraphError, FeatureError
+        As for `spmm`.
+    """
+    stage = "spmm_winners"
+    check_table(gradients, "gradients", stage)
+    _check_winners(winners, tuple(gradients.shape), stage)
+    num_rows = len(indptr) - 1
+    if out is not None:
+        check_written(out, "out", stage, (num_rows, *gradients.shape[1:]), gradients)
+    if not gradients.is_cpu:
+        weight = None if weight is None else check_weight(weight, gradients, stage)
+        return on_torch.spmm_winners(indptr, indices, gradients, winners, weight, positions, out)
+    edges = as_edges(indptr, indices, positions, num_threads, stage)
+    result = new_rows(num_rows, gradients) if out is None else out
+    _native.spmm_winners(
+        edges.indptr,
+        edges.indices,
+        table(gradients),
+        table(winners),
+        table(result),
+        weight_table(weight, gradients, stage),
+        edges.positions,
+        out is None,
+        edges.num_threads,
+    )
+    if out is not None:
+        increment_version(out)
+    return result
+
+
+def _check_winners(winners: torch.Tensor, shape: tuple[int, ...], stage: str) -> None:
+    if not isinstance(winners, torch.Tensor) or winners.dtype != torch.int64 or tuple(winners.shape) != shape:
+        got = f"{winners.dtype}{list(winners.shape)}" if isinstance(winners, torch.Tensor) else type(winners).__name__
+        message = f"{stage}: winners must be a tensor of int64{list(shape)}, got {got}"
+        raise FeatureError(message)

@@ -1,0 +1,21 @@
+"""Layers on blocks: those of PyG, with its parameters, over kernels that write no message per edge.
+
+A layer is called as ``conv(x, block)``, where `x` has a row for each source of the block; it returns a row for each
+destination. PyG's is called as ``conv((x, x[:num_dst]), edge_index, size=...)``. Parameters have the names and shapes
+of PyG's layers of the same class, so ``load_state_dict`` takes theirs. Results and gradients do not depend on the
+number of threads, which is torch's (``torch.set_num_threads``).
+
+>>> import headrace as hr, torch
+>>> graph = hr.Graph.from_coo([1, 2, 2], [0, 0, 1], num_nodes=3)
+>>> block = next(iter(hr.ItemSampler([0, 1]).sample_neighbor(graph, fanouts=[-1]).loader())).blocks[0]
+>>> hr.nn.SAGEConv(4, 2)(torch.randn(block.num_src, 4), block).shape
+torch.Size([2, 2])
+"""
+
+from headrace.pipeline.models.nn.cluster_gcn import ClusterGCNConv
+from headrace.pipeline.models.nn.gat import GATConv
+from headrace.pipeline.models.nn.gcn import GCNConv
+from headrace.pipeline.models.nn.gin import GINConv
+from headrace.pipeline.models.nn.sage import SAGEConv
+
+__all__ = ["ClusterGCNConv", "GATConv", "GCNConv", "GINConv", "SAGEConv"]

@@ -1,0 +1,77 @@
+"""Aggregation over edges, as layers call it: of a block by kernels, of what ranks share as that does it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+from torch import Tensor
+
+from headrace.ops.aggregate.autograd import Reduce, aggregate_with_grad
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.block import Block
+from headrace.pipeline.models.bound_block import BoundBlock
+from headrace.pipeline.models.message_graph import MessageGraph
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+#: What layers are called with.
+Edges: TypeAlias = Block | MessageGraph
+
+
+def check_input(layer: str, x: Tensor, block: Edges, in_channels: int) -> None:
+    """Check that a layer's input has a row for each source.
+
+    Raises
+    ------
+    InputError
+        If it has other rows.
+    """
+    if not isinstance(x, Tensor) or x.shape != (block.num_src, in_channels):
+        raise InputError(
+            f"{layer}: expected x of [{block.num_src}, {in_channels}], a row for each source of the block, got "
+            f"{describe(x) if isinstance(x, Tensor) else type(x).__name__}; call it as conv(x, block). Blocks come "
+            "input side first: blocks[0] takes batch.x"
+        )
+
+
+def is_block(block: Edges) -> TypeIs[Block]:
+    """Whether all edges of its destinations are at hand, so that kernels run on them as they are."""
+    return isinstance(block, Block | BoundBlock)
+
+
+def weight_of(block: Edges) -> Tensor | None:
+    """Return the importance weights of sampled edges; where nothing is sampled there are none."""
+    return block.weight if is_block(block) else None
+
+
+def check_is_block(layer: str, block: Edges, advice: str) -> Block:
+    """Return what is a block of one process.
+
+    Raises
+    ------
+    InputError
+        With the advice, if ranks share it.
+    """
+    if not is_block(block):
+        raise InputError(f"{layer}: expected a Block, whose degrees it reads, got {type(block).__name__}; {advice}")
+    return block
+
+
+def aggregate(block: Edges, x: Tensor, reduce: Reduce, weight: Tensor | None = None) -> Tensor:
+    """Reduce the messages to each destination; gradients go back over the transposed edges."""
+    if weight is not None:
+        weight = weight.to(x.dtype)
+    if not is_block(block):
+        return block.aggregate(x, reduce=reduce, weight=weight)
+    return aggregate_with_grad(
+        block.indptr,
+        block.indices,
+        x,
+        reduce=reduce,
+        weight=weight,
+        transpose=lambda: block.transposed,
+        num_threads=torch.get_num_threads(),
+    )

@@ -1,0 +1,54 @@
+"""The layer of Cluster-GCN on blocks."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_is_block
+from headrace.pipeline.models.nn.self_loops import destinations_of
+
+
+class ClusterGCNConv(nn.Module):
+    """Convolution normalised within the batch (arXiv 1905.07953): means over neighbours and the node itself.
+
+    ``lin_out((sum of the neighbours' rows + own row + diag_lambda * own row) / (neighbours + 1)) + lin_root(own row)``,
+    where edges from a node to itself do not count. Degrees are those of the block, so those of the clusters' subgraph
+    behind `hr.ClusterSampler`. PyG's ``ClusterGCNConv`` with the same parameters computes the same.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        Columns.
+    diag_lambda
+        How much more the node itself counts (the diagonal enhancement of the paper).
+    bias
+        Of `lin_out`.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, diag_lambda: float = 0.0, bias: bool = True) -> None:
+        super().__init__()
+        self.in_channels, self.out_channels, self.diag_lambda = in_channels, out_channels, diag_lambda
+        self.lin_out = nn.Linear(in_channels, out_channels, bias=bias)
+        self.lin_root = nn.Linear(in_channels, out_channels, bias=False)
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters."""
+        self.lin_out.reset_parameters()
+        self.lin_root.reset_parameters()
+
+    def forward(self, x: Tensor, block: Edges) -> Tensor:
+        """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
+        check_input("ClusterGCNConv", x, block, self.in_channels)
+        block = check_is_block("ClusterGCNConv", block, "use GCNConv with weights of the whole graph")
+        own = x[: block.num_dst]
+        destinations = destinations_of(block)
+        is_loop = block.indices == destinations
+        loops = x.new_zeros(block.num_dst).index_add_(0, destinations[is_loop].long(), x.new_ones(int(is_loop.sum())))
+        others = aggregate(block, x, "sum") - loops[:, None] * own
+        degree = block.indptr.diff().to(x.dtype) - loops + 1
+        out: Tensor = self.lin_out((others + (1 + self.diag_lambda) * own) / degree[:, None]) + self.lin_root(own)
+        return out
+
+    def extra_repr(self) -> str:
+        """Say what was asked for."""
+        return f"{self.in_channels}, {self.out_channels}, diag_lambda={self.diag_lambda}"

@@ -1,0 +1,178 @@
+"""GAT's layer on blocks."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
+from headrace.ops.aggregate.autograd import aggregate_with_grad, attend_with_grad
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.block import Block
+from headrace.pipeline.models.nn.aggregate import Edges, check_input, is_block
+from headrace.pipeline.models.nn.self_loops import Looped, with_self_loops
+
+
+class GATConv(nn.Module):
+    """Graph attention (arXiv 1710.10903), without an array of edges times heads, forward or backward.
+
+    PyG's ``GATConv(in_channels, out_channels, heads, ...)`` with the same parameters, ``lin.weight``, ``att_src``,
+    ``att_dst``, ``bias``, and ``lin_edge.weight`` and ``att_edge`` where edges have features, computes the same on
+    ``conv((x, x[:num_dst]), edge_index, edge_attr, size=...)`` where blocks have no weights. Where they have, each edge
+    counts in the softmax as often as its weight says. Dropout of attention draws other numbers than PyG's: by a key
+    that comes from torch's generator, and the position of the edge.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        Columns; those of the output are of each head.
+    heads
+        Heads.
+    concat
+        Whether heads stand side by side, or their mean is the output.
+    negative_slope
+        Of the leaky rectifier of scores.
+    dropout
+        Probability that an attention is dropped in training, in [0, 1).
+    add_self_loops
+        Whether each destination attends to itself, once. Its edge's features are the mean of those of its in-edges.
+    edge_dim
+        Columns of edges' features, if there are any.
+    bias
+        Added in the end.
+
+    Raises
+    ------
+    InputError
+        For a probability outside [0, 1); when called, for other shapes.
+    """
+
+    bias: nn.Parameter | None
+    lin_edge: nn.Linear | None
+    att_edge: nn.Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 1,
+        concat: bool = True,
+        negative_slope: float = 0.2,
+        dropout: float = 0.0,
+        add_self_loops: bool = True,
+        edge_dim: int | None = None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if not 0 <= dropout < 1:
+            raise InputError(f"GATConv: expected a dropout in [0, 1), got {dropout!r}")
+        self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
+        self.concat, self.negative_slope, self.dropout = concat, negative_slope, dropout
+        self.add_self_loops, self.edge_dim = add_self_loops, edge_dim
+        self.lin = nn.Linear(in_channels, heads * out_channels, bias=False)
+        self.att_src = nn.Parameter(torch.empty(1, heads, out_channels))
+        self.att_dst = nn.Parameter(torch.empty(1, heads, out_channels))
+        if edge_dim is None:
+            self.lin_edge = None
+            self.register_parameter("att_edge", None)
+        else:
+            self.lin_edge = nn.Linear(edge_dim, heads * out_channels, bias=False)
+            self.att_edge = nn.Parameter(torch.empty(1, heads, out_channels))
+        if bias:
+            self.bias = nn.Parameter(torch.empty(heads * out_channels if concat else out_channels))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters."""
+        matrices = [self.lin.weight, self.att_src, self.att_dst]
+        if self.lin_edge is not None and self.att_edge is not None:
+            matrices += [self.lin_edge.weight, self.att_edge]
+        for matrix in matrices:  # by the sizes of the last two dimensions, as PyG's Glorot has it
+            bound = (6.0 / (matrix.shape[-2] + matrix.shape[-1])) ** 0.5
+            nn.init.uniform_(matrix, -bound, bound)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor, block: Edges, edge_attr: Tensor | None = None) -> Tensor:
+        """Return [num_dst, heads * out_channels], or [num_dst, out_channels], from x: [num_src, in_channels].
+
+        Parameters
+        ----------
+        x, block
+            The input of the layer and its edges.
+        edge_attr : [num_edges, edge_dim], optional
+            Features of the edges, in the order of the block.
+        """
+        check_input("GATConv", x, block, self.in_channels)
+        rows = self.lin(x).view(block.num_src, self.heads, self.out_channels)
+        # Scores are products with a vector each: with the columns of the input that is a small matrix.
+        source = x @ self._vectors(self.lin, self.att_src)
+        destination = x[: block.num_dst] @ self._vectors(self.lin, self.att_dst)
+        edge = self._edge_scores(block, edge_attr, x)
+        drops = self.dropout if self.training else 0.0
+        key = int(torch.randint(2**63 - 1, ())) if drops else 0
+        if not is_block(block):
+            if self.add_self_loops:
+                raise InputError(
+                    f"GATConv: expected add_self_loops=False on a {type(block).__name__}, which ranks share, got True; "
+                    "give the graph its loops by graph.with_self_loops()"
+                )
+            slope = self.negative_slope
+            out = block.attend(rows, source, destination, edge_scores=edge, slope=slope, dropout=drops, key=key)
+            return self._finished(out)
+        weight = None if block.weight is None else block.weight.to(x.dtype)
+        edges: Block | Looped = block
+        if self.add_self_loops:
+            edges = looped = with_self_loops(block)
+            if edge is not None:
+                edge = torch.cat([edge, _means(looped, edge)])[looped.origin]
+            if weight is not None:
+                weight = torch.cat([weight, weight.new_ones(block.num_dst)])[looped.origin]
+        dropout = AttentionDropout(drops, key) if drops else None
+        out = attend_with_grad(
+            edges.indptr,
+            edges.indices,
+            rows,
+            AttentionScores(source, destination, edge, weight, self.negative_slope, dropout),
+            transpose=lambda: edges.transposed,
+            num_threads=torch.get_num_threads(),
+        )
+        return self._finished(out)
+
+    def _finished(self, out: Tensor) -> Tensor:
+        """Put heads side by side, or take their mean, and add the bias."""
+        out = out.flatten(1) if self.concat else out.mean(1)
+        return out if self.bias is None else out + self.bias
+
+    def _vectors(self, linear: nn.Linear, attention: Tensor) -> Tensor:
+        """Return [columns, heads]: what the input is multiplied by to give the scores of ``linear(input)``."""
+        weight = linear.weight.view(self.heads, self.out_channels, -1)
+        return (weight * attention.view(self.heads, self.out_channels, 1)).sum(1).t()
+
+    def _edge_scores(self, block: Edges, edge_attr: Tensor | None, x: Tensor) -> Tensor | None:
+        if self.lin_edge is None or self.att_edge is None:
+            if edge_attr is not None:
+                raise InputError("GATConv: got edge_attr for a layer without edge_dim; say edge_dim=")
+            return None
+        if edge_attr is None:
+            return None
+        edge_attr = edge_attr.view(-1, 1) if edge_attr.ndim == 1 else edge_attr
+        if edge_attr.shape != (block.num_edges, self.edge_dim):
+            raise InputError(
+                f"GATConv: expected edge_attr of [{block.num_edges}, {self.edge_dim}], got {describe(edge_attr)}"
+            )
+        return edge_attr.to(x.dtype) @ self._vectors(self.lin_edge, self.att_edge)
+
+    def extra_repr(self) -> str:
+        """Say what was asked for."""
+        return f"{self.in_channels}, {self.out_channels}, heads={self.heads}"
+
+
+def _means(looped: Looped, scores: Tensor) -> Tensor:
+    """Return the mean score of each destination's edges, which is the score of the mean of their features."""
+    return aggregate_with_grad(
+        looped.kept_indptr, looped.kept, scores, reduce="mean", num_threads=torch.get_num_threads()
+    )

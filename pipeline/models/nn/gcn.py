@@ -1,0 +1,127 @@
+"""The graph convolution of Kipf and Welling on blocks."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.block import Block
+from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_is_block, weight_of
+from headrace.pipeline.models.nn.self_loops import destinations_of
+
+
+class GCNConv(nn.Module):
+    """Graph convolution (arXiv 1609.02907): ``bias + sum of norm * lin(row)`` over neighbours and the node itself.
+
+    PyG's ``GCNConv(in_channels, out_channels)`` with the same parameters, ``lin.weight`` and ``bias``, computes the
+    same on the block as a graph of num_src nodes: ``conv(x, block.edge_index, edge_weight)[:num_dst]``. So degrees are
+    those of the block, and a source that is no destination has its own loop alone. Where degrees of the whole graph are
+    asked for, and in batches that ranks make together, fetch `hr.gcn_norm` as a feature of edges and pass it as
+    `edge_weight`, with ``normalize=False``.
+
+    Parameters
+    ----------
+    in_channels, out_channels
+        Columns.
+    improved
+        Loops have weight 2 in the place of 1. (PyG 2.8 does so only where it is given weights.)
+    add_self_loops
+        Default: as `normalize`. A loop that is there keeps its weight.
+    normalize
+        Whether weights are divided by the roots of the degrees of both ends.
+    bias
+        Added in the end.
+
+    Raises
+    ------
+    InputError
+        For loops without normalisation; when called, for other shapes.
+    """
+
+    bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        improved: bool = False,
+        add_self_loops: bool | None = None,
+        normalize: bool = True,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.add_self_loops = normalize if add_self_loops is None else add_self_loops
+        if self.add_self_loops and not normalize:
+            raise InputError("GCNConv: expected normalize=True where self-loops are added, as in PyG, got False")
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.improved, self.normalize = improved, normalize
+        self.lin = nn.Linear(in_channels, out_channels, bias=False)
+        if bias:
+            self.bias = nn.Parameter(torch.empty(out_channels))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters."""
+        nn.init.xavier_uniform_(self.lin.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor, block: Edges, edge_weight: Tensor | None = None) -> Tensor:
+        """Return [num_dst, out_channels] from x: [num_src, in_channels].
+
+        Parameters
+        ----------
+        x, block
+            The input of the layer and its edges.
+        edge_weight : [num_edges], optional
+            Default: the block's importance weights, if it has some.
+        """
+        check_input("GCNConv", x, block, self.in_channels)
+        weight = weight_of(block) if edge_weight is None else edge_weight
+        if weight is not None and weight.shape != (block.num_edges,):
+            raise InputError(f"GCNConv: expected edge_weight of [{block.num_edges}], got {describe(weight)}")
+        weight = None if weight is None else weight.to(x.dtype)
+        # The two products commute: rows are mixed where they have fewer columns.
+        narrows = self.out_channels < self.in_channels
+        if narrows:
+            x = self.lin(x)
+        if self.normalize:
+            advice = "pass hr.gcn_norm(graph), fetched as a feature of edges, as edge_weight, with normalize=False"
+            weight, own = self._norm(x, check_is_block("GCNConv", block, advice), weight)
+            out = aggregate(block, x, "sum", weight)
+            if own is not None:
+                out = out + own[:, None] * x[: block.num_dst]
+        else:
+            out = aggregate(block, x, "sum", weight)
+        if not narrows:
+            out = self.lin(out)
+        return out if self.bias is None else out + self.bias
+
+    def _norm(self, x: Tensor, block: Block, weight: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the normalised weights of edges, and those of destinations' own rows."""
+        destinations, num_dst = destinations_of(block).long(), block.num_dst
+        sources = block.indices.long()
+        weight = x.new_ones(block.num_edges) if weight is None else weight
+        degree = x.new_zeros(block.num_src)
+        loop = None
+        if self.add_self_loops:
+            fill = 2.0 if self.improved else 1.0
+            is_loop = sources == destinations
+            loop = x.new_full((num_dst,), fill)
+            if bool(is_loop.any()):
+                loop = loop.index_put((destinations[is_loop],), weight[is_loop])
+                weight = weight.masked_fill(is_loop, 0)
+            degree = degree + fill
+            degree = torch.cat([loop, degree[num_dst:]])
+        degree = degree.index_add(0, destinations, weight)
+        scale = torch.where(degree > 0, degree, 1).rsqrt() * (degree > 0)
+        normalised = scale[sources] * weight * scale[destinations]
+        return normalised, None if loop is None else scale[:num_dst] * loop * scale[:num_dst]
+
+    def extra_repr(self) -> str:
+        """Say what was asked for."""
+        return f"{self.in_channels}, {self.out_channels}"

@@ -1,0 +1,54 @@
+"""GIN's layer on blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.models.nn.aggregate import Edges, aggregate, weight_of
+
+
+class GINConv(nn.Module):
+    """Graph isomorphism network (arXiv 1810.00826): ``nn((1 + eps) * own row + sum of the neighbours' rows)``.
+
+    PyG's ``GINConv(nn, eps, train_eps)`` with the same parameters, those of ``nn`` and ``eps``, computes the same where
+    blocks have no weights. Where they have, sums are weighted by them.
+
+    Parameters
+    ----------
+    nn
+        What is applied to rows.
+    eps
+        At first.
+    train_eps
+        Whether it is a parameter.
+    """
+
+    eps: Tensor
+
+    def __init__(self, nn: nn.Module, eps: float = 0.0, train_eps: bool = False) -> None:
+        super().__init__()
+        self.nn = nn
+        self.initial_eps = eps
+        if train_eps:
+            self.eps = torch.nn.Parameter(torch.tensor([float(eps)]))
+        else:
+            self.register_buffer("eps", torch.tensor([float(eps)]))
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters; eps is what it was at first."""
+        for module in self.nn.modules():
+            reset: Any = getattr(module, "reset_parameters", None)
+            if reset is not None:
+                reset()
+        self.eps.data.fill_(self.initial_eps)
+
+    def forward(self, x: Tensor, block: Edges) -> Tensor:
+        """Return a row for each destination from x: [num_src, ...]."""
+        if x.ndim != 2 or len(x) != block.num_src:
+            raise InputError(f"GINConv: expected x of [{block.num_src}, columns], got {list(x.shape)}")
+        out: Tensor = self.nn(aggregate(block, x, "sum", weight_of(block)) + (1 + self.eps) * x[: block.num_dst])
+        return out

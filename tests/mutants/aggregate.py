@@ -1,0 +1,86 @@
+"""Faults in aggregations: sums, extremes and attention over edges, and the layers on them."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_SPMM = "tests/ops/aggregate/test_spmm.py::"
+_EXTREME = "tests/ops/aggregate/test_extreme.py::"
+_ATTENTION = "tests/ops/aggregate/test_attention.py::"
+_AUTOGRAD = "tests/ops/aggregate/test_autograd.py::"
+_LAYERS = "tests/pipeline/models/nn/test_layers.py::"
+
+AGGREGATE = (
+    Mutant(
+        "ops/native/aggregate/row_sums.hpp",
+        "to[i] = to[i] + a[i] + b[i] + c[i] + d[i];",
+        "to[i] = to[i] + ((a[i] + b[i]) + (c[i] + d[i]));",
+        _SPMM + "test_neither_threads_nor_instructions_change_a_bit",
+    ),
+    Mutant(
+        "ops/native/aggregate/spmm.cpp",
+        "const Value* const from = arrays.weights + rows.position(first + k) * heads;",
+        "const Value* const from = arrays.weights + (first + k) * heads;",
+        _SPMM + "test_transposed_rows_find_their_weights",
+    ),
+    Mutant(
+        "ops/native/aggregate/edge_rows.cpp",
+        "if (first == last || largest < bound) return;",
+        "if (first == last || largest <= bound) return;",
+        _SPMM + "test_bad_input_is_refused_and_nothing_is_written",
+    ),
+    Mutant(
+        "ops/native/aggregate/spmm_extreme.cpp",
+        "(level & (position < winner))",
+        "level",
+        _EXTREME + "test_of_equal_messages_the_first_edge_wins",
+    ),
+    Mutant(
+        "ops/native/aggregate/spmm_extreme.cpp",
+        "above | (winner < 0) |",
+        "above |",
+        _EXTREME + "test_equals_the_reference",
+    ),
+    Mutant(
+        "ops/native/aggregate/attention.cpp",
+        "    state.sums[at] = state.sums[at] * factor;\n",
+        "",
+        _ATTENTION + "test_parts_of_rows_come_in_any_order",
+    ),
+    Mutant(
+        "ops/native/aggregate/attention_segment.hpp",
+        "from[k] == kNoScore<Value> ? from[k] : from[k] - largest[k]",
+        "from[k] - largest[k]",
+        _ATTENTION + "test_scores_that_are_no_numbers",
+    ),
+    Mutant(
+        "ops/native/aggregate/attention_backward.cpp",
+        "    drop(scores, edges, arrays[kAttention]);\n",
+        "",
+        _AUTOGRAD + "test_gradients_of_attention",
+    ),
+    Mutant(
+        "ops/native/aggregate/attention_backward.cpp",
+        "(products[k] - share[k]) * leak(plain[k], scores.slope)",
+        "(products[k] - share[k])",
+        _AUTOGRAD + "test_gradients_of_attention",
+    ),
+    Mutant(
+        "ops/aggregate/autograd.py",
+        "divisors.masked_fill(divisors == 0, 1)",
+        "divisors",
+        _AUTOGRAD + "test_gradients_of_reductions",
+    ),
+    Mutant(
+        "pipeline/models/nn/self_loops.py",
+        "kept = block.indices != destinations",
+        "kept = torch.ones_like(destinations, dtype=torch.bool)",
+        _LAYERS + "test_gat",
+    ),
+    Mutant(
+        "pipeline/models/nn/sage.py",
+        'None if self.aggr == "max" else weight_of(block)',
+        "None",
+        _LAYERS + "test_importance_weights_count",
+    ),
+)

@@ -1,0 +1,86 @@
+"""Faults where ranks share edges: who holds what, what is merged in which order, what goes back to whom."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_KINDS = "tests/pipeline/models/test_hybrid_parallel.py::test_every_kind_of_message"
+_CASES = "tests/pipeline/models/test_hybrid_parallel_cases.py::"
+_WORK = "tests/pipeline/models/test_hybrid_parallel_work.py::"
+_SHARDS = "tests/pipeline/distributed/test_edge_shard.py::"
+_REWRITES = "tests/pipeline/passes/test_shared_edges.py::"
+
+HYBRID = (
+    Mutant(
+        "pipeline/distributed/edge_shard.py",
+        "pairs[:, 1] * columns + part % columns",
+        "pairs[:, 1] * columns",
+        _SHARDS + "test_every_edge_is_in_one_shard_and_masters_know_where",
+    ),
+    Mutant(
+        "pipeline/distributed/mirrors.py",
+        "int(at_masters[: self.num_own].sum())",
+        "self.num_own",
+        "tests/pipeline/distributed/test_mirrors.py::test_what_is_kept_is_kept_on_both_sides",
+    ),
+    Mutant(
+        "pipeline/distributed/mirrors.py",
+        "pieces[kind :: len(parts)]",
+        "pieces[kind * comm.world_size : (kind + 1) * comm.world_size]",
+        "tests/pipeline/distributed/test_mirrors.py::test_rows_of_several_kinds_are_one_message",
+    ),
+    Mutant(
+        "pipeline/distributed/shared_edges.py",
+        "inside = places < len(nodes)",
+        "inside = places >= 0",
+        _WORK + "test_counted_work_does_not_depend_on_the_number_of_ranks[cluster with boundary-grid]",
+    ),
+    Mutant(
+        "pipeline/distributed/shared_edges.py",
+        "mirrored.kept(heard, left)",
+        "mirrored",
+        _KINDS + "[sum-6]",
+    ),
+    Mutant(
+        "pipeline/distributed/shared_aggregation.py",
+        "(alike & (name < holder))",
+        "(alike & (name > holder))",
+        _CASES + "test_any_graph",
+    ),
+    Mutant(
+        "pipeline/distributed/shared_aggregation.py",
+        "torch.where(won, mirrors.pick(gradients[0]), 0)",
+        "mirrors.pick(gradients[0])",
+        _KINDS + "[max-6]",
+    ),
+    Mutant(
+        "pipeline/distributed/shared_aggregation.py",
+        "counted = ctx.counted and received is not None",
+        "counted = False",
+        _KINDS + "[weighted mean-6]",
+    ),
+    Mutant(
+        "pipeline/distributed/shared_attention.py",
+        "(before - largest[mirrors.rows]).exp()",
+        "1",
+        _KINDS + "[attention-6]",
+    ),
+    Mutant(
+        "pipeline/distributed/shared_attention.py",
+        "torch.ones_like(came[..., :1])",
+        "torch.zeros_like(came[..., :1])",
+        _KINDS + "[attention-6]",
+    ),
+    Mutant(
+        "pipeline/distributed/shared_attention.py",
+        "AttentionDropout(dropout, key, block.edge_ids)",
+        "AttentionDropout(dropout, key)",
+        _CASES + "test_dropout_of_attention_belongs_to_edges[grid]",
+    ),
+    Mutant(
+        "pipeline/passes/shared_edges.py",
+        "isinstance(stage, SampleHop) and stage.takes_all and",
+        "isinstance(stage, SampleHop) and",
+        _REWRITES + "test_refuses_what_needs_all_edges_of_a_node",
+    ),
+)

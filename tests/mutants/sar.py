@@ -1,0 +1,110 @@
+"""Faults in full-batch training over shards: rounds, degrees, ties, replays, gradients that would be lost."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_SAR = "pipeline/models/sar/"
+_GRAPH = "tests/pipeline/models/sar/test_sharded_graph.py::"
+_COUNTS = "tests/pipeline/models/sar/test_counts.py::"
+_UPDATE = "tests/pipeline/models/sar/test_update_all.py::"
+_WRAP = "tests/pipeline/models/sar/test_wrap.py::"
+
+SAR = (
+    Mutant(
+        _SAR + "rounds.py",
+        "yield self.shards[(self.transfer.rank - number) % world_size]",
+        "yield self.shards[(self.transfer.rank + number) % world_size]",
+        _GRAPH + "test_aggregate[3-mean-None]",
+    ),
+    Mutant(
+        _SAR + "rounds.py",
+        "waiting = nothing  # lets go of the rows before others come",
+        "pass",
+        _COUNTS + "test_rows_come_again_only_where_gradients_depend_on_them[by_sum-0-4]",
+    ),
+    Mutant(
+        _SAR + "reductions.py",
+        "x if ctx.needs_input_grad[1] else None, weight, divisors",
+        "x, weight, divisors",
+        _COUNTS + "test_rows_come_again_only_where_gradients_depend_on_them[by_mean-0-4]",
+    ),
+    Mutant(
+        _SAR + "reductions.py",
+        "positions=shard.positions,\n                state=found,",
+        "positions=None,\n                state=found,",
+        _GRAPH + "test_among_equal_messages_the_first_edge_of_the_whole_graph_wins[True]",
+    ),
+    Mutant(
+        _SAR + "sharded_graph.py",
+        "divisors = self._edges.in_degrees.clamp(min=1).to(x.dtype)",
+        "divisors = self._rounds.own.indptr.diff().clamp(min=1).to(x.dtype)",
+        _GRAPH + "test_aggregate[3-mean-None]",
+    ),
+    Mutant(
+        _SAR + "attention.py",
+        "last=shard is rounds.last,",
+        "last=True,",
+        _GRAPH + "test_attend[3-False-0.0]",
+    ),
+    Mutant(
+        _SAR + "sharded_graph.py",
+        "AttentionDropout(dropout, key, self.edge_ids)",
+        "AttentionDropout(dropout, key)",
+        _GRAPH + "test_attend[3-False-0.4]",
+    ),
+    Mutant(
+        _SAR + "transfer.py",
+        "total[part] += gradients",
+        "total[part] = gradients",
+        _COUNTS + "test_who_needs_almost_all_rows_gets_them_without_a_copy",
+    ),
+    Mutant(
+        _SAR + "transfer.py",
+        "scatter_add_rows(total, rows[part], gradients",
+        "scatter_add_rows(total, rows[: len(gradients)], gradients",
+        _COUNTS + "test_rows_go_in_pieces",
+    ),
+    Mutant(
+        _SAR + "shard.py",
+        "if ALMOST_ALL * size <= len(asked) < size:",
+        "if False:",
+        _COUNTS + "test_who_needs_almost_all_rows_gets_them_without_a_copy",
+    ),
+    Mutant(
+        _SAR + "messages.py",
+        "if again:\n            _set_generators(states[owner])",
+        "if False:\n            _set_generators(states[owner])",
+        _UPDATE + "test_dropout_is_replayed",
+    ),
+    Mutant(
+        _SAR + "captured.py",
+        "if node._sequence_nr() <= began:",
+        "if node._sequence_nr() < 0:",
+        _UPDATE + "test_no_gradient_is_lost",
+    ),
+    Mutant(
+        _SAR + "messages.py",
+        "if captured_leaves(messages, leaves, parameters, began):",
+        "if False:",
+        _UPDATE + "test_a_parameter_that_only_some_calls_use_must_be_named",
+    ),
+    Mutant(
+        _SAR + "rank_graph.py",
+        "values = values.index_fill(0, self._edges.replaced, 0)",
+        "pass",
+        _GRAPH + "test_loops_are_added_once_to_each_node",
+    ),
+    Mutant(
+        _SAR + "wrap.py",
+        "self.keys.next(), self.graph.owned.cpu()",
+        "self.keys.next(), torch.arange(self.graph.num_dst)",
+        _WRAP + "test_dropout_and_normalisation_do_not_depend_on_the_ranks[2]",
+    ),
+    Mutant(
+        _SAR + "pyg_layers.py",
+        "chosen = loops.new_full((graph.num_dst,), -1)",
+        "chosen = loops.new_full((graph.num_dst,), 0)",
+        _WRAP + "test_three_ranks_compute_what_pyg_does[gcn_weights]",
+    ),
+)

@@ -1,0 +1,93 @@
+"""What devices without a kernel do, by torch's operations, against the kernels: the same within rounding."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.ops import AttentionDropout, AttentionScores, Extremes, attend, sddmm, spmm, spmm_extreme, transpose_csc
+from headrace.ops.aggregate import on_torch
+from headrace.ops.aggregate.attention import Attended, attend_backward_destinations, attend_backward_sources
+from headrace.ops.aggregate.extreme import spmm_winners
+from headrace.ops.aggregate.transpose import _on_device
+
+from edge_rows import edge_rows
+
+CLOSE = {"rtol": 1e-10, "atol": 1e-10, "equal_nan": True}
+
+
+def drawn(data, *shape):
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 2**32)))
+    return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+
+@given(edge_rows(), st.sampled_from(["none", "edge", "head"]), st.booleans(), st.data())
+def test_sums_and_products(rows, weights, onto, data):
+    x, a = drawn(data, rows.num_src, 3, 2), drawn(data, rows.num_dst, 3, 2)
+    shape = (rows.num_edges, 3) if weights == "head" else (rows.num_edges,)
+    weight = None if weights == "none" else drawn(data, *shape)
+    back = transpose_csc(rows.indptr, rows.indices, rows.num_src)
+    for one, other in zip(_on_device(rows.indptr, rows.indices, rows.num_src), back, strict=True):
+        assert torch.equal(one.long(), other.long())
+    outs = [drawn(data, rows.num_src, 3, 2)] * 2 if onto else [None, None]
+    outs = [None if out is None else out.clone() for out in outs]
+    divisors = torch.arange(1, rows.num_src + 1).double()
+    ours = spmm(*back[:2], a, weight=weight, positions=back.positions, divisors=divisors, out=outs[0])
+    theirs = on_torch.spmm(*back[:2], a, weight, back.positions, divisors, outs[1])
+    assert torch.allclose(ours, theirs, **CLOSE)
+    winners = spmm_extreme(rows.indptr, rows.indices, x, weight=weight).winners
+    for heads, found in ((None, None), (3, None), (3, winners)):
+        one = sddmm(rows.indptr, rows.indices, a, x, heads=heads, winners=found)
+        other = on_torch.sddmm(rows.indptr, rows.indices, a, x, heads, None, found, None)
+        assert torch.allclose(one, other, **CLOSE)
+    one = spmm_winners(*back[:2], a, winners, weight=weight, positions=back.positions)
+    assert torch.allclose(one, on_torch.spmm_winners(*back[:2], a, winners, weight, back.positions, None), **CLOSE)
+
+
+@given(edge_rows(), st.booleans(), st.booleans(), st.data())
+def test_extremes(rows, largest, in_parts, data):
+    x = drawn(data, rows.num_src, 4).round()
+    x = x.where(x != 2, torch.nan)
+    states = [None, None]
+    if in_parts:
+        first = spmm_extreme(rows.indptr, rows.indices, x.flip(0), largest=largest, last=False)
+        states = [Extremes(*(part.clone() for part in first)) for _ in range(2)]
+    positions = torch.arange(rows.num_edges, dtype=rows.indices.dtype) + 10 * in_parts
+    ours = spmm_extreme(rows.indptr, rows.indices, x, largest=largest, positions=positions, state=states[0])
+    theirs = on_torch.spmm_extreme(rows.indptr, rows.indices, x, largest, None, positions, states[1], True)
+    assert torch.equal(ours.winners, theirs[1])
+    assert torch.allclose(ours.values, theirs[0], **CLOSE)
+
+
+@given(edge_rows(), st.booleans(), st.booleans(), st.booleans(), st.data())
+def test_attention(rows, with_edges, with_weights, in_parts, data):
+    heads = 3
+    x, gradient = drawn(data, rows.num_src, heads, 2), drawn(data, rows.num_dst, heads, 2)
+    scores = AttentionScores(
+        drawn(data, rows.num_src, heads),
+        drawn(data, rows.num_dst, heads),
+        drawn(data, rows.num_edges, heads) if with_edges else None,
+        drawn(data, rows.num_edges).abs() if with_weights else None,
+        0.2,
+        AttentionDropout(0.4, 3) if data.draw(st.booleans()) else None,
+    )
+    states = [None, None]
+    if in_parts:
+        first = attend(rows.indptr, rows.indices, x.flip(0), scores, last=False)
+        states = [Attended(*(part.clone() for part in first)) for _ in range(2)]
+    ours = attend(rows.indptr, rows.indices, x, scores, state=states[0])
+    theirs = Attended(*on_torch.attend(rows.indptr, rows.indices, x, scores, None, states[1], True))
+    assert all(torch.allclose(one, other, **CLOSE) for one, other in zip(ours, theirs, strict=True))
+    back = transpose_csc(rows.indptr, rows.indices, rows.num_src)
+    one = attend_backward_destinations(rows.indptr, rows.indices, x, scores, ours, gradient)
+    other = on_torch.attend_backward_destinations(
+        rows.indptr, rows.indices, x, scores, ours, gradient, None, None, None
+    )
+    pairs = list(zip(one, other, strict=True))
+    one = attend_backward_sources(*back[:2], x, scores, ours, gradient, positions=back.positions)
+    other = on_torch.attend_backward_sources(*back[:2], x, scores, ours, gradient, back.positions, None)
+    pairs += zip(one, other, strict=True)
+    for one, other in pairs:
+        assert (one is None) == (other is None)
+        assert one is None or torch.allclose(one, other, **CLOSE)

@@ -1,0 +1,48 @@
+"""Layers of hr.nn in batches that ranks make together: the training of one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from training import NUM_CLASSES, WIDTH, assert_equal_training, store
+
+import headrace as hr
+
+from plans import graph, items
+
+pytestmark = pytest.mark.slow
+
+
+class Network(torch.nn.Module):
+    """Two layers that take blocks as they are."""
+
+    def __init__(self, kind: Any, **options: Any) -> None:
+        super().__init__()
+        self.convs = torch.nn.ModuleList([kind(WIDTH, WIDTH, **options), kind(WIDTH, NUM_CLASSES, **options)])
+
+    def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
+        for conv, block in zip(self.convs, blocks, strict=True):
+            x = conv(x, block).tanh()
+        return x
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        (hr.nn.SAGEConv, {}),
+        (hr.nn.SAGEConv, {"aggr": "max"}),
+        (hr.nn.GATConv, {}),
+        (hr.nn.GCNConv, {"normalize": False}),
+    ],
+    ids=["mean", "max", "attention", "sum"],
+)
+def test_training_equals_one_process(layer, world_size):
+    torch.manual_seed(0)
+    kind, options = layer
+    plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(
+        store(torch.float64), node=["x"], labels="y"
+    )  # fmt: skip
+    assert_equal_training(plan, Network(kind, **options).double(), world_size, 1e-10)

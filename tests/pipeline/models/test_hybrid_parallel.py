@@ -1,0 +1,27 @@
+"""Ranks that share edges compute what one process does: every strategy, partition of edges and kind of message."""
+
+from __future__ import annotations
+
+import pytest
+from hybrid import KINDS, STRATEGIES, assert_as_one_process, plan
+
+import headrace as hr
+
+from plans import graph
+
+MODELS = ["mean", "weights", "max", "attention"]
+
+
+@pytest.mark.parametrize("world_size", [2, 6])
+@pytest.mark.parametrize("kind", [*MODELS, "sum", "min", "weighted mean", "weighted min"])
+def test_every_kind_of_message(kind, world_size):
+    assert_as_one_process(plan("cluster with boundary"), kind, hr.EdgePartition.grid(graph(), world_size))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 6, 8])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("partition", KINDS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_all_strategies(strategy, partition, model, world_size):
+    assert_as_one_process(plan(strategy), model, KINDS[partition](graph(), world_size))

@@ -1,0 +1,3 @@
+#pragma once
+
+void aggregate_rows();
