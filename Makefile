@@ -11,7 +11,7 @@ export DGLBACKEND := pytorch
 PYTHON ?= python3
 DATA ?=
 BENCH ?= sampling
-BENCHES ?= sampling gather loader small_batch conversion contention build scaling labor_table cooperative tiering projection import_time
+BENCHES ?= sampling gather loader small_batch conversion contention build scaling labor_table cooperative tiering projection spmm sar_memory import_time
 ARGS ?=
 # Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down. Each
 # takes tests that stand together, which share what modules keep, and then what another one has left.
@@ -89,20 +89,23 @@ lint-types: .venv-wheel/.installed
 SANITIZED = LD_PRELOAD="$$(for library in asan ubsan stdc++; do g++ -print-file-name=lib$$library.so; done | tr '\n' ' ')" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1
 
-sanitize: .venv-sanitize/.installed ## run the tests of ops/ and a short fuzz on a build with AddressSanitizer and UBSan
+# Of CUDA's kernels, those that tests/ops does not run.
+CACHES := $(patsubst %,tests/cuda_host/test_%.py,line_cache gpu_cached_feature gpu_cache)
+
+sanitize: .venv-sanitize/.installed ## run the tests of ops/ and of caches on GPUs, and a short fuzz on a build with AddressSanitizer and UBSan
 	$(SANITIZED) .venv-sanitize/bin/python -m pytest $(PARALLEL) -o timeout=900 --hypothesis-profile quick \
-		-m "not uninstrumented and not law" tests/ops tests/fuzz $(ARGS)
+		-m "not uninstrumented and not law" tests/ops tests/fuzz $(CACHES) $(ARGS)
 	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds 20
 
 fuzz: .venv-sanitize/.installed ## call the native entry points with hostile arguments for SECONDS_=600, or repeat FILES=...
 	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds $(SECONDS_) --seed $(SEED) $(FILES)
 
-tsan: build/tsan/run ## run samplers, gather, scatter and caches in threads on a build with ThreadSanitizer
+tsan: build/tsan/run ## run samplers, gather, scatter, aggregations and caches in threads on a build with ThreadSanitizer
 	TSAN_OPTIONS=halt_on_error=1 build/tsan/run
 
 THREADS := $(wildcard tests/threads/*.cpp)
 
-build/tsan/run: $(THREADS) tests/threads/cache.hpp $(NATIVE)
+build/tsan/run: $(THREADS) $(wildcard tests/threads/*.hpp) $(NATIVE)
 	rm -rf build/tsan && mkdir -p build/tsan
 	printf '%s\n' $(THREADS) $(SAMPLING) | xargs -P $(JOBS) -I{} sh -c '$(CXX) -std=c++17 -O1 -g1 -Wall -Wextra \
 		-Wconversion -Werror -fsanitize=thread -ffp-contract=off -Iops/native -c {} -o build/tsan/$$(echo {} | tr / -).o'

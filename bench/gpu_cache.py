@@ -2,16 +2,18 @@
 
 By sizes of the cache, and for batches that are independent of each other or dependent (arXiv 2310.12403), whose random
 numbers change little: these read rows again sooner. Nothing is trained: each batch is sampled, fetched and thrown away.
-Every system hands out the same rows, which is checked before anything is timed.
+Every system hands out the same rows, which is checked before anything is timed. Beside them, for the largest cache:
+one that is not told of the batches to come, and kernels of fewer threads, which the bus may like better.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import torch
 from gpu_device import Gpu, gpu_arguments, gpu_of, graph_of, seeds_of_round
@@ -20,11 +22,28 @@ from harness import Gain, Metrics, Record, System, interleave, print_table, summ
 from work import identified, table
 
 import headrace as hr
+from headrace.cuda import cached_rows
 
 NO_CACHE = "no cache"
 
 
-def epoch(gpu: Gpu, loader: hr.Loader, number: int) -> Metrics:
+@contextmanager
+def copying_threads(most: int | None) -> Iterator[None]:
+    """Let kernels that gather through a cache have so many threads at most."""
+    launch = cached_rows.launch
+
+    def fewer(kernel: str, types: Any, num_items: int, *arguments: Any, **named: Any) -> None:
+        is_capped = most is not None and kernel.startswith("gather")
+        launch(kernel, types, min(num_items, most or 0) if is_capped else num_items, *arguments, **named)
+
+    cached_rows.launch = fewer  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        cached_rows.launch = launch
+
+
+def epoch(gpu: Gpu, loader: hr.Loader, number: int, threads: int | None = None) -> Metrics:
     """Load all batches of an epoch, and say how fast."""
     loader.set_epoch(number)
     found = {"batches": 0, "rows": 0, "bytes": 0}
@@ -35,7 +54,8 @@ def epoch(gpu: Gpu, loader: hr.Loader, number: int) -> Metrics:
             found["rows"] += len(batch.x)
             found["bytes"] += batch.x.nbytes
 
-    seconds = gpu.wall_seconds(run)
+    with copying_threads(threads):
+        seconds = gpu.wall_seconds(run)
     return {
         "time": seconds * 1e3,
         "batch rate": found["batches"] / seconds,
@@ -50,16 +70,19 @@ def loaders(
     """Return loaders by the name of their cache."""
     seeds = seeds_of_round(graph.num_nodes, max(int(options.items * graph.num_nodes), 1), 0)
     made = {}
-    for share in (0.0, *options.shares):
+    largest = max(options.shares)
+    for share, lookahead in ((0.0, True), *((share, True) for share in options.shares), (largest, False)):
         store = hr.FeatureStore(node={"x": x})
         if share:
             rows = max(int(share * graph.num_nodes), 1)
             store = hr.FeatureStore(node={"x": hr.GpuCachedFeature(x, rows=rows)})
         items = hr.ItemSampler(seeds, batch_size=options.batch_size, shuffle=True, seed=1).copy_to("cuda")
         plan = items.sample_layer_neighbor(graph, options.fanouts, batch_dependency=kappa, edge_ids=False)
+        plan = plan.fetch_feature(store, node=["x"])
         # A pass would put a cache before the features that have none.
-        loader = plan.fetch_feature(store, node=["x"]).loader(machine=gpu.machine(), feature_cache=False)
-        made[f"{share:.0%} of the rows kept" if share else NO_CACHE] = stack.enter_context(loader)
+        loader = plan.loader(machine=gpu.machine(), feature_cache=False, lookahead=lookahead)
+        name = f"{share:.0%} of the rows kept" if share else NO_CACHE
+        made[name if lookahead else f"{name}, lookahead=False"] = stack.enter_context(loader)
     return made
 
 
@@ -88,12 +111,16 @@ def case_records(
     with ExitStack() as stack:
         made = loaders(gpu, graph, x, kappa, options, stack)
         check_rows(made.values())
+        systems = {name: partial(epoch, gpu, loader) for name, loader in made.items()}
+        largest = f"{max(options.shares):.0%} of the rows kept"
+        for count in options.threads:
+            systems[f"{largest}, {count:,} threads"] = partial(epoch, gpu, made[largest], threads=count)
         records = interleave(
             gpu.bench("cache"),
             case,
-            [System(name, partial(epoch, gpu, loader)) for name, loader in made.items()],
+            [System(name, run) for name, run in systems.items()],
             rounds=options.rounds,
-            gains=[Gain((name, 1), (NO_CACHE, 1)) for name in made if name != NO_CACHE],
+            gains=[Gain((name, 1), (NO_CACHE, 1)) for name in systems if name != NO_CACHE],
             warm_up=1,
         )
         for name, loader in made.items():
@@ -109,13 +136,14 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--items", type=float, default=0.08, help="share of the nodes that batches are drawn from")
     parser.add_argument("--widths", type=int, nargs="+", default=[100, 256], help="float32 columns of the features")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.05, 0.2, 0.5], help="of the rows that are kept")
+    parser.add_argument("--threads", type=int, nargs="+", default=[6144, 24576], help="that copy rows, at most")
     parser.add_argument(
         "--kappas", type=int, nargs="+", default=[1, 64], help="how long random numbers change, in batches"
     )
     options = parser.parse_args(given)
     if options.smoke:
         options.batch_size, options.fanouts, options.items, options.widths = 8, [3, 2], 0.05, [8]
-        options.shares = [0.2]
+        options.shares, options.threads = [0.2], [64]
     with gpu_of(options) as gpu:
         where, graph, _ = graph_of(options)
         print(f"graph {where}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, generated")

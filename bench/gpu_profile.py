@@ -54,6 +54,8 @@ def of_events(events: Iterable[Any], wall: float) -> Profile:
     for event in events:
         start, end = event.time_range.start, event.time_range.end
         if event.device_type == DeviceType.CUDA:
+            if getattr(event, "is_user_annotation", False):  # a range of the host, which is shown on the device as well
+                continue
             on_gpu.append((start, end))
             kernels += not event.name.startswith(("Memcpy", "Memset"))
         elif event.name.startswith(LAUNCH):

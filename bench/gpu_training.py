@@ -2,9 +2,9 @@
 
 A GraphSAGE of three layers. Where batches are copied last, the CPU samples and fetches; where seeds are copied first,
 the GPU does. Both are run without any pass (the first of these is the plain pipeline), with all of them, and with all
-but one, for each that changes the plan. Every system trains on the same minibatches, which is checked before anything
-is timed. How busy the GPU is, torch's profiler says, of some batches; ``--timeline`` writes what the loader did in
-them, stage by stage (chrome://tracing).
+but one, for each that changes the plan; then as a GPU does that has no room for the graph. Every system trains on the
+same minibatches, which is checked before anything is timed. How busy the GPU is, torch's profiler says, of some
+batches; ``--timeline`` writes what the loader did in them, stage by stage (chrome://tracing).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
@@ -32,6 +33,12 @@ from headrace.pipeline.passes import PASSES, rewrite
 
 PLAIN, ALL_ON_CPU, ALL_ON_GPU = "CPU samples, no passes", "CPU samples, all passes", "GPU samples, all passes"
 CLASSES = 47
+#: Of a GPU without room for the graph.
+FETCHED: dict[str, dict[str, Any]] = {
+    "GPU samples fetched rows, all passes": {},
+    "GPU samples fetched rows, all but graph_cache": {"graph_cache": False},
+    "GPU samples fetched rows, all but split_sample": {"split_sample": False},
+}
 #: Of the products data set; its generated twin has no training nodes of its own.
 TRAINING_SHARE = 0.08
 
@@ -149,6 +156,11 @@ def busy_records(gpu: Gpu, case: str, name: str, training: Training, most: int) 
     ]
 
 
+def without_room(graph: hr.Graph, machine: hr.Machine) -> hr.Machine:
+    """Return a machine whose GPU has no room for the graph, as far as passes know: its rows are fetched and cached."""
+    return replace(machine, gpus=1, gpu_memory=(graph.indptr.nbytes + graph.indices.nbytes,))
+
+
 def records_of(gpu: Gpu, options: argparse.Namespace) -> list[Record]:
     where, graph, width = graph_of(options)
     batches_last, seeds_first = plans(graph, width, options)
@@ -158,8 +170,13 @@ def records_of(gpu: Gpu, options: argparse.Namespace) -> list[Record]:
     print(f"graph {where}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {width} float32 a node; {machine}")
     with ExitStack() as stack:
         trainings = {}
-        for name, (plan, switches) in systems_of(batches_last, seeds_first, machine).items():
-            loader = stack.enter_context(plan.loader(machine=machine, **switches))
+        small = without_room(graph, machine)
+        # A graph of its own: what is on the GPU already is never fetched.
+        _, fetched = plans(hr.Graph.from_csc(graph.indptr, graph.indices), width, options)
+        systems = [(name, *found, machine) for name, found in systems_of(batches_last, seeds_first, machine).items()]
+        systems += [(name, fetched, switches, small) for name, switches in FETCHED.items()]
+        for name, plan, switches, planned_for in systems:
+            loader = stack.enter_context(plan.loader(machine=planned_for, **switches))
             trainings[name] = Training(gpu, loader, width, options)
         check_same_batches(trainings, options.profiled)
         records = interleave(

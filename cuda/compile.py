@@ -1,7 +1,7 @@
-"""How kernels are compiled for a GPU, by CuPy's NVRTC, when they are first used; CuPy keeps what was compiled on disk.
+"""How kernels are compiled for a GPU, by CuPy's NVRTC, when they are first used; what was compiled is kept on disk.
 
 The text that is compiled has all includes in it (`source.flattened`), so what is kept is known by source, options and
-device, and never stale.
+architecture, and never stale. CuPy's own `RawModule` would flush subnormal numbers to zero, which the CPU does not.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.cuda.errors import DeviceError
 from headrace.cuda.instances import FILES, instances_in
+from headrace.cuda.kernel_cache import kept
 from headrace.cuda.source import flattened
 
 #: Of CUDA's compiler. Functions are for the device unless they say otherwise, so headers of the CPU's kernels can be
@@ -24,8 +25,19 @@ OPTIONS = (
 )
 
 
+class Module:
+    """Kernels of one file on a GPU."""
+
+    def __init__(self, loaded: Any, names: dict[str, str]) -> None:
+        self._loaded, self._names = loaded, names
+
+    def get_function(self, name: str) -> Any:
+        """Return an instance of a kernel, by the name that `instances` has for it."""
+        return self._loaded.get_function(self._names[name])
+
+
 @cache
-def module(file: str, device: int) -> Any:
+def module(file: str, device: int) -> Module:
     """Return the module of a file of kernels, compiled for the current device, whose number is given.
 
     Raises
@@ -33,13 +45,50 @@ def module(file: str, device: int) -> Any:
     DeviceError
         If the file does not compile; the message has the compiler's, with files and lines.
     """
-    import cupy
-
     if file not in FILES:
         raise DeviceError(f"expected a file of kernels, one of {', '.join(FILES)}, got {file!r}")
-    compiled = cupy.RawModule(code=flattened(file), options=OPTIONS, name_expressions=instances_in(file))
+    import cupy
+
+    text, names, target = flattened(file), instances_in(file), architecture(cupy.cuda.Device(device).compute_capability)
+    version = ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
+    # Names of functions, which C++ made of those of instances, stand before the code.
+    content = kept(
+        (text, *OPTIONS, target, version, *names),
+        lambda: b"\0".join(compiled(text, file, target, names)),
+    )
+    *lowered, code = content.split(b"\0", len(names))
+    loaded = cupy.cuda.function.Module()
+    loaded.load(code)
+    return Module(loaded, {name: one.decode() for name, one in zip(names, lowered, strict=True)})
+
+
+def architecture(capability: str) -> str:
+    """Return what to compile for: a GPU newer than the compiler takes PTX for the newest that it knows."""
+    from cupy.cuda import nvrtc
+
+    newest = max(map(int, nvrtc.getSupportedArchs()))
+    return f"sm_{capability}" if int(capability) <= newest else f"compute_{newest}"
+
+
+def compiled(text: str, file: str, architecture: str, names: list[str]) -> list[bytes]:
+    """Return what the instances of the kernels in a text are called, and behind these the code.
+
+    Raises
+    ------
+    DeviceError
+        If it does not compile.
+    """
+    from cupy.cuda import nvrtc
+
+    program = nvrtc.createProgram(text, file, [], [])
     try:
-        compiled.compile()
-    except cupy.cuda.compiler.CompileException as error:
-        raise DeviceError(f"cuda/kernels/{file} does not compile for device {device}:\n{error}") from error
-    return compiled
+        for name in names:
+            nvrtc.addNameExpression(program, name)
+        nvrtc.compileProgram(program, [*OPTIONS, f"-arch={architecture}"])
+        code = nvrtc.getPTX(program) if architecture.startswith("compute_") else nvrtc.getCUBIN(program)
+        return [*(nvrtc.getLoweredName(program, name).encode() for name in names), code]
+    except nvrtc.NVRTCError as error:
+        log = nvrtc.getProgramLog(program)
+        raise DeviceError(f"cuda/kernels/{file} does not compile for {architecture}:\n{log}") from error
+    finally:
+        nvrtc.destroyProgram(program)

@@ -45,17 +45,17 @@ class EdgeNumbers:
         """Whether they are there for the whole graph."""
         return self._numbers is not None
 
-    def of(self, nodes: Tensor, indptr: Tensor, indices: Tensor) -> tuple[Tensor, Tensor | None]:
+    def of(self, starts: Tensor, degrees: Tensor, indices: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return numbers, and where those of each row of a frontier begin, or None where they are of the whole graph.
 
-        Nodes are those of the graph, and their rows are sound.
+        Of each row there are the first degrees[i] edges, from starts[i] on, int64[num_dst] both, on the device.
         """
         if self._numbers is not None:
             return self._numbers, None
-        at = nodes.to(indptr.device)  # the graph may be in memory of the host
-        first = torch.zeros(len(at) + 1, dtype=torch.int64, device=at.device)
-        torch.cumsum(indptr[at + 1] - indptr[at], 0, out=first[1:])
-        return _number_rows(indptr[at], first, indices, nodes.device), first.to(nodes.device)
+        first = torch.zeros(len(starts) + 1, dtype=torch.int64, device=starts.device)
+        torch.cumsum(degrees, 0, out=first[1:])
+        there = indices.device  # the graph may be in memory of the host
+        return _number_rows(starts.to(there), first.to(there), indices, starts.device), first
 
 
 def _number_rows(starts: Tensor, offsets: Tensor, indices: Tensor, device: torch.device) -> Tensor:

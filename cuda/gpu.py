@@ -49,9 +49,9 @@ class Gpu:
 
 
 def _stream(cupy: Any, current: Any, device: int) -> Any:
-    """Return torch's stream as CuPy's; versions before 14 know its address alone."""
+    """Return torch's stream as CuPy's; CuPy before 14 and torch before 2.10 know its address alone."""
     from_external = getattr(getattr(cupy.cuda, "Stream", None), "from_external", None)
-    if from_external is not None:
+    if from_external is not None and hasattr(current, "__cuda_stream__"):
         return from_external(current)
     return cupy.cuda.ExternalStream(current.cuda_stream, device)
 

@@ -81,8 +81,8 @@ class PinnedRanges:
         except self._failed as error:
             if error.status != _ALREADY:
                 raise DeviceError(
-                    f"pin: {end - begin:,} bytes cannot be pinned ({error}); {_limit()}; pin less, or leave it to a "
-                    "cache on the device"
+                    f"pin: {end - begin:,} bytes cannot be pinned ({error}); {_limit()}; pin less, or let the CPU "
+                    "sample and gather"
                 ) from error
             if self._is_pinned(begin) and self._is_pinned(end - 1):
                 return None

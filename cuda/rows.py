@@ -149,6 +149,20 @@ def locate_rows(
     return table, row, faults.check(counts)
 
 
+def check_ids(ids: Tensor, num_rows: int) -> None:
+    """Refuse ids, int32 or int64[n], that have no rows. Waits for the device.
+
+    Raises
+    ------
+    Fault
+        "no row".
+    """
+    faults = Faults(FAULTS, ids.device)
+    arguments = (ids, len(ids), num_rows, None, 0, faults.items)
+    launch("check_rows", (ids.dtype,), len(ids), *arguments, device=ids.device)
+    faults.check()
+
+
 def scatter_add_rows(out: Tensor, ids: Tensor, rows: Tensor, *, trusted: bool = False) -> None:
     """Add ``rows[i]`` to ``out[ids[i]]``, in the order of i.
 
@@ -168,9 +182,7 @@ def scatter_add_rows(out: Tensor, ids: Tensor, rows: Tensor, *, trusted: bool = 
     """
     device = out.device
     if not trusted:
-        faults = Faults(FAULTS, device)
-        launch("check_rows", (ids.dtype,), len(ids), ids, len(ids), len(out), None, 0, faults.items, device=device)
-        faults.check()
+        check_ids(ids, len(out))
     width = math.prod(out.shape[1:])
     in_order, order = torch.sort(ids, stable=True)
     arguments = (out, width, in_order, order, len(ids), rows)

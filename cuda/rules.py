@@ -113,4 +113,4 @@ def _numbers_of(
         return None, None
     if not numbers.known:
         faults.check()
-    return numbers.of(segments.nodes, graph.indptr, graph.indices)
+    return numbers.of(segments.starts, segments.degrees, graph.indices)

@@ -83,6 +83,13 @@ def wait_here() -> None:
         stand_in.synchronize()
 
 
+def synchronize(device: torch.device) -> None:
+    """Let the host wait for all that the current stream was given."""
+    wait_here()
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).synchronize()
+
+
 def use_here(tensors: Iterable[Tensor]) -> None:
     """Let memory of tensors, which come from another stream, not be given to others before this stream is done."""
     for tensor in tensors:

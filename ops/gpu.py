@@ -94,8 +94,15 @@ def placed(tensors: Sequence[torch.Tensor | None], device: torch.device) -> list
     if has_room(sum(tensor.nbytes for tensor in given), free):
         return [None if tensor is None else tensor.to(device) for tensor in tensors]
     for tensor in given:
-        weakref.finalize(tensor, pin(tensor))
+        # With the storage: it is there until it is unpinned.
+        weakref.finalize(tensor, release_pinned, pin(tensor), tensor.untyped_storage())
     return list(tensors)
+
+
+def release_pinned(unpin: Callable[[], None], memory: object) -> None:
+    """Unpin memory, which whoever is to call this has kept alive until then."""
+    del memory
+    unpin()
 
 
 def has_room(num_bytes: int, memory: int) -> bool:
@@ -135,6 +142,13 @@ def record(device: torch.device) -> Event:
     from headrace.cuda import streams
 
     return streams.record(device)
+
+
+def synchronize(device: torch.device) -> None:
+    """Let the host wait for all that the current stream of a GPU was given."""
+    from headrace.cuda import streams
+
+    streams.synchronize(device)
 
 
 def use_here(tensors: Iterable[torch.Tensor]) -> None:

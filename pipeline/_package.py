@@ -27,6 +27,7 @@ from headrace.ops.features.tiers import TierSizes
 from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.gcn_norm import gcn_norm
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.data.type_offsets import TypeOffsets
@@ -38,12 +39,13 @@ from headrace.pipeline.plan.stage import MacroStage, MapStage, Stage
 from headrace.pipeline.plan.verbs import verb, verbs
 from headrace.pipeline.run import make_loader as _make_loader  # noqa: F401 - it adds a method to plans
 from headrace.pipeline.run.stats import Stats
-from headrace.pipeline.stages import ItemSampler, NodeSource
+from headrace.pipeline.stages import ClusterSampler, GlobalBatch, ItemSampler, NodeSource
 from headrace.pipeline.stages.hop_sampler import HopSampler
 from headrace.pipeline.storage.cached_feature import CachedFeature
 from headrace.pipeline.storage.cached_store import cached
 from headrace.pipeline.storage.disk_feature import DiskFeature
 from headrace.pipeline.storage.features import ExpectingSource, FeatureSource, FeatureStore, PlacingSource
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 from headrace.pipeline.storage.rows import Rows
 
 if _TYPE_CHECKING:
@@ -51,6 +53,7 @@ if _TYPE_CHECKING:
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.comm import sum_hook
     from headrace.pipeline.distributed.local_comm import LocalGroup
+    from headrace.pipeline.models import nn, sar
     from headrace.pipeline.models.cooperative import cooperative, sum_gradients
     from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
@@ -69,6 +72,7 @@ __all__ = [
     "BatchSource",
     "Block",
     "CachedFeature",
+    "ClusterSampler",
     "Comm",
     "DeviceError",
     "DiskFeature",
@@ -77,6 +81,8 @@ __all__ = [
     "FeatureError",
     "FeatureSource",
     "FeatureStore",
+    "GlobalBatch",
+    "GpuCachedFeature",
     "Graph",
     "GraphError",
     "HeadraceError",
@@ -120,9 +126,12 @@ __all__ = [
     "__version__",
     "cached",
     "cooperative",
+    "gcn_norm",
     "load_shards",
+    "nn",
     "plan_tiers",
     "reorder",
+    "sar",
     "scores",
     "sum_gradients",
     "sum_hook",
@@ -161,6 +170,10 @@ def __getattr__(name: str) -> object:
 
     if name == "scores":
         return import_module("headrace.pipeline.scores")
+    if name == "nn":
+        return import_module("headrace.pipeline.models.nn")
+    if name == "sar":
+        return import_module("headrace.pipeline.models.sar")
     if name in _LATER:
         return getattr(import_module(f"headrace.pipeline.{_LATER[name]}"), name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")

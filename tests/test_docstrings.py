@@ -16,7 +16,7 @@ FINDER = doctest.DocTestFinder(exclude_empty=True)
 def documented() -> dict[str, object]:
     """Return what is public, by name, with the two packages themselves."""
     names = {"hr": hr, "hr.ops": headrace.ops}
-    for prefix, module in (("hr", hr), ("hr.ops", headrace.ops), ("hr.scores", hr.scores)):
+    for prefix, module in (("hr", hr), ("hr.ops", headrace.ops), ("hr.scores", hr.scores), ("hr.nn", hr.nn)):
         names |= {f"{prefix}.{name}": getattr(module, name) for name in module.__all__}
     return {name: value for name, value in names.items() if inspect.getdoc(value)}
 

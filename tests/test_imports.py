@@ -38,6 +38,7 @@ NATIVE_BELOW = {
     "random": {"core"},
     "graphs": {"core"},
     "features": {"core"},
+    "aggregate": {"core", "random"},
     "cache": {"core"},
     "disk": {"core"},
     "partition": {"core", "random", "graphs"},
@@ -57,6 +58,7 @@ NATIVE_BELOW = {
         "layerwise",
         "walks",
         "cache",
+        "aggregate",
     },
 }
 

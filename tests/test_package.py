@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -19,6 +20,7 @@ PUBLIC = [
     "BatchSource",
     "Block",
     "CachedFeature",
+    "ClusterSampler",
     "Comm",
     "DeviceError",
     "DiskFeature",
@@ -27,6 +29,8 @@ PUBLIC = [
     "FeatureError",
     "FeatureSource",
     "FeatureStore",
+    "GlobalBatch",
+    "GpuCachedFeature",
     "Graph",
     "GraphError",
     "HeadraceError",
@@ -70,9 +74,12 @@ PUBLIC = [
     "__version__",
     "cached",
     "cooperative",
+    "gcn_norm",
     "load_shards",
+    "nn",
     "plan_tiers",
     "reorder",
+    "sar",
     "scores",
     "sum_gradients",
     "sum_hook",
@@ -83,6 +90,9 @@ PUBLIC = [
 
 # The same for array functions.
 OPS = [
+    "Attended",
+    "AttentionDropout",
+    "AttentionScores",
     "BlendedKey",
     "BlockSampler",
     "CacheIndex",
@@ -90,7 +100,9 @@ OPS = [
     "Compactor",
     "Csc",
     "EdgeLaw",
+    "Extremes",
     "FeatureError",
+    "FetchedRows",
     "GraphError",
     "Grouped",
     "Hop",
@@ -103,15 +115,22 @@ OPS = [
     "LadiesDraw",
     "LadiesRule",
     "LayerReducer",
+    "LineCache",
     "NeighborRule",
     "NodeLaw",
     "Rule",
     "Sampled",
     "SampledHop",
+    "SetIndex",
+    "SetLookup",
     "Subgraph",
     "TierSizes",
+    "Transposed",
     "Visits",
     "WeightSums",
+    "aggregate_with_grad",
+    "attend",
+    "attend_with_grad",
     "check_csc",
     "check_weights",
     "compact",
@@ -122,6 +141,7 @@ OPS = [
     "draw_nodes",
     "dropout_mask",
     "edge_law",
+    "fetch_rows",
     "gather_rows",
     "gather_rows_with_grad",
     "gather_tables",
@@ -139,12 +159,17 @@ OPS = [
     "random_walk",
     "reach_sources",
     "reorder_csc",
+    "sample_fetched",
     "sample_hop",
     "scatter_add_rows",
+    "sddmm",
     "shuffled_range",
+    "spmm",
+    "spmm_extreme",
     "stream_key",
     "subgraph_weights",
     "sum_to_sources",
+    "transpose_csc",
     "unique_and_inverse",
     "use_huge_pages",
     "weight_sums",
@@ -169,6 +194,14 @@ def test_public_names():
 def test_dir_shows_public_names_alone():
     """Beside what Python itself puts into every module."""
     assert sorted(name for name in dir(hr) if not name.startswith("__") or name == "__version__") == PUBLIC
+
+
+def test_scores_show_functions_alone():
+    """Not the modules that these are in: one of a function's name would be called in its place."""
+    shown = {name: getattr(hr.scores, name) for name in dir(hr.scores) if not name.startswith("__")}
+    assert list(shown) == hr.scores.__all__
+    assert all(inspect.isfunction(value) for value in shown.values())
+    assert not hasattr(hr.scores, "pagerank")
 
 
 @pytest.mark.parametrize("module", [hr, headrace.ops], ids=lambda module: module.__name__)

@@ -54,6 +54,26 @@ def gather(
     return out
 
 
+def check_ids(ids: torch.Tensor, num_rows: int) -> None:
+    """Refuse ids on a GPU, int32[n] or int64[n], that have no rows, as `gather_rows` does; the host waits for that.
+
+    Raises
+    ------
+    FeatureError
+        Naming the first of them.
+    """
+    from headrace.cuda.faults import Fault
+    from headrace.cuda.rows import check_ids
+
+    stage = "gather_rows"
+    wanted = on_device(ids, "ids", ids.device, stage=stage, dtypes=_IDS, error=FeatureError)
+    try:
+        with device_errors():
+            check_ids(wanted, num_rows)
+    except Fault as fault:
+        raise _no_row(fault.item, wanted, num_rows, stage, "; the feature may be shorter than the graph") from fault
+
+
 def locate(
     rank: Array, ids: Array, sizes: TierSizes, here: int, device: torch.device, *, stage: str
 ) -> tuple[torch.Tensor, torch.Tensor, list[int]]:

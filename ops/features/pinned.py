@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from headrace.ops.gpu import pin
+from headrace.ops.gpu import pin, release_pinned
 
 
 class Pinned:
@@ -26,7 +26,8 @@ class Pinned:
 
     def __init__(self, tensor: torch.Tensor) -> None:
         unpin: Callable[[], None] = pin(tensor)
-        self._release = weakref.finalize(self, unpin)
+        # With the storage: it is there until it is unpinned.
+        self._release = weakref.finalize(self, release_pinned, unpin, tensor.untyped_storage())
 
 
 def is_readable_in_place(tensor: torch.Tensor) -> bool:

@@ -39,7 +39,7 @@ def group(
         with device_errors():
             grouped, places, counts = group_by_owner(values, parts, num_parts, first)
     except Fault as fault:
-        raise _no_part(fault.item, parts, num_parts) from fault
+        raise _no_part(fault.item, parts, num_parts, stage) from fault
     return grouped, places, torch.tensor(counts, dtype=torch.int64)
 
 
@@ -54,7 +54,7 @@ def positions(owners: Array, num_parts: int, device: torch.device, stage: str) -
         with device_errors():
             return positions_in_parts(parts, num_parts)
     except Fault as fault:
-        raise _no_part(fault.item, parts, num_parts) from fault
+        raise _no_part(fault.item, parts, num_parts, stage) from fault
 
 
 def _check_parts(num_parts: int, stage: str) -> None:
@@ -62,8 +62,6 @@ def _check_parts(num_parts: int, stage: str) -> None:
         raise InputError(f"{stage}: num_parts must be in [1, 2**30], got {num_parts}")
 
 
-def _no_part(item: int, owners: torch.Tensor, num_parts: int) -> InputError:
+def _no_part(item: int, owners: torch.Tensor, num_parts: int, stage: str) -> InputError:
     owner = int(owners[item])
-    return InputError(
-        f"group_by_owner: owners[{item}] = {owner} is no part: expected 0 <= owner < num_parts = {num_parts}"
-    )
+    return InputError(f"{stage}: owners[{item}] = {owner} is no part: expected 0 <= owner < num_parts = {num_parts}")

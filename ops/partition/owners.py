@@ -9,6 +9,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_count, as_numpy
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
 from headrace.ops.partition import on_gpu
 
@@ -118,7 +119,10 @@ def positions_in_parts(owners: Array, num_parts: int) -> torch.Tensor:
     if device is not None:
         return on_gpu.positions(owners, parts, device, stage)
     values = as_numpy(owners, "owners", stage=stage, dtypes=("int32",))
-    _, places, counts = _native.group_by_owner(None, values, parts, 0)
+    try:
+        _, places, counts = _native.group_by_owner(None, values, parts, 0)
+    except InputError as error:
+        raise InputError(str(error).replace("group_by_owner", stage, 1)) from None
     places -= (counts.cumsum() - counts)[values]
     return torch.from_numpy(places)
 

@@ -42,8 +42,9 @@ def fetch_rows(indptr: Array, indices: Array, frontier: Array, *, cache: LineCac
     """Copy the in-edges of every node of a frontier to where the frontier is.
 
     On a GPU neighbouring threads copy lines of 32 sources, out of pinned memory of the host or of a cache in that of
-    the GPU, and the host waits once, for the size. What `sample_fetched` picks of the copy is what `sample_hop` picks
-    of the graph; rules that look at whole rows, LABOR several times, then read each over the bus once, or not at all.
+    the GPU. The host waits for the size, and for the ends of an `indptr` that is on the GPU. What `sample_fetched`
+    picks of the copy is what `sample_hop` picks of the graph; rules that look at whole rows, LABOR several times, then
+    read each over the bus once, or not at all.
 
     Parameters
     ----------

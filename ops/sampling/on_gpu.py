@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import torch
 
@@ -22,8 +22,23 @@ if TYPE_CHECKING:
     from headrace.cuda.variates import Variates
     from headrace.ops.cache.line_cache import LineCache, LineCounts
 
+Made = TypeVar("Made")
+
 _IDS = (torch.int32, torch.int64)
 _WEIGHTS = (torch.float32, torch.float64)
+
+
+def if_there_is_room(array: torch.Tensor, device: torch.device, make: Callable[[], Made], otherwise: Made) -> Made:
+    """Return a table of a graph with entries for the edges of an array, or something else if it is not to be made.
+
+    A device that has no room for the array, which is in memory of the host then, is to have none for a table.
+    """
+    if array.device != device:
+        return otherwise
+    try:
+        return make()
+    except torch.cuda.OutOfMemoryError:
+        return otherwise
 
 
 def has_twin(rule: Rule) -> bool:
@@ -199,7 +214,7 @@ class BlockSampler:
     """The fused sampler on a device: `headrace.ops.BlockSampler` has one where its arrays are on a GPU.
 
     The first LABOR hop finds parallel edges, if there may be any, the first draw by weight makes running sums; both are
-    kept.
+    kept. Of a graph that is too large for the device they would be as well: each hop then makes those of its frontier.
 
     Parameters
     ----------
@@ -228,12 +243,20 @@ class BlockSampler:
 
         self._device = device
         self._graph = graph = graph_on(device, indptr, indices, stage, edge_ids=edge_ids, weights=weights)
-        self._sums = MadeOnce(device, lambda: sums_of_graph(graph, device), lambda sums: (sums,))
-        self._numbers = MadeOnce(
-            device,
-            lambda: EdgeNumbers.of_graph(graph.indptr, graph.indices, device),
-            lambda found: () if found is None else found.tensors,
-        )
+
+        def make_sums() -> torch.Tensor | None:
+            assert graph.weights is not None
+            return if_there_is_room(graph.weights, device, lambda: sums_of_graph(graph, device), None)
+
+        def make_numbers() -> EdgeNumbers | None:
+            def make() -> EdgeNumbers | None:
+                return EdgeNumbers.of_graph(graph.indptr, graph.indices, device)
+
+            otherwise: EdgeNumbers | None = EdgeNumbers()
+            return if_there_is_room(graph.indices, device, make, otherwise)
+
+        self._sums = MadeOnce(device, make_sums, lambda sums: () if sums is None else (sums,))
+        self._numbers = MadeOnce(device, make_numbers, lambda found: () if found is None else found.tensors)
 
     @property
     def scratch_bytes(self) -> int:

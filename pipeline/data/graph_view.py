@@ -178,11 +178,26 @@ class GraphView(ABC):
 
         The GPU is named by its number; with None any copy will do.
         """
-        known = [arrays.indices for arrays in self.tables.values() if isinstance(arrays, GpuArrays)]
-        if any(there.is_cuda and index in (None, there.device.index) for there in known):
+        if self._is_on_gpu(index):
             return True  # what is free is what they have left
-        arrays_here = (self.indptr, self.indices, self.edge_permutation)
-        return has_room(sum(array.nbytes for array in arrays_here if array is not None), memory)
+        return has_room(self._bytes_on_gpu, memory)
+
+    def bytes_to_place(self, index: int | None, memory: int) -> int:
+        """Return what `arrays_on` will yet take of the free memory of a GPU; 0 if they are there, or do not fit."""
+        fits = not self._is_on_gpu(index) and self.fits_on_gpu(index, memory)
+        return self._bytes_on_gpu if fits else 0
+
+    @property
+    def _bytes_on_gpu(self) -> int:
+        arrays = (self.indptr, self.indices, self.edge_permutation)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    def _is_on_gpu(self, index: int | None) -> bool:
+        """Whether `arrays_on` has copied the arrays to a GPU, or for None to any."""
+        with _PLACING:
+            tables = list(self.tables.values())
+        known = [arrays.indices for arrays in tables if isinstance(arrays, GpuArrays)]
+        return any(there.is_cuda and index in (None, there.device.index) for there in known)
 
     def weights_on(self, name: str, device: torch.device | None) -> Tensor:
         """Return what `edge_weights` does, where a GPU reads it, or for no device in CPU memory."""
@@ -282,6 +297,14 @@ class GraphView(ABC):
     def has_parallel_edges(self) -> bool:
         """Whether a node has several in-edges from one source; looked for once, on all cores."""
         return has_parallel_edges(self.indptr, self.indices)
+
+    @cached_property
+    def has_sound_edge_ids(self) -> bool:
+        """Whether all edge ids are those of edges; looked at once, as a GPU reads rows of edges without a look."""
+        if self.edge_permutation is None or len(self.edge_permutation) == 0:
+            return True
+        low, high = self.edge_permutation.aminmax()
+        return int(low) >= 0 and int(high) < self.num_edges
 
     def in_degrees(self) -> Tensor:
         """Return the number of in-neighbours of each node, int64[num_nodes]."""

@@ -10,6 +10,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from headrace.ops.errors import DeviceError
+from headrace.ops.features.on_gpu import check_ids
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.settings import RunSettings
@@ -31,6 +32,9 @@ class FetchTo(FetchStage):
         As for ``fetch_feature``; each source reads to the place.
     place
         The GPU.
+    trusted
+        Whether all ids are known to have rows, by what stands before. If not, the GPU looks before it reads, and a
+        thread of the host waits for that: kernels that read rows do not look.
     """
 
     name: ClassVar[str] = "fetch_to"
@@ -41,6 +45,7 @@ class FetchTo(FetchStage):
     node: tuple[str, ...] = field(default=(), kw_only=True)
     edge: tuple[str, ...] = field(default=(), kw_only=True)
     labels: str | None = field(default=None, kw_only=True)
+    trusted: bool = field(default=False, kw_only=True)
 
     @property
     def reads_at(self) -> Place | None:
@@ -55,6 +60,8 @@ class FetchTo(FetchStage):
         def read(source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
             if id(source) in unread:
                 return read_rows(source, ids.cpu(), counts, num_threads=threads).to(ids.device)
+            if not self.trusted:
+                check_ids(ids, source.num_rows)
             return read_rows(source, ids, counts, num_threads=threads, to=place)
 
         return self.fetching(read)

@@ -147,6 +147,9 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     edges where a layer calls it `attn_drop`, as DGL does. `F.dropout`, which PyG's layers use, draws on each rank for
     itself.
 
+    Where ranks share edges (``partition=hr.EdgePartition``), layers of `hr.nn`, or others that call ``block.aggregate``
+    and ``block.attend``, exchange rows by themselves; what stands between them is made exact as above.
+
     A rank has all sampled in-edges of the nodes that it owns, but only some of the out-edges of a source. What a
     layer computes from in-edges is exact: sums, means, attention, in-degrees (``norm="right"`` of DGL's `GraphConv`).
     DGL blocks count the out-edges on all ranks (``norm="both"`` and ``"left"``), in two collectives more for each such

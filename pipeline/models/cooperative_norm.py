@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.models.norm_over_ranks import norm_over_ranks
 from headrace.pipeline.models.replace_modules import replace_modules
 from headrace.pipeline.models.running_batch import RUNNING
 
@@ -37,32 +33,7 @@ class CooperativeBatchNorm(nn.BatchNorm1d):
             raise InputError(
                 f"cooperative: batch normalisation expects [num_rows, num_features], got {list(input.shape)}"
             )
-        rows = input.double()  # the variance is a difference of large sums
-        count = rows.new_tensor([float(len(rows))])
-        sums: Tensor = _AllReduce.apply(torch.cat([rows.sum(0), rows.square().sum(0), count]), comm)  # type: ignore[no-untyped-call]
-        width = input.shape[1]
-        total = sums[-1].clamp(min=1.0)
-        mean = sums[:width] / total
-        variance = (sums[width:-1] / total - mean.square()).clamp(min=0.0)
-        self._track(mean.detach(), variance.detach(), total.detach())
-        normalised = ((rows - mean) * torch.rsqrt(variance + self.eps)).to(input.dtype)
-        if self.weight is None:
-            return normalised
-        return normalised * self.weight + self.bias
-
-    def _track(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-        """Move the running estimates, the variance being the unbiased one, as `nn.BatchNorm1d` does."""
-        if not self.training or self.running_mean is None or self.running_var is None:
-            return
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-        momentum = self.momentum
-        if momentum is None:
-            assert self.num_batches_tracked is not None  # made together with the running mean
-            momentum = 1.0 / float(self.num_batches_tracked)
-        unbiased = variance * count / (count - 1).clamp(min=1.0)
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
-        self.running_var.lerp_(unbiased.to(self.running_var.dtype), momentum)
+        return norm_over_ranks(self, input, comm)
 
 
 def convert_batch_norm(model: nn.Module) -> nn.Module:
@@ -82,18 +53,3 @@ def _converted(model: nn.BatchNorm1d) -> nn.Module:
     converted.num_batches_tracked = model.num_batches_tracked
     converted.training = model.training
     return converted
-
-
-class _AllReduce(torch.autograd.Function):
-    """The sum over ranks; its gradient is the sum of the gradients over ranks."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, comm: Comm) -> Tensor:
-        ctx.comm = comm
-        return comm.all_reduce_sum(values)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (gradient,) = gradients
-        return ctx.comm.all_reduce_sum(gradient), None

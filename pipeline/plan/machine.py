@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from headrace.ops.gpu import current_gpu
 from headrace.ops.gpu_memory import free_gpu_memory
 from headrace.ops.memory_limit import free_memory_bytes
 
@@ -34,6 +35,8 @@ class Machine:
     gpu_memory
         Bytes that are free on each of the devices; empty where that is not known. Ranks need not agree about it: passes
         let sizes depend on it, and no stage in which ranks wait for each other.
+    current_gpu
+        The number of the device that ``"cuda"`` without a number is.
     partition
         The rank that owns each node, or each edge; None where that has not been decided.
     """
@@ -44,11 +47,12 @@ class Machine:
     world_size: int = 1
     memory: int = 0
     gpu_memory: tuple[int, ...] = ()
+    current_gpu: int = field(default=0, repr=False)
     partition: Partition | EdgePartition | None = field(default=None, repr=False)
 
     def memory_of_gpu(self, index: int | None) -> int:
-        """Return the bytes of memory of a GPU, by default the first one; 0 where that is not known."""
-        number = 0 if index is None else index
+        """Return the bytes of memory of a GPU, by default the current one; 0 where that is not known."""
+        number = self.current_gpu if index is None else index
         return self.gpu_memory[number] if number < min(self.gpus, len(self.gpu_memory)) else 0
 
     @staticmethod
@@ -64,7 +68,9 @@ class Machine:
         here = int(ranks) if ranks.isdecimal() else world_size
         memory = 0 if free is None else max(free // max(here, 1), 1)
         gpus = torch.cuda.device_count() if importlib.util.find_spec("cupy") is not None else 0
-        return Machine(cores=cores, gpus=gpus, memory=memory, gpu_memory=_gpu_memory(gpus))
+        # Before CUDA is initialised the first one is current, unless somebody changes that yet.
+        current = current_gpu() if gpus and torch.cuda.is_initialized() else 0  # type: ignore[no-untyped-call]
+        return Machine(cores=cores, gpus=gpus, memory=memory, gpu_memory=_gpu_memory(gpus), current_gpu=current)
 
 
 def _gpu_memory(gpus: int) -> tuple[int, ...]:

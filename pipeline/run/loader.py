@@ -266,7 +266,11 @@ class Loader(Generic[Batch]):
         return self._rewriting.explain()
 
     def stats(self) -> Stats:
-        """Return what the stages counted for the batches handed out so far; it prints as a table."""
+        """Return what the stages counted for the batches handed out so far; it prints as a table.
+
+        Nobody waits for a GPU to count: hits and misses of a cache there are those that it had reported by then, and
+        those of the last reads may be missing. ``GpuCachedFeature.stats`` waits, and has all.
+        """
         return self._counters.stats()
 
     def profile(self, path: str | Path) -> None:

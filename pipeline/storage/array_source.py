@@ -101,7 +101,7 @@ class ArraySource:
         """
         if to is not CPU and not (self.reads_to(to) and device_of(ids) is not None):
             check_to(self, to)
-        # Whoever reads to a GPU has asked once whether all ids have rows.
+        # Whoever reads to a GPU knows that all ids have rows, or has looked: `FetchTo.trusted`.
         rows = gather_rows(self._tensor, ids, num_threads=num_threads, trusted=to is not CPU)
         return Rows(rows, {self._counter if to is CPU else "bytes_from_pinned": rows.nbytes})
 

@@ -137,12 +137,15 @@ class GpuCachedFeature:
         Raises
         ------
         FeatureError
-            For a place that it does not read to, and as the source does.
+            For a place that it does not read to, ids that are on another GPU, and as the source does.
         """
         if to == CPU:
             return checked_read(self._source, ids, num_threads=num_threads)
-        if not self.reads_to(to) or device_of(ids) is None:
+        device = device_of(ids)
+        if not self.reads_to(to) or device is None:
             check_to(self, to)
+        elif device.type == "cuda" and not self.reads_to(Place.parse(device)):
+            check_to(self, Place.parse(device))
         kept = self._kept.get((os.getpid(), ids.device))
         if kept is None:
             self.prepare(Place.parse(ids.device) if ids.is_cuda else to)
@@ -182,7 +185,7 @@ class GpuCachedFeature:
         """
         if place == CPU:
             return
-        device = gpu_at(str(place))
+        device = gpu_at(str(self._cache_place if place.index is None else place))
         with self._reading.held():
             if (os.getpid(), device) in self._kept:
                 return
@@ -236,6 +239,8 @@ class GpuCachedFeature:
         """
         update = updater(self, self._source)
         with self._reading.held():
+            for kept in self._here():
+                kept.wait()  # kernels may yet read the rows that are changed
             try:
                 update(ids, rows)
             finally:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headrace.ops.cache.set_index import SetIndex
 from headrace.ops.features.cached_rows import gather_cached, missing_ids
-from headrace.ops.gpu import Event, record, use_here
+from headrace.ops.gpu import Event, record, synchronize, use_here
 from headrace.pipeline.storage.rows import Rows
 
 #: Reads rows of ids in CPU memory from where all of them are.
@@ -88,6 +88,11 @@ class RowsOnGpu:
         self._index.clear()
         self._last_use = record(self._device)
 
+    def wait(self) -> None:
+        """Let the host wait until all reads are done."""
+        self._last_use.wait()
+        synchronize(self._device)
+
     def counts(self) -> dict[str, int]:
         """Return what all reads have counted. The host waits for that."""
         self._last_use.wait()
@@ -103,10 +108,12 @@ def _allocate(
     num_rows: int, row_shape: Sequence[int], dtype: torch.dtype, capacity: int, device: torch.device
 ) -> tuple[Tensor, SetIndex]:
     """Return room for so many rows, or for as many as the GPU has memory for."""
-    try:
-        rows = torch.empty((capacity, *row_shape), dtype=dtype, device=device)
-        return rows, SetIndex(capacity, device, num_ids=num_rows)
-    except torch.OutOfMemoryError:
-        if capacity == 0:
-            raise
-    return _allocate(num_rows, row_shape, dtype, capacity // 2, device)
+    while True:
+        try:
+            rows = torch.empty((capacity, *row_shape), dtype=dtype, device=device)
+            return rows, SetIndex(capacity, device, num_ids=num_rows)
+        except torch.cuda.OutOfMemoryError:
+            if capacity == 0:
+                raise
+        rows = torch.empty(0)  # what had room makes room for the next try
+        capacity //= 2

@@ -88,14 +88,16 @@ def test_torch_alone_samples_in_neighbours_without_replacement(bench):
 
 
 def test_what_the_profiler_saw_is_summed_up(bench):
-    def event(name, start, end, device=DeviceType.CUDA):
-        return SimpleNamespace(name=name, device_type=device, time_range=SimpleNamespace(start=start, end=end))
+    def event(name, start, end, device=DeviceType.CUDA, annotation=False):
+        times = SimpleNamespace(start=start, end=end)
+        return SimpleNamespace(name=name, device_type=device, time_range=times, is_user_annotation=annotation)
 
     events = [
         event("pick_uniform", 100.0, 200.0),
         event("gather_rows", 150.0, 250.0),  # on another stream
         event("Memcpy DtoH", 300.0, 310.0),
         event("find_slots", 160.0, 170.0),
+        event("Optimizer.step#Adam.step", 0.0, 900.0, annotation=True),
         event("cudaLaunchKernel", 50.0, 60.0, DeviceType.CPU),
         event("cuLaunchKernelEx", 70.0, 75.0, DeviceType.CPU),
         event("aten::empty", 0.0, 1000.0, DeviceType.CPU),
@@ -131,6 +133,35 @@ def test_each_pass_that_does_something_is_switched_off_once(bench):
     assert len(gains) == len(set(gains)) == len(systems) - 1
 
 
+def test_rows_are_fetched_and_cached_where_a_gpu_has_no_room_for_the_graph(bench):
+    import headrace as hr
+    from headrace.pipeline.passes import rewrite
+
+    training, options = bench("gpu_training"), SimpleNamespace(items=0.1, batch_size=4, fanouts=[3])
+    graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=40)
+    _, plan = training.plans(graph, 4, options)
+    small = training.without_room(graph, hr.Machine(cores=2, gpus=1))
+    fired = [
+        {one.name for one in rewrite(plan, small, switches).records if one.fired} & {"split_sample", "graph_cache"}
+        for switches in training.FETCHED.values()
+    ]
+    assert fired == [{"split_sample", "graph_cache"}, {"split_sample"}, set()]
+
+
+def test_gathers_through_a_cache_take_the_threads_they_are_given(bench, monkeypatch):
+    caches, items = bench("gpu_cache"), []
+    monkeypatch.setattr(
+        caches.cached_rows, "launch", lambda kernel, types, num_items, *_, **__: items.append(num_items)
+    )
+    before = caches.cached_rows.launch
+    for most in (None, 64):
+        with caches.copying_threads(most):
+            caches.cached_rows.launch("gather_cached", (), 1000, device=None)
+            caches.cached_rows.launch("fill_cache", (), 500, device=None)
+    assert items == [1000, 500, 64, 500]
+    assert caches.cached_rows.launch is before
+
+
 def test_the_shell_script_runs_them_all(tmp_path):
     """Each by its name, and a failure is its status. What runs here in the place of Python says what it was given."""
     python = tmp_path / "python"
@@ -145,6 +176,39 @@ def test_the_shell_script_runs_them_all(tmp_path):
     assert sorted(path.stem for path in tmp_path.glob("*.txt")) == scripts
     for name in scripts:
         assert (tmp_path / f"{name}.txt").read_text() == f" bench/{name}.py --smoke\n"
+
+
+def test_memory_is_checked_without_torchs_allocator(tmp_path):
+    """Which would give reads past the end of a tensor the memory of others."""
+    for name, text in (("python", ""), ("compute-sanitizer", 'echo "$2 $PYTORCH_NO_CUDA_MEMORY_CACHING"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHON": str(tmp_path / "python"), "OUT": str(tmp_path)}
+    subprocess.run(["bash", ROOT / "bench/gpu.sh"], env=environment, capture_output=True, check=True)
+    for name in ("gather", "sampling", "cache"):
+        assert (tmp_path / f"gpu_{name}_memcheck.txt").read_text() == "memcheck 1\n"
+
+
+def test_times_of_the_device_begin_when_all_is_launched(bench, monkeypatch):
+    calls = []
+
+    class Event:
+        def __init__(self, *, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            calls.append("record")
+
+        def elapsed_time(self, other):
+            return 2.0
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: calls.append("sleep"))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: calls.append("wait"))
+    gpu = bench("gpu_device").Gpu(torch.device("cuda", 0), is_real=True)
+    assert gpu.seconds(lambda: calls.append("launch")) == 2e-3
+    assert calls == ["sleep", "record", "launch", "record", "wait"]
 
 
 def test_the_report_says_what_was_never_run_on_a_gpu(bench, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,31 +13,94 @@ from headrace.cuda.instances import FILES, KERNELS, instances_in
 from headrace.cuda.source import KERNELS as FOLDER
 from headrace.cuda.source import flattened
 
-nvrtc = pytest.importorskip("cupy_backends.cuda.libs.nvrtc", reason="CuPy is not installed, and with it no compiler")
+cupy = pytest.importorskip("cupy", reason="CuPy is not installed, and with it no compiler")
+nvrtc = cupy.cuda.nvrtc
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 
 
-def compiled(text: str, file: str, architecture: str, names: list[str]) -> list[str]:
-    """Return what the compiled instances are called, or raise with the compiler's messages."""
-    program = nvrtc.createProgram(text, file, [], [])
-    try:
-        for name in names:
-            nvrtc.addNameExpression(program, name)
-        try:
-            nvrtc.compileProgram(program, [*compiling.OPTIONS, f"-arch={architecture}"])
-        except nvrtc.NVRTCError as error:
-            raise AssertionError(nvrtc.getProgramLog(program)) from error
-        return [nvrtc.getLoweredName(program, name) for name in names]
-    finally:
-        nvrtc.destroyProgram(program)
+class Loaded:
+    """A module that CuPy has loaded, as it is without a GPU."""
+
+    def load(self, code):
+        self.code = code
+
+    def get_function(self, name):
+        return name
+
+
+@pytest.fixture
+def modules(monkeypatch, tmp_path):
+    """Let modules be made for a GPU that is newer than the compiler, so that their code is PTX; count compilations."""
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "kept"))
+    device = SimpleNamespace(compute_capability="999")
+    monkeypatch.setattr(cupy.cuda, "Device", lambda number: device)
+    monkeypatch.setattr(cupy.cuda.function, "Module", Loaded)
+    compilations = []
+    compile_once = compiling.compiled
+
+    def counted(*arguments):
+        compilations.append(arguments[1])
+        return compile_once(*arguments)
+
+    monkeypatch.setattr(compiling, "compiled", counted)
+    compiling.module.cache_clear()
+    yield SimpleNamespace(compilations=compilations, folder=tmp_path / "kept", device=device)
+    compiling.module.cache_clear()
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("file", FILES)
 def test_all_instances_compile(file, architecture):
     names = instances_in(file)
-    assert len(set(compiled(flattened(file), file, architecture, names))) == len(names) > 0
+    *lowered, code = compiling.compiled(flattened(file), file, architecture, names)
+    assert len(set(lowered)) == len(names) > 0
+    assert not any(b"\0" in name for name in lowered)
+    assert code.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("file", ["pick_weighted.cu", "scatter.cu"])
+def test_subnormal_numbers_are_not_flushed(file, modules):
+    """The CPU computes with them: weights and sums would have other bits. What is looked at is what is loaded."""
+    code = compiling.module(file, 0)._loaded.code
+    assert b".f32" in code
+    assert b".ftz" not in code
+
+
+def test_compiled_kernels_are_kept(modules):
+    names = instances_in("owners.cu")
+
+    def load():
+        compiling.module.cache_clear()
+        made = compiling.module("owners.cu", 0)
+        assert all(f".entry {made.get_function(name)}(".encode() in made._loaded.code for name in names)
+        return made
+
+    first = load()
+    assert len({first.get_function(name) for name in names}) == len(names) > 0
+    load()
+    assert len(modules.compilations) == 1
+    (file,) = modules.folder.iterdir()
+    file.write_bytes(file.read_bytes()[:-100])  # as a machine leaves it that stopped
+    load()
+    load()
+    assert len(modules.compilations) == 2
+    modules.device.compute_capability = "90"
+    compiling.module.cache_clear()
+    assert compiling.module("owners.cu", 0)._loaded.code.startswith(b"\x7fELF")
+    assert len(modules.compilations) == len(list(modules.folder.iterdir())) + 1 == 3
+
+
+def test_where_nothing_can_be_kept_kernels_are_compiled(modules, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file"))
+    assert b".entry" in compiling.module("owners.cu", 0)._loaded.code
+
+
+def test_a_gpu_newer_than_the_compiler_takes_ptx():
+    newest = max(nvrtc.getSupportedArchs())
+    assert compiling.architecture(str(newest)) == f"sm_{newest}"
+    assert compiling.architecture("999") == f"compute_{newest}"
 
 
 def test_every_file_and_kernel_is_listed():
@@ -56,8 +120,8 @@ def test_errors_name_file_and_line():
         .splitlines()
         .index("    const std::int64_t place = places == nullptr ? i : places[i];")
     )
-    with pytest.raises(AssertionError, match=rf"kernels/gather.cu\({line + 1}\): error: .*plaices"):
-        compiled(text, "gather.cu", "sm_90", instances_in("gather.cu")[:1])
+    with pytest.raises(DeviceError, match=rf"kernels/gather.cu\({line + 1}\): error: .*plaices"):
+        compiling.compiled(text, "gather.cu", "sm_90", instances_in("gather.cu")[:1])
 
 
 def test_a_file_that_there_is_not():

@@ -193,5 +193,5 @@ def test_without_room_rows_are_read_plainly(monkeypatch, expected):
 
 def _no_room(num_slots, *arguments, **options):
     if num_slots:
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
     return hr.ops.SetIndex(num_slots, *arguments, **options)

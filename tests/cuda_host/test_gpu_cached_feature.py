@@ -228,7 +228,7 @@ def test_where_the_gpu_has_less_memory_the_cache_is_smaller(room, monkeypatch):
 
     def index(num_slots, *arguments, **options):
         if num_slots > room:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate")
         return made(num_slots, *arguments, **options)
 
     monkeypatch.setattr(rows_on_gpu, "SetIndex", index)
@@ -287,6 +287,7 @@ def test_is_its_source_to_plans_and_a_copy_begins_empty():
     assert repr(cache) == "GpuCachedFeature(float32[90, 3], rows=3, place='cuda:1')"
 
 
+@pytest.mark.uninstrumented
 def test_a_forked_process_begins_empty():
     cache = hr.GpuCachedFeature(table(), rows=40)
     ids = torch.arange(30)

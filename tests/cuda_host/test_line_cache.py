@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace import ops
 from headrace.cuda import fetch_rows as twin
 from headrace.cuda.backend import stand_in
 from headrace.ops import InputError, LineCache, fetch_rows, reference
 from headrace.ops.cache.line_cache import LINE_EDGES
 from headrace.ops.cache.set_index import SLOT_BYTES
+from headrace.ops.features.pinned import Pinned
 from headrace.ops.reference.set_cache import SetCache
 
 from cuda_host.stand_in import StandIn
+from gpu.kinds import GPUS
 from strategies import csc_graphs, nodes_of
 
-CPU = torch.device("cpu")
+#: Where the cache is: on what stands in for a GPU.
+DEVICE = torch.device("cpu")
 
 assert LINE_EDGES == twin.LINE_EDGES
 
 
-@pytest.fixture(autouse=True, scope="module")
-def gpu():
+@pytest.fixture(autouse=True, scope="module", params=GPUS)
+def gpu(request):
+    """Let what stands in for a GPU read rows, then a GPU, if there is one: out of pinned memory."""
+    if request.param == "gpu":
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(request.module, "DEVICE", torch.device("cuda", torch.cuda.current_device()))
+            patched.setattr(request.module, "fetch_rows", fetch_rows_pinned)
+            yield None
+        return
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = True
     backend = StandIn()
@@ -34,9 +46,18 @@ def gpu():
     torch.use_deterministic_algorithms(False)
 
 
+def fetch_rows_pinned(indptr, indices, frontier, *, cache):
+    """Fetch rows of a graph that a GPU reads where it is, and bring them back, which waits."""
+    pinned = [Pinned(torch.as_tensor(array)) for array in (indptr, indices)]
+    rows = ops.fetch_rows(indptr, indices, frontier.to(DEVICE), cache=cache)
+    found = rows._replace(**{name: getattr(rows, name).cpu() for name in ("indptr", "indices", "starts")})
+    del pinned
+    return found
+
+
 def slots_of(num_slots, indices):
     """A cache with so many slots, or with as many as there are lines."""
-    return LineCache(indices, num_slots * (LINE_EDGES * indices.element_size() + SLOT_BYTES), CPU)
+    return LineCache(indices, num_slots * (LINE_EDGES * indices.element_size() + SLOT_BYTES), DEVICE)
 
 
 def lines_of(indptr, indices, frontier):
@@ -66,11 +87,11 @@ def rows_of_every_length(num_nodes=120, dtype=torch.int32):
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("num_slots", [1, 33, 1 << 20], ids=["one", "two sets", "all"])
-def test_rows_are_those_of_the_graph_under_every_schedule(num_slots, seed):
+def test_rows_are_those_of_the_graph_under_every_schedule(num_slots, seed, gpu):
     indptr, indices = rows_of_every_length(dtype=torch.int32 if seed % 2 else torch.int64)
     cache = slots_of(num_slots, indices)
     generator = torch.Generator().manual_seed(seed)
-    with stand_in(StandIn(seed)):
+    with stand_in(StandIn(seed)) if gpu is not None else nullcontext():
         for _ in range(4):
             frontier = torch.randint(0, 120, (25,), generator=generator)
             assert_rows(fetch_rows(indptr, indices, frontier, cache=cache), indptr, indices, frontier)
@@ -156,6 +177,8 @@ def test_threads_share_a_cache():
 
 def test_streams_wait_for_each_other(gpu):
     """What one of them has launched may still read slots that another one fills."""
+    if gpu is None:
+        pytest.skip("the streams of a GPU run when they like")
     _, indices = rows_of_every_length()
     cache, lines, done = slots_of(4, indices), torch.arange(8), []
     with gpu.streams.side_stream(), cache.looked_up(lines):
@@ -171,6 +194,6 @@ def test_a_cache_is_for_one_array_on_one_device():
     for other in (indices.clone(), indices[:-1], indices.numpy()):
         with pytest.raises(InputError, match="expected the indices that the cache was made for"):
             fetch_rows(torch.tensor([0, *[len(other)] * 120]), other, frontier, cache=cache)
-    cache._device = torch.device("cuda", 1)
-    with pytest.raises(InputError, match="expected a frontier on cuda:1, where the cache is, got one on cpu"):
+    cache._device = torch.device("cuda", 99)
+    with pytest.raises(InputError, match=rf"expected a frontier on cuda:99, where the cache is, got one on {DEVICE}"):
         fetch_rows(indptr, indices, frontier, cache=cache)

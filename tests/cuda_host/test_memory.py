@@ -138,3 +138,16 @@ def test_launches_take_words_and_few_blocks(monkeypatch):
     assert (blocks, threads) == ((2 * gpu_module.BLOCKS_PER_PROCESSOR,), (128,))
     assert [(word.itemsize, word.item()) for word in words] == [(8, 1 << 63), (8, -5), (8, 0.5)]
     assert few == (2,)
+
+
+def test_streams_are_passed_by_the_protocol_or_by_their_address():
+    """CuPy has the protocol since 14, torch since 2.10."""
+    by_protocol = SimpleNamespace(from_external=lambda stream: ("stream", stream))
+    by_address = lambda address, device: ("address", address, device)  # noqa: E731 - as CuPy's class is called
+    newer = SimpleNamespace(cuda=SimpleNamespace(Stream=by_protocol, ExternalStream=by_address))
+    older = SimpleNamespace(cuda=SimpleNamespace(Stream=SimpleNamespace(), ExternalStream=by_address))
+    knows = SimpleNamespace(cuda_stream=7, __cuda_stream__=lambda: (0, 7))
+    knows_not = SimpleNamespace(cuda_stream=7)
+    assert gpu_module._stream(newer, knows, 1) == ("stream", knows)
+    for cupy, stream in ((newer, knows_not), (older, knows), (older, knows_not)):
+        assert gpu_module._stream(cupy, stream, 1) == ("address", 7, 1)

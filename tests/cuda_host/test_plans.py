@@ -9,6 +9,7 @@ import torch
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
+from headrace.ops.sampling import on_gpu
 from headrace.pipeline.lowered.on_stream import OnStream, WaitStream
 
 from cuda_host.stand_in import StandIn
@@ -56,6 +57,28 @@ def test_batches_are_those_of_the_cpu(name, first, on_cpu, gpu):
 @pytest.mark.parametrize("name", ["labor", "weighted", "full"])
 def test_switches_change_nothing(name, off, on_cpu, gpu):
     assert digests(copied(PLANS[name](), 1), MACHINE, **{off: False}) == on_cpu[name]
+
+
+@pytest.mark.parametrize("why", ["the graph is in memory of the host", "there is no room"])
+@pytest.mark.parametrize("name", ["labor", "weighted", "weighted_replace"])
+def test_tables_of_large_graphs_are_made_for_each_hop(name, why, on_cpu, gpu, monkeypatch):
+    def no_room(*_):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    if why == "there is no room":
+        monkeypatch.setattr("headrace.cuda.edge_numbers.EdgeNumbers.of_graph", no_room)
+        monkeypatch.setattr("headrace.cuda.pick_weighted.sums_of_graph", no_room)
+    else:
+        whole = on_gpu.if_there_is_room
+        monkeypatch.setattr(
+            on_gpu, "if_there_is_room", lambda array, device, *rest: whole(array, torch.device("meta"), *rest)
+        )
+    plan = PLANS[name]()
+    fresh = replace(graph())
+    stages = [replace(stage, graph=fresh) if hasattr(stage, "graph") else stage for stage in plan.stages]
+    assert digests(copied(hr.Plan(stages), 1), MACHINE) == on_cpu[name]
+    assert fresh.scratch_bytes == 0
+    assert fresh._block_samplers
 
 
 @pytest.mark.parametrize(
@@ -128,9 +151,3 @@ def test_machines_without_a_gpu_say_so():
         text = loader.explain()
     assert "uva_gather (no GPU)" in text
     assert "stream_overlap (no GPU)" in text
-
-
-def test_samplers_without_a_kernel_are_named():
-    plan = items().copy_to("meta").sample_ladies(graph(), [8, 8])
-    text = plan.loader(machine=MACHINE).explain()
-    assert "no kernel on a GPU: copy_to behind the hop" in text

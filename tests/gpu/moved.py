@@ -33,7 +33,7 @@ def moved_to_gpu(module: ModuleType) -> Iterator[None]:
             setattr(module, name, value)
 
 
-_CLASSES = (ops.BlockSampler, ops.Compactor)
+_CLASSES = (ops.BlockSampler, ops.Compactor, ops.SetIndex)
 
 
 def _moved(function: Any) -> Any:

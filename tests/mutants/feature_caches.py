@@ -77,4 +77,16 @@ FEATURE_CACHES = (
         "machine.memory_of_gpu(0)",
         _PASSES + "test_fires_for_the_gpu_of_the_copy",
     ),
+    Mutant(
+        "pipeline/storage/gpu_cached_feature.py",
+        "kept.wait()  # kernels may yet read the rows that are changed",
+        "pass",
+        "tests/cuda_host/test_rows_on_gpu.py::test_updates_wait_for_reads_that_are_on_their_way",
+    ),
+    Mutant(
+        "pipeline/passes/uva_gather.py",
+        "stage.lowered or isinstance(",
+        "not stage.threads or isinstance(",
+        "tests/pipeline/passes/test_uva_gather.py::test_nobody_looks_at_ids_that_are_known_to_have_rows",
+    ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -14,14 +16,21 @@ from headrace.ops import SetIndex
 from headrace.ops.reference import SetCache
 
 from cuda_host.stand_in import StandIn
+from gpu.kinds import GPUS
+from gpu.moved import moved_to_gpu
 
 
-@pytest.fixture(autouse=True, scope="module")
-def gpu():
+@pytest.fixture(autouse=True, scope="module", params=GPUS)
+def gpu(request):
+    """Let what stands in for a GPU find slots, then a GPU, if there is one."""
+    if request.param == "gpu":
+        with moved_to_gpu(request.module):
+            yield request.param
+        return
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = True
-    with stand_in(StandIn()) as backend:
-        yield backend
+    with stand_in(StandIn()):
+        yield request.param
     torch.use_deterministic_algorithms(False)
 
 
@@ -70,11 +79,11 @@ def test_agrees_with_the_oracle(trace, num_slots, keep_found, knows_ids, of_read
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("keep_found", [True, False])
-def test_long_skewed_traces_under_another_schedule_each(seed, keep_found):
+def test_long_skewed_traces_under_another_schedule_each(seed, keep_found, gpu):
     random = np.random.default_rng(seed)
     reads = [(random.random(random.integers(0, 90)) ** 2 * 400).astype(np.int64).tolist() for _ in range(12)]
     num_slots = int(random.choice([1, 7, 32, 33, 64, 150]))
-    with stand_in(StandIn(seed)):
+    with stand_in(StandIn(seed)) if gpu == "cuda_host" else nullcontext():
         agree(SetIndex(num_slots, "cuda"), SetCache(num_slots), reads, seed % 5, keep_found=keep_found)
 
 

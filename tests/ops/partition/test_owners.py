@@ -54,6 +54,8 @@ def test_other_numbers_of_owners_and_a_part_that_is_none_are_refused():
 def test_an_owner_that_is_no_part_is_refused(owner):
     with pytest.raises(InputError, match=r"owners\[1\] = -?\d is no part: expected 0 <= owner < num_parts = 3"):
         group_by_owner(np.zeros(2, np.int64), np.array([0, owner], dtype=np.int32), 3)
+    with pytest.raises(InputError, match=r"^positions_in_parts: owners\[1\] = -?\d is no part"):
+        positions_in_parts(np.array([0, owner], dtype=np.int32), 3)
 
 
 @pytest.mark.parametrize("num_parts", [0, 2**30 + 1, -1, 1.5])

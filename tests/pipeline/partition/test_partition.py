@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.ops.partition.owners import hash_owners
+from headrace.pipeline.storage.router import RankRouter
 
 
 def partitions(num_nodes: int, num_parts: int) -> list[hr.Partition]:
@@ -38,6 +40,22 @@ def test_owners_agree_with_what_is_owned(num_nodes: int, num_parts: int) -> None
             assert torch.equal(owned, ids[owner == part])
             assert len(owned) == partition.sizes[part]
             assert torch.equal(owned[partition.position(owned)], owned)
+
+
+def test_owners_are_where_ids_are() -> None:
+    """On a device they come from a copy that stays there, and that does not travel with the partition."""
+    table, ids = hr.Partition.of([0, 1, 1, 0]), torch.arange(4, device="meta")
+    for partition in (table, hr.Partition.range(4, 2)):
+        assert partition.owner(ids).device == partition.position(ids).device == ids.device
+        assert partition.owner(torch.arange(4)).is_cpu
+    assert table._there(table._table, ids) is table._there(table._table, ids)
+    router = RankRouter(table, 0, torch.tensor([1]))
+    assert router.rank_of(ids).device == router.locate(ids).row.device == ids.device
+    assert len(router._copies_on) == 1
+    again, same = pickle.loads(pickle.dumps((table, router)))  # noqa: S301 - our own
+    assert (again, same) == (table, router)
+    assert not again._copies
+    assert not same._copies_on
 
 
 def test_ranges_differ_by_one_at_most() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -55,6 +56,17 @@ def test_memory_is_divided_among_the_ranks_of_the_machine(monkeypatch):
 def test_memory_of_one_gpu():
     machine = Machine(gpus=2, gpu_memory=(10, 20, 30))
     assert [machine.memory_of_gpu(index) for index in (None, 0, 1, 2, 3)] == [10, 10, 20, 0, 0]
+    assert replace(machine, current_gpu=1).memory_of_gpu(None) == 20
+
+
+@pytest.mark.parametrize(("gpus", "initialised", "expected"), [(2, True, 1), (2, False, 0), (0, True, 0)])
+def test_the_current_gpu_is_asked_where_cuda_is_initialised(monkeypatch, gpus, initialised, expected):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: initialised)
+    monkeypatch.setattr(machine, "current_gpu", lambda: 1)
+    monkeypatch.setattr(machine, "free_gpu_memory", lambda: (70, 60)[:gpus])
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: name)
+    assert Machine.detect().current_gpu == expected
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+# ruff: noqa: SLF001 - storages have no public identity, and channels no public way to exchange bytes
+"""The bytes of tensors that are alive: all that one thread makes and autograd keeps, to the byte."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves
+
+
+class LiveBytes(TorchDispatchMode):
+    """Within ``with live:`` every storage that torch's operations return counts until its memory is given back.
+
+    Of the thread that entered alone, its backward pass included; not what an operation takes and gives back inside, and
+    not what was there before, unless it is named.
+    """
+
+    def __init__(self, counted: Iterable[torch.Tensor], known: Iterable[torch.Tensor]) -> None:
+        """Begin with some tensors that count; those that are `known`, and views of them, never do."""
+        super().__init__()
+        self.now = self.most = 0
+        self._seen: set[int] = set()
+        self._see(counted, count=True)
+        self._see(known, count=False)
+
+    def _see(self, tensors: Iterable[torch.Tensor], *, count: bool) -> None:
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            if storage._cdata in self._seen or not storage.nbytes():
+                continue
+            size = storage.nbytes() if count else 0
+            self._seen.add(storage._cdata)
+            self.now += size
+            self.most = max(self.most, self.now)
+            weakref.finalize(storage, self._gone, storage._cdata, size).atexit = False
+
+    def begin(self) -> None:
+        """Forget the largest number so far."""
+        self.most = self.now
+
+    def _gone(self, key: int, size: int) -> None:
+        self._seen.discard(key)
+        self.now -= size
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        self._see((leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)), count=True)
+        return out
+
+
+@contextmanager
+def copies_of_channel_uncounted(comm: Any) -> Iterator[None]:
+    """Leave out what the in-process channel copies, which a network does not."""
+    plain = comm._all_to_all
+
+    def exchange(sent: Any, received: Any, send_counts: Any, receive_counts: Any, meanwhile: Any) -> None:
+        meanwhile()
+        with _disable_current_modes():
+            plain(sent, received, send_counts, receive_counts, lambda: None)
+
+    comm._all_to_all = exchange
+    try:
+        yield
+    finally:
+        del comm._all_to_all

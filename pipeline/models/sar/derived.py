@@ -1,0 +1,112 @@
+"""Other edges over the same rows: with a loop for each node, and with a row for each destination and edge type."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.models.sar.reductions import Extreme, Sum
+from headrace.pipeline.models.sar.rounds import Rounds
+from headrace.pipeline.models.sar.shard import Shard, csc
+
+
+def with_loops(rounds: Rounds) -> Rounds:
+    """Return the edges with one loop for each row in place of the loops that there are.
+
+    The loop of row i stands at position ``rounds.num_edges + i``. What comes from other ranks stays the same.
+    """
+    own, number = rounds.own, rounds.num_dst
+    nodes, num_edges = torch.arange(number, device=own.indices.device), rounds.num_edges + number
+    kept = own.indices != own.destinations
+    destinations = torch.cat([own.destinations[kept], nodes])
+    order = destinations.argsort(stable=True)
+    looped = csc(
+        own.owner,
+        number,
+        torch.cat([own.indices[kept], nodes])[order],
+        destinations[order],
+        number,
+        torch.cat([own.positions[kept], nodes + rounds.num_edges])[order],
+        num_edges,
+    )
+    shards = tuple(looped if shard is own else shard for shard in rounds.shards)
+    return dataclasses.replace(rounds, shards=shards, num_edges=num_edges)
+
+
+class TypedEdges:
+    """In-edges by type: what arrives at a destination is reduced for each type by itself, in the same rounds.
+
+    A group is a destination and the type of some of its in-edges. Groups are in the order of types, those of a type in
+    the order of destinations.
+
+    Parameters
+    ----------
+    rounds
+        Of all edges.
+    destinations: int64[num_edges]
+        The destination of each edge.
+    types: integer[num_edges]
+        Of each edge, in [0, num_types).
+    num_types
+        Types.
+
+    Attributes
+    ----------
+    destinations : torch.Tensor
+        int64[num_groups].
+    sizes : list of int
+        The number of groups of each type.
+
+    Raises
+    ------
+    InputError
+        For types out of range.
+    """
+
+    def __init__(self, rounds: Rounds, destinations: Tensor, types: Tensor, num_types: int) -> None:
+        if types.shape != destinations.shape or types.is_floating_point():
+            raise InputError(
+                f"edge types: expected a whole number for each of this rank's {len(destinations)} edges, got "
+                f"{types.dtype}{list(types.shape)}; graph.edge_rows(types) takes them out of those of all edges"
+            )
+        if len(types) and not (int(types.min()) >= 0 and int(types.max()) < num_types):
+            raise InputError(
+                f"edge types: expected numbers in [0, {num_types}), got {int(types.min())} … {int(types.max())}"
+            )
+        num_dst = max(rounds.num_dst, 1)
+        keys, groups = torch.unique(types.long() * num_dst + destinations, return_inverse=True)
+        self.destinations = keys % num_dst
+        self.sizes: list[int] = torch.bincount(keys // num_dst, minlength=num_types).tolist()
+        self._degrees = torch.bincount(groups, minlength=len(keys))
+        shards = tuple(_grouped(shard, groups, len(keys), rounds.num_edges) for shard in rounds.shards)
+        self._rounds = dataclasses.replace(rounds, shards=shards, num_dst=len(keys))
+
+    def aggregate(
+        self, x: Tensor, *, reduce: Literal["sum", "mean", "max"] = "sum", weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the reduced messages of each group, [num_groups, ...]; `ShardedGraph.aggregate` has the parameters."""
+        if reduce == "max":
+            out: Tensor = Extreme.apply(x, weight, True, self._rounds)  # type: ignore[no-untyped-call]
+            return out
+        divisors = self._degrees.to(x.dtype) if reduce == "mean" else None
+        total: Tensor = Sum.apply(x, weight, divisors, self._rounds)  # type: ignore[no-untyped-call]
+        return total
+
+
+def _grouped(shard: Shard, groups: Tensor, num_groups: int, num_edges: int) -> Shard:
+    """Return the edges of a shard in the order of their groups."""
+    of_edges = groups[shard.positions.long()]
+    order = of_edges.argsort(stable=True)
+    return csc(
+        shard.owner,
+        shard.num_sources,
+        shard.indices[order],
+        of_edges[order],
+        num_groups,
+        shard.positions[order],
+        num_edges,
+    )

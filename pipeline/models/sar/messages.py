@@ -1,0 +1,238 @@
+"""Messages by functions of one's own: computed shard by shard, and once more in the backward direction."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from headrace.ops.aggregate.extreme import Extremes, spmm_extreme
+from headrace.ops.aggregate.spmm import spmm
+from headrace.ops.errors import InputError
+from headrace.pipeline.models.sar.captured import captured_leaves, number_before
+from headrace.pipeline.models.sar.rounds import Rounds
+from headrace.pipeline.models.sar.shard import Shard
+from headrace.pipeline.models.sar.transfer import Tables
+
+#: A function of the rows of sources, of destinations and of edges, each [n, ...] or None, that returns [n, ...].
+Message: TypeAlias = Callable[..., Tensor]
+
+#: Ranks that are threads of one process share torch's generator: nobody else draws while one replays.
+_DRAWING = threading.Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """One aggregation of messages.
+
+    Parameters
+    ----------
+    message
+        The function.
+    reduce
+        How messages are reduced.
+    divisors: int64[num_dst]
+        What means are divided by.
+    rounds
+        The shards.
+    states
+        The state of torch's generators before the message of each shard, by its owner.
+    """
+
+    message: Message
+    reduce: Literal["sum", "mean", "max", "min"]
+    divisors: Tensor
+    rounds: Rounds
+    states: dict[int, list[Tensor]] = field(default_factory=dict)
+
+    def call(self, shard: Shard, rows: Tensor, destination: Tensor | None, edge: Tensor | None) -> Tensor:
+        """Return the messages of a shard; `edge` has the rows of its edges alone."""
+        at_edges = None if destination is None else destination.index_select(0, shard.destinations)
+        out = self.message(rows.index_select(0, shard.indices), at_edges, edge)
+        if not isinstance(out, Tensor) or out.shape[:1] != shard.indices.shape:
+            came = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise InputError(f"update_all: expected messages of [{len(shard.indices)}, ...], one per edge, got {came}")
+        return out
+
+    def find_parameters(
+        self, x: Tensor, destination: Tensor | None, edge: Tensor | None, declared: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Return the tensors with gradients that the function uses: those declared, and leaves that a call shows."""
+        shard = _first_edge(self.rounds.own)
+        edge = None if edge is None else edge.index_select(0, shard.positions)
+        leaves = _leaves(x, destination, edge)
+        began = number_before()
+        with torch.enable_grad(), drawing({}, 0, restore=True):
+            out = self.call(shard, *leaves)
+        return [*declared, *captured_leaves(out, leaves, declared, began)]
+
+    def divided(self, values: Tensor) -> Tensor:
+        """Return sums, or their gradients, divided for means."""
+        if self.reduce != "mean":
+            return values
+        return values / self.divisors.to(values.dtype).view(-1, *(1 for _ in values.shape[1:]))
+
+
+class UpdateAll(torch.autograd.Function):
+    """The reduced messages of all shards."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, update: Update, x: Tensor, destination: Tensor | None, edge: Tensor | None, *parameters: Tensor
+    ) -> Tensor:
+        """Compute and reduce the messages of one shard after the other, without a graph."""
+        state: list[Extremes | Tensor] = []
+
+        def visit(shard: Shard, rows: Tables) -> None:
+            at_edges = None if edge is None else edge.index_select(0, shard.positions)
+            with torch.no_grad(), drawing(update.states, shard.owner):
+                messages = update.call(shard, rows[0], destination, at_edges)
+            _reduce(update, shard, messages.contiguous(), state)
+
+        kept = update.rounds.forward((x,), visit, keep=any(ctx.needs_input_grad))
+        out, winners = state[0] if isinstance(state[0], Extremes) else (state[0], None)
+        ctx.update, ctx.num_parameters = update, len(parameters)
+        ctx.save_for_backward(x, destination, edge, winners, *parameters, *kept)
+        return update.divided(out)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute the messages anew, with a graph that lives as long as one shard."""
+        update, (x, destination, edge, winners, *rest) = ctx.update, ctx.saved_tensors
+        parameters, kept = rest[: ctx.num_parameters], tuple(rest[ctx.num_parameters :])
+        gradient = update.divided(gradients[0])
+        inputs = (x, destination, edge, *parameters)
+        totals = [
+            torch.zeros_like(one) if needed else None
+            for one, needed in zip(inputs, ctx.needs_input_grad[1:], strict=True)
+        ]
+
+        def visit(shard: Shard, rows: Tables | None, into: Tables | None) -> None:
+            assert rows is not None  # they were asked for
+            at_edges = None if edge is None else edge.index_select(0, shard.positions)
+            leaves = _leaves(rows[0], destination, at_edges)
+            began = number_before()
+            with torch.enable_grad(), drawing(update.states, shard.owner):
+                messages = update.call(shard, *leaves)
+            if captured_leaves(messages, leaves, parameters, began):
+                raise InputError(
+                    "update_all: the message used a parameter that its first call had not, and the gradient of this "
+                    "would be lost; name all that it may use: parameters=module.parameters()"
+                )
+            if not messages.requires_grad:
+                return
+            by_message = gradient.index_select(0, shard.destinations)
+            if winners is not None:
+                places = shard.positions.view(-1, *(1 for _ in winners.shape[1:]))
+                by_message = by_message.where(winners.index_select(0, shard.destinations) == places, 0)
+            ends = (None if into is None else into[0], *totals[1:])
+            asked = [number for number, total in enumerate(ends) if total is not None]
+            sources = (*leaves, *parameters)
+            found = torch.autograd.grad(messages, [sources[number] for number in asked], by_message, allow_unused=True)
+            for number, part in zip(asked, found, strict=True):
+                total = ends[number]
+                if part is None or total is None:
+                    continue
+                if number == EDGE:
+                    total.index_copy_(0, shard.positions.long(), part)
+                else:
+                    total += part
+
+        sums = None if totals[0] is None else (totals[0],)
+        update.rounds.backward((x,), visit, sums, kept)
+        return None, *totals
+
+
+#: The place of rows of edges among the inputs.
+EDGE = 2
+
+
+def _leaves(
+    rows: Tensor, destination: Tensor | None, edge: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Return the inputs cut off from what they were computed by."""
+
+    def leaf(one: Tensor) -> Tensor:
+        return one.detach().requires_grad_(one.is_floating_point())
+
+    return leaf(rows), None if destination is None else leaf(destination), None if edge is None else leaf(edge)
+
+
+def _reduce(update: Update, shard: Shard, messages: Tensor, state: list[Extremes | Tensor]) -> None:
+    """Add the messages of a shard to what there is."""
+    shape = update.rounds.num_dst, *messages.shape[1:]
+    indices = torch.arange(len(messages), dtype=shard.indices.dtype, device=messages.device)
+    threads = torch.get_num_threads()
+    if update.reduce in ("sum", "mean"):
+        if not state:
+            state.append(messages.new_zeros(shape))
+        assert isinstance(state[0], Tensor)
+        spmm(shard.indptr, indices, messages, out=state[0], num_threads=threads)
+        return
+    largest = update.reduce == "max"
+    if not state:
+        values = messages.new_full(shape, -torch.inf if largest else torch.inf)
+        state.append(Extremes(values, messages.new_full(shape, -1, dtype=torch.int64)))
+    assert isinstance(state[0], Extremes)
+    spmm_extreme(
+        shard.indptr,
+        indices,
+        messages,
+        largest=largest,
+        positions=shard.positions,
+        state=state[0],
+        last=shard is update.rounds.last,
+        num_threads=threads,
+    )
+
+
+@contextmanager
+def drawing(states: dict[int, list[Tensor]], owner: int, *, restore: bool = False) -> Iterator[None]:
+    """Let torch draw as it did the last time for this shard, if there was one; then its generators go on as before.
+
+    Parameters
+    ----------
+    states
+        The state of the generators before each shard; written the first time.
+    owner
+        Whose shard it is.
+    restore
+        Whether the first time, too, the generators go on as if nothing was drawn.
+    """
+    with _DRAWING:
+        again, before = owner in states, _generators()
+        if again:
+            _set_generators(states[owner])
+        else:
+            states[owner] = before
+        try:
+            yield
+        finally:
+            if again or restore:
+                _set_generators(before)
+
+
+def _generators() -> list[Tensor]:
+    """Return the states of the CPU's generator and of those of GPUs in use."""
+    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    return [torch.get_rng_state(), *on_gpus]
+
+
+def _set_generators(states: list[Tensor]) -> None:
+    torch.set_rng_state(states[0])
+    if len(states) > 1:
+        torch.cuda.set_rng_state_all(states[1:])
+
+
+def _first_edge(shard: Shard) -> Shard:
+    """Return the first edge of a shard by itself, or none."""
+    number = min(1, len(shard.indices))
+    arrays = shard.indptr.clamp(max=number), shard.indices[:number], shard.positions[:number]
+    return Shard(shard.owner, shard.num_sources, *arrays)

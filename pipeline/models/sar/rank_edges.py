@@ -1,0 +1,169 @@
+"""All that a rank knows of its edges: shards, ids, degrees."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import GraphError
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.graph_shard import GraphShard
+from headrace.pipeline.models.sar.agreement import check_same, count_out_degrees, exchange_wanted
+from headrace.pipeline.models.sar.counts import Counts
+from headrace.pipeline.models.sar.derived import with_loops
+from headrace.pipeline.models.sar.rounds import Mode, Rounds
+from headrace.pipeline.models.sar.shard import cut
+from headrace.pipeline.models.sar.transfer import Transfer
+from headrace.pipeline.partition.partition import Partition
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankEdges:
+    """The in-edges of the nodes that a rank owns.
+
+    Parameters
+    ----------
+    owned: int64[num_owned]
+        The nodes, ascending.
+    rounds
+        Their in-edges in shards.
+    destinations: int64[num_edges]
+        The row that each edge leads to.
+    edge_ids: int64[num_edges]
+    in_degrees, out_degrees: int64[num_owned]
+        In the whole graph.
+    num_nodes, num_all_edges
+        Of the whole graph.
+    each_has_edges
+        Whether every node of the whole graph has an in-edge.
+    edge_attrs
+        Rows in the order of `edge_ids`.
+    replaced: int64[n], optional
+        Entries that are no edges any more.
+    """
+
+    owned: Tensor
+    rounds: Rounds
+    destinations: Tensor
+    edge_ids: Tensor
+    in_degrees: Tensor
+    out_degrees: Tensor
+    num_nodes: int
+    num_all_edges: int
+    each_has_edges: bool
+    edge_attrs: Mapping[str, Tensor] = field(default_factory=dict)
+    replaced: Tensor | None = None
+
+    @staticmethod
+    def of(part: GraphShard, comm: Comm | None, mode: Mode, prefetch: int, counts: Counts) -> RankEdges:
+        """Cut a part of a graph into shards, and agree with the other ranks on who needs which rows.
+
+        Raises
+        ------
+        InputError
+            If ranks say different things.
+        """
+        rank = part.part
+        if comm is not None:
+            words = f"{part!r} of {part.content_digest()}, {part.partition.content_digest()}, {mode}, {prefetch}"
+            check_same(comm, words, "ShardedGraph: expected one graph, partition, mode and prefetch on all ranks")
+        shards, wanted = cut(part)
+        owned = part.partition.owned(rank)
+        sends = exchange_wanted(wanted, len(owned), comm)
+        receives = tuple(shard.num_sources for shard in shards)
+        gathered = [len(rows) for rows in sends if rows is not None]
+        most = [max(gathered, default=0), max(receives)]
+        most_gathered, most_rows = most if comm is None else [max(comm.all_gather(number)) for number in most]
+        transfer = Transfer(comm, rank, sends, len(owned), receives, prefetch > 0, most_rows, most_gathered, counts)
+        in_degrees = part.indptr.diff()[owned]
+        num_without = int((in_degrees == 0).sum())
+        each_has_edges = not any([num_without] if comm is None else comm.all_gather(num_without))
+        return RankEdges(
+            owned,
+            Rounds(shards, transfer, len(owned), part.num_local_edges, mode, prefetch),
+            torch.arange(len(owned)).repeat_interleave(in_degrees),
+            part.edge_ids.long(),
+            in_degrees,
+            count_out_degrees(shards, sends, len(owned), comm),
+            part.num_nodes,
+            part.num_edges,
+            each_has_edges,
+            part.edge_attrs_csc,
+        )
+
+    def map(self, of_tensor: Callable[[Tensor], Tensor]) -> RankEdges:
+        """Return the edges with a function applied to their tensors."""
+        transfer = self.rounds.transfer
+        sends = tuple(None if rows is None else of_tensor(rows) for rows in transfer.sends)
+        shards = tuple(shard.map(of_tensor) for shard in self.rounds.shards)
+        transfer = dataclasses.replace(transfer, sends=sends)
+        return dataclasses.replace(
+            self,
+            owned=of_tensor(self.owned),
+            rounds=dataclasses.replace(self.rounds, shards=shards, transfer=transfer),
+            destinations=of_tensor(self.destinations),
+            edge_ids=of_tensor(self.edge_ids),
+            in_degrees=of_tensor(self.in_degrees),
+            out_degrees=of_tensor(self.out_degrees),
+            edge_attrs={name: of_tensor(rows) for name, rows in self.edge_attrs.items()},
+            replaced=None if self.replaced is None else of_tensor(self.replaced),
+        )
+
+    @cached_property
+    def loops(self) -> Tensor:
+        """The positions of edges from a node to itself, ascending: int64[n]."""
+        own = self.rounds.own
+        return own.positions[own.indices == own.destinations].long()
+
+    def with_loops(self) -> RankEdges:
+        """Return the edges with one loop for each node in place of those that there are."""
+        number, loops = len(self.owned), self.loops
+        gone = torch.bincount(self.destinations[loops], minlength=number)
+        return dataclasses.replace(
+            self,
+            rounds=with_loops(self.rounds),
+            destinations=torch.cat([self.destinations, torch.arange(number, device=self.owned.device)]),
+            edge_ids=torch.cat([self.edge_ids, self.num_all_edges + self.owned]),
+            in_degrees=self.in_degrees - gone + 1,
+            out_degrees=self.out_degrees - gone + 1,
+            num_all_edges=self.num_all_edges + self.num_nodes,
+            each_has_edges=True,
+            edge_attrs={},
+            replaced=loops,
+        )
+
+
+def part_of(graph: Graph | GraphShard, partition: Partition | None, rank: int, world_size: int) -> GraphShard:
+    """Return this rank's part of a graph, or check that it is.
+
+    Raises
+    ------
+    GraphError
+        If there is no such part.
+    """
+    if isinstance(graph, GraphShard):
+        if partition is not None and partition != graph.partition:
+            raise GraphError("ShardedGraph: the graph is a part by another partition; pass the part alone")
+        if (graph.part, graph.partition.num_parts) != (rank, world_size):
+            raise GraphError(
+                f"ShardedGraph: expected part {rank} of {world_size}, got part {graph.part} of "
+                f"{graph.partition.num_parts}; each rank passes its own, of as many parts as there are ranks"
+            )
+        return graph
+    if not isinstance(graph, Graph):
+        raise GraphError(f"ShardedGraph: expected an hr.Graph or a part of one, got {type(graph).__name__}")
+    if partition is None and world_size > 1:
+        raise GraphError("ShardedGraph: expected a partition, the owner of each node, as there are several ranks")
+    partition = Partition.range(graph.num_nodes, 1) if partition is None else partition
+    if partition.num_parts != world_size:
+        raise GraphError(
+            f"ShardedGraph: expected a part for each of the {world_size} ranks, got a partition of "
+            f"{partition.num_parts} parts"
+        )
+    return graph.shard(partition, rank)

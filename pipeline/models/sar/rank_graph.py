@@ -1,0 +1,185 @@
+"""What a rank's part of a graph is, beside what layers do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NoReturn
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from typing_extensions import Self
+
+from headrace.ops.errors import InputError
+from headrace.ops.features.gather import gather_rows
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.models.sar.counts import Counts
+from headrace.pipeline.models.sar.derived import TypedEdges
+from headrace.pipeline.models.sar.rank_edges import RankEdges
+
+
+class RankGraph:
+    """Nodes, edges and degrees of a rank, and rows for them; `ShardedGraph` documents its attributes.
+
+    Parameters
+    ----------
+    edges
+        The in-edges of owned nodes.
+    comm
+        The channel; None for one process.
+    counts
+        What is counted.
+    """
+
+    def __init__(self, edges: RankEdges, comm: Comm | None, counts: Counts) -> None:
+        self.comm, self.counts = comm, counts
+        self.rank, self.world_size = (0, 1) if comm is None else (comm.rank, comm.world_size)
+        self.owned, self.edge_ids = edges.owned, edges.edge_ids
+        self.edge_attrs: Mapping[str, Tensor] = MappingProxyType(dict(edges.edge_attrs))
+        self.num_nodes, self.num_all_edges = edges.num_nodes, edges.num_all_edges
+        self._edges = edges
+        self._rounds = edges.rounds
+        self._looped: Self | None = None
+        self._typed: list[tuple[Tensor, int, TypedEdges]] = []
+
+    def _over(self, edges: RankEdges) -> Self:
+        """Return the graph over other edges."""
+        other = object.__new__(type(self))
+        RankGraph.__init__(other, edges, self.comm, self.counts)
+        return other
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return the graph for rows on another device; they travel through CPU memory where the channel is gloo's."""
+        return self._over(self._edges.map(lambda tensor: tensor.to(device)))
+
+    @property
+    def num_src(self) -> int:
+        """Return the number of nodes that this rank owns."""
+        return len(self.owned)
+
+    @property
+    def num_dst(self) -> int:
+        """Return the number of nodes that this rank owns."""
+        return len(self.owned)
+
+    @property
+    def num_edges(self) -> int:
+        """Return the number of their in-edges."""
+        return self._rounds.num_edges
+
+    def in_degrees(self) -> Tensor:
+        """Return the number of in-edges of each owned node, int64[num_dst]."""
+        return self._edges.in_degrees
+
+    def out_degrees(self) -> Tensor:
+        """Return the number of out-edges of each owned node, wherever they lead: int64[num_src]."""
+        return self._edges.out_degrees
+
+    @property
+    def each_has_edges(self) -> bool:
+        """Whether every node of the whole graph has an in-edge."""
+        return self._edges.each_has_edges
+
+    @property
+    def self_loops(self) -> Tensor:
+        """Return which of this rank's edges lead from a node to itself: int64[n], ascending positions."""
+        return self._edges.loops
+
+    @property
+    def destinations(self) -> Tensor:
+        """Return the row that each edge leads to, int64[num_edges]."""
+        return self._edges.destinations
+
+    def rows(self, values: ArrayLike | Tensor) -> Tensor:
+        """Return the rows of this rank's nodes.
+
+        Parameters
+        ----------
+        values: [num_nodes, ...]
+            Of all nodes: features, labels or masks; for example a memory map.
+
+        Raises
+        ------
+        InputError
+            For another number of rows.
+        """
+        return _taken(values, self.owned, self.num_nodes, "ShardedGraph.rows: values", "node")
+
+    def edge_rows(self, values: ArrayLike | Tensor) -> Tensor:
+        """Return the rows of this rank's edges, of values of all edges in the order in which the graph was given.
+
+        Raises
+        ------
+        InputError
+            For another number of rows.
+        """
+        return _taken(values, self.edge_ids, self.num_all_edges, "ShardedGraph.edge_rows: values", "edge")
+
+    def total(self, number: float) -> float:
+        """Return the sum of a number over all ranks; all of them call it."""
+        if self._rounds.transfer.comm is None:
+            return float(number)
+        return float(self._rounds.transfer.comm.all_reduce_sum(torch.tensor([number], dtype=torch.float64)))
+
+    def with_self_loops(self) -> Self:
+        """Return the graph with one loop at each node, in place of those that there are; nothing is exchanged.
+
+        Arrays of edges have entries for the loops behind all others, in the order of `owned`: entry ``num_edges + i``
+        belongs to ``owned[i]``, and its id is the number of all edges plus the id of the node. Entries of loops that
+        were replaced stay, and count nowhere. There are no edge attributes.
+        """
+        if self._looped is None:
+            self._looped = self._over(self._edges.with_loops())
+        return self._looped
+
+    def by_type(self, types: Tensor, num_types: int) -> TypedEdges:
+        """Return the edges by type, for relational layers; the last ones asked for are kept.
+
+        Parameters
+        ----------
+        types: integer[num_edges]
+            The type of each of this rank's edges.
+        num_types
+            Types.
+        """
+        for known, version, typed in self._typed:
+            if known is types and version == types._version and len(typed.sizes) == num_types:  # noqa: SLF001
+                return typed
+        typed = TypedEdges(self._rounds, self._edges.destinations, types, num_types)
+        self._typed = [*self._typed[-1:], (types, types._version, typed)]  # noqa: SLF001
+        return typed
+
+    def sum_edges(self, values: Tensor) -> Tensor:
+        """Return the sums of values of in-edges, [num_edges, ...] to [num_dst, ...]; gradients flow back."""
+        self._check_edges(values, "values")
+        if self._edges.replaced is not None:
+            values = values.index_fill(0, self._edges.replaced, 0)
+        return values.new_zeros(self.num_dst, *values.shape[1:]).index_add(0, self._edges.destinations, values)
+
+    def _check_edges(self, values: Tensor | None, name: str) -> None:
+        if values is not None and len(values) != self.num_edges:
+            raise InputError(
+                f"{name}: expected a row for each of this rank's {self.num_edges} edges, got {list(values.shape)}; "
+                "graph.edge_rows(values) takes them out of a table of all edges"
+            )
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # models that know their graph can be copied; it is never changed
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError("ShardedGraph: one rank's end of a channel cannot be pickled; make it anew from the graph")
+
+    def __repr__(self) -> str:
+        shape = f"{self.num_dst} of {self.num_nodes} nodes, {self.num_edges} of {self.num_all_edges} edges"
+        rounds = self._rounds
+        return (
+            f"ShardedGraph(rank {self.rank} of {self.world_size}: {shape}, {rounds.mode}, prefetch={rounds.prefetch})"
+        )
+
+
+def _taken(values: ArrayLike | Tensor, ids: Tensor, num_rows: int, name: str, what: str) -> Tensor:
+    table = values if isinstance(values, Tensor) else torch.as_tensor(values)
+    if table.shape[:1] != (num_rows,):
+        raise InputError(f"{name}: expected a row for each of the {num_rows} {what}s, got {list(table.shape)}")
+    return gather_rows(table, ids.to(table.device), num_threads=torch.get_num_threads())

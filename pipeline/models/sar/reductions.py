@@ -1,0 +1,157 @@
+"""Sums, means and extremes over shards, with gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
+from headrace.ops.aggregate.spmm import sddmm, spmm
+from headrace.pipeline.models.sar.rounds import Rounds
+from headrace.pipeline.models.sar.shard import Shard
+from headrace.pipeline.models.sar.transfer import Tables
+
+
+class Sum(torch.autograd.Function):
+    """The sums of messages ``weight[e] * x[source of e]``, divided by something in the end.
+
+    The backward direction needs rows of `x` only for the gradient of the weights: without it none comes again.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor | None, divisors: Tensor | None, rounds: Rounds) -> Tensor:
+        """Add up shard after shard."""
+        out = x.new_zeros(rounds.num_dst, *x.shape[1:])
+
+        def visit(shard: Shard, rows: Tables) -> None:
+            spmm(
+                shard.indptr,
+                shard.indices,
+                rows[0],
+                weight=weight,
+                positions=None if weight is None else shard.positions,
+                divisors=divisors if shard is rounds.last else None,
+                out=out,
+                num_threads=torch.get_num_threads(),
+            )
+
+        ctx.rounds = rounds
+        kept = rounds.forward((x,), visit, keep=any(ctx.needs_input_grad))
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight, divisors, *kept)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Send the sums over reversed edges to the owners of the sources."""
+        x, weight, divisors, *kept = ctx.saved_tensors
+        gradient = gradients[0].contiguous()
+        if divisors is not None:
+            gradient = gradient / divisors.view(-1, *(1 for _ in gradient.shape[1:]))
+        by_weight = torch.zeros_like(weight, memory_format=torch.contiguous_format) if ctx.needs_input_grad[1] else None
+
+        def visit(shard: Shard, rows: Tables | None, into: Tables | None) -> None:
+            if into is not None:
+                back = shard.transposed
+                spmm(
+                    back.indptr,
+                    back.indices,
+                    gradient,
+                    weight=weight,
+                    positions=None if weight is None else back.positions,
+                    out=into[0],
+                    num_threads=torch.get_num_threads(),
+                )
+            if by_weight is not None and rows is not None:
+                _by_weight(shard, gradient, rows[0], by_weight, None)
+
+        by_x = _own_gradients(ctx, gradient)
+        ctx.rounds.backward(None if x is None else (x,), visit, None if by_x is None else (by_x,), tuple(kept))
+        return by_x, by_weight, None, None
+
+
+class Extreme(torch.autograd.Function):
+    """The largest or smallest messages, column by column.
+
+    Among equal ones the edge wins that stands first in the CSC of the whole graph, whichever shard it is in, and has
+    the whole gradient. The winners are kept, so that, as for sums, rows come again only for the gradient of weights.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor | None, largest: bool, rounds: Rounds) -> Tensor:
+        """Look at shard after shard."""
+        shape = rounds.num_dst, *x.shape[1:]
+        infinite = -torch.inf if largest else torch.inf
+        found = Extremes(x.new_full(shape, infinite), x.new_full(shape, -1, dtype=torch.int64))
+
+        def visit(shard: Shard, rows: Tables) -> None:
+            spmm_extreme(
+                shard.indptr,
+                shard.indices,
+                rows[0],
+                largest=largest,
+                weight=weight,
+                positions=shard.positions,
+                state=found,
+                last=shard is rounds.last,
+                num_threads=torch.get_num_threads(),
+            )
+
+        ctx.rounds = rounds
+        kept = rounds.forward((x,), visit, keep=any(ctx.needs_input_grad))
+        winners = found.winners.to(rounds.own.positions.dtype)
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight, winners, *kept)
+        return found.values
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Send gradients to the owners of the sources that have won."""
+        x, weight, winners, *kept = ctx.saved_tensors
+        gradient, winners = gradients[0].contiguous(), winners.long()
+        by_weight = torch.zeros_like(weight, memory_format=torch.contiguous_format) if ctx.needs_input_grad[1] else None
+
+        def visit(shard: Shard, rows: Tables | None, into: Tables | None) -> None:
+            if into is not None:
+                back = shard.transposed
+                spmm_winners(
+                    back.indptr,
+                    back.indices,
+                    gradient,
+                    winners,
+                    weight=weight,
+                    positions=back.positions,
+                    out=into[0],
+                    num_threads=torch.get_num_threads(),
+                )
+            if by_weight is not None and rows is not None:
+                _by_weight(shard, gradient, rows[0], by_weight, winners)
+
+        by_x = _own_gradients(ctx, gradient)
+        ctx.rounds.backward(None if x is None else (x,), visit, None if by_x is None else (by_x,), tuple(kept))
+        return by_x, by_weight, None, None
+
+
+def _own_gradients(ctx: Any, gradient: Tensor) -> Tensor | None:
+    """Return zeros for the gradients of this rank's rows, if they are asked for."""
+    if not ctx.needs_input_grad[0]:
+        return None
+    return gradient.new_zeros(ctx.rounds.transfer.num_rows, *gradient.shape[1:])
+
+
+def _by_weight(shard: Shard, gradient: Tensor, rows: Tensor, out: Tensor, winners: Tensor | None) -> None:
+    """Write the gradients of the weights of a shard's edges."""
+    sddmm(
+        shard.indptr,
+        shard.indices,
+        gradient,
+        rows,
+        heads=None if out.ndim == 1 else out.shape[1],
+        positions=shard.positions,
+        winners=winners,
+        out=out,
+        num_threads=torch.get_num_threads(),
+    )

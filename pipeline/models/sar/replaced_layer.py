@@ -1,0 +1,135 @@
+"""What layers in the place of PyG's and DGL's have in common."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import Self
+
+from headrace.ops.errors import InputError
+from headrace.ops.random.rng import DROPOUT, stream_key
+from headrace.pipeline.models.sar.derived import TypedEdges
+from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
+
+Layer = TypeVar("Layer", bound="ReplacedLayer")
+
+
+class Keys:
+    """Keys of the masks of one layer, another one at each call, and the same on all ranks.
+
+    Parameters
+    ----------
+    seed
+        Another one gives other masks.
+    number
+        Which layer of the model it is.
+    """
+
+    def __init__(self, seed: int, number: int) -> None:
+        self.seed, self.number, self.calls = seed, number, 0
+
+    def next(self) -> int:
+        """Return the key of this call."""
+        self.calls += 1
+        return stream_key(self.seed, 0, self.calls - 1, self.number, DROPOUT)
+
+
+class ReplacedLayer(nn.Module):
+    """A layer over a `ShardedGraph`, with the parameters, options, mode and hooks of the layer that it replaces."""
+
+    keys: Keys
+
+    @classmethod
+    def of(cls, layer: nn.Module, keys: Keys) -> Self:
+        """Return what replaces a layer.
+
+        Raises
+        ------
+        InputError
+            If it has options that cannot be had over shards.
+        """
+        problem = cls.refusal(layer)
+        if problem:
+            raise InputError(f"hr.sar.wrap: {type(layer).__name__} {problem} cannot be computed over shards")
+        replacement = cls.__new__(cls)
+        replacement.__dict__.update(layer.__dict__)
+        replacement.keys = keys
+        return replacement
+
+    @classmethod
+    def refusal(cls, layer: Any) -> str:
+        """Return what keeps a layer from being replaced, as "with ..."; "" if nothing does."""
+        del layer
+        return ""
+
+    def arguments(self, first: Any, second: Any) -> tuple[Tensor, ShardedGraph]:
+        """Return rows and graph, which come in either order.
+
+        Raises
+        ------
+        InputError
+            For others.
+        """
+        x, graph = (second, first) if isinstance(first, ShardedGraph) else (first, second)
+        if not isinstance(graph, ShardedGraph) or not isinstance(x, Tensor):
+            raise InputError(
+                f"{type(self).__name__}: expected rows and an hr.sar.ShardedGraph, got {type(first).__name__} and "
+                f"{type(second).__name__}; hr.sar.wrap has replaced this layer, which took an edge_index or a DGLGraph"
+            )
+        if x.dim() != 2 or not x.is_floating_point():
+            raise InputError(f"{type(self).__name__}: expected rows of [num_src, num_features], got {list(x.shape)}")
+        return x, graph
+
+
+def scaled(rows: Tensor, by: Tensor) -> Tensor:
+    """Return rows, each multiplied by its number."""
+    return rows * by.view(-1, *(1 for _ in rows.shape[1:]))
+
+
+def scores(rows: Tensor, weight: Tensor, vectors: Tensor) -> Tensor:
+    """Return the products of transformed rows and the vector of each head, without the transformed rows.
+
+    Parameters
+    ----------
+    rows: [n, num_in]
+    weight: [heads * num_out, num_in]
+        Of the transformation.
+    vectors: [1, heads, num_out]
+    """
+    heads, width = vectors.shape[1:]
+    return rows @ torch.einsum("hc,hcd->dh", vectors[0], weight.view(heads, width, -1))
+
+
+def without_infinity(degrees: Tensor, power: float) -> Tensor:
+    """Return powers of degrees; 0 for 0."""
+    powers = degrees.pow(power)
+    return powers.masked_fill(powers == torch.inf, 0.0)
+
+
+def transform_by_type(typed: TypedEdges, groups: Tensor, weight: Tensor, num_dst: int) -> Tensor:
+    """Add up rows of groups, each multiplied by the matrix of its type.
+
+    Parameters
+    ----------
+    typed
+        The groups.
+    groups: [num_groups, num_in]
+        A row for each.
+    weight: [num_types, num_in, num_out] or [num_types, num_blocks, num_in / num_blocks, num_out / num_blocks]
+        A matrix of each type, or the blocks on its diagonal.
+    num_dst
+        Rows of the result.
+    """
+    num_out = weight.shape[-1] * (weight.shape[1] if weight.dim() == 4 else 1)
+    out = groups.new_zeros(num_dst, num_out)
+    pieces = zip(groups.split(typed.sizes), typed.destinations.split(typed.sizes), weight.unbind(0), strict=True)  # type: ignore[no-untyped-call]
+    for rows, destinations, matrix in pieces:
+        if matrix.dim() == 3:
+            blocks = rows.view(len(rows), matrix.shape[0], matrix.shape[1])
+            transformed = torch.einsum("nbi,bio->nbo", blocks, matrix).reshape(len(rows), num_out)
+        else:
+            transformed = rows @ matrix
+        out = out.index_add(0, destinations, transformed)
+    return out

@@ -1,0 +1,266 @@
+"""A graph in shards, for training on all of it: each rank passes messages to the nodes that it owns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from headrace.ops.aggregate.attention_scores import AttentionDropout
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.comm import is_distributed, world_comm
+from headrace.pipeline.distributed.graph_shard import GraphShard
+from headrace.pipeline.models.message_graph import Reduce
+from headrace.pipeline.models.sar.attention import Attend, Options
+from headrace.pipeline.models.sar.counts import Counts
+from headrace.pipeline.models.sar.messages import Message, Update, UpdateAll
+from headrace.pipeline.models.sar.rank_edges import RankEdges, part_of
+from headrace.pipeline.models.sar.rank_graph import RankGraph
+from headrace.pipeline.models.sar.reductions import Extreme, Sum
+from headrace.pipeline.models.sar.rounds import Mode
+from headrace.pipeline.partition.partition import Partition
+
+MODES = ("sar", "sequential", "one-shot")
+
+
+class ShardedGraph(RankGraph):
+    """A rank's part of a graph, cut by the owners of sources: a `MessageGraph` over the nodes that this rank owns.
+
+    What layers take and return are rows of owned nodes, in ascending order of their ids. To aggregate, the rows of
+    other ranks come shard by shard and are freed at once (sequential aggregation and rematerialisation, SAR, arXiv
+    2111.06483), so a rank holds its own rows and those of one shard, however large the graph is. Results and gradients
+    are those of one process, up to the order of sums.
+
+    What the backward direction needs of others' rows:
+
+    - nothing for sums, means, maxima and minima, with or without weights: only gradients go back to the owners;
+    - the rows once more, in the same rounds, for the gradient of weights, for attention and for messages of one's own.
+
+    A tensor that needs no gradient gets none: nothing is sent for raw features. Whether it does must be the same on all
+    ranks, as must the whole sequence of layers and of ``backward()`` calls: a rank that owns no node, or no labelled
+    one, calls them as well, with a loss of 0 that comes from the model's output. Divide the sum of losses by a number
+    that all ranks share, ``graph.total(len(labelled))``, and add up gradients by ``hr.sum_gradients(model,
+    graph.comm)``. Once differentiable.
+
+    >>> import headrace as hr, torch
+    >>> whole = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3)
+    >>> graph = hr.sar.ShardedGraph(whole)  # one rank; otherwise also a partition, and torch.distributed's ranks
+    >>> graph.aggregate(graph.rows(torch.eye(3))).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+
+    Parameters
+    ----------
+    graph
+        The whole graph on every rank, or this rank's part of it, ``hr.Graph.shard(partition)``.
+    partition
+        The owner of each node, a part for each rank. By default that of the part, or all nodes for one rank.
+    comm
+        The channel; by default that of torch.distributed, if it is initialised, else this process is the only rank.
+    mode
+        "sar". For comparison "sequential", in which others' rows stay until the backward direction, and "one-shot", in
+        which they also come all at once.
+    prefetch
+        1: the rows of the next shard come while one is worked on, and two are in memory. 0: one at a time.
+
+    Attributes
+    ----------
+    owned : torch.Tensor
+        int64[num_dst], the ids of this rank's nodes, ascending: what rows stand for.
+    edge_ids : torch.Tensor
+        int64[num_edges], the ids of its edges: what entries of arrays of edges stand for.
+    edge_attrs : Mapping
+        The graph's edge attributes, rows in the order of `edge_ids`.
+    counts : Counts
+        Rounds, bytes, and rows of others in memory.
+    comm : Comm or None
+        The channel; None for one process.
+    rank, world_size : int
+        This rank, and how many there are.
+
+    Raises
+    ------
+    GraphError
+        If the partition is not one of this graph's nodes, or does not have a part for each rank.
+    InputError
+        For another mode or prefetch; if ranks say different things.
+    """
+
+    def __init__(
+        self,
+        graph: Graph | GraphShard,
+        partition: Partition | None = None,
+        comm: Comm | None = None,
+        *,
+        mode: Mode = "sar",
+        prefetch: int = 0,
+    ) -> None:
+        if mode not in MODES:
+            raise InputError(f"ShardedGraph: mode must be one of {', '.join(MODES)}, got {mode!r}")
+        prefetch = whole_number(prefetch, "ShardedGraph: prefetch", 0, InputError, 1)
+        if comm is None and is_distributed():
+            comm = world_comm()
+        rank, world_size = (0, 1) if comm is None else (comm.rank, comm.world_size)
+        part = part_of(graph, partition, rank, world_size)
+        counts = Counts()
+        super().__init__(RankEdges.of(part, comm if world_size > 1 else None, mode, prefetch, counts), comm, counts)
+
+    def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
+        """Return the reduced messages ``weight[e] * x[source of e]`` of each owned node.
+
+        Parameters
+        ----------
+        x: [num_src, ...]
+            Rows of owned nodes, of float32 or float64.
+        reduce
+            "sum"; "mean", which divides by the in-degree in the whole graph, or by the sum of the weights; "max" and
+            "min", column by column: among equal messages the edge that stands first in the CSC of the whole graph has
+            the whole gradient, for any number of ranks. Without edges a node has 0.
+        weight: [num_edges] or [num_edges, heads], optional
+            Of the dtype of `x`; for heads the rows of `x` are [heads, ...].
+
+        Returns
+        -------
+        Tensor
+            [num_dst, ...].
+
+        Raises
+        ------
+        InputError
+            For another `reduce` or another number of rows.
+        FeatureError
+            For other shapes and dtypes.
+        """
+        self._check_edges(weight, "weight")
+        if reduce in ("max", "min"):
+            out: Tensor = Extreme.apply(x, weight, reduce == "max", self._rounds)  # type: ignore[no-untyped-call]
+            return out
+        if reduce not in ("sum", "mean"):
+            raise InputError(f'aggregate: reduce must be "sum", "mean", "max" or "min", got {reduce!r}')
+        divisors = None
+        if reduce == "mean" and weight is None:
+            divisors = self._edges.in_degrees.clamp(min=1).to(x.dtype)
+        total: Tensor = Sum.apply(x, weight, divisors, self._rounds)  # type: ignore[no-untyped-call]
+        if reduce == "mean" and weight is not None:
+            sums = self.sum_edges(weight)
+            sums = sums.masked_fill(sums == 0, 1)
+            total = total / sums.view(*sums.shape, *(1 for _ in range(total.ndim - sums.ndim)))
+        return total
+
+    def attend(
+        self,
+        x: Tensor,
+        source_scores: Tensor,
+        destination_scores: Tensor,
+        *,
+        edge_scores: Tensor | None = None,
+        slope: float = 0.2,
+        dropout: float = 0.0,
+        key: int = 0,
+    ) -> Tensor:
+        """Return the sums of ``x`` over in-edges, by the softmax of ``leaky_relu`` of the three scores added up (GAT).
+
+        Nothing of edges times heads is made but what `edge_scores` is, and its gradient.
+
+        Parameters
+        ----------
+        x: [num_src, heads, ...]
+            What is summed.
+        source_scores: [num_src, heads]
+        destination_scores: [num_dst, heads]
+        edge_scores: [num_edges, heads], optional
+            An edge of score -inf does not count.
+        slope
+            Of negative scores.
+        dropout
+            The probability that an edge and head does not count.
+        key
+            Of its masks, beside the ids of edges: the same on all ranks, another one in each layer and step.
+
+        Returns
+        -------
+        Tensor
+            [num_dst, heads, ...].
+
+        Raises
+        ------
+        InputError
+            For another number of rows.
+        FeatureError
+            For other shapes and dtypes.
+        """
+        self._check_edges(edge_scores, "edge_scores")
+        options = Options(slope, AttentionDropout(dropout, key, self.edge_ids) if dropout else None)
+        out: Tensor = Attend.apply(  # type: ignore[no-untyped-call]
+            x, source_scores, destination_scores, edge_scores, options, self._rounds
+        )
+        return out
+
+    def update_all(
+        self,
+        message: Message,
+        x: Tensor,
+        *,
+        reduce: Reduce = "sum",
+        destination: Tensor | None = None,
+        edge: Tensor | None = None,
+        parameters: Iterable[Tensor] = (),
+    ) -> Tensor:
+        """Return the reduced messages of a function of one's own.
+
+        ``message(source_rows, destination_rows, edge_rows)`` is called for the edges of one shard at a time, with a row
+        for each edge, and None for what was not given. It returns a message for each edge, from nothing but its rows
+        and its parameters: the shards decide which edges come together. The backward direction calls it once more
+        for each shard, with the random numbers of the first call, and lets go of the graph of one shard before the
+        next; rows of other ranks come again for that. An extra call, for one edge, finds the parameters.
+
+        >>> import headrace as hr, torch
+        >>> graph = hr.sar.ShardedGraph(hr.Graph.from_coo([0, 1, 2], [1, 2, 2], num_nodes=3))
+        >>> layer = torch.nn.Linear(4, 2)
+        >>> out = graph.update_all(lambda source, destination, edge: layer(source - destination).relu(),
+        ...                        torch.randn(3, 4), destination=torch.randn(3, 4), reduce="max")
+        >>> out.sum().backward()
+        >>> layer.weight.grad.shape
+        torch.Size([2, 4])
+
+        Parameters
+        ----------
+        message
+            The function.
+        x: [num_src, ...]
+            Rows of owned nodes, as sources.
+        reduce
+            As for `aggregate`; for messages of float32 or float64.
+        destination: [num_dst, ...], optional
+            Rows of owned nodes, as destinations.
+        edge: [num_edges, ...], optional
+            Rows of edges.
+        parameters
+            Tensors with gradients that the function uses beside its rows, also those that were computed. Parameters
+            of modules are found without.
+
+        Returns
+        -------
+        Tensor
+            [num_dst, ...].
+
+        Raises
+        ------
+        InputError
+            If a gradient would be lost: the function uses a tensor that was computed outside of it, or, in the
+            backward direction, a parameter that it did not use in its first call. For messages of another shape.
+        """
+        if reduce not in ("sum", "mean", "max", "min"):
+            raise InputError(f'update_all: reduce must be "sum", "mean", "max" or "min", got {reduce!r}')
+        self._check_edges(edge, "edge")
+        if destination is not None and len(destination) != self.num_dst:
+            raise InputError(f"destination: expected {self.num_dst} rows, got {list(destination.shape)}")
+        update = Update(message, reduce, self._edges.in_degrees.clamp(min=1), self._rounds)
+        used = [one for one in parameters if one.requires_grad]
+        if torch.is_grad_enabled():
+            used = update.find_parameters(x, destination, edge, used)
+        out: Tensor = UpdateAll.apply(update, x, destination, edge, *used)  # type: ignore[no-untyped-call]
+        return out

@@ -1,0 +1,160 @@
+"""Models that were written for PyG or DGL, over a graph in shards."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headrace.ops.errors import InputError
+from headrace.ops.random.dropout import dropout_mask
+from headrace.pipeline.models.norm_over_ranks import norm_over_ranks
+from headrace.pipeline.models.replace_modules import replace_modules
+from headrace.pipeline.models.sar import dgl_layers, pyg_layers
+from headrace.pipeline.models.sar.agreement import check_same
+from headrace.pipeline.models.sar.replaced_layer import Keys, ReplacedLayer
+from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
+
+#: By library and class what replaces a layer.
+LAYERS: dict[tuple[str, str], type[ReplacedLayer]] = {
+    ("torch_geometric", "SAGEConv"): pyg_layers.SAGEConv,
+    ("torch_geometric", "GCNConv"): pyg_layers.GCNConv,
+    ("torch_geometric", "GATConv"): pyg_layers.GATConv,
+    ("torch_geometric", "RGCNConv"): pyg_layers.RGCNConv,
+    ("dgl", "SAGEConv"): dgl_layers.SAGEConv,
+    ("dgl", "GraphConv"): dgl_layers.GraphConv,
+    ("dgl", "GATConv"): dgl_layers.GATConv,
+    ("dgl", "RelGraphConv"): dgl_layers.RelGraphConv,
+}
+
+#: Modules of PyG's norms that look at one row at a time, or that hold a `nn.BatchNorm1d`.
+ROW_NORMS = ("BatchNorm", "MessageNorm")
+
+
+class ShardedBatchNorm(nn.BatchNorm1d):
+    """`nn.BatchNorm1d` over the rows of all ranks; in evaluation, and for one rank, the very same."""
+
+    graph: ShardedGraph
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the base class
+        """Normalise rows of owned nodes, [num_dst, num_features]."""
+        graph = self.graph
+        if graph.world_size == 1 or not (self.training or not self.track_running_stats):
+            return super().forward(input)
+        if input.dim() != 2 or len(input) != graph.num_dst or graph.comm is None:
+            raise InputError(f"BatchNorm1d: expected a row for each of {graph.num_dst} nodes, got {list(input.shape)}")
+        return norm_over_ranks(self, input, graph.comm)
+
+
+class ShardedDropout(nn.Dropout):
+    """`nn.Dropout` for rows of owned nodes, whose masks belong to nodes: the same for any number of ranks."""
+
+    graph: ShardedGraph
+    keys: Keys
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the base class
+        """Drop elements of rows, [num_dst, ...], and scale up the others."""
+        if not self.training or self.p == 0:
+            return super().forward(input)
+        if len(input) != self.graph.num_dst:
+            raise InputError(f"Dropout: expected a row for each of {self.graph.num_dst} nodes, got {list(input.shape)}")
+        width = input[:1].numel() if len(input) else 0
+        kept = dropout_mask(self.keys.next(), self.graph.owned.cpu(), width, self.p).view(input.shape).to(input.device)
+        return input * kept / (1 - self.p) if self.p < 1 else input * 0
+
+
+def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
+    """Let a model of PyG's or DGL's layers run over a graph in shards: ``model(x, graph)``.
+
+    Layers are replaced in place by ones that hold the same parameters, under the same names, so optimisers and state
+    dicts stay good: PyG's `SAGEConv`, `GCNConv`, `GATConv` and `RGCNConv`, DGL's `SAGEConv`, `GraphConv`, `GATConv` and
+    `RelGraphConv`. They take rows of owned nodes and the graph, in either order; arrays of edges are those of this
+    rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Other layers of these libraries are refused.
+
+    What the model does row by row stays as it is. Two kinds of modules are replaced as well: `nn.BatchNorm1d` by one
+    over the rows of all ranks, and `nn.Dropout` by one whose masks depend on `seed`, the call and the node, as those
+    of attention do on the edge. So a model computes the same with any number of ranks. `F.dropout` draws on each rank
+    for itself.
+
+    >>> import headrace as hr, torch
+    >>> from torch_geometric.nn import SAGEConv
+    >>> graph = hr.sar.ShardedGraph(hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3))
+    >>> model = hr.sar.wrap(SAGEConv(4, 2), graph)
+    >>> model(torch.randn(graph.num_src, 4), graph).shape
+    torch.Size([3, 2])
+
+    Parameters
+    ----------
+    model
+        On every rank the same, with the same parameters, which is checked. It is changed, and returned.
+    graph
+        This rank's part.
+    seed
+        Of the masks of dropout; the same on all ranks.
+
+    Raises
+    ------
+    InputError
+        For a layer, or an option of one, that cannot be computed over shards; if ranks have other parameters.
+    """
+    kinds = list(dict.fromkeys(type(module) for module in model.modules()))
+    replaced = {kind: LAYERS[name] for kind in kinds if (name := _library_and_name(kind)) in LAYERS}
+    for module in model.modules():
+        if type(module) not in replaced:
+            _check_is_local(module)
+    if graph.comm is not None and graph.world_size > 1:
+        check_same(graph.comm, f"{_digest(model)}, {seed}", "hr.sar.wrap: expected one model and seed on all ranks")
+    number = iter(range(1 << 16))
+
+    def batch_norm(old: nn.BatchNorm1d) -> nn.Module:
+        return _taken_over(ShardedBatchNorm, old, graph=graph)
+
+    def dropout(old: nn.Dropout) -> nn.Module:
+        return _taken_over(ShardedDropout, old, graph=graph, keys=Keys(seed, next(number)))
+
+    for kind, replacement in replaced.items():
+        model = replace_modules(model, kind, lambda old, new=replacement: new.of(old, Keys(seed, next(number))))  # type: ignore[misc]
+    return replace_modules(replace_modules(model, nn.BatchNorm1d, batch_norm), nn.Dropout, dropout)
+
+
+def _taken_over(kind: type[nn.Module], old: nn.Module, **more: Any) -> nn.Module:
+    """Return a module of another kind with all that a module has."""
+    new = kind.__new__(kind)
+    new.__dict__.update(old.__dict__)
+    for name, value in more.items():
+        setattr(new, name, value)
+    return new
+
+
+def _library_and_name(kind: type) -> tuple[str, str]:
+    return kind.__module__.partition(".")[0], kind.__name__
+
+
+def _check_is_local(module: nn.Module) -> None:
+    """Refuse a module that would look at edges, or at the rows of this rank as if they were all."""
+    kind = type(module)
+    bases = [f"{base.__module__}.{base.__name__}" for base in kind.__mro__]
+    passes_messages = any(base.startswith("dgl.nn.pytorch.conv.") or base.endswith(".MessagePassing") for base in bases)
+    if passes_messages:
+        names = ", ".join(f"{library}'s {name}" for library, name in LAYERS)
+        raise InputError(f"hr.sar.wrap: {kind.__module__}.{kind.__name__} cannot be computed over shards; {names} can")
+    of_all_rows = kind.__module__.startswith("torch_geometric.nn.norm") and kind.__name__ not in ROW_NORMS
+    if kind.__name__ == "LayerNorm" and getattr(module, "mode", "node") == "node":
+        of_all_rows = False
+    if of_all_rows or isinstance(module, nn.SyncBatchNorm):
+        raise InputError(
+            f"hr.sar.wrap: {kind.__module__}.{kind.__name__} would look at the rows of one rank alone; use "
+            "nn.BatchNorm1d, which is computed over all ranks, or a norm of single rows"
+        )
+
+
+def _digest(model: nn.Module) -> str:
+    """Return a fingerprint of parameters and buffers."""
+    digest = hashlib.sha256()
+    for name, value in model.state_dict().items():
+        digest.update(name.encode())
+        if isinstance(value, Tensor) and not nn.parameter.is_lazy(value):
+            digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]

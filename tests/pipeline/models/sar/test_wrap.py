@@ -1,0 +1,232 @@
+"""PyG's layers over shards: outputs, losses, gradients and steps are those of PyG on the whole graph."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from ranks import run_ranks
+from sharded import (
+    NUM_CLASSES,
+    NUM_TYPES,
+    PARTITIONS,
+    WIDTH,
+    assert_equal_training,
+    edge_index,
+    edge_types,
+    features,
+    owners,
+)
+from torch import Tensor, nn
+
+import headrace as hr
+from headrace.pipeline.distributed.channel import Comm
+
+from plans import NUM_NODES, graph
+
+pyg = pytest.importorskip("torch_geometric.nn")
+
+
+class Network(nn.Module):
+    """Two layers, called as PyG's are; `of_edges` are their further arguments."""
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    def forward(self, x: Tensor, place: object, *of_edges: Tensor) -> Tensor:
+        return self.second(torch.tanh(self.first(x, place, *of_edges)), place, *of_edges)
+
+
+def run(model: nn.Module, x: Tensor, edge: Tensor | None, place: object) -> Tensor:
+    return model(x, place, *(() if edge is None else (edge,)))
+
+
+def weights() -> Tensor:
+    return features(graph().num_edges, seed=5).abs() + 0.1
+
+
+def edge_features() -> Tensor:
+    return features(graph().num_edges, 3, seed=6)
+
+
+#: Both layers, and what they take of edges.
+CASES: dict[str, tuple[Any, Any]] = {
+    "sage_mean": (lambda: (pyg.SAGEConv(WIDTH, 8), pyg.SAGEConv(8, NUM_CLASSES)), None),
+    "sage_sum": (
+        lambda: (
+            pyg.SAGEConv(WIDTH, 8, aggr="sum", project=True, normalize=True),
+            pyg.SAGEConv(8, NUM_CLASSES, aggr="add", root_weight=False, bias=False),
+        ),
+        None,
+    ),
+    "sage_max": (lambda: (pyg.SAGEConv(WIDTH, 8, aggr="max"), pyg.SAGEConv(8, NUM_CLASSES, aggr="min")), None),
+    "gcn": (lambda: (pyg.GCNConv(WIDTH, 8), pyg.GCNConv(8, NUM_CLASSES, improved=True, bias=False)), None),
+    "gcn_weights": (lambda: (pyg.GCNConv(WIDTH, 8), pyg.GCNConv(8, NUM_CLASSES, improved=True)), weights),
+    "gcn_plain": (
+        lambda: (pyg.GCNConv(WIDTH, 8, add_self_loops=False), pyg.GCNConv(8, NUM_CLASSES, normalize=False)),
+        weights,
+    ),
+    "gat": (
+        lambda: (pyg.GATConv(WIDTH, 4, heads=2), pyg.GATConv(8, NUM_CLASSES, heads=3, concat=False, residual=True)),
+        None,
+    ),
+    "gat_plain": (
+        lambda: (
+            pyg.GATConv((WIDTH, WIDTH), 4, heads=2, add_self_loops=False, negative_slope=0.3),
+            pyg.GATConv(8, NUM_CLASSES, bias=False),
+        ),
+        None,
+    ),
+    "gat_edges": (
+        lambda: (
+            pyg.GATConv(WIDTH, 4, heads=2, edge_dim=3),
+            pyg.GATConv(8, NUM_CLASSES, heads=2, concat=False, edge_dim=3, fill_value=0.5),
+        ),
+        edge_features,
+    ),
+    "rgcn": (
+        lambda: (pyg.RGCNConv(WIDTH, 8, NUM_TYPES), pyg.RGCNConv(8, NUM_CLASSES, NUM_TYPES, num_bases=2)),
+        edge_types,
+    ),
+    "rgcn_blocks": (
+        lambda: (
+            pyg.RGCNConv(WIDTH, 8, NUM_TYPES, num_blocks=2, aggr="max"),
+            pyg.RGCNConv(8, NUM_CLASSES, NUM_TYPES, aggr="sum", root_weight=False),
+        ),
+        edge_types,
+    ),
+}
+
+
+def check(case: str, world_size: int, **options: object) -> list[hr.sar.ShardedGraph]:
+    torch.manual_seed(1)
+    make, of_edges = CASES[case]
+    edge = None if of_edges is None else of_edges()
+    # PyG gives the weight of a loop a gradient also where another loop of the node has replaced it.
+    options = {"check_edges": case != "gcn_weights", "alone": edge_index(), **options}
+    return assert_equal_training(Network(*make()).double(), run, world_size, edge=edge, **options)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_three_ranks_compute_what_pyg_does(case):
+    check(case, 3, kind="table", steps=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("case", CASES)
+def test_any_number_of_ranks_computes_what_pyg_does(case, world_size):
+    check(case, world_size, kind="hash", steps=10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", PARTITIONS)
+@pytest.mark.parametrize("case", CASES)
+def test_any_partition_computes_what_pyg_does(case, kind):
+    check(case, 4, kind=kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "prefetch"), [("sar", 1), ("sequential", 0), ("sequential", 1), ("one-shot", 0)])
+@pytest.mark.parametrize("case", CASES)
+def test_modes_compute_the_same(case, mode, prefetch):
+    check(case, 4, kind="table", mode=mode, prefetch=prefetch)
+
+
+class Deep(nn.Module):
+    """Batch normalisation and dropout between layers, and dropout of attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(
+            [pyg.GATConv(WIDTH, 4, heads=2, dropout=0.4), pyg.SAGEConv(8, 8), pyg.GCNConv(8, NUM_CLASSES)]
+        )
+        self.norm, self.dropout = pyg.BatchNorm(8), nn.Dropout(0.5)
+
+    def forward(self, x: Tensor, place: object) -> Tensor:
+        x = self.dropout(self.norm(self.convs[0](x, place))).relu()
+        return self.convs[2](self.dropout(self.convs[1](x, place)), place)
+
+
+@pytest.mark.parametrize(
+    "world_size", [2, pytest.param(3, marks=pytest.mark.slow), pytest.param(8, marks=pytest.mark.slow)]
+)
+def test_dropout_and_normalisation_do_not_depend_on_the_ranks(world_size):
+    torch.manual_seed(2)
+    assert_equal_training(Deep().double(), run, world_size, kind="hash", steps=10)
+
+
+@pytest.mark.parametrize("kind", ["GraphSAGE", "GCN", "GAT"])
+def test_models_of_pyg_run_as_they_are(kind):
+    torch.manual_seed(3)
+    model = getattr(pyg, kind)(WIDTH, 8, 2, NUM_CLASSES, act="tanh").double()
+    assert_equal_training(model, run, 2, kind="hash", alone=edge_index())
+
+
+def test_parameters_keep_their_names_and_places():
+    model = Network(*CASES["gat_edges"][0]())
+    before, state = list(model.parameters()), {name: one.clone() for name, one in model.state_dict().items()}
+    place = hr.sar.ShardedGraph(graph())
+    wrapped = hr.sar.wrap(model.eval(), place)
+    assert wrapped is model
+    assert all(left is right for left, right in zip(wrapped.parameters(), before, strict=True))
+    assert wrapped.state_dict().keys() == state.keys()
+    assert not wrapped.first.training
+    copied = copy.deepcopy(wrapped)
+    x, edge = place.rows(features(NUM_NODES, WIDTH)).float(), place.edge_rows(edge_features()).float()
+    torch.testing.assert_close(copied(x, place, edge), wrapped(x, place, edge))
+    # Rows and graph in either order, as PyG's and DGL's users write it.
+    torch.testing.assert_close(wrapped.first(place, x, edge), wrapped.first(x, place, edge))
+
+
+def test_what_cannot_be_computed_is_refused():
+    place = hr.sar.ShardedGraph(graph())
+    for layer, words in [
+        (pyg.GINConv(nn.Linear(2, 2)), "GINConv cannot be computed over shards; .*RGCNConv"),
+        (pyg.GATv2Conv(2, 2), "GATv2Conv cannot"),
+        (pyg.SAGEConv(2, 2, aggr="lstm"), "aggr='lstm'"),
+        (pyg.SAGEConv(2, 2, aggr=["mean", "max"]), "SAGEConv with aggr="),
+        (pyg.GCNConv(2, 2, flow="target_to_source"), "flow='target_to_source'"),
+        (pyg.GATConv(2, 2, edge_dim=1, fill_value="max"), "fill_value='max'"),
+        (pyg.GraphNorm(2), "GraphNorm would look at the rows of one rank alone"),
+    ]:
+        with pytest.raises(hr.InputError, match=words):
+            hr.sar.wrap(nn.Sequential(layer), place)
+    conv = hr.sar.wrap(pyg.GATConv(WIDTH, 2), place)
+    x = features(NUM_NODES, WIDTH).float()
+    with pytest.raises(hr.InputError, match=r"expected rows and an hr.sar.ShardedGraph, got Tensor and Tensor"):
+        conv(x, edge_index())
+    with pytest.raises(hr.InputError, match="return_attention_weights"):
+        conv(x, place, return_attention_weights=True)
+    with pytest.raises(hr.InputError, match="edge_type"):
+        hr.sar.wrap(pyg.RGCNConv(WIDTH, 2, 3), place)(x, place)
+
+
+def test_ranks_with_other_parameters_are_refused():
+    def work(comm: Comm) -> None:
+        place = hr.sar.ShardedGraph(graph(), owners("hash", 2), comm)
+        model = nn.Linear(2, 2)
+        nn.init.constant_(model.weight, comm.rank)
+        nn.init.zeros_(model.bias)
+        with pytest.raises(hr.InputError, match="expected one model and seed on all ranks"):
+            hr.sar.wrap(model, place)
+
+    run_ranks(2, work)
+
+
+def test_dropout_and_batch_norm_want_a_row_for_each_node():
+    def work(comm: Comm) -> None:
+        place = hr.sar.ShardedGraph(graph(), owners("hash", 2), comm)
+        for module, words in [
+            (nn.Dropout(0.5), "Dropout: expected a row"),
+            (nn.BatchNorm1d(2), "BatchNorm1d: expected"),
+        ]:
+            with pytest.raises(hr.InputError, match=words):
+                hr.sar.wrap(module, place)(torch.zeros(1, 2))
+        assert hr.sar.wrap(nn.Dropout(1.0), place)(torch.ones(place.num_dst, 2)).sum() == 0
+        assert hr.sar.wrap(nn.Dropout(0.5), place).eval()(torch.ones(place.num_dst, 2)).sum() == 2 * place.num_dst
+
+    run_ranks(2, work)
