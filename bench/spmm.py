@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -64,7 +64,7 @@ def csr(indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, num_c
     )
 
 
-def sums(block: hr.Block, reduce: str, threads: int) -> dict[str, Call]:
+def sums(block: hr.Block, reduce: Literal["sum", "mean"], threads: int) -> dict[str, Call]:
     """Return the systems that add up, or average."""
     back = block.transposed
     degrees = block.indptr.diff().clamp(min=1).float()
@@ -123,7 +123,9 @@ def aggregation_records(block: hr.Block, kind: str, width: int, case: str, optio
         systems, gains, peaks = [], [], {}
         for threads in options.threads:
             torch.set_num_threads(threads)
-            calls = attention(block, width) if kind == "GAT" else sums(block, kind, threads)
+            calls = (
+                attention(block, width) if kind == "GAT" else sums(block, "mean" if kind == "mean" else "sum", threads)
+            )
             check_agree(calls, x)
             for name, call in calls.items():
                 run = partial(timed, call, x, gradient, backward, edge_bytes, threads)

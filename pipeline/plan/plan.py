@@ -21,6 +21,7 @@ from headrace.pipeline.plan.text import render
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
     from headrace.pipeline.distributed.channel import Comm
+    from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
     from headrace.pipeline.plan.machine import Machine
     from headrace.pipeline.run.loader import Loader
@@ -121,7 +122,7 @@ class Plan:
             rank: int | None = None,
             world_size: int | None = None,
             comm: Comm | None = None,
-            partition: Partition | None = None,
+            partition: Partition | EdgePartition | None = None,
             progress: bool = False,
             **passes: bool,
         ) -> Loader[MiniBatch]: ...

@@ -1,0 +1,184 @@
+"""Every kernel under twenty schedules of blocks and warps: the bits of the CPU's kernels in each of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from headrace import ops
+from headrace.cuda.backend import stand_in
+from headrace.cuda.instances import KERNELS
+from headrace.cuda.random import labor_variates
+from headrace.cuda.variates import Variates
+from headrace.ops import _native
+from headrace.ops.features.cached_rows import gather_cached
+
+from cuda_host.stand_in import StandIn
+
+NUM_SCHEDULES = 20
+NUM_NODES = 60
+RULES = {
+    "all": ops.NeighborRule(-1),
+    "few": ops.NeighborRule(3),
+    "many": ops.NeighborRule(40),
+    "replacement": ops.NeighborRule(4, replace=True),
+    "labor": ops.LaborRule(3),
+    "poisson": ops.LaborRule(3, exact=False),
+}
+
+
+def drawn(*size: int, high: int = NUM_NODES, seed: int = 0) -> torch.Tensor:
+    return torch.randint(high, size, generator=torch.Generator().manual_seed(seed))
+
+
+@cache
+def csc() -> ops.Csc:
+    """A hub with more edges than a block has threads, parallel edges, and nodes without any."""
+    target = torch.cat([drawn(400, high=50), torch.full((700,), 7)])
+    return ops.coo_to_csc(drawn(1100, seed=1), target, NUM_NODES)
+
+
+@cache
+def weights() -> torch.Tensor:
+    return torch.rand(len(csc().indices), generator=torch.Generator().manual_seed(2)) * (drawn(1100, high=4) > 0)
+
+
+def hop(rule: ops.Rule, *, weighted: bool = False, slotted: bool = False) -> Any:
+    named = {"slots": torch.arange(50), "times": drawn(1100).sort().values, "bounds": torch.full((50,), 40)}
+    return ops.sample_hop(
+        csc().indptr,
+        csc().indices,
+        torch.arange(50),
+        rule,
+        11,
+        weights=weights() if weighted else None,
+        **(named if slotted else {}),
+    )
+
+
+def fused(rules: list[ops.Rule], expand: str = "all", *, weighted: bool = False) -> Any:
+    sampler = ops.BlockSampler(csc().indptr, csc().indices, weights=weights() if weighted else None)
+    return sampler.sample(torch.arange(3, 30, 2), rules, [5, 6], expand=expand)
+
+
+def tables() -> torch.Tensor:
+    sizes = ops.TierSizes(replicated=9, interleaved=20, num_devices=2, host=11)
+    table, row = ops.locate_rows(
+        torch.randperm(NUM_NODES, generator=torch.Generator().manual_seed(3)), drawn(200), sizes
+    )
+    parts = [torch.rand(NUM_NODES, 5, generator=torch.Generator().manual_seed(part)) for part in range(4)]
+    out = torch.zeros(200, 5)
+    ops.gather_tables(parts, table, row, out)
+    return out
+
+
+def added() -> torch.Tensor:
+    rows = torch.rand(300, 7, generator=torch.Generator().manual_seed(4))
+    return ops.scatter_add_rows(torch.zeros(NUM_NODES, 7), drawn(300), rows)
+
+
+def fetched(rule: ops.Rule) -> Any:
+    rows = ops.fetch_rows(csc().indptr, csc().indices, torch.arange(40))
+    return rows.indptr, rows.indices, ops.sample_fetched(rows, rule, 4)
+
+
+def looked_up(width: int) -> list[torch.Tensor]:
+    """Three reads through a cache of features; only what stands in for a GPU has one."""
+    index, source = ops.SetIndex(64, torch.device("cpu")), torch.rand(NUM_NODES * 5, width)
+    held, found = torch.zeros(index.num_slots, width), []
+    for number in range(3):
+        ids = drawn(90, high=len(source), seed=number)
+        lookup = index.look_up(ids, [drawn(50, high=len(source), seed=number + 1)])
+        rows = gather_cached(held, lookup, source, ids)
+        assert torch.equal(rows, source[ids])
+        found += [lookup.slots, lookup.fills]
+    return found
+
+
+CASES: dict[str, Callable[[], Any]] = {
+    "gather": lambda: ops.gather_rows(torch.arange(NUM_NODES * 100.0).view(NUM_NODES, 100), drawn(90)),
+    "gather short": lambda: ops.gather_rows(torch.arange(NUM_NODES * 3.0).view(NUM_NODES, 3), drawn(90)),
+    "tables": tables,
+    "scatter": added,
+    "owners": lambda: ops.hash_owners(torch.arange(500), 7),
+    "dropout": lambda: ops.dropout_mask(5, torch.arange(90), 33, 0.4),
+    "unique": lambda: ops.unique_and_inverse(drawn(500)),
+    "compact": lambda: ops.compact(torch.arange(20), drawn(300)),
+    **{name: lambda rule=rule: hop(rule) for name, rule in RULES.items()},
+    **{f"{name} in slots": lambda rule=rule: hop(rule, slotted=True) for name, rule in RULES.items()},
+    **{f"{name} by weight": lambda rule=rule: hop(rule, weighted=True) for name, rule in RULES.items()},
+    "importance": lambda: hop(ops.LaborImportanceRule(3, 2)),
+    "importance by weight": lambda: hop(ops.LaborImportanceRule(3, "*"), weighted=True),
+    "fused": lambda: fused([ops.NeighborRule(4), ops.LaborRule(3)]),
+    "fused, new": lambda: fused([ops.LaborRule(4), ops.NeighborRule(3)], "new", weighted=True),
+    "fetched": lambda: fetched(ops.LaborRule(3)),
+}
+
+
+def parts(value: Any) -> Iterator[Any]:
+    """What a result is made of."""
+    if dataclasses.is_dataclass(value):
+        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from parts(one)
+    else:
+        yield value
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    return one == other
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_all_have_the_bits_of_the_cpu(name):
+    expected = [*parts(CASES[name]())]
+    for schedule in range(NUM_SCHEDULES):
+        backend = StandIn(seed=schedule)
+        with stand_in(backend):
+            found = [*parts(CASES[name]())]
+        assert backend.launches
+        assert len(found) == len(expected)
+        assert all(map(same, found, expected))
+
+
+@pytest.mark.parametrize("width", [3, 90])
+def test_caches_are_the_same(width):
+    torch.manual_seed(0)
+    runs = []
+    for schedule in range(NUM_SCHEDULES):
+        with stand_in(StandIn(seed=schedule)):
+            runs.append(looked_up(width))
+    assert all(all(map(torch.equal, run, runs[0])) for run in runs)
+
+
+@pytest.mark.parametrize("blends", [False, True])
+def test_variates_are_the_same(blends):
+    nodes, numbers = drawn(300, high=2**40), drawn(300, high=3)
+    keys = _native.VariateKeys(3, 2**63 + 5, 2, 7)
+    found = _native.labor_variates(keys if blends else 3, nodes.numpy(), numbers.numpy().astype(np.uint32))
+    twins = Variates(3, 2**63 + 5, True, keys.cosine, keys.sine) if blends else Variates(3)
+    for schedule in range(NUM_SCHEDULES):
+        with stand_in(StandIn(seed=schedule)):
+            variates = labor_variates(twins, nodes, numbers)
+        assert np.array_equal(variates.numpy().view(np.uint64), found)
+
+
+def test_no_kernel_is_left_out():
+    backend = StandIn()
+    with stand_in(backend):
+        for run in CASES.values():
+            run()
+        looked_up(3)
+        looked_up(90)
+        labor_variates(Variates(3), drawn(3), drawn(3))
+    launched = {name.partition("<")[0].removeprefix("headrace::") for name in backend.launches}
+    assert set(KERNELS) - launched == set()
