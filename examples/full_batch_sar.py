@@ -94,13 +94,16 @@ def main() -> None:
         if graph.rank == 0:
             print("epoch {}  loss {:.4f}  test accuracy {:.4f}".format(epoch, *of_all), flush=True)
     counts = graph.counts
-    print(
+    own = (
         f"rank {graph.rank}: {graph.num_dst:,} nodes, at most {counts.most_live_rows:,} rows of others in memory, "
-        f"{counts.refetches} refetches, {counts.sent_bytes / 1e6:.0f} MB sent",
-        flush=True,
+        f"{counts.refetches} refetches, {counts.sent_bytes / 1e6:.0f} MB sent"
     )
+    lines = [own] * (dist.get_world_size() if dist.is_initialized() else 1)
     if dist.is_initialized():
+        dist.all_gather_object(lines, own)
         dist.destroy_process_group()
+    if graph.rank == 0:  # one process prints, so that lines stay whole
+        print(*lines, sep="\n")
 
 
 if __name__ == "__main__":

@@ -139,8 +139,8 @@ class RuleHop(HopStage):
 
     @property
     def takes_all(self) -> bool:
-        """Whether it takes all in-edges of its frontier."""
-        return self.rule == NeighborRule(-1)
+        """Whether it takes all in-edges of its frontier; by weight it leaves out those of weight 0."""
+        return self.rule == NeighborRule(-1) and self.weight is None
 
     def sample(
         self,

@@ -72,8 +72,8 @@ GRAPH_FETCH = (
     ),
     Mutant(
         "pipeline/data/graph_view.py",
-        "if any(there.is_cuda and index in (None, there.device.index) for there in known):",
-        "if any(there.is_cuda for there in known):",
+        "return any(there.is_cuda and index in (None, there.device.index) for there in known)",
+        "return any(there.is_cuda for there in known)",
         _SPLIT + "test_what_has_been_copied_fits",
     ),
     Mutant(

@@ -15,7 +15,7 @@ from headrace.pipeline.models.nn.self_loops import Looped, with_self_loops
 
 
 class GATConv(nn.Module):
-    """Graph attention (arXiv 1710.10903), without an array of edges times heads, forward or backward.
+    """Graph attention (arXiv 1710.10903), on a CPU without an array of edges times heads, forward or backward.
 
     PyG's ``GATConv(in_channels, out_channels, heads, ...)`` with the same parameters, ``lin.weight``, ``att_src``,
     ``att_dst``, ``bias``, and ``lin_edge.weight`` and ``att_edge`` where edges have features, computes the same on

@@ -163,7 +163,7 @@ class ShardedGraph(RankGraph):
     ) -> Tensor:
         """Return the sums of ``x`` over in-edges, by the softmax of ``leaky_relu`` of the three scores added up (GAT).
 
-        Nothing of edges times heads is made but what `edge_scores` is, and its gradient.
+        On a CPU nothing of edges times heads is made but what `edge_scores` is, and its gradient.
 
         Parameters
         ----------

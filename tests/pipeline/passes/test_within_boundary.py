@@ -34,7 +34,8 @@ def test_fires(boundary, stages):
 
 def test_refuses_other_samplers():
     plan = hr.ClusterSampler(CLUSTERS, 2, seed=3)
-    for sampled in (plan.sample_neighbor(graph(), [3]), plan.sample_ladies(graph(), [5])):
+    by_weight = plan.sample_neighbor(graph(), [-1], weight="weight")  # edges of weight 0 are not drawn
+    for sampled in (plan.sample_neighbor(graph(), [3]), plan.sample_ladies(graph(), [5]), by_weight):
         with pytest.raises(hr.PlanError, match="use sample_in_subgraph, with expand='all', or a source without a"):
             sampled.loader()
     with pytest.raises(hr.PlanError, match="expand='all'"):
