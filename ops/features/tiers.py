@@ -10,7 +10,7 @@ import torch
 from torch.autograd.graph import increment_version
 
 from headrace.ops import _native
-from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, is_int
 from headrace.ops.errors import FeatureError
 from headrace.ops.features import on_gpu
 from headrace.ops.gpu import device_of, is_readable
@@ -113,7 +113,7 @@ def locate_and_count(
 def _located(
     rank: Array, ids: Array, sizes: TierSizes, here: int, num_threads: int, stage: str
 ) -> tuple[torch.Tensor, torch.Tensor, list[int] | None]:
-    if not 0 <= here < max(sizes.num_devices, 1):
+    if not is_int(here) or not 0 <= here < max(sizes.num_devices, 1):
         message = f"{stage}: here must be one of {sizes.num_devices} devices, got {here}"
         raise FeatureError(message)
     device = device_of(ids)

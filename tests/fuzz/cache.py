@@ -16,8 +16,13 @@ from fuzz.entry import Entry, values
 NUM_ROWS = 40
 
 
+def _all(capacity: Any) -> np.ndarray:
+    """As many ids as slots; none where the number of slots is no number."""
+    return np.arange(capacity if isinstance(capacity, int) else 0)
+
+
 def _made(policy: _native.CachePolicy, capacity: int) -> _native.CacheIndex:
-    fixed = np.arange(capacity) if policy is _native.CachePolicy.STATIC else None
+    fixed = _all(capacity) if policy is _native.CachePolicy.STATIC else None
     return _native.CacheIndex(policy, capacity, NUM_ROWS, fixed)
 
 
@@ -114,7 +119,7 @@ def _public_arguments(draw: Draw) -> list[Any]:
 
 
 def _public(policy: Any, capacity: Any, num_rows: Any, ids: Any) -> Any:
-    fixed = np.arange(capacity) if policy == "static" else None
+    fixed = _all(capacity) if policy == "static" else None
     return ops.CacheIndex(policy, capacity, num_rows, ids=fixed).look_up(ids)
 
 
