@@ -38,7 +38,7 @@ def epochs(lines: list[str]) -> list[list[float]]:
 
 @pytest.mark.parametrize(
     ("model", "processes", "further"),
-    [("sage", 2, ["--prefetch", "1"]), ("gat", 3, ["--partition", "range"]), ("sage", 8, ["--mode", "one-shot"])],
+    [("sage", 2, ["--prefetch", "1"]), ("gat", 3, ["--partition", "range", "--mode", "one-shot"])],
 )
 def test_processes_print_what_one_does(data, model, processes, further):
     alone = run(data, 1, "--model", model, "--epochs", "5")
