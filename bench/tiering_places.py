@@ -7,6 +7,7 @@ not those of devices: what is timed is what routing costs, against a plain gathe
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,14 +19,11 @@ from harness import (
     Metrics,
     Record,
     System,
-    arguments,
-    describe_machine,
     interleave,
-    print_table,
     summarised,
-    write_json,
 )
 from plot import draw_bars
+from tiering_part import run_alone
 
 import headrace as hr
 from headrace.pipeline.data.place import DISK
@@ -117,17 +115,5 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batches", type=int, default=50, help="batches that count")
 
 
-def main() -> None:
-    parser = arguments(__doc__ or "")
-    add_options(parser)
-    options = parser.parse_args()
-    print(describe_machine(["headrace", "torch"]))
-    records = run(options)
-    print_table(records)
-    write_json(options.json, records)
-    if options.plot is not None:
-        draw(records, options.plot.parent)
-
-
 if __name__ == "__main__":
-    main()
+    run_alone(sys.modules[__name__])

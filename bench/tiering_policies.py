@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,13 +23,10 @@ from harness import (
     Metrics,
     Record,
     System,
-    arguments,
-    describe_machine,
     interleave,
-    print_table,
     summarised,
-    write_json,
 )
+from tiering_part import run_alone
 
 import headrace as hr
 from headrace import ops
@@ -202,17 +200,5 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--windows", type=int, nargs="+", default=[4, 16, 64, DEFAULT_WINDOW], help="of look-ahead")
 
 
-def main() -> None:
-    parser = arguments(__doc__ or "", rounds=9)
-    add_options(parser)
-    options = parser.parse_args()
-    print(describe_machine(["headrace", "torch"]))
-    records = run(options)
-    print_table(records)
-    write_json(options.json, records)
-    if options.plot is not None:
-        draw(records, options.plot.parent)
-
-
 if __name__ == "__main__":
-    main()
+    run_alone(sys.modules[__name__], rounds=9)

@@ -25,15 +25,12 @@ from harness import (
     Metrics,
     Record,
     System,
-    arguments,
-    describe_machine,
     interleave,
-    print_table,
     summarised,
-    write_json,
 )
 from numpy.typing import NDArray
 from plot import draw_shares
+from tiering_part import run_alone
 
 import headrace as hr
 
@@ -245,17 +242,5 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main() -> None:
-    parser = arguments(__doc__ or "", rounds=5)
-    add_options(parser)
-    options = parser.parse_args()
-    print(describe_machine(["headrace", "torch"]))
-    records = run(options)
-    print_table(records)
-    write_json(options.json, records)
-    if options.plot is not None:
-        draw(records, options.plot.parent)
-
-
 if __name__ == "__main__":
-    main()
+    run_alone(sys.modules[__name__], rounds=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import ClassVar
 
 import torch
@@ -80,8 +81,12 @@ class SampleInduced(MapStage):
                 "of its own, with rank=0, world_size=1 and another seed"
             )
 
+        @cache
+        def whole() -> Block:
+            return self._whole_graph()  # the same in each epoch, and so is what layers keep with it
+
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            block = self._block(batch.n_id, settings.num_threads)
+            block = whole() if self._are_all(batch.n_id) else self._block(batch.n_id, settings.num_threads)
             extended = batch.replace(
                 blocks=(*[block] * self.num_layers, *batch.blocks),
                 num_sampled_nodes=(*batch.num_sampled_nodes, *[0] * self.num_layers),
@@ -91,11 +96,20 @@ class SampleInduced(MapStage):
 
         return run
 
+    def _are_all(self, nodes: Tensor) -> bool:
+        """Whether these are all nodes of a whole graph, in order."""
+        size = len(nodes)
+        if not isinstance(self.graph, Graph) or size != self.graph.num_nodes:
+            return False
+        return bool((nodes == torch.arange(size)).all())
+
+    def _whole_graph(self) -> Block:
+        graph = self.graph
+        edge_ids = graph.edge_ids.long() if self.edge_ids else None
+        return Block(graph.indptr, graph.indices, graph.num_nodes, graph.num_nodes, edge_ids)
+
     def _block(self, nodes: Tensor, num_threads: int) -> Block:
         graph, size = self.graph, len(nodes)
-        if isinstance(graph, Graph) and size == graph.num_nodes and bool((nodes == torch.arange(size)).all()):
-            edge_ids = graph.edge_ids.long() if self.edge_ids else None
-            return Block(graph.indptr, graph.indices, size, size, edge_ids)
         subgraph = induced_subgraph(graph.indptr, graph.indices, nodes, num_threads=num_threads)
         edge_ids = graph.original_edge_ids(subgraph.positions) if self.edge_ids else None
         return Block(subgraph.indptr, subgraph.indices, size, size, edge_ids)

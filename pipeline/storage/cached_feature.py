@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
-from torch import dtype as torch_dtype
 
 from headrace.ops import _native
 from headrace.ops.cache.index import POLICIES, SLOT_BYTES, CacheIndex
@@ -18,6 +17,7 @@ from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, shown, whole_nu
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource
+from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.process_lock import ProcessLock
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, updater
 
@@ -26,7 +26,7 @@ from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_r
 FORESIGHT = 5
 
 
-class CachedFeature:
+class CachedFeature(OverSource):
     """A feature source that keeps copies of some rows of another one, slower, in CPU memory. Never changes the answer.
 
     One `read` is one use of each of its rows. What it needs of the cache is found first; then, in its order, each row
@@ -135,26 +135,6 @@ class CachedFeature:
     def capacity(self) -> int:
         """Rows that the cache holds at most."""
         return self._rows.shape[0]
-
-    @property
-    def num_rows(self) -> int:
-        """Return the number of rows of the source."""
-        return self._source.num_rows
-
-    @property
-    def row_bytes(self) -> int:
-        """Return the bytes of one row."""
-        return self._source.row_bytes
-
-    @property
-    def dtype(self) -> torch_dtype:
-        """Return the element type."""
-        return self._source.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape of all rows together, num_rows first."""
-        return self._source.shape
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids`, [num_ids, ...], and the counts of the cache and of the source.

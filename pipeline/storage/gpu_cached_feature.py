@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
-from torch import dtype as torch_dtype
 
 from headrace.ops.cache.set_index import SLOT_BYTES
 from headrace.ops.errors import DeviceError, FeatureError
@@ -21,12 +20,13 @@ from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.cached_feature import FORESIGHT
 from headrace.pipeline.storage.expected_reads import ExpectedReads
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource
+from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.process_lock import ProcessLock
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, updater
 from headrace.pipeline.storage.rows_on_gpu import RowsOnGpu
 
 
-class GpuCachedFeature:
+class GpuCachedFeature(OverSource):
     """A feature source that keeps copies of some rows of another one in memory of a GPU. Never changes the answer.
 
     The GPU itself finds rows and chooses which ones to keep (`ops.cache.set_index.SetIndex`), and the processor does
@@ -108,26 +108,6 @@ class GpuCachedFeature:
     def foresight(self) -> int:
         """Rows of reads to come that it wants to know of, by `expect`; none if all rows have room, or no row has."""
         return 0 if self._capacity in (0, self.num_rows) else FORESIGHT * self._capacity
-
-    @property
-    def num_rows(self) -> int:
-        """Return the number of rows of the source."""
-        return self._source.num_rows
-
-    @property
-    def row_bytes(self) -> int:
-        """Return the bytes of one row."""
-        return self._source.row_bytes
-
-    @property
-    def dtype(self) -> torch_dtype:
-        """Return the element type."""
-        return self._source.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape of all rows together, num_rows first."""
-        return self._source.shape
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids`, [num_ids, ...], and counts.

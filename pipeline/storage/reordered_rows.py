@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from torch import Tensor
-from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import gather_rows
@@ -11,10 +10,11 @@ from headrace.pipeline.data.arrays import as_ids
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.features import ExpectingSource, FeatureSource
+from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.rows import Rows, updater
 
 
-class ReorderedRows:
+class ReorderedRows(OverSource):
     """A feature source whose row i is row ``order[i]`` of another one: no copy of features larger than memory.
 
     It is where the other one is, and tells it of reads to come if that gains by it: passes do for the rows what they
@@ -49,26 +49,6 @@ class ReorderedRows:
     def foresight(self) -> int:
         """Rows of reads to come that the source wants to know of."""
         return 0 if self._expecting is None else self._expecting.foresight
-
-    @property
-    def num_rows(self) -> int:
-        """Return the number of rows."""
-        return self._source.num_rows
-
-    @property
-    def row_bytes(self) -> int:
-        """Return the bytes of one row."""
-        return self._source.row_bytes
-
-    @property
-    def dtype(self) -> torch_dtype:
-        """Return the element type."""
-        return self._source.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape, num_rows first."""
-        return self._source.shape
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids`, [num_ids, ...], where the source can read them to."""

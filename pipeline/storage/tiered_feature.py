@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
-from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows
@@ -17,6 +16,7 @@ from headrace.ops.gpu import current_gpu, has_gpu
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource
+from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.process_lock import ProcessLock
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to
 from headrace.pipeline.storage.terminal import shows_bars
@@ -27,7 +27,7 @@ from headrace.pipeline.storage.tiers_on_gpu import TiersOnGpu
 _PIECE_BYTES = 64 << 20
 
 
-class TieredFeature:
+class TieredFeature(OverSource):
     """A feature source over another one, of whose rows the hottest are copied to faster places (arXiv 2111.05894).
 
     The rows of rank 0, 1, ... lie at every device, the next ones are dealt out to the devices one by one, then some are
@@ -112,26 +112,6 @@ class TieredFeature:
         """Where the rows are that stay: by that, passes see that some come from disk. CPU memory, if none stays."""
         all_moved = self._router.sizes.num_placed == self.num_rows
         return CPU if all_moved else self._router.places[-1]
-
-    @property
-    def num_rows(self) -> int:
-        """Return the number of rows."""
-        return self._source.num_rows
-
-    @property
-    def row_bytes(self) -> int:
-        """Return the bytes of one row."""
-        return self._source.row_bytes
-
-    @property
-    def dtype(self) -> torch_dtype:
-        """Return the element type."""
-        return self._source.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape, num_rows first."""
-        return self._source.shape
 
     def fill(self, *, progress: bool = False) -> None:
         """Copy rows to their places, unless they are there; the first read does so by itself."""

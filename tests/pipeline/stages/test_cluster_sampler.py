@@ -104,6 +104,14 @@ def test_the_global_batch_is_the_graph():
     assert batch.num_sampled_nodes == (NUM_NODES, 0, 0, 0)
 
 
+def test_the_block_of_the_graph_is_made_once():
+    """What layers keep with it, such as its transposed edges, is then made once as well."""
+    loader = hr.GlobalBatch(graph()).sample_in_subgraph(graph(), num_hops=2).loader()
+    blocks = [block for _ in range(2) for batch in loader for block in batch.blocks]
+    assert len(blocks) == 4
+    assert all(block is blocks[0] for block in blocks)
+
+
 def test_one_cluster_is_the_global_batch():
     one = hr.Partition.of(torch.zeros(NUM_NODES, dtype=torch.int64))
     (expected,) = hr.GlobalBatch(graph()).sample_in_subgraph(graph(), num_hops=2).loader()

@@ -1,0 +1,33 @@
+"""What feature sources over another one have of that one."""
+
+from __future__ import annotations
+
+from torch import dtype as torch_dtype
+
+from headrace.pipeline.storage.features import FeatureSource
+
+
+class OverSource:
+    """Base of sources that keep or find rows of another one, `_source`, which has as many rows of the same shape."""
+
+    _source: FeatureSource
+
+    @property
+    def num_rows(self) -> int:
+        """Return the number of rows."""
+        return self._source.num_rows
+
+    @property
+    def row_bytes(self) -> int:
+        """Return the bytes of one row."""
+        return self._source.row_bytes
+
+    @property
+    def dtype(self) -> torch_dtype:
+        """Return the element type."""
+        return self._source.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of all rows together, num_rows first."""
+        return self._source.shape
