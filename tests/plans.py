@@ -122,6 +122,15 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "pinsage_weighted": lambda: items().sample_pinsage(
         graph(), 3, num_walks=5, walk_length=2, restart=0.0, num_layers=2, weight="weight", expand="new"
     ),
+    "neighbor_bidirectional": lambda: (
+        items().sample_neighbor(graph(), [5, 3], expand="new").make_bidirectional().fetch_feature(store(), edge=["e"])
+    ),
+    "neighbor_induced": lambda: (
+        items()
+        .sample_neighbor(graph(), [4, 2])
+        .induce_subgraph(graph())
+        .fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
     "saint_node": lambda: (
         items().sample_saint_node(graph(), 40).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     ),

@@ -5,9 +5,11 @@ from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.global_batch import GlobalBatch
 from headrace.pipeline.stages.in_subgraph import SampleInSubgraph
+from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.labor import SampleLayerNeighbor
 from headrace.pipeline.stages.ladies import SampleLadies
+from headrace.pipeline.stages.make_bidirectional import MakeBidirectional
 from headrace.pipeline.stages.neighbor import SampleNeighbor
 from headrace.pipeline.stages.node_source import NodeSource
 from headrace.pipeline.stages.pinsage import SamplePinsage
@@ -24,7 +26,9 @@ __all__ = [
     "CopyTo",
     "FetchFeature",
     "GlobalBatch",
+    "InduceSubgraph",
     "ItemSampler",
+    "MakeBidirectional",
     "NodeSource",
     "Prefetch",
     "SampleInSubgraph",

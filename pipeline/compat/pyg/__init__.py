@@ -1,0 +1,11 @@
+"""Loaders with PyG's names, parameters and batch attributes that run on the kernels of headrace: `headrace.pyg`.
+
+They need torch_geometric alone: no pyg-lib, no torch-sparse. Change the import, and nothing else::
+
+    from headrace.pyg import NeighborLoader
+"""
+
+from headrace.pipeline.compat.pyg.neighbor_loader import NeighborLoader
+from headrace.pipeline.compat.pyg.sampler import Sampler
+
+__all__ = ["NeighborLoader", "Sampler"]

@@ -1,0 +1,74 @@
+"""The rows of a PyG object that a sampled subgraph takes: every attribute of nodes and of edges."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.typing import TensorFrame
+
+from headrace.ops.features.gather import gather_rows
+
+
+def sliced_data(data: Data, node: Tensor, edge_index: Tensor, edge: Tensor | None, *, num_threads: int = 1) -> Data:
+    """Return a ``Data`` of the nodes and edges, with all else as it is.
+
+    What belongs to nodes or edges the object says itself (``is_node_attr``, ``is_edge_attr``), and along which
+    dimension (``__cat_dim__``).
+
+    Parameters
+    ----------
+    data
+        The whole graph.
+    node: int64[num_nodes]
+        Nodes.
+    edge_index: int64[2, num_edges]
+        Edges among them, in local ids.
+    edge: int64[num_edges], optional
+        Ids of the edges; without them attributes of edges are left out.
+    num_threads
+        Threads to copy rows by.
+    """
+    out = copy.copy(data)
+    store, made = data._store, out._store  # noqa: SLF001 - PyG's own way to an attribute by its name
+    for name, value in store.items():
+        if name == "num_nodes":
+            made.num_nodes = len(node)
+        elif name == "edge_index":
+            made.edge_index = edge_index.to(value.device)
+        elif store.is_node_attr(name):
+            made[name] = rows_of(value, node, data.__cat_dim__(name, value, store), num_threads=num_threads)
+        elif store.is_edge_attr(name):
+            dim = data.__cat_dim__(name, value, store)
+            made[name] = None if edge is None else rows_of(value, edge, dim, num_threads=num_threads)
+    return out
+
+
+def rows_of(value: Any, ids: Tensor, dim: int = 0, *, num_threads: int = 1) -> Any:
+    """Return the rows of an attribute: a tensor on any device, an array, a memory map, a list or a ``TensorFrame``."""
+    if isinstance(value, Tensor):
+        along_rows = dim == 0 or value.ndim + dim == 0
+        if along_rows and value.is_cpu and value.layout == torch.strided and not value.requires_grad:
+            return gather_rows(value, ids, num_threads=num_threads)
+        return value.index_select(dim, ids.to(value.device))
+    if isinstance(value, np.ndarray):
+        if dim == 0 and value.dtype.kind in "fiub":
+            return gather_rows(value, ids, num_threads=num_threads)
+        return torch.from_numpy(np.take(value, ids.numpy(), axis=dim))
+    if isinstance(value, TensorFrame):
+        return value[ids.to(value.device)]
+    return type(value)(value[place] for place in ids.tolist())
+
+
+def stacked(row: Tensor, col: Tensor) -> Tensor:
+    """Return int64[2, n] of two rows, without a copy where they are the rows of one tensor already."""
+    base = row._base  # noqa: SLF001 - what a row is a view of
+    if base is not None and base is col._base and base.shape == (2, len(row)):  # noqa: SLF001
+        first, second = base
+        if (row.data_ptr(), col.data_ptr()) == (first.data_ptr(), second.data_ptr()) and row.stride() == first.stride():
+            return base
+    return torch.stack([row, col])
