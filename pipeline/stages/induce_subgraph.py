@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from headrace.ops.sampling.saint import induced_subgraph
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_flags, check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.settings import RunSettings
@@ -47,9 +45,6 @@ class InduceSubgraph(MapStage):
         If several ranks would share a batch.
     """
 
-    reads_at: ClassVar[Place | None] = CPU
-    writes_at: ClassVar[Place | None] = CPU
-
     graph: GraphView
     edge_ids: bool = field(default=True, kw_only=True)
 
@@ -84,10 +79,11 @@ class InduceSubgraph(MapStage):
         graph = self.graph
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            nodes = graph.to_graph_ids(batch.n_id)
+            device = batch.n_id.device  # behind hops that a GPU sampled; the edges are looked up in CPU memory
+            nodes = graph.to_graph_ids(batch.n_id.cpu())
             subgraph = induced_subgraph(graph.indptr, graph.indices, nodes, num_threads=settings.num_threads)
             edge_ids = graph.original_edge_ids(subgraph.positions) if self.edge_ids else None
-            block = Block(subgraph.indptr, subgraph.indices, len(nodes), len(nodes), edge_ids)
+            block = Block(subgraph.indptr, subgraph.indices, len(nodes), len(nodes), edge_ids).to(device)
             return with_square_block(batch, block), {"induced_edges": block.num_edges}
 
         return run

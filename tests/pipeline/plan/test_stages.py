@@ -163,6 +163,8 @@ def test_the_verbs():
     assert hr.verbs() == (
         "copy_to",
         "fetch_feature",
+        "induce_subgraph",
+        "make_bidirectional",
         "prefetch",
         "sample_in_subgraph",
         "sample_ladies",
