@@ -5,7 +5,8 @@ They need torch_geometric alone: no pyg-lib, no torch-sparse. Change the import,
     from headrace.pyg import NeighborLoader
 """
 
+from headrace.pipeline.compat.pyg.link_neighbor_loader import LinkNeighborLoader
 from headrace.pipeline.compat.pyg.neighbor_loader import NeighborLoader
 from headrace.pipeline.compat.pyg.sampler import Sampler
 
-__all__ = ["NeighborLoader", "Sampler"]
+__all__ = ["LinkNeighborLoader", "NeighborLoader", "Sampler"]

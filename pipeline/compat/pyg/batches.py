@@ -35,6 +35,24 @@ def node_batch(data: Any, out: SamplerOutput, permutation: Tensor | None, *, num
     return batch
 
 
+def link_batch(data: Any, out: SamplerOutput, permutation: Tensor | None, *, triplets: bool, num_threads: int) -> Any:
+    """Return the batch of a link loader; parameters as for `node_batch`.
+
+    ``metadata`` are the ids of the links, then the rows of their ends, labels and times; with `triplets` the rows of
+    sources, of destinations and of negative destinations, and times.
+    """
+    batch = subgraph(data, out, permutation, num_threads=num_threads)
+    batch.input_id = out.metadata[0]
+    if triplets:
+        batch.src_index, batch.dst_pos_index, batch.dst_neg_index, batch.seed_time = out.metadata[1:5]
+        for name in ("edge_label_index", "edge_label_time"):
+            if name in batch:  # the whole graph's
+                del batch[name]
+    else:
+        batch.edge_label_index, batch.edge_label, batch.edge_label_time = out.metadata[1:4]
+    return batch
+
+
 def subgraph(data: Any, out: SamplerOutput, permutation: Tensor | None, *, num_threads: int) -> Any:
     """Return what the batches of all loaders have: the sampled nodes and edges, their attributes, ids and counts."""
     edge = out.edge

@@ -138,9 +138,10 @@ class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type
         )
         self.prepare()
 
-    def items(self) -> tuple[Any, int]:
-        """Return the seeds."""
-        return self.input_data.node, len(self.input_data.node)
+    @property
+    def items(self) -> Any:
+        """The seeds."""
+        return self.input_data.node
 
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
@@ -148,23 +149,16 @@ class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type
             return self.node_sampler.plan(source)
         return source.then(ForeignSampler(self._sample_by_other))
 
-    def joined(self, out: SamplerOutput, num_threads: int) -> Any:
-        """Return the batch of a ``SamplerOutput``, before the user's transform."""
+    def described(self, out: SamplerOutput) -> SamplerOutput:
+        """Return a ``SamplerOutput`` of the plan with the ids and the times of its items."""
         if isinstance(self.node_sampler, Sampler):
-            positions = out.metadata[0]
-            time = self.input_data.time
+            positions, time = out.metadata[0], self.input_data.time
             out.metadata = (item_ids(self.input_data.input_id, positions), None if time is None else time[positions])
-        return self._joined(out, num_threads)
+        return out
 
-    def _joined(self, out: SamplerOutput, num_threads: int) -> Any:
-        if self.transform_sampler_output is not None:
-            out = self.transform_sampler_output(out)
+    def batch_of(self, out: SamplerOutput, num_threads: int) -> Any:
+        """Return the ``SamplerOutput`` with its attributes."""
         return node_batch(self.data, out, self.node_sampler.edge_permutation, num_threads=num_threads)
-
-    def filter_fn(self, out: SamplerOutput) -> Any:
-        """Join a ``SamplerOutput`` with its attributes: what PyG calls for ``loader([positions])``."""
-        data = self._joined(out, self.num_threads or 1)
-        return data if self.transform is None else self.transform(data)
 
     def _sample_by_other(self, positions: Tensor) -> SamplerOutput:
         return self.node_sampler.sample_from_nodes(self.input_data[positions])

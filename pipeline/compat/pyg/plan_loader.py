@@ -35,6 +35,8 @@ class PlanLoader(DataLoader[Any]):
     num_threads: int | None
     prefetch: bool | int | None
     transform: Any
+    transform_sampler_output: Any
+    filter_per_worker: bool
 
     def settle(
         self,
@@ -66,23 +68,37 @@ class PlanLoader(DataLoader[Any]):
         # Lightning makes a loader anew of its attributes, these of torch's DataLoader among them.
         return {name: value for name, value in arguments.items() if name not in ("dataset", "collate_fn")}
 
+    @property
     @abstractmethod
-    def items(self) -> tuple[Any, int]:
-        """Return what the source of the plan goes through, and how many these are."""
+    def items(self) -> Any:
+        """What the source of the plan goes through, in a spelling of ``ItemSampler``."""
 
     @abstractmethod
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
 
     @abstractmethod
+    def described(self, out: Any) -> Any:
+        """Return a ``SamplerOutput`` of the plan with the metadata of PyG: it knows positions of items alone."""
+
+    @abstractmethod
+    def batch_of(self, out: Any, num_threads: int) -> Any:
+        """Return the ``SamplerOutput`` with its attributes."""
+
     def joined(self, out: Any, num_threads: int) -> Any:
         """Return the batch of a ``SamplerOutput``, before the user's transform."""
+        if self.transform_sampler_output is not None:
+            out = self.transform_sampler_output(out)
+        return self.batch_of(out, num_threads)
+
+    def filter_fn(self, out: Any) -> Any:
+        """Return the whole batch of a ``SamplerOutput``: what PyG calls for ``loader([positions])``."""
+        return self._transformed(self.joined(out, self.num_threads or 1), 1)
 
     @property
     def plan(self) -> Plan:
         """The plan that the loader runs."""
-        items, _ = self.items()
-        seed = self.settled_seed
+        items, seed = self.items, self.settled_seed
         source: Plan
         if self._follows_sampler:
             source = TorchSampler(items, self.batch_sampler, seed=seed)
@@ -91,7 +107,7 @@ class PlanLoader(DataLoader[Any]):
                 items, batch_size=self.batch_size, shuffle=self._shuffles, drop_last=self.drop_last, seed=seed
             )
         plan = self.sampled(source)
-        stages = [Finish(self.joined, "join_attributes")]
+        stages = [Finish(self._made, "join_attributes")]
         if self.pin_memory and torch.cuda.is_available():
             stages.append(Finish(_pinned, "pin_memory"))
         if self.transform is not None:
@@ -128,9 +144,12 @@ class PlanLoader(DataLoader[Any]):
     def _shuffles(self) -> bool:
         return isinstance(self.sampler, torch.utils.data.RandomSampler)
 
+    def _made(self, out: Any, num_threads: int) -> Any:
+        return self.joined(self.described(out), num_threads)
+
     def _transformed(self, data: Any, num_threads: int) -> Any:
         del num_threads
-        return self.transform(data)
+        return data if self.transform is None else self.transform(data)
 
     def check_worker_number_rationality(self) -> None:
         """Workers are threads that share the machine's cores: there is no number to warn of."""

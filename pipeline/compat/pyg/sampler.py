@@ -140,8 +140,7 @@ class Sampler(BaseSampler):
         """Sample for both ends of seed links: what PyG's ``LinkLoader`` calls."""
         if neg_sampling is not None:
             raise InputError("headrace.pyg: negatives are not there yet; leave out neg_sampling=")
-        pairs = torch.stack([index.row, index.col], 1)
-        out = self._sample(pairs, index.input_id)
+        out = self._sample(torch.stack([index.row, index.col], 1), index.input_id)
         out.metadata = (index.input_id, out.metadata[1], index.label, index.time)
         return out
 

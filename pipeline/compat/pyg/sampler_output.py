@@ -43,11 +43,12 @@ class ToSamplerOutput(Conversion):
 
 
 def sampler_output(batch: MiniBatch, *, counted: bool = True) -> SamplerOutput:
-    """Return what PyG's samplers return, with the items of the batch as ``metadata[0]``."""
+    """Return what PyG's samplers return; ``metadata`` are positions of items, of pairs also their rows and labels."""
     block = batch.blocks[0]
     num_seeds, num_nodes, num_edges = batch.num_seeds, list(batch.num_sampled_nodes), list(batch.num_sampled_edges)
     node, edge_index, edge = batch.n_id, block.edge_index, block.edge_ids
-    if batch.seeds.ndim == 1 and num_seeds != num_nodes[0]:
+    are_pairs = batch.seeds.ndim == 2
+    if not are_pairs and num_seeds != num_nodes[0]:
         places, of_edges, seeds_edges = _rows_of_seeds(batch)
         num_more = num_seeds - num_nodes[0]
         node = torch.cat([batch.seeds, node[num_nodes[0] :]])
@@ -66,7 +67,7 @@ def sampler_output(batch: MiniBatch, *, counted: bool = True) -> SamplerOutput:
         batch=None,
         num_sampled_nodes=num_nodes if counted else None,
         num_sampled_edges=num_edges if counted else None,
-        metadata=(batch.item_index, None),
+        metadata=(batch.item_index, batch.seed_index.t().contiguous(), batch.y) if are_pairs else (batch.item_index,),
     )
 
 
