@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 from torch_geometric.data import Data
+from torch_geometric.data.graph_store import EdgeLayout
+from torch_geometric.index import ptr2index
 from torch_geometric.sampler.base import DataType
 
 from headrace.ops.errors import GraphError
@@ -81,8 +83,10 @@ def _graph_of_stores(stores: Any, weight_attr: str | None) -> Graph:
         raise GraphError("headrace.pyg: expected a GraphStore with edges of one type, got one with edge types")
     if weight_attr is not None:
         raise GraphError("headrace.pyg: expected no weight_attr for a (FeatureStore, GraphStore), as PyG, got one")
-    source, starts, permutation = graph_store.csc()
-    sizes = [one.size for one in attributes if one.size is not None]
-    num_nodes = max(sizes[0]) if sizes else max(len(starts) - 1, int(source.max()) + 1 if len(source) else 0)
-    starts = torch.cat([starts, starts[-1:].expand(num_nodes + 1 - len(starts))])
-    return Graph.from_csc(starts, source, edge_ids=permutation)
+    edges = attributes[0]
+    source, destination = graph_store.get_edge_index(edges)
+    # PyG's own conversion puts the edges of a node in no fixed order; here it is that of the user's edges.
+    source = ptr2index(source) if edges.layout == EdgeLayout.CSR else source
+    destination = ptr2index(destination) if edges.layout == EdgeLayout.CSC else destination
+    num_nodes = None if edges.size is None else max(edges.size)
+    return Graph.from_coo(source.cpu(), destination.cpu(), num_nodes=num_nodes)
