@@ -34,9 +34,9 @@ class PlanLoader(DataLoader[Any]):
     seed: int | None
     num_threads: int | None
     prefetch: bool | int | None
-    transform: Any
-    transform_sampler_output: Any
-    filter_per_worker: bool
+    transform: Any = None
+    transform_sampler_output: Any = None
+    filter_per_worker: bool = True
 
     def settle(
         self,
@@ -53,7 +53,7 @@ class PlanLoader(DataLoader[Any]):
             For arguments that make no sense here.
         """
         self.seed, self.num_threads, self.prefetch = seed, num_threads, prefetch
-        self._follows_sampler = any(arguments.get(name) is not None for name in ("sampler", "batch_sampler"))
+        self.follows_sampler = any(arguments.get(name) is not None for name in ("sampler", "batch_sampler"))
         self._loader: Loader[Any] | None = None
         if arguments.get("batch_size", 1) is None and arguments.get("batch_sampler") is None:
             raise InputError(
@@ -69,17 +69,30 @@ class PlanLoader(DataLoader[Any]):
         return {name: value for name, value in arguments.items() if name not in ("dataset", "collate_fn")}
 
     @property
-    @abstractmethod
     def items(self) -> Any:
         """What the source of the plan goes through, in a spelling of ``ItemSampler``."""
+        raise NotImplementedError
+
+    @property
+    def source(self) -> Plan:
+        """What begins the plan: the items in the order that the arguments say."""
+        if self.follows_sampler:
+            return TorchSampler(self.items, self.batch_sampler, seed=self.settled_seed)
+        return ItemSampler(
+            self.items,
+            batch_size=self.batch_size,
+            shuffle=self.shuffles,
+            drop_last=self.drop_last,
+            seed=self.settled_seed,
+        )
 
     @abstractmethod
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
 
-    @abstractmethod
     def described(self, out: Any) -> Any:
         """Return a ``SamplerOutput`` of the plan with the metadata of PyG: it knows positions of items alone."""
+        return out
 
     @abstractmethod
     def batch_of(self, out: Any, num_threads: int) -> Any:
@@ -98,15 +111,7 @@ class PlanLoader(DataLoader[Any]):
     @property
     def plan(self) -> Plan:
         """The plan that the loader runs."""
-        items, seed = self.items, self.settled_seed
-        source: Plan
-        if self._follows_sampler:
-            source = TorchSampler(items, self.batch_sampler, seed=seed)
-        else:
-            source = ItemSampler(
-                items, batch_size=self.batch_size, shuffle=self._shuffles, drop_last=self.drop_last, seed=seed
-            )
-        plan = self.sampled(source)
+        plan = self.sampled(self.source)
         stages = [Finish(self._made, "join_attributes")]
         if self.pin_memory and torch.cuda.is_available():
             stages.append(Finish(_pinned, "pin_memory"))
@@ -141,7 +146,8 @@ class PlanLoader(DataLoader[Any]):
         return plan.prefetch(workers=workers, depth=depth, eager=self.num_workers > 0)
 
     @property
-    def _shuffles(self) -> bool:
+    def shuffles(self) -> bool:
+        """Whether every epoch has another order."""
         return isinstance(self.sampler, torch.utils.data.RandomSampler)
 
     def _made(self, out: Any, num_threads: int) -> Any:
