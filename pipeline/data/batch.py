@@ -16,6 +16,7 @@ from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
+from headrace.pipeline.data.typed_ids import TypedIds
 from headrace.pipeline.interop import conversions as interop
 
 if TYPE_CHECKING:
@@ -71,6 +72,10 @@ class MiniBatch:
         and the one to the seeds last; see `exchange`. Empty otherwise.
     comm
         The channel on which a model exchanges these rows; None where ranks do not make the batch together.
+    types
+        `n_id` with the types of nodes and edges, where the graph has some: ``batch.types.places("paper")`` are the
+        places of papers in `n_id`, ``batch.types.within("paper")`` what they are called in their type. The key of a
+        feature of a type is ``batch.node["paper", "x"]``.
     epoch, index
         Which batch this is.
     num_global_seeds
@@ -89,6 +94,7 @@ class MiniBatch:
     num_sampled_edges: tuple[int, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     comm: Comm | None = None
+    types: TypedIds | None = None
     epoch: int = 0
     index: int = 0
     num_global_seeds: int = 0
@@ -356,6 +362,7 @@ class MiniBatch:
             edge={name: tuple(map(of_tensor, tensors)) for name, tensors in self.edge.items()},
             blocks=tuple(map(of_block, self.blocks)),
             exchanges=tuple(exchange.map(of_tensor) for exchange in self.exchanges),
+            types=None if self.types is None else self.types.map(of_tensor),
         )
 
     def __reduce__(self) -> tuple[Callable[..., MiniBatch], tuple[Any, ...]]:
