@@ -16,6 +16,7 @@ from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.typed_ids import TypedIds
 from headrace.pipeline.interop import conversions as interop
 
@@ -87,8 +88,8 @@ class MiniBatch:
     item_index: Tensor = field(default_factory=_no_ids)
     y: Tensor | None = None
     n_id: Tensor = field(default_factory=_no_ids)
-    node: Mapping[str, Tensor] = field(default_factory=dict)
-    edge: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
+    node: Mapping[FeatureName, Tensor] = field(default_factory=dict)
+    edge: Mapping[FeatureName, tuple[Tensor, ...]] = field(default_factory=dict)
     blocks: tuple[Block, ...] = ()
     num_sampled_nodes: tuple[int, ...] = ()
     num_sampled_edges: tuple[int, ...] = ()
@@ -159,6 +160,8 @@ class MiniBatch:
             unknown = changes.keys() - self.__dict__.keys()
             raise InputError(f"MiniBatch.replace: expected names of fields, got {', '.join(sorted(unknown))}")
         copied._freeze(_COLLECTIONS & changes.keys())
+        if copied.types is not None and copied.types.ids is not copied.n_id:
+            copied.__dict__["types"] = copied.types.of(copied.n_id)
         return copied
 
     def _freeze(self, names: Iterable[str]) -> None:
@@ -193,7 +196,7 @@ class MiniBatch:
         """
         if "x" not in self.node:
             raise FeatureError(
-                f"MiniBatch.x: expected a fetched node feature 'x', got {sorted(self.node) or 'none'}; "
+                f"MiniBatch.x: expected a fetched node feature 'x', got {sorted(self.node, key=str) or 'none'}; "
                 "fetch it with .fetch_feature(store, node=['x']), or read batch.node[name]"
             )
         return self.node["x"]
@@ -342,9 +345,9 @@ class MiniBatch:
             yield name, getattr(self, name)
         if self.y is not None:
             yield "y", self.y
-        for name in sorted(self.node):
+        for name in sorted(self.node, key=str):
             yield f"node/{name}", self.node[name]
-        for name in sorted(self.edge):
+        for name in sorted(self.edge, key=str):
             yield from ((f"edge/{name}/{layer}", tensor) for layer, tensor in enumerate(self.edge[name]))
         for layer, block in enumerate(self.blocks):
             yield from ((f"blocks/{layer}/{name}", tensor) for name, tensor in block.named_tensors())

@@ -120,7 +120,9 @@ class Block:
         InputError
             If the block has no edge ids, by which types are known.
         """
-        return torch.zeros_like(self.indices, dtype=torch.int64) if self.types is None else edge_types_of(self, self.types)
+        if self.types is None:
+            return torch.zeros_like(self.indices, dtype=torch.int64)
+        return edge_types_of(self, self.types)
 
     def relation(self, edge_type: TypeName) -> Block:
         """Return the edges of one type as a bipartite block.
@@ -161,6 +163,18 @@ class Block:
             weight=None if self.weight is None else self.weight[edges.places],
             bipartite=source != destination,
         )
+
+    def relation_places(self, edge_type: TypeName) -> Tensor:
+        """Return where the edges of a type are among those of the block, int64[n], ascending.
+
+        Raises
+        ------
+        GraphError
+            As `relation`.
+        """
+        if self.types is None:
+            raise GraphError("Block.relation_places: expected a block of a graph with edge types, got one without")
+        return (self.edge_types == type_number(self.types.edge_types, edge_type)).nonzero().squeeze(1)
 
     def adj_t(self, values: Tensor | None = None) -> Tensor:
         """Return the block as a ``torch.sparse_csr`` matrix [num_dst, num_src], for layers that multiply by one.

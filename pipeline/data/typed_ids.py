@@ -112,3 +112,15 @@ def type_number(types: TypeOffsets, name: TypeName) -> int:
         return alike[0]
     problem = f"several types are called {name!r}" if alike else f"there is no type {name!r}"
     raise GraphError(f"{problem}; the types are {list(names)}")
+
+
+def type_size(types: TypeOffsets, name: TypeName) -> int:
+    """Return how many ids a type has.
+
+    Raises
+    ------
+    GraphError
+        As `type_number`.
+    """
+    number = type_number(types, name)
+    return int(types.offsets[number + 1] - types.offsets[number])

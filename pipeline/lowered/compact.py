@@ -74,9 +74,7 @@ class Compact(MapStage):
         return run
 
 
-def with_hop(
-    batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand, graph: GraphView
-) -> MiniBatch:
+def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand, graph: GraphView) -> MiniBatch:
     """Return the batch with the nodes that a hop reached numbered, and its edges as a block."""
     num_seen = len(batch.n_id)
     compacted = compact(batch.n_id, hop.neighbors)

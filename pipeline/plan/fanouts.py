@@ -45,8 +45,7 @@ def counts_by_relation(stage: str, name: str, counts: Any, graph: GraphView) -> 
             raise InputError(f"{stage}: expected {name}s of all relations for as many hops, got {lengths}")
         num_hops = next(iter(lengths.values()), 0)
         return tuple(
-            _of_hop(stage, name, {key: value[hop] for key, value in lists.items()}, graph)
-            for hop in range(num_hops)
+            _of_hop(stage, name, {key: value[hop] for key, value in lists.items()}, graph) for hop in range(num_hops)
         ) or counts_by_hop(stage, name, ())
     listed = list(counts) if isinstance(counts, (list, tuple)) else counts
     if not isinstance(listed, list) or not any(isinstance(count, (Mapping, tuple)) for count in listed):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.sampling.rules import LadiesRule
-from headrace.pipeline.plan.checks import check_flags, check_weight, check_edge_ids
+from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_weight
 from headrace.pipeline.plan.fanouts import Counts as SizesByHop
 from headrace.pipeline.plan.fanouts import counts_by_relation, rules_of
 from headrace.pipeline.plan.stage import MacroStage, Stage
@@ -75,7 +75,9 @@ class SampleLadies(Sampler, MacroStage):
         super().__post_init__()
         check_flags(self, "poisson", "layer_dependency", "edge_ids")
         check_weight(self.name, self.graph, self.weight)
-        object.__setattr__(self, "layer_sizes", counts_by_relation(self.name, "layer_size", self.layer_sizes, self.graph))
+        object.__setattr__(
+            self, "layer_sizes", counts_by_relation(self.name, "layer_size", self.layer_sizes, self.graph)
+        )
         check_edge_ids(self.name, self.graph, self.edge_ids)
 
     @property
