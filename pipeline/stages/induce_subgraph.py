@@ -8,7 +8,7 @@ from headrace.ops.sampling.saint import induced_subgraph
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.plan.checks import check_flags, check_graph, check_items_fit, divided_graph
+from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
@@ -49,8 +49,9 @@ class InduceSubgraph(MapStage):
     edge_ids: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph(self.name, self.graph)
+        check_graph(self.name, self.graph, with_types=True)
         check_flags(self, "edge_ids")
+        check_edge_ids(self.name, self.graph, self.edge_ids)
 
     @property
     def cooperates(self) -> bool:
@@ -83,7 +84,9 @@ class InduceSubgraph(MapStage):
             nodes = graph.to_graph_ids(batch.n_id.cpu())
             subgraph = induced_subgraph(graph.indptr, graph.indices, nodes, num_threads=settings.num_threads)
             edge_ids = graph.original_edge_ids(subgraph.positions) if self.edge_ids else None
-            block = Block(subgraph.indptr, subgraph.indices, len(nodes), len(nodes), edge_ids).to(device)
+            block = Block(subgraph.indptr, subgraph.indices, len(nodes), len(nodes), edge_ids, types=batch.types).to(
+                device
+            )
             return with_square_block(batch, block), {"induced_edges": block.num_edges}
 
         return run

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch_geometric.data import Data
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData, remote_backend_utils
 from torch_geometric.data.graph_store import EdgeLayout
 from torch_geometric.index import ptr2index
 from torch_geometric.sampler.base import DataType
 
 from headrace.ops.errors import GraphError
 from headrace.pipeline.data.graph import Graph
+
+EdgeType = tuple[str, str, str]
 
 
 def kind_of(data: Any) -> DataType:
@@ -32,26 +37,31 @@ def kind_of(data: Any) -> DataType:
 
 
 def graph_of(data: Any, weight_attr: str | None = None) -> Graph:
-    """Return the graph of a ``Data``, or of a (FeatureStore, GraphStore) of one type.
+    """Return the graph of a ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore).
 
-    Edges keep their ids: those of ``edge_index``, whatever its order.
+    Edges keep their ids: those of ``edge_index``, whatever its order, and of several types one type after the other,
+    as nodes do.
 
     Parameters
     ----------
     data
         The object of PyG.
     weight_attr
-        The edge attribute that sampling goes by.
+        The edge attribute that sampling goes by. Edges of types without it count alike.
 
     Raises
     ------
     GraphError
-        If the object has no edges in a form that can be read, lacks the attribute, or has types.
+        If the object has no edges in a form that can be read, or lacks the attribute.
     """
     kind = kind_of(data)
+    if kind == DataType.homogeneous:
+        return _graph_of_data(data, weight_attr)
     if kind == DataType.heterogeneous:
-        raise GraphError("headrace.pyg: expected data of one type, got a HeteroData; types are not sampled yet")
-    return _graph_of_stores(data, weight_attr) if kind == DataType.remote else _graph_of_data(data, weight_attr)
+        return _joined(_sizes_of(data), list(_relations_of(data, weight_attr)), weight_attr)
+    if weight_attr is not None:
+        raise GraphError("headrace.pyg: expected no weight_attr for a (FeatureStore, GraphStore), as PyG, got one")
+    return _graph_of_stores(*data)
 
 
 def _graph_of_data(data: Data, weight_attr: str | None) -> Graph:
@@ -59,10 +69,7 @@ def _graph_of_data(data: Data, weight_attr: str | None) -> Graph:
     weights = {}
     if weight_attr is not None:
         if not data.is_edge_attr(weight_attr):
-            raise GraphError(
-                f"headrace.pyg: expected weight_attr to name an edge attribute of data, got {weight_attr!r}; there are "
-                f"{sorted(data.edge_attrs())}"
-            )
+            raise _no_weights(weight_attr, sorted(data.edge_attrs()))
         weights[weight_attr] = data[weight_attr].detach().cpu()
     if data.edge_index is not None:
         source, destination = data.edge_index.cpu().unbind(0)
@@ -76,17 +83,112 @@ def _graph_of_data(data: Data, weight_attr: str | None) -> Graph:
     return Graph.from_coo(nothing, nothing, num_nodes=num_nodes)
 
 
-def _graph_of_stores(stores: Any, weight_attr: str | None) -> Graph:
-    _, graph_store = stores
-    attributes = graph_store.get_all_edge_attrs()
-    if len(attributes) == 0 or any(one.edge_type is not None for one in attributes):
-        raise GraphError("headrace.pyg: expected a GraphStore with edges of one type, got one with edge types")
-    if weight_attr is not None:
-        raise GraphError("headrace.pyg: expected no weight_attr for a (FeatureStore, GraphStore), as PyG, got one")
-    edges = attributes[0]
-    source, destination = graph_store.get_edge_index(edges)
+@dataclass(frozen=True)
+class _Relation:
+    """The edges of one type, in ids that count within the types of their ends."""
+
+    name: EdgeType
+    source: Tensor
+    destination: Tensor
+    weight: Tensor | None = None
+
+
+def _sizes_of(data: HeteroData) -> dict[str, int]:
+    """Return the number of nodes of each type."""
+    sizes = {}
+    for name in data.node_types:
+        size = data[name].num_nodes
+        if size is None:
+            raise GraphError(
+                f"headrace.pyg: node type {name!r} does not say how many nodes it has; set data[{name!r}].num_nodes"
+            )
+        sizes[name] = int(size)
+    missing = {end for source, _, destination in data.edge_types for end in (source, destination)} - sizes.keys()
+    if missing:
+        raise GraphError(f"headrace.pyg: edges lead to node types that data does not have: {sorted(missing)}")
+    return sizes
+
+
+def _relations_of(data: HeteroData, weight_attr: str | None) -> Iterator[_Relation]:
+    """Yield the edges of each type."""
+    if weight_attr is not None and not any(weight_attr in store for store in data.edge_stores):
+        raise _no_weights(weight_attr, sorted({name for store in data.edge_stores for name in store.edge_attrs()}))
+    for name, store in data.edge_items():
+        if "edge_index" not in store:
+            raise GraphError(
+                f"headrace.pyg: expected edge_index of edge type {name}, got none; convert its adj_t first"
+            )
+        source, destination = store.edge_index.cpu().unbind(0)
+        weight = store[weight_attr].detach().cpu() if weight_attr is not None and weight_attr in store else None
+        yield _Relation(name, source, destination, weight)
+
+
+def _joined(sizes: dict[str, int], relations: list[_Relation], weight_attr: str | None = None) -> Graph:
+    """Return one graph of all types."""
+    offsets, end = {}, 0
+    for name, size in sizes.items():
+        offsets[name], end = end, end + size
+    sources = [torch.empty(0, dtype=torch.int64)]
+    destinations, weights = list(sources), []
+    for one in relations:
+        for ids, node_type in ((one.source, one.name[0]), (one.destination, one.name[2])):
+            if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < sizes[node_type]:
+                raise GraphError(
+                    f"headrace.pyg: edges {one.name} have ids of {node_type!r} from {int(ids.min())} to "
+                    f"{int(ids.max())}, expected ids below {sizes[node_type]}"
+                )
+        sources.append(one.source.long() + offsets[one.name[0]])
+        destinations.append(one.destination.long() + offsets[one.name[2]])
+        weights.append(torch.ones(len(one.source)) if one.weight is None else one.weight)
+    return Graph.from_coo(
+        torch.cat(sources),
+        torch.cat(destinations),
+        num_nodes=end,
+        edge_attrs={} if weight_attr is None else {weight_attr: torch.cat(weights)},
+        node_types=sizes,
+        edge_types={one.name: len(one.source) for one in relations},
+    )
+
+
+def _graph_of_stores(feature_store: Any, graph_store: Any) -> Graph:
+    attributes = edge_attributes(graph_store)
+    if not attributes:
+        raise GraphError("headrace.pyg: expected a GraphStore with edges, got one without")
+    edges = {name: _coo(graph_store, one) for name, one in attributes.items()}
+    if None in edges:
+        source, destination = edges[None]
+        size = attributes[None].size
+        return Graph.from_coo(source, destination, num_nodes=None if size is None else max(size))
+    relations = [_Relation(name, *ends) for name, ends in edges.items() if name is not None]
+    ends = [end for one in relations for end in (one.name[0], one.name[2])]
+    groups = [one.group_name for one in feature_store.get_all_tensor_attrs() if isinstance(one.group_name, str)]
+    sizes = {
+        name: int(remote_backend_utils.num_nodes(feature_store, graph_store, name))
+        for name in dict.fromkeys((*groups, *ends))
+    }
+    return _joined(sizes, relations)
+
+
+def edge_attributes(graph_store: Any) -> dict[EdgeType | None, Any]:
+    """Return for each edge type, None where there are none, how its edges are kept: in what needs the least work."""
+    best: dict[EdgeType | None, Any] = {}
+    order = (EdgeLayout.CSC, EdgeLayout.COO, EdgeLayout.CSR)
+    for one in graph_store.get_all_edge_attrs():
+        known = best.get(one.edge_type)
+        if known is None or order.index(one.layout) < order.index(known.layout):
+            best[one.edge_type] = one
+    return best
+
+
+def _coo(graph_store: Any, attribute: Any) -> tuple[Tensor, Tensor]:
     # PyG's own conversion puts the edges of a node in no fixed order; here it is that of the user's edges.
-    source = ptr2index(source) if edges.layout == EdgeLayout.CSR else source
-    destination = ptr2index(destination) if edges.layout == EdgeLayout.CSC else destination
-    num_nodes = None if edges.size is None else max(edges.size)
-    return Graph.from_coo(source.cpu(), destination.cpu(), num_nodes=num_nodes)
+    source, destination = graph_store.get_edge_index(attribute)
+    source = ptr2index(source) if attribute.layout == EdgeLayout.CSR else source
+    destination = ptr2index(destination) if attribute.layout == EdgeLayout.CSC else destination
+    return source.cpu(), destination.cpu()
+
+
+def _no_weights(name: str, there: list[str]) -> GraphError:
+    return GraphError(
+        f"headrace.pyg: expected weight_attr to name an edge attribute of data, got {name!r}; there are {there}"
+    )

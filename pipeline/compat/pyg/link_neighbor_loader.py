@@ -8,11 +8,11 @@ from typing import Any
 import torch
 import torch_geometric.loader
 from torch import Tensor
-from torch_geometric.sampler import BaseSampler, NegativeSampling, SamplerOutput
+from torch_geometric.sampler import BaseSampler, NegativeSampling
 from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.compat.pyg.batches import link_batch
+from headrace.pipeline.compat.pyg.batches import Output, link_batch
 from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader, item_ids
 from headrace.pipeline.compat.pyg.sampler import Sampler
@@ -28,11 +28,11 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
     Parameters
     ----------
     data
-        A ``Data``, or a (FeatureStore, GraphStore).
+        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore).
     num_neighbors
         In-edges to draw per node, one number per hop, the hop next to the links first; -1 takes all.
     edge_label_index
-        The links, [2, num_links]; None for all edges.
+        The links, [2, num_links]; None for all edges. Where there are types, an edge type, or one with links.
     edge_label
         Their labels.
     edge_label_time
@@ -126,7 +126,10 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
     @property
     def items(self) -> Any:
         """The links, with their labels if they have any."""
-        pairs = torch.stack([self.input_data.row, self.input_data.col], 1)
+        links = self.input_data
+        pairs = torch.stack([links.row, links.col], 1)
+        if isinstance(self.link_sampler, Sampler):
+            pairs = self.link_sampler.flat_pairs(links.row, links.col, links.input_type)
         return pairs if self.input_data.label is None else (pairs, self.input_data.label)
 
     def sampled(self, source: Plan) -> Plan:
@@ -137,7 +140,7 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
             raise InputError("LinkNeighborLoader: negatives are not there yet; leave out neg_sampling=")
         return self.link_sampler.plan(source)
 
-    def described(self, out: SamplerOutput) -> SamplerOutput:
+    def described(self, out: Output) -> Output:
         """Return a ``SamplerOutput`` of the plan with the ids, labels and times of its links."""
         if isinstance(self.link_sampler, Sampler):
             positions, rows, labels = out.metadata
@@ -146,11 +149,11 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
             out.metadata = (items, rows, labels, None if time is None else time[positions])
         return out
 
-    def batch_of(self, out: SamplerOutput, num_threads: int) -> Any:
+    def batch_of(self, out: Output, num_threads: int) -> Any:
         """Return the ``SamplerOutput`` with its attributes."""
         triplets = self.neg_sampling is not None and self.neg_sampling.is_triplet()
-        permutation = self.link_sampler.edge_permutation
-        return link_batch(self.data, out, permutation, triplets=triplets, num_threads=num_threads)
+        permutation, input_type = self.link_sampler.edge_permutation, self.input_data.input_type
+        return link_batch(self.data, out, permutation, input_type, triplets=triplets, num_threads=num_threads)
 
-    def _sample_by_other(self, positions: Tensor) -> SamplerOutput:
+    def _sample_by_other(self, positions: Tensor) -> Output:
         return self.link_sampler.sample_from_edges(self.input_data[positions], neg_sampling=self.neg_sampling)

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch_geometric.loader
 from torch import Tensor
-from torch_geometric.sampler import BaseSampler, SamplerOutput
+from torch_geometric.sampler import BaseSampler
 from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.compat.pyg.batches import node_batch
+from headrace.pipeline.compat.pyg.batches import Output, node_batch
 from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader, item_ids
 from headrace.pipeline.compat.pyg.sampler import Sampler
@@ -37,11 +37,12 @@ class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type
     Parameters
     ----------
     data
-        A ``Data``, or a (FeatureStore, GraphStore).
+        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore).
     num_neighbors
-        In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all.
+        In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. Of several edge
+        types so many of each, or a dictionary has a list for each edge type.
     input_nodes
-        Ids or a mask of the seeds; None for all nodes.
+        Ids or a mask of the seeds; None for all nodes. Where there are types, a type, or a type with ids or a mask.
     input_time
         Times of the seeds.
     replace
@@ -141,7 +142,9 @@ class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type
     @property
     def items(self) -> Any:
         """The seeds."""
-        return self.input_data.node
+        if not isinstance(self.node_sampler, Sampler):
+            return self.input_data.node
+        return self.node_sampler.flat_ids(self.input_data.node, self.input_data.input_type)
 
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
@@ -149,16 +152,17 @@ class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type
             return self.node_sampler.plan(source)
         return source.then(ForeignSampler(self._sample_by_other))
 
-    def described(self, out: SamplerOutput) -> SamplerOutput:
+    def described(self, out: Output) -> Output:
         """Return a ``SamplerOutput`` of the plan with the ids and the times of its items."""
         if isinstance(self.node_sampler, Sampler):
             positions, time = out.metadata[0], self.input_data.time
             out.metadata = (item_ids(self.input_data.input_id, positions), None if time is None else time[positions])
         return out
 
-    def batch_of(self, out: SamplerOutput, num_threads: int) -> Any:
+    def batch_of(self, out: Output, num_threads: int) -> Any:
         """Return the ``SamplerOutput`` with its attributes."""
-        return node_batch(self.data, out, self.node_sampler.edge_permutation, num_threads=num_threads)
+        permutation, input_type = self.node_sampler.edge_permutation, self.input_data.input_type
+        return node_batch(self.data, out, permutation, input_type, num_threads=num_threads)
 
-    def _sample_by_other(self, positions: Tensor) -> SamplerOutput:
+    def _sample_by_other(self, positions: Tensor) -> Output:
         return self.node_sampler.sample_from_nodes(self.input_data[positions])

@@ -14,11 +14,11 @@ from torch_geometric.sampler import (
     NegativeSampling,
     NodeSamplerInput,
     NumNeighbors,
-    SamplerOutput,
 )
 from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.compat.pyg.batches import Output
 from headrace.pipeline.compat.pyg.graph import graph_of
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.data.batch import MiniBatch
@@ -41,9 +41,10 @@ class Sampler(BaseSampler):
     Parameters
     ----------
     data
-        A ``Data``, or a (FeatureStore, GraphStore).
+        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore).
     num_neighbors
-        In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all.
+        In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. Of several edge
+        types so many of each, or a dictionary has a list for each edge type.
     subgraph_type
         "directional" (the sampled edges), "bidirectional" (each of them in both directions) or "induced" (all edges
         among the sampled nodes).
@@ -93,7 +94,7 @@ class Sampler(BaseSampler):
         self.seed = seed
         self.num_threads = num_threads
         self.epoch = 0
-        self._functions: dict[Any, Callable[[MiniBatch], SamplerOutput]] = {}
+        self._functions: dict[Any, Callable[[MiniBatch], Output]] = {}
         self.plan(ItemSampler(self.graph.num_nodes, seed=0))  # refuses what cannot be sampled
 
     @property
@@ -116,35 +117,60 @@ class Sampler(BaseSampler):
 
     def plan(self, source: Plan) -> Plan:
         """Return the plan that samples for the batches of a source and gives PyG's ``SamplerOutput``."""
-        fanouts = self.num_neighbors.values
-        if isinstance(fanouts, dict):
+        kind, typed = SubgraphType(self.subgraph_type), self.graph.is_typed
+        plan = source.sample_neighbor(
+            self.graph, self._fanouts(), replace=self.replace, weight=self.weight_attr, expand="new"
+        )
+        if kind == SubgraphType.induced:
+            plan = plan.induce_subgraph(self.graph)
+        both_ways = kind == SubgraphType.bidirectional
+        if both_ways and not typed:
+            plan = plan.make_bidirectional()
+        return plan.then(ToSamplerOutput(kind == SubgraphType.directional, both_ways and typed))
+
+    def _fanouts(self) -> Any:
+        if self.graph.is_typed:
+            assert self.graph.edge_types is not None
+            return self.num_neighbors.get_values(list(self.graph.edge_types.names))
+        if isinstance(self.num_neighbors.values, dict):
             raise InputError(
                 f"headrace.pyg: expected num_neighbors to be a list, one number per hop, for data of one type, got the "
-                f"dictionary {fanouts}"
+                f"dictionary {self.num_neighbors.values}"
             )
-        plan = source.sample_neighbor(self.graph, fanouts, replace=self.replace, weight=self.weight_attr, expand="new")
-        kind = SubgraphType(self.subgraph_type)
-        if kind == SubgraphType.bidirectional:
-            plan = plan.make_bidirectional()
-        elif kind == SubgraphType.induced:
-            plan = plan.induce_subgraph(self.graph)
-        return plan.then(ToSamplerOutput(kind == SubgraphType.directional))
+        return self.num_neighbors.values
 
-    def sample_from_nodes(self, index: NodeSamplerInput, **_: Any) -> SamplerOutput:
+    def flat_ids(self, ids: Tensor, node_type: str | None) -> Tensor:
+        """Return ids of nodes of a type in the one id space of the graph.
+
+        Raises
+        ------
+        GraphError
+            If there is no such type, or it has no such ids.
+        """
+        if node_type is None or self.graph.node_types is None:
+            return ids
+        return self.graph.node_types.global_ids(node_type, ids)
+
+    def flat_pairs(self, row: Tensor, col: Tensor, edge_type: tuple[str, str, str] | None) -> Tensor:
+        """Return pairs, int64[num_pairs, 2], in the one id space of the graph."""
+        source, destination = (None, None) if edge_type is None else (edge_type[0], edge_type[-1])
+        return torch.stack([self.flat_ids(row, source), self.flat_ids(col, destination)], 1)
+
+    def sample_from_nodes(self, index: NodeSamplerInput, **_: Any) -> Output:
         """Sample for seed nodes: what PyG's ``NodeLoader`` calls."""
-        out = self._sample(index.node, index.input_id)
+        out = self._sample(self.flat_ids(index.node, index.input_type), index.input_id)
         out.metadata = (index.input_id, index.time)
         return out
 
-    def sample_from_edges(self, index: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None) -> SamplerOutput:
+    def sample_from_edges(self, index: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None) -> Output:
         """Sample for both ends of seed links: what PyG's ``LinkLoader`` calls."""
         if neg_sampling is not None:
             raise InputError("headrace.pyg: negatives are not there yet; leave out neg_sampling=")
-        out = self._sample(torch.stack([index.row, index.col], 1), index.input_id)
+        out = self._sample(self.flat_pairs(index.row, index.col, index.input_type), index.input_id)
         out.metadata = (index.input_id, out.metadata[1], index.label, index.time)
         return out
 
-    def _sample(self, seeds: Tensor, items: Tensor | None) -> SamplerOutput:
+    def _sample(self, seeds: Tensor, items: Tensor | None) -> Output:
         parameters = (str(self.num_neighbors), str(self.subgraph_type), self.replace, self.weight_attr)
         if parameters not in self._functions:
             plan = self.plan(ItemSampler(self.graph.num_nodes, seed=self.seed or 0))

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch_geometric.sampler import SamplerOutput
+from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 
+from headrace.pipeline.compat.pyg.by_type import hetero_output
+from headrace.pipeline.compat.pyg.flat_output import FlatOutput, flat_output
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Runner
@@ -17,78 +19,54 @@ from headrace.pipeline.stages.conversion import Conversion
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ToSamplerOutput(Conversion):
-    """Turn every batch into a ``torch_geometric.sampler.SamplerOutput``.
+    """Turn every batch into a ``SamplerOutput`` of PyG, or a ``HeteroSamplerOutput`` where the graph has types.
 
     Every seed has a row, in the order in which they came: one that is there twice has two, with the same in-edges, so
-    that a model gives both the same output. ``edge`` are ids of the edges as the user gave them.
+    that a model gives both the same output. ``edge`` are ids of the edges as the user gave them. ``metadata`` are the
+    positions of the items; of pairs also the rows of their ends and their labels.
 
     Parameters
     ----------
     counted
         Whether hops are told apart: not where edges were turned around or added behind the sampler.
+    both_ways
+        Whether edges of a graph with types are turned around here, as PyG does it: between a type and its reverse.
     """
 
     name: ClassVar[str] = "to_sampler_output"
 
     counted: bool = True
+    both_ways: bool = False
 
     def runner(self, settings: RunSettings) -> Runner:
         del settings
 
         def run(batch: MiniBatch) -> tuple[Any, Counts]:
-            out = sampler_output(batch, counted=self.counted)
-            return out, {"converted_nodes": len(out.node), "converted_edges": len(out.row)}
+            flat = flat_output(batch)
+            out = self._typed(flat, batch) if batch.types is not None else self._plain(flat)
+            out.metadata = (batch.item_index,)
+            if batch.seeds.ndim == 2:
+                out.metadata = (batch.item_index, self._rows(batch), batch.y)
+            return out, {"converted_nodes": len(flat.node), "converted_edges": flat.edge_index.shape[1]}
 
         return run
 
+    def _plain(self, flat: FlatOutput) -> SamplerOutput:
+        return SamplerOutput(
+            node=flat.node,
+            row=flat.edge_index[0],
+            col=flat.edge_index[1],
+            edge=flat.edge,
+            num_sampled_nodes=flat.num_nodes if self.counted else None,
+            num_sampled_edges=flat.num_edges if self.counted else None,
+        )
 
-def sampler_output(batch: MiniBatch, *, counted: bool = True) -> SamplerOutput:
-    """Return what PyG's samplers return; ``metadata`` are positions of items, of pairs also their rows and labels."""
-    block = batch.blocks[0]
-    num_seeds, num_nodes, num_edges = batch.num_seeds, list(batch.num_sampled_nodes), list(batch.num_sampled_edges)
-    node, edge_index, edge = batch.n_id, block.edge_index, block.edge_ids
-    are_pairs = batch.seeds.ndim == 2
-    if not are_pairs and num_seeds != num_nodes[0]:
-        places, of_edges, seeds_edges = _rows_of_seeds(batch)
-        num_more = num_seeds - num_nodes[0]
-        node = torch.cat([batch.seeds, node[num_nodes[0] :]])
-        sources = places[block.indices[of_edges]]
-        rows = torch.cat([batch.seed_index, torch.arange(num_nodes[0], block.num_dst)])
-        destinations = torch.repeat_interleave(block.indptr.diff()[rows])
-        edge_index = torch.stack([sources, destinations])
-        edge = None if edge is None else edge[of_edges]
-        num_nodes[0] += num_more
-        num_edges[0] = seeds_edges
-    return SamplerOutput(
-        node=node,
-        row=edge_index[0],
-        col=edge_index[1],
-        edge=edge,
-        batch=None,
-        num_sampled_nodes=num_nodes if counted else None,
-        num_sampled_edges=num_edges if counted else None,
-        metadata=(batch.item_index, batch.seed_index.t().contiguous(), batch.y) if are_pairs else (batch.item_index,),
-    )
+    def _typed(self, flat: FlatOutput, batch: MiniBatch) -> HeteroSamplerOutput:
+        assert batch.types is not None
+        out = hetero_output(flat, batch.types.of(flat.node), counted=self.counted)
+        return out.to_bidirectional() if self.both_ways else out
 
-
-def _rows_of_seeds(batch: MiniBatch) -> tuple[Tensor, Tensor, int]:
-    """Return what becomes of a batch in which seeds repeat, if each has a row of its own.
-
-    Returns
-    -------
-    places: int64[num_nodes]
-        The new row of each node: for a seed the first one it has.
-    of_edges: int64[num_new_edges]
-        The edges, by destination: those of a repeated seed repeat.
-    seeds_edges
-        How many of them end at seeds.
-    """
-    block, num_distinct, num_seeds = batch.blocks[0], batch.num_sampled_nodes[0], batch.num_seeds
-    number = torch.arange(num_seeds)
-    first = torch.full((num_distinct,), num_seeds).scatter_reduce(0, batch.seed_index, number, "amin")
-    places = torch.cat([first, torch.arange(num_distinct, len(batch.n_id)) + (num_seeds - num_distinct)])
-    rows = torch.cat([batch.seed_index, torch.arange(num_distinct, block.num_dst)])
-    starts, counts = block.indptr[:-1][rows], block.indptr.diff()[rows]
-    ends = counts.cumsum(0)
-    of_edges = torch.arange(int(ends[-1])) + torch.repeat_interleave(starts - ends + counts, counts)
-    return places, of_edges, int(counts[:num_seeds].sum())
+    def _rows(self, batch: MiniBatch) -> Tensor:
+        """Return the rows of the ends of pairs, int64[2, num_pairs], among the nodes of their types."""
+        rows = batch.seed_index if batch.types is None else batch.types.numbers[batch.seed_index]
+        return torch.as_tensor(rows.t().contiguous())

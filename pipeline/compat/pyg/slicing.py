@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.sampler import HeteroSamplerOutput
 from torch_geometric.typing import TensorFrame
 
 from headrace.ops.features.gather import gather_rows
@@ -35,17 +36,55 @@ def sliced_data(data: Data, node: Tensor, edge_index: Tensor, edge: Tensor | Non
     """
     out = copy.copy(data)
     store, made = data._store, out._store  # noqa: SLF001 - PyG's own way to an attribute by its name
+    _take_nodes(store, made, node, num_threads)
+    _take_edges(store, made, edge_index, edge, num_threads)
+    return out
+
+
+def sliced_hetero_data(data: HeteroData, out: HeteroSamplerOutput, *, num_threads: int = 1) -> HeteroData:
+    """Return a ``HeteroData`` of the sampled nodes and edges, with all else as it is.
+
+    Parameters
+    ----------
+    data
+        The whole graph.
+    out
+        What was sampled, edges by their ids in the whole graph. Types that it does not name have nothing.
+    num_threads
+        Threads to copy rows by.
+    """
+    batch = copy.copy(data)
+    nothing = torch.empty(0, dtype=torch.int64)
+    for node_type in batch.node_types:
+        _take_nodes(data[node_type], batch[node_type], out.node.get(node_type, nothing), num_threads)
+    for name in batch.edge_types:
+        edge_index = stacked(out.row.get(name, nothing), out.col.get(name, nothing))
+        edge = None if out.edge is None else out.edge.get(name, nothing)
+        _take_edges(data[name], batch[name], edge_index, edge, num_threads)
+    return batch
+
+
+def _take_nodes(store: Any, made: Any, node: Tensor, num_threads: int) -> None:
     for name, value in store.items():
         if name == "num_nodes":
             made.num_nodes = len(node)
-        elif name == "edge_index":
-            made.edge_index = edge_index.to(value.device)
         elif store.is_node_attr(name):
-            made[name] = rows_of(value, node, data.__cat_dim__(name, value, store), num_threads=num_threads)
-        elif store.is_edge_attr(name):
-            dim = data.__cat_dim__(name, value, store)
-            made[name] = None if edge is None else rows_of(value, edge, dim, num_threads=num_threads)
-    return out
+            made[name] = rows_of(value, node, _dim(store, name, value), num_threads=num_threads)
+
+
+def _take_edges(store: Any, made: Any, edge_index: Tensor, edge: Tensor | None, num_threads: int) -> None:
+    for name, value in store.items():
+        if name == "edge_index":
+            made.edge_index = edge_index.to(value.device)
+        elif store.is_edge_attr(name) and not (name == "num_nodes" or store.is_node_attr(name)):
+            made[name] = (
+                None if edge is None else rows_of(value, edge, _dim(store, name, value), num_threads=num_threads)
+            )
+
+
+def _dim(store: Any, name: str, value: Any) -> int:
+    dim: int = store._parent().__cat_dim__(name, value, store)  # noqa: SLF001 - as PyG finds it
+    return dim
 
 
 def rows_of(value: Any, ids: Tensor, dim: int = 0, *, num_threads: int = 1) -> Any:
