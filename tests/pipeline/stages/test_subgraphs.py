@@ -85,7 +85,7 @@ def test_subgraphs_of_a_reordered_graph():
 
 def test_what_is_refused():
     plan = items().sample_neighbor(graph(), [3])
-    with pytest.raises(hr.InputError, match="expected an hr.Graph"):
+    with pytest.raises(hr.InputError, match=r"expected an hr\.Graph"):
         plan.induce_subgraph([1])
     with pytest.raises(hr.InputError, match="edge_ids must be True or False"):
         plan.induce_subgraph(graph(), edge_ids=1)
