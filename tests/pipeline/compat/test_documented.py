@@ -46,7 +46,7 @@ def test_training_on_nodes(undirected):
             loss = F.cross_entropy(out, batch.y[: batch.batch_size])
             loss.backward()
             optimizer.step()
-            losses.append(float(loss))
+            losses.append(loss.item())
     assert losses[-1] < losses[0]
 
 
