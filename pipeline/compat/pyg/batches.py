@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,7 +12,8 @@ from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, sliced_hetero_data, stacked
 from headrace.pipeline.compat.pyg.stores import data_of_stores, hetero_data_of_stores
 
-Output = SamplerOutput | HeteroSamplerOutput
+#: A ``SamplerOutput``, or a ``HeteroSamplerOutput`` where there are types. PyG has no static types.
+Output: TypeAlias = Any
 
 
 def node_batch(data: Any, out: Output, permutation: Any, input_type: str | None, *, num_threads: int) -> Any:
@@ -74,7 +75,8 @@ def subgraph(data: Any, out: Output, permutation: Any, *, num_threads: int) -> A
     if isinstance(data, Data):
         batch = sliced_data(data, out.node, edge_index, edge, num_threads=num_threads)
     else:
-        batch = data_of_stores(*data, out.node, edge_index, edge)
+        feature_store, graph_store = data
+        batch = data_of_stores(feature_store, graph_store, out.node, edge_index, edge)
     if "n_id" not in batch:
         batch.n_id = out.node
     if edge is not None and "e_id" not in batch:
@@ -94,7 +96,8 @@ def _typed_subgraph(data: Any, out: HeteroSamplerOutput, permutations: Any, num_
     if isinstance(data, HeteroData):
         batch = sliced_hetero_data(data, out, num_threads=num_threads)
     else:
-        batch = hetero_data_of_stores(*data, out)
+        feature_store, graph_store = data
+        batch = hetero_data_of_stores(feature_store, graph_store, out)
     for name, node in out.node.items():
         if "n_id" not in batch[name]:
             batch[name].n_id = node

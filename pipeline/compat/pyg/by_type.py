@@ -32,11 +32,15 @@ def hetero_output(flat: FlatOutput, types: TypedIds, *, counted: bool = True) ->
     sizes = torch.bincount(edge_number, minlength=len(edge_names)).tolist()
     row, col = types.numbers[flat.edge_index[:, order]]
     edge = flat.edge[order] - types.edge_types.offsets[edge_number[order]]
+
+    def by_name(values: Tensor) -> dict[Any, Tensor]:
+        return dict(zip(edge_names, torch.split(values, sizes), strict=True))
+
     out = HeteroSamplerOutput(
         node={name: types.within(name) for name in node_names},
-        row=dict(zip(edge_names, row.split(sizes), strict=True)),
-        col=dict(zip(edge_names, col.split(sizes), strict=True)),
-        edge=dict(zip(edge_names, edge.split(sizes), strict=True)),
+        row=by_name(row),
+        col=by_name(col),
+        edge=by_name(edge),
     )
     if counted:
         out.num_sampled_nodes = dict(

@@ -98,7 +98,7 @@ class ClusterLoader(PlanLoader, torch_geometric.loader.ClusterLoader):  # type: 
         sizes = self.cluster_data.partition.partptr.diff().tolist()
         return ClusterSampler(
             Partition.range_of(sizes),
-            self.batch_size,
+            self.batch_size or 1,
             shuffle=self.shuffles,
             drop_last=self.drop_last,
             seed=self.settled_seed,

@@ -77,6 +77,7 @@ class PlanLoader(DataLoader[Any]):
     def source(self) -> Plan:
         """What begins the plan: the items in the order that the arguments say."""
         if self.follows_sampler:
+            assert self.batch_sampler is not None  # see settle
             return TorchSampler(self.items, self.batch_sampler, seed=self.settled_seed)
         return ItemSampler(
             self.items,

@@ -30,7 +30,7 @@ from headrace.pipeline.stages.item_sampler import ItemSampler
 _EPOCHS, _BATCHES = 1 << 32, 1 << 62
 
 
-class Sampler(BaseSampler):
+class Sampler(BaseSampler):  # type: ignore[misc]
     """Sample neighbours for a ``NodeLoader`` or a ``LinkLoader`` of PyG, in the training process or in workers.
 
     Parameters are those of PyG's ``NeighborSampler``. Without `seed` each call takes its randomness from torch's

@@ -49,7 +49,7 @@ class _Steps(BatchSource):
 
     def __init__(self, stage: Steps, source: ItemSource) -> None:
         self._source = source
-        self.num_batches = stage.num_steps
+        self.num_batches: int = stage.num_steps
         self._epoch = self._next = 0
 
     def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
