@@ -14,7 +14,8 @@ from torch_geometric.sampler.base import SubgraphType
 from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.batches import Output, link_batch
 from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler
-from headrace.pipeline.compat.pyg.plan_loader import PlanLoader, item_ids
+from headrace.pipeline.compat.pyg.links import link_metadata, with_negatives, without_seed_edges
+from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.plan.plan import Plan
 
@@ -40,9 +41,12 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
     replace, subgraph_type, disjoint, temporal_strategy, time_attr, weight_attr
         As for `NeighborLoader`.
     neg_sampling, neg_sampling_ratio
-        Negatives that go with the links.
+        Negatives that go with the links. In mode "binary" both ends are drawn, in mode "triplet" destinations.
     transform, transform_sampler_output, is_sorted, filter_per_worker, neighbor_sampler, directed
         As for `NeighborLoader`.
+    exclude_seed_edges
+        Of headrace: True lets the sampler pick no edge that is a positive link of the batch; "reverse" none back
+        either, for graphs with every edge in both directions; of several types ``{edge_type: reverse_type}``.
     seed, num_threads, prefetch
         Of headrace, as for `NeighborLoader`.
     **kwargs
@@ -78,6 +82,7 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
         *,
         seed: int | None = None,
         num_threads: int | None = None,
+        exclude_seed_edges: bool | str | dict[Any, Any] = False,
         prefetch: bool | int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -92,6 +97,7 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
                 "LinkNeighborLoader: expected edge_label_time and time_attr, or neither, got "
                 f"{'no edge_label_time' if edge_label_time is None else 'no time_attr'}; sampling by time needs both"
             )
+        self.exclude_seed_edges = exclude_seed_edges
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
         if neighbor_sampler is None:
             neighbor_sampler = Sampler(
@@ -125,28 +131,26 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
 
     @property
     def items(self) -> Any:
-        """The links, with their labels if they have any."""
+        """The links."""
         links = self.input_data
         pairs = torch.stack([links.row, links.col], 1)
         if isinstance(self.link_sampler, Sampler):
             pairs = self.link_sampler.flat_pairs(links.row, links.col, links.input_type)
-        return pairs if self.input_data.label is None else (pairs, self.input_data.label)
+        return pairs
 
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
         if not isinstance(self.link_sampler, Sampler):
             return source.then(ForeignSampler(self._sample_by_other))
-        if self.neg_sampling is not None:
-            raise InputError("LinkNeighborLoader: negatives are not there yet; leave out neg_sampling=")
-        return self.link_sampler.plan(source)
+        sampler = self.link_sampler
+        with_all = with_negatives(source, sampler.graph, self.neg_sampling, self.input_data.input_type)
+        return sampler.plan(without_seed_edges(with_all, self.exclude_seed_edges))
 
     def described(self, out: Output) -> Output:
         """Return a ``SamplerOutput`` of the plan with the ids, labels and times of its links."""
         if isinstance(self.link_sampler, Sampler):
-            positions, rows, labels = out.metadata
-            time = self.input_data.time
-            items = item_ids(self.input_data.input_id, positions)
-            out.metadata = (items, rows, labels, None if time is None else time[positions])
+            positions, rows, times = out.metadata
+            out.metadata = link_metadata(self.input_data[positions], rows, self.neg_sampling, times)
         return out
 
     def batch_of(self, out: Output, num_threads: int) -> Any:

@@ -20,6 +20,7 @@ from torch_geometric.sampler.base import SubgraphType
 from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.batches import Output
 from headrace.pipeline.compat.pyg.graph import graph_of
+from headrace.pipeline.compat.pyg.links import link_metadata, with_negatives
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan.plan import Plan
@@ -94,7 +95,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         self.seed = seed
         self.num_threads = num_threads
         self.epoch = 0
-        self._functions: dict[Any, Callable[[MiniBatch], Output]] = {}
+        self._functions: dict[Any, tuple[Callable[[MiniBatch], Output], Any]] = {}
         self.plan(ItemSampler(self.graph.num_nodes, seed=0))  # refuses what cannot be sampled
 
     @property
@@ -164,20 +165,31 @@ class Sampler(BaseSampler):  # type: ignore[misc]
 
     def sample_from_edges(self, index: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None) -> Output:
         """Sample for both ends of seed links: what PyG's ``LinkLoader`` calls."""
-        if neg_sampling is not None:
-            raise InputError("headrace.pyg: negatives are not there yet; leave out neg_sampling=")
-        out = self._sample(self.flat_pairs(index.row, index.col, index.input_type), index.input_id)
-        out.metadata = (index.input_id, out.metadata[1], index.label, index.time)
+        pairs = self.flat_pairs(index.row, index.col, index.input_type)
+        out = self._sample(pairs, index.input_id, neg_sampling, index.input_type)
+        _, rows, times = out.metadata
+        out.metadata = link_metadata(index, rows, neg_sampling, times)
         return out
 
-    def _sample(self, seeds: Tensor, items: Tensor | None) -> Output:
+    def _sample(
+        self,
+        seeds: Tensor,
+        items: Tensor | None,
+        negatives: NegativeSampling | None = None,
+        edge_type: tuple[str, str, str] | None = None,
+    ) -> Output:
+        """Sample for one batch, by a function that is kept as long as the parameters stay what they are."""
         parameters = (str(self.num_neighbors), str(self.subgraph_type), self.replace, self.weight_attr)
+        parameters = (*parameters, seeds.ndim, id(negatives), edge_type)
         if parameters not in self._functions:
-            plan = self.plan(ItemSampler(self.graph.num_nodes, seed=self.seed or 0))
-            self._functions[parameters] = one_batch(plan, num_threads=self.num_threads)
+            # What the source goes through is not drawn here.
+            any_items = torch.tensor([[0, self.graph.num_nodes - 1]]) if seeds.ndim == 2 else self.graph.num_nodes
+            source = with_negatives(ItemSampler(any_items, seed=self.seed or 0), self.graph, negatives, edge_type)
+            run = one_batch(self.plan(source), num_threads=self.num_threads)
+            self._functions[parameters] = run, negatives  # which keeps its id
         epoch, index = self._key(seeds)
         batch = MiniBatch.of_seeds(seeds.long(), epoch=epoch, index=index, item_index=items)
-        return self._functions[parameters](batch)
+        return self._functions[parameters][0](batch)
 
     def _key(self, seeds: Tensor) -> tuple[int, int]:
         """Return the epoch and the batch that name what is drawn."""

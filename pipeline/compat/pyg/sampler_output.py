@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 
@@ -23,7 +22,7 @@ class ToSamplerOutput(Conversion):
 
     Every seed has a row, in the order in which they came: one that is there twice has two, with the same in-edges, so
     that a model gives both the same output. ``edge`` are ids of the edges as the user gave them. ``metadata`` are the
-    positions of the items; of pairs also the rows of their ends and their labels.
+    positions of the items; of pairs also the rows of their ends, and their times.
 
     Parameters
     ----------
@@ -46,7 +45,8 @@ class ToSamplerOutput(Conversion):
             out = self._typed(flat, batch) if batch.types is not None else self._plain(flat)
             out.metadata = (batch.item_index,)
             if batch.seeds.ndim == 2:
-                out.metadata = (batch.item_index, self._rows(batch), batch.y)
+                num_positives = getattr(batch, "num_positives", None)
+                out.metadata = (batch.item_index[:num_positives], self._rows(batch), None)
             return out, {"converted_nodes": len(flat.node), "converted_edges": flat.edge_index.shape[1]}
 
         return run
@@ -67,6 +67,5 @@ class ToSamplerOutput(Conversion):
         return out.to_bidirectional() if self.both_ways else out
 
     def _rows(self, batch: MiniBatch) -> Tensor:
-        """Return the rows of the ends of pairs, int64[2, num_pairs], among the nodes of their types."""
-        rows = batch.seed_index if batch.types is None else batch.types.numbers[batch.seed_index]
-        return torch.as_tensor(rows.t().contiguous())
+        """Return the rows of the ends of pairs, in the shape of the seeds, among the nodes of their types."""
+        return batch.seed_index if batch.types is None else batch.types.numbers[batch.seed_index]
