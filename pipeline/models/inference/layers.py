@@ -31,8 +31,9 @@ def layers_of(model: nn.Module, layers: Sequence[Layer] | None, num_edge_feature
     if not isinstance(model, nn.Module):
         raise InputError(f"inference: the first argument must be a torch.nn.Module; {type(model).__name__} came")
     if layers is None:
-        if callable(getattr(model, "inference_layers", None)):
-            layers = model.inference_layers()
+        says: Any = getattr(model, "inference_layers", None)
+        if callable(says):
+            layers = says()
         elif callable(getattr(model, "inference_per_layer", None)):
             layers = _of_pyg(model, num_edge_features)
         else:

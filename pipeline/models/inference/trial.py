@@ -32,8 +32,8 @@ class Returned(NamedTuple):
 def try_layers(layers: Sequence[Layer], batches: Batches, rows: FeatureSource) -> list[Returned]:
     """Return what each layer returns.
 
-    A node gets its row with others in the batch, and without. Layers by layers is right only where the two are the
-    same, as they are where a row is a function of the rows of its in-neighbours, its own and the edges' features.
+    A node gets its row with others in the batch, and without. Layer by layer is right only where the two are the
+    same: where a row is a function of the rows of its in-neighbours, its own row and the edges' features.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def telling_nodes(graph: Graph) -> list[int]:
     source = graph.indices[:count].long()
     destination = torch.searchsorted(graph.indptr, torch.arange(count), right=True) - 1
     degrees = [graph.indptr[ends + 1] - graph.indptr[ends] for ends in (source, destination)]
-    _, inverse, out_degrees = source.unique(return_inverse=True, return_counts=True)
+    _, inverse, out_degrees = source.unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
     # The least work among the edges that tell most.
     lacks = 2 * (degrees[0] < 2).long() + (out_degrees[inverse] < 2).long() + 4 * (source == destination).long()
     best = int((lacks * 4 * (graph.num_edges + 1) + degrees[0] + degrees[1]).argmin())

@@ -198,5 +198,7 @@ def test_nodes_of_the_trial():
     assert telling_nodes(hr.Graph.from_coo([], [], num_nodes=3)) == [0]
     assert telling_nodes(hr.Graph.from_coo([2], [1], num_nodes=3)) == [1, 2]
     assert telling_nodes(hr.Graph.from_coo([1], [1], num_nodes=3)) == [1]
-    v, u, w = telling_nodes(hr.Graph.from_coo([0, 4, 1, 1, 5], [1, 1, 2, 3, 0], num_nodes=6))
+    # Node 1 has three in-neighbours and two nodes that it is one of; node 7 costs less, but tells less.
+    ends = [(0, 1), (4, 1), (5, 1), (1, 2), (1, 3), (4, 7), (5, 7), (7, 8)]
+    v, u, w = telling_nodes(hr.Graph.from_coo(*zip(*ends, strict=True), num_nodes=9))
     assert (u, {v, w}) == (1, {2, 3})
