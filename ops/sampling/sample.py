@@ -12,14 +12,16 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
-from headrace.ops.sampling.kernel_rules import native_keys, native_rule
+from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
-from headrace.ops.sampling.rules import Rule
+from headrace.ops.sampling.rules import HopRule, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from headrace.ops.sampling.typed_rows import TypedRows
 
 
 class Hop(NamedTuple):
@@ -183,7 +185,7 @@ def sample_hop(
         torch.from_numpy(indptr_out),
         torch.from_numpy(neighbors),
         torch.from_numpy(positions),
-        _optional(importance),
+        optional(importance),
     )
 
 
@@ -238,6 +240,8 @@ class BlockSampler:
         Do not check the weights: `check_weights` has been called on them.
     device : torch.device, optional
         The GPU that samples, where it reads arrays in pinned memory; by default what has the arrays.
+    rows : TypedRows, optional
+        Those of a graph with types: rules are `ByRelation` then.
 
     Raises
     ------
@@ -254,9 +258,11 @@ class BlockSampler:
         *,
         trust_weights: bool = False,
         device: torch.device | None = None,
+        rows: TypedRows | None = None,
     ) -> None:
         stage = "BlockSampler"
         device = device_of(indptr) if device is None else device
+        self._rows = rows
         self._on_gpu: on_gpu.BlockSampler | None = None
         if device is not None:
             if weights is not None and trust_weights is not True and device.type != "cpu":
@@ -278,7 +284,11 @@ class BlockSampler:
             if trust_weights is not True:  # nothing else is a promise
                 check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
-        self._native = _native.FusedSampler(starts, sources, ids, values)
+        if rows is None:
+            self._native = _native.FusedSampler(starts, sources, ids, values)
+        else:
+            row_ptr, _ = graph_arrays(rows.row_ptr, sources, stage)
+            self._native = _native.FusedSampler(row_ptr, sources, ids, values, rows.native[0], rows.num_nodes)
 
     @property
     def scratch_bytes(self) -> int:
@@ -289,7 +299,7 @@ class BlockSampler:
     def sample(
         self,
         seeds: Array,
-        rules: Sequence[Rule],
+        rules: Sequence[HopRule],
         keys: Sequence[int | BlendedKey],
         *,
         expand: Literal["all", "new"] = "all",
@@ -346,7 +356,7 @@ class BlockSampler:
         assert self._native is not None
         n_id, blocks, num_nodes, num_edges = self._native.sample(
             as_numpy(seeds, "seeds", stage=stage, error=ItemsError),
-            [native_rule(rule, self._by_weight, stage) for rule in rules],
+            [native_rules(rule, self._by_weight, self._rows, stage) for rule in rules],
             [native_keys(key, rule, stage) for key, rule in zip(keys, rules, strict=True)],
             expand == "new",
             edge_ids,
@@ -356,15 +366,16 @@ class BlockSampler:
             SampledHop(
                 torch.from_numpy(starts),
                 torch.from_numpy(indices),
-                _optional(ids),
+                optional(ids),
                 starts.size - 1,
                 num_src,
-                _optional(importance),
+                optional(importance),
             )
             for starts, indices, ids, importance, num_src in blocks
         ]
         return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges)
 
 
-def _optional(array: NDArray[Any] | None) -> torch.Tensor | None:
+def optional(array: NDArray[Any] | None) -> torch.Tensor | None:
+    """Return an array of a kernel as a tensor, if there is one."""
     return None if array is None else torch.from_numpy(array)

@@ -20,6 +20,7 @@ from fuzz import (
     public_laws,
     spread,
     tiers,
+    typed,
 )
 from fuzz.entry import Entry
 
@@ -36,6 +37,7 @@ NATIVE: Final = {
     **join_hops.NATIVE_ENTRIES,
     **spread.NATIVE_ENTRIES,
     **tiers.NATIVE_ENTRIES,
+    **typed.NATIVE_ENTRIES,
 }
 PUBLIC: Final = {
     **public.ENTRIES,
@@ -47,6 +49,7 @@ PUBLIC: Final = {
     **join_hops.PUBLIC_ENTRIES,
     **spread.PUBLIC_ENTRIES,
     **tiers.PUBLIC_ENTRIES,
+    **typed.PUBLIC_ENTRIES,
 }
 ENTRIES: Final[dict[str, Entry]] = {
     **{f"native.{name}": entry for name, entry in NATIVE.items()},
