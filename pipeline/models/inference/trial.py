@@ -16,7 +16,7 @@ from headrace.pipeline.models.inference.layers import ROWS, Layer, apply_layer
 from headrace.pipeline.storage.features import FeatureSource
 
 #: Edges that are looked at for the nodes of the trial.
-MOST_EDGES = 1 << 16
+MOST_EDGES = 1 << 13
 
 #: What rows may differ by, of the largest element: products of other sizes add up in another order, or in TF32.
 TOLERANCE = 1e-2
