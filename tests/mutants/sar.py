@@ -9,8 +9,33 @@ _GRAPH = "tests/pipeline/models/sar/test_sharded_graph.py::"
 _COUNTS = "tests/pipeline/models/sar/test_counts.py::"
 _UPDATE = "tests/pipeline/models/sar/test_update_all.py::"
 _WRAP = "tests/pipeline/models/sar/test_wrap.py::"
+_PARTING = "tests/pipeline/models/sar/test_parting.py::"
 
 SAR = (
+    Mutant(
+        _SAR + "replaced_layer.py",
+        "with inside(self.name):",
+        'with inside(""):',
+        _PARTING + "test_ranks_that_part_are_named[order]",
+    ),
+    Mutant(
+        _SAR + "announce.py",
+        "zip(names, needed, strict=True) if one]",
+        "zip(names, needed, strict=True) if one or names]",
+        _PARTING + "test_ranks_that_part_are_named[requires_grad]",
+    ),
+    Mutant(
+        _SAR + "rank_graph.py",
+        "        if error is not None:\n            report(error, self.comm)",
+        "        return",
+        _PARTING + "test_an_error_reaches_the_other_ranks_with_its_traceback[loss]",
+    ),
+    Mutant(
+        "pipeline/distributed/collective_order.py",
+        "if length > longest:",
+        "if length:",
+        _PARTING + "test_whatever_repeats_itself_is_expected_in_the_end",
+    ),
     Mutant(
         _SAR + "rounds.py",
         "yield self.shards[(self.transfer.rank - number) % world_size]",

@@ -15,6 +15,7 @@ from headrace.ops.aggregate.attention import (
     attend_backward_sources,
 )
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
+from headrace.pipeline.models.sar.announce import described
 from headrace.pipeline.models.sar.rounds import Rounds
 from headrace.pipeline.models.sar.shard import Shard
 from headrace.pipeline.models.sar.transfer import Tables
@@ -60,8 +61,13 @@ class Attend(torch.autograd.Function):
                 num_threads=torch.get_num_threads(),
             )
 
+        ctx.what = described(
+            "attention" if options.dropout is None else f"attention with dropout {options.dropout.probability}",
+            ("x", "source_scores", "destination_scores", "edge_scores"),
+            ctx.needs_input_grad[:4],
+        )
         ctx.rounds, ctx.options = rounds, options
-        kept = rounds.forward((x, source), visit, keep=any(ctx.needs_input_grad))
+        kept = rounds.forward((x, source), visit, ctx.what, keep=any(ctx.needs_input_grad))
         ctx.save_for_backward(x, source, destination, edge, *state, *kept)
         return state.out
 
@@ -109,6 +115,6 @@ class Attend(torch.autograd.Function):
         sums = None
         if any(ctx.needs_input_grad[:2]):
             sums = x.new_zeros(x.shape), source.new_zeros(source.shape)
-        ctx.rounds.backward((x, source), visit, sums, kept)
+        ctx.rounds.backward((x, source), visit, sums, kept, ctx.what)
         by_x, by_source = sums or (None, None)
         return by_x, by_source, by_destination, by_edge, None, None

@@ -10,6 +10,7 @@ from typing_extensions import Self
 
 from headrace.ops.errors import InputError
 from headrace.ops.random.rng import DROPOUT, stream_key
+from headrace.pipeline.models.sar.announce import inside
 from headrace.pipeline.models.sar.derived import TypedEdges
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
@@ -40,10 +41,11 @@ class ReplacedLayer(nn.Module):
     """A layer over a `ShardedGraph`, with the parameters, options, mode and hooks of the layer that it replaces."""
 
     keys: Keys
+    name: str
 
     @classmethod
-    def of(cls, layer: nn.Module, keys: Keys) -> Self:
-        """Return what replaces a layer.
+    def of(cls, layer: nn.Module, keys: Keys, name: str) -> Self:
+        """Return what replaces a layer; `name` is that which it has in the model.
 
         Raises
         ------
@@ -55,8 +57,13 @@ class ReplacedLayer(nn.Module):
             raise InputError(f"hr.sar.wrap: {type(layer).__name__} {problem} cannot be computed over shards")
         replacement = cls.__new__(cls)
         replacement.__dict__.update(layer.__dict__)
-        replacement.keys = keys
+        replacement.keys, replacement.name = keys, name
         return replacement
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the layer, by whose name ranks know what rows are for."""
+        with inside(self.name):
+            return super().__call__(*args, **kwargs)
 
     @classmethod
     def refusal(cls, layer: Any) -> str:

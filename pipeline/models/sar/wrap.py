@@ -107,6 +107,7 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     if graph.comm is not None and graph.world_size > 1:
         check_same(graph.comm, f"{_digest(model)}, {seed}", "hr.sar.wrap: expected one model and seed on all ranks")
     number = iter(range(1 << 16))
+    names = {module: name or type(module).__name__ for name, module in model.named_modules()}
 
     def batch_norm(old: nn.BatchNorm1d) -> nn.Module:
         return _taken_over(ShardedBatchNorm, old, graph=graph)
@@ -114,8 +115,11 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     def dropout(old: nn.Dropout) -> nn.Module:
         return _taken_over(ShardedDropout, old, graph=graph, keys=Keys(seed, next(number)))
 
-    for kind, replacement in replaced.items():
-        model = replace_modules(model, kind, lambda old, new=replacement: new.of(old, Keys(seed, next(number))))  # type: ignore[misc]
+    def layer(old: nn.Module) -> nn.Module:
+        return replaced[type(old)].of(old, Keys(seed, next(number)), names[old])
+
+    for kind in replaced:
+        model = replace_modules(model, kind, layer)
     return replace_modules(replace_modules(model, nn.BatchNorm1d, batch_norm), nn.Dropout, dropout)
 
 
