@@ -9,9 +9,34 @@ _GRAPH = "tests/pipeline/models/sar/test_sharded_graph.py::"
 _COUNTS = "tests/pipeline/models/sar/test_counts.py::"
 _UPDATE = "tests/pipeline/models/sar/test_update_all.py::"
 _WRAP = "tests/pipeline/models/sar/test_wrap.py::"
+_CHECKPOINT = "tests/pipeline/models/test_checkpoint.py::"
 _PARTING = "tests/pipeline/models/sar/test_parting.py::"
 
 SAR = (
+    Mutant(
+        "pipeline/models/recomputation.py",
+        "drawn = self._drawn.get(_number())",
+        "drawn = next(reversed(self._drawn.values()), None)",
+        _CHECKPOINT + "test_two_batches_may_be_under_way",
+    ),
+    Mutant(
+        "pipeline/models/cooperative_norm.py",
+        "comm = self._comm if running is None and is_recomputing() else",
+        "comm =",
+        _CHECKPOINT + "test_batch_normalisation_over_ranks_is_computed_anew_together",
+    ),
+    Mutant(
+        "pipeline/models/nn/attention_dropout.py",
+        "key = comm.all_gather(key)[0]",
+        "key = comm.all_gather(key)[comm.rank]",
+        _WRAP + "test_ranks_take_one_key_where_nothing_gives_it",
+    ),
+    Mutant(
+        "pipeline/models/nn/gat.py",
+        "edge_ids = masks.edge_ids[looped.origin]",
+        "edge_ids = masks.edge_ids[: len(looped.origin)]",
+        "tests/pipeline/models/nn/test_layers_on_ranks.py::test_training_equals_one_process[dropout-2]",
+    ),
     Mutant(
         _SAR + "replaced_layer.py",
         "with inside(self.name):",
