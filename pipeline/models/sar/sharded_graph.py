@@ -56,6 +56,10 @@ class ShardedGraph(RankGraph):
     raise `PeerError` with its traceback where they would wait for it. Ranks that part without an error, as one layer is
     in another order or mode, or one step is left out, raise `PeerError` with what either of them is about to exchange.
 
+    Beside rows a rank keeps its edges, in shards, and for each shard where the edges of owned nodes begin: 8 bytes for
+    each node of the whole graph in all, and as much for gradients, with any number of ranks. The part of the graph that
+    it is made of is given back, with its index of all nodes; while the one is made of the other both are there.
+
     >>> with graph:
     ...     out = graph.aggregate(graph.rows(torch.eye(3)))
 
