@@ -83,6 +83,11 @@ class RankGraph:
         return self._edges.each_has_edges
 
     @property
+    def rematerialises(self) -> bool:
+        """Whether rows of others are not kept until the backward direction, but come again."""
+        return self.world_size > 1 and self._rounds.mode == "sar"
+
+    @property
     def self_loops(self) -> Tensor:
         """Return which of this rank's edges lead from a node to itself: int64[n], ascending positions."""
         return self._edges.loops
