@@ -14,6 +14,12 @@ _PARTING = "tests/pipeline/models/sar/test_parting.py::"
 
 SAR = (
     Mutant(
+        _SAR + "transformed.py",
+        "return _Anew() if saved.data_ptr() == place and saved.shape == shape else saved",
+        "return saved",
+        _WRAP + "test_transformed_rows_are_computed_anew_from_what_they_were_computed_of",
+    ),
+    Mutant(
         "pipeline/models/recomputation.py",
         "drawn = self._drawn.get(_number())",
         "drawn = next(reversed(self._drawn.values()), None)",

@@ -85,19 +85,6 @@ class Attend(torch.autograd.Function):
             assert rows is not None  # they were asked for
             scores = AttentionScores(rows[1], destination, edge, None, *ctx.options)
             threads = torch.get_num_threads()
-            if into is not None:
-                back = shard.transposed
-                attend_backward_sources(
-                    back.indptr,
-                    back.indices,
-                    rows[0],
-                    scores,
-                    state,
-                    gradient,
-                    positions=back.positions,
-                    out=(into[1], into[0]),
-                    num_threads=threads,
-                )
             if any(ctx.needs_input_grad[2:4]):
                 attend_backward_destinations(
                     shard.indptr,
@@ -111,10 +98,23 @@ class Attend(torch.autograd.Function):
                     edge_out=by_edge,
                     num_threads=threads,
                 )
+            if into is not None:  # last, as it may be written over the rows
+                back = shard.transposed
+                attend_backward_sources(
+                    back.indptr,
+                    back.indices,
+                    rows[0],
+                    scores,
+                    state,
+                    gradient,
+                    positions=back.positions,
+                    out=(into[1], into[0]),
+                    num_threads=threads,
+                )
 
         sums = None
         if any(ctx.needs_input_grad[:2]):
             sums = x.new_zeros(x.shape), source.new_zeros(source.shape)
-        ctx.rounds.backward((x, source), visit, sums, kept, ctx.what)
+        ctx.rounds.backward((x, source), visit, sums, kept, ctx.what, overwrites=True)
         by_x, by_source = sums or (None, None)
         return by_x, by_source, by_destination, by_edge, None, None

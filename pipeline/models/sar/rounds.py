@@ -118,7 +118,16 @@ class Rounds:
         waiting()
         return tuple(kept)
 
-    def backward(self, tables: Tables | None, visit: Revisit, sums: Tables | None, kept: Tables, what: str) -> None:
+    def backward(
+        self,
+        tables: Tables | None,
+        visit: Revisit,
+        sums: Tables | None,
+        kept: Tables,
+        what: str,
+        *,
+        overwrites: bool = False,
+    ) -> None:
         """Call `visit` with each shard, the rows if gradients depend on them, and gradients of rows to add to.
 
         Parameters
@@ -134,11 +143,16 @@ class Rounds:
             What `forward` returned.
         what
             As for `forward`.
+        overwrites
+            Whether `visit` can write gradients of the rows of the first table over these: where they came for it alone,
+            it gets one table for both.
         """
         with self.transfer.doing(f"gradients of {what}"):
-            self._backward(tables, visit, sums, kept)
+            self._backward(tables, visit, sums, kept, overwrites)
 
-    def _backward(self, tables: Tables | None, visit: Revisit, sums: Tables | None, kept: Tables) -> None:
+    def _backward(
+        self, tables: Tables | None, visit: Revisit, sums: Tables | None, kept: Tables, overwrites: bool
+    ) -> None:
         visit_own = partial(visit, self.own, tables, sums)
         if len(self.shards) == 1:
             visit_own()
@@ -146,7 +160,7 @@ class Rounds:
             visit_own()
             self._backward_at_once(kept if tables is not None else None, visit, sums)
         elif tables is not None and self.mode == "sar":
-            self._backward_refetching(tables, visit, visit_own, sums)
+            self._backward_refetching(tables, visit, visit_own, sums, overwrites)
         else:
             visit_own()
             self._backward_at_hand(kept if tables is not None else None, visit, sums)
@@ -181,7 +195,7 @@ class Rounds:
         going(meanwhile=nothing)
 
     def _backward_refetching(
-        self, tables: Tables, visit: Revisit, waiting: Callable[[], None], sums: Tables | None
+        self, tables: Tables, visit: Revisit, waiting: Callable[[], None], sums: Tables | None, overwrites: bool
     ) -> None:
         """Let rows come again; with prefetch while the shard before is worked on."""
         going: Callable[..., None] = _call
@@ -195,7 +209,9 @@ class Rounds:
             self.transfer.counts.refetches += 1
             waiting = nothing
             going(meanwhile=nothing)
-            gradients = _zeros(sums, shard.num_sources)
+            gradients = _zeros(sums if sums is None or not overwrites else sums[1:], shard.num_sources)
+            if overwrites and gradients is not None:
+                gradients = (rows[0], *gradients)
             waiting, going = partial(visit, shard, rows, gradients), _call
             if gradients is not None and sums is not None:
                 going = partial(self.transfer.give_back, gradients, shard.owner, sums)

@@ -166,6 +166,24 @@ def test_dropout_of_attention_of_our_own_layers_does_not_depend_on_the_ranks():
     assert_equal_training(model.double(), run, 3, kind="hash", steps=3)
 
 
+def test_transformed_rows_are_computed_anew_from_what_they_were_computed_of():
+    """So attention keeps none of them, and what was written to meanwhile is refused."""
+
+    def work(comm: Comm) -> None:
+        place = hr.sar.ShardedGraph(graph(), owners("hash", 2), comm)
+        conv = pyg.GATConv(WIDTH, 2)
+        for number, one in enumerate(conv.parameters()):
+            nn.init.normal_(one, generator=torch.Generator().manual_seed(number))
+        conv = hr.sar.wrap(conv, place)
+        out = conv(place.rows(features(NUM_NODES, WIDTH)).float(), place)
+        with torch.no_grad():
+            conv.lin.weight.add_(1)
+        with pytest.raises(hr.InputError, match="written to between the forward and the backward direction"):
+            out.sum().backward()
+
+    run_ranks(2, work)
+
+
 def test_ranks_take_one_key_where_nothing_gives_it():
     def work(comm: Comm) -> int:
         place = hr.sar.ShardedGraph(graph(), owners("hash", 3), comm)
