@@ -210,7 +210,8 @@ def attend_backward_sources(
     x, scores, attended, gradient, num_threads
         As for `attend_backward_destinations`.
     out : pair of torch.Tensor, optional
-        [num_src, heads] and [num_src, heads, ...], added to. Default: new ones.
+        [num_src, heads] and [num_src, heads, ...], added to. The second may be `x` itself, which is then overwritten,
+        so that rows of which nothing else is wanted need no second table. Default: new ones.
 
     Raises
     ------
@@ -224,7 +225,11 @@ def attend_backward_sources(
         check_written(by_scores, "out[0]", stage, tuple(scores.source.shape), x)
         check_written(by_x, "out[1]", stage, tuple(x.shape), x)
     if not x.is_cpu:
-        return on_torch.attend_backward_sources(indptr, indices, x, scores, attended, gradient, positions, out)
+        if out is None or out[1].data_ptr() != x.data_ptr():
+            return on_torch.attend_backward_sources(indptr, indices, x, scores, attended, gradient, positions, out)
+        apart = by_scores, torch.zeros_like(x)
+        on_torch.attend_backward_sources(indptr, indices, x, scores, attended, gradient, positions, apart)
+        return by_scores, x.copy_(apart[1])
     edges = as_edges(indptr, indices, positions, num_threads, stage)
     if out is None:
         by_scores = torch.zeros(scores.source.shape, dtype=x.dtype)

@@ -55,6 +55,12 @@ AGGREGATE = (
     ),
     Mutant(
         "ops/native/aggregate/attention_backward.cpp",
+        "own.size() == 0 ? gradients.x + row * gradients.width : own.data();",
+        "gradients.x + row * gradients.width;",
+        _ATTENTION + "test_gradients_of_a_row_with_many_edges_may_be_written_over_it",
+    ),
+    Mutant(
+        "ops/native/aggregate/attention_backward.cpp",
         "    drop(scores, edges, arrays[kAttention]);\n",
         "",
         _AUTOGRAD + "test_gradients_of_attention",

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "aggregate/attention.hpp"
 #include "aggregate/attention_segment.hpp"
 #include "aggregate/row_sums.hpp"
@@ -114,6 +116,7 @@ struct SourceBody {
   const Value* centres;  // [destinations, kCentreParts, heads]
   SegmentArrays<Value> arrays;
   SegmentEdges<Index> edges;
+  Buffer<Value> own;  // the row of x, where its gradient is written over it
   const Value* others[kSegment];
 
   HEADRACE_INLINE std::size_t other_bytes() const { return gradients.width * sizeof(Value); }
@@ -124,13 +127,18 @@ struct SourceBody {
     prefetch_row(centres + destination * kCentreParts * scores.heads, kCentreParts * scores.heads * sizeof(Value));
   }
 
-  HEADRACE_INLINE void start(std::size_t) const {}
+  HEADRACE_INLINE void start(std::size_t row) {
+    if (own.size() == 0) return;
+    Value* const x = gradients.by_x + row * gradients.width;
+    std::copy_n(x, gradients.width, own.data());
+    std::fill_n(x, gradients.width, Value{0});
+  }
 
   HEADRACE_INLINE void add(std::size_t row, std::size_t first, std::size_t last) {
     const std::size_t heads = scores.heads;
     const std::size_t head_width = gradients.width / heads;
     edges.read(rows, first, last);
-    const Value* const x = gradients.x + row * gradients.width;
+    const Value* const x = own.size() == 0 ? gradients.x + row * gradients.width : own.data();
     for (std::size_t k = 0; k < edges.count; ++k) {
       others[k] = gradients.gradients + edges.others[k] * gradients.width;
       for (std::size_t h = 0; h < heads; ++h) {
@@ -199,8 +207,14 @@ void attend_backward_sources(const EdgeRows<Index>& rows, const AttentionScores<
   parallel_for_each(threads_for(num_threads, nanoseconds * static_cast<double>(rows.num_others)), rows.num_others,
                     [&](std::size_t i) { fill_centre(scores, gradients, i, centres.data() + i * centre_size); });
   for_each_row(rows, edge_nanoseconds((2 * gradients.width + 8 * heads) * sizeof(Value)), num_threads, [&] {
-    return SourceBody<Value, Index>{
-        rows, scores, gradients, centres.data(), SegmentArrays<Value>(kSegmentArrays, heads), {}, {}};
+    return SourceBody<Value, Index>{rows,
+                                    scores,
+                                    gradients,
+                                    centres.data(),
+                                    SegmentArrays<Value>(kSegmentArrays, heads),
+                                    {},
+                                    Buffer<Value>(gradients.by_x == gradients.x ? gradients.width : 0),
+                                    {}};
   });
 }
 
