@@ -30,13 +30,13 @@ AGGREGATE = (
         _SPMM + "test_bad_input_is_refused_and_nothing_is_written",
     ),
     Mutant(
-        "ops/native/aggregate/spmm_extreme.cpp",
+        "ops/native/aggregate/extreme_order.hpp",
         "(level & (position < winner))",
         "level",
         _EXTREME + "test_of_equal_messages_the_first_edge_wins",
     ),
     Mutant(
-        "ops/native/aggregate/spmm_extreme.cpp",
+        "ops/native/aggregate/extreme_order.hpp",
         "above | (winner < 0) |",
         "above |",
         _EXTREME + "test_equals_the_reference",
@@ -48,9 +48,9 @@ AGGREGATE = (
         _ATTENTION + "test_parts_of_rows_come_in_any_order",
     ),
     Mutant(
-        "ops/native/aggregate/attention_segment.hpp",
-        "from[k] == kNoScore<Value> ? from[k] : from[k] - largest[k]",
-        "from[k] - largest[k]",
+        "ops/native/aggregate/attention_terms.hpp",
+        "score == no_score<Value>() ? score : score - largest",
+        "score - largest",
         _ATTENTION + "test_scores_that_are_no_numbers",
     ),
     Mutant(
@@ -60,9 +60,9 @@ AGGREGATE = (
         _AUTOGRAD + "test_gradients_of_attention",
     ),
     Mutant(
-        "ops/native/aggregate/attention_backward.cpp",
-        "(products[k] - share[k]) * leak(plain[k], scores.slope)",
-        "(products[k] - share[k])",
+        "ops/native/aggregate/attention_terms.hpp",
+        "(product - share) * leak(plain, slope)",
+        "(product - share)",
         _AUTOGRAD + "test_gradients_of_attention",
     ),
     Mutant(

@@ -20,6 +20,8 @@ from headrace.ops import (
 from edge_rows import edge_rows
 from strategies import keys, thread_counts
 
+pytestmark = pytest.mark.twins
+
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 

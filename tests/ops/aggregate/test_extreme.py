@@ -14,6 +14,8 @@ from headrace.ops.aggregate.extreme import spmm_winners
 from edge_rows import DTYPES, WIDTHS, edge_rows, rows_of, tables
 from strategies import thread_counts
 
+pytestmark = pytest.mark.twins
+
 SPECIAL = torch.tensor([0.0, -0.0, 1.0, 1.0, -1.0, torch.inf, -torch.inf, torch.nan])
 
 
@@ -91,6 +93,7 @@ def test_the_way_back_equals_the_reference(rows, heads, dtype, num_threads, weig
         assert (np.abs(products.numpy() - exact) <= 20 * torch.finfo(dtype).eps * sizes).all()
 
 
+@pytest.mark.cpu  # instruction sets are
 @pytest.mark.kernel
 @pytest.mark.parametrize("width", [*WIDTHS, 257])
 def test_neither_threads_nor_instructions_change_a_bit(width, instructions):

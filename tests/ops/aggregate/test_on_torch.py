@@ -10,7 +10,7 @@ from headrace.ops import AttentionDropout, AttentionScores, Extremes, attend, sd
 from headrace.ops.aggregate import on_torch
 from headrace.ops.aggregate.attention import Attended, attend_backward_destinations, attend_backward_sources
 from headrace.ops.aggregate.extreme import spmm_winners
-from headrace.ops.aggregate.transpose import _on_device
+from headrace.ops.aggregate.transpose import _sorted
 
 from edge_rows import edge_rows
 
@@ -28,7 +28,7 @@ def test_sums_and_products(rows, weights, onto, data):
     shape = (rows.num_edges, 3) if weights == "head" else (rows.num_edges,)
     weight = None if weights == "none" else drawn(data, *shape)
     back = transpose_csc(rows.indptr, rows.indices, rows.num_src)
-    for one, other in zip(_on_device(rows.indptr, rows.indices, rows.num_src), back, strict=True):
+    for one, other in zip(_sorted(rows.indptr, rows.indices, rows.num_src), back, strict=True):
         assert torch.equal(one.long(), other.long())
     outs = [drawn(data, rows.num_src, 3, 2)] * 2 if onto else [None, None]
     outs = [None if out is None else out.clone() for out in outs]
