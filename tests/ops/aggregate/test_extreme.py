@@ -124,6 +124,7 @@ def test_refuses_what_is_no_state():
     for state, message in (
         ((good.values, good.winners), "state must be Extremes"),
         (Extremes(good.values, good.winners.int()), r"winners must be a tensor of int64\[1, 2\]"),
+        (Extremes(good.values, good.winners.to("meta")), "winners must be on .*, got a tensor on meta"),
         (Extremes(good.values[:, :1], good.winners), r"values must be \[1, 2\]"),
     ):
         with pytest.raises(FeatureError, match=message):

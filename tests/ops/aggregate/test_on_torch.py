@@ -22,6 +22,16 @@ def drawn(data, *shape):
     return torch.randn(*shape, dtype=torch.float64, generator=generator)
 
 
+def test_devices_without_kernels_take_it():
+    """Such as one that computes shapes alone."""
+    indptr, indices = (torch.tensor(values, device="meta") for values in ([0, 2, 3], [1, 2, 0]))
+    x, scores = torch.ones(3, 4, 5, device="meta"), AttentionScores(*torch.ones(5, 4, device="meta").split([3, 2]))
+    assert spmm(indptr, indices, x).is_meta
+    assert sddmm(indptr, indices, x[:2], x).shape == (3,)
+    assert spmm_extreme(indptr, indices, x).winners.is_meta
+    assert attend(indptr, indices, x, scores).largest.shape == (2, 4)
+
+
 @given(edge_rows(), st.sampled_from(["none", "edge", "head"]), st.booleans(), st.data())
 def test_sums_and_products(rows, weights, onto, data):
     x, a = drawn(data, rows.num_src, 3, 2), drawn(data, rows.num_dst, 3, 2)
