@@ -43,7 +43,7 @@ class Scores(NamedTuple):
     edge_ids: Tensor | None
 
     @property
-    def of_edges(self) -> tuple[object, ...]:
+    def of_edges(self) -> tuple[Tensor | float | None, ...]:
         """What kernels take behind the scores of nodes."""
         return self[2:]
 
