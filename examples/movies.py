@@ -23,7 +23,7 @@ def load(path: str | None) -> tuple[hr.Graph, Tensor, Tensor, dict[str, Tensor]]
     rows = torch.arange(COUNTS["movie"]).repeat_interleave(arrays["movie_x_indptr"].diff())
     x = torch.zeros(COUNTS["movie"], int(arrays["movie_x_shape"][1]))
     x[rows, arrays["movie_x_indices"].long()] = arrays["movie_x_data"].float()
-    parts = {part: arrays[f"{part}_mask"].nonzero().squeeze(1) for part in ("train", "val", "test")}
+    parts = {part: arrays[f"movie_{part}_mask"].nonzero().squeeze(1) for part in ("train", "val", "test")}
     pairs = {end: arrays[f"edge_movie_to_{end}"].long() for end in ("director", "actor")}
     return joined(pairs), F.normalize(x), arrays["movie_y"].long(), parts
 
