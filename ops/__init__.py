@@ -15,7 +15,7 @@ Address randomness    `stream_key` names the stream of (seed, epoch, batch, laye
                       a LABOR hop whose batches depend on each other
 Order items           `shuffled_range` gives any chunk of a shuffled range, of more than 2**20 items without the rest
 Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LaborRule`, `LaborImportanceRule`,
-                      `LadiesRule`
+                      `LadiesRule`; with types, `sample_typed_hop` one for each relation (`ByRelation`, `TypedRows`)
 Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw; a
                       `LayerReducer` lets them decide for a frontier that was cut in parts
 Find and draw links   `find_edges`, for the edges that samplers are not to pick; `draw_negatives`
@@ -82,7 +82,15 @@ from headrace.ops.sampling.labor import LaborImportance, labor_importance
 from headrace.ops.sampling.ladies import LadiesDraw, draw_ladies
 from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.negatives import draw_negatives
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
+from headrace.ops.sampling.rules import (
+    ByRelation,
+    HopRule,
+    LaborImportanceRule,
+    LaborRule,
+    LadiesRule,
+    NeighborRule,
+    Rule,
+)
 from headrace.ops.sampling.saint import (
     EdgeLaw,
     NodeLaw,
@@ -95,7 +103,16 @@ from headrace.ops.sampling.saint import (
     node_law,
     subgraph_weights,
 )
-from headrace.ops.sampling.sample import BlockSampler, Hop, Sampled, SampledHop, check_weights, sample_hop
+from headrace.ops.sampling.sample import (
+    BlockSampler,
+    Hop,
+    Sampled,
+    SampledHop,
+    check_weights,
+    sample_hop,
+    sample_typed_hop,
+)
+from headrace.ops.sampling.typed_rows import TypedRows, typed_rows
 from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
 __all__ = [
@@ -104,6 +121,7 @@ __all__ = [
     "AttentionScores",
     "BlendedKey",
     "BlockSampler",
+    "ByRelation",
     "CacheIndex",
     "Compacted",
     "Compactor",
@@ -116,6 +134,7 @@ __all__ = [
     "GraphError",
     "Grouped",
     "Hop",
+    "HopRule",
     "InputError",
     "ItemsError",
     "JoinedHops",
@@ -136,6 +155,7 @@ __all__ = [
     "Subgraph",
     "TierSizes",
     "Transposed",
+    "TypedRows",
     "Visits",
     "WeightSums",
     "aggregate_with_grad",
@@ -173,6 +193,7 @@ __all__ = [
     "reorder_csc",
     "sample_fetched",
     "sample_hop",
+    "sample_typed_hop",
     "scatter_add_rows",
     "sddmm",
     "shuffled_range",
@@ -182,6 +203,7 @@ __all__ = [
     "subgraph_weights",
     "sum_to_sources",
     "transpose_csc",
+    "typed_rows",
     "unique_and_inverse",
     "use_huge_pages",
     "weight_sums",

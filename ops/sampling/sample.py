@@ -13,14 +13,16 @@ from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
 from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
-from headrace.ops.sampling.kernel_rules import native_keys, native_rule
+from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
-from headrace.ops.sampling.rules import Rule
+from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from headrace.ops.sampling.typed_rows import TypedRows
 
 
 class Hop(NamedTuple):
@@ -220,6 +222,65 @@ def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = No
     _native.check_weights(starts, values, as_num_threads(num_threads, stage=stage))
 
 
+def sample_typed_hop(
+    rows: TypedRows,
+    indices: Array,
+    frontier: Array,
+    rule: ByRelation,
+    key: int | BlendedKey,
+    *,
+    weights: Array | None = None,
+    num_threads: int = 1,
+    reducer: LayerReducer | None = None,
+    parallel_edges: bool = True,
+    excluded: EdgePositions | None = None,
+) -> Hop:
+    """Pick in-edges of every node of a frontier, of each relation by its own rule.
+
+    What `sample_hop` picks of the rows of a relation, for each of them; a destination's picks come relation by
+    relation. Uniform draws are keyed by the number of the row, LABOR's by the global id of the source.
+
+    Parameters
+    ----------
+    rows : TypedRows
+        Where the in-edges of nodes and relations are.
+    indices : torch.Tensor or numpy.ndarray
+        int32[num_graph_edges] or int64[num_graph_edges].
+    frontier : torch.Tensor or numpy.ndarray
+        int64[num_dst], destinations of any types.
+    rule : ByRelation
+        One rule for each relation.
+    key, weights, num_threads, reducer, parallel_edges
+        As for `sample_hop`; parallel edges are those of one relation.
+    excluded : EdgePositions, optional
+        As for `sample_hop`, by the numbers of these rows: `find_edges` of ``rows.row_ptr`` and rows as destinations.
+
+    Raises
+    ------
+    GraphError, ItemsError, InputError
+        As `sample_hop`, and for a rule of another number of relations.
+    """
+    stage = "sample_typed_hop"
+    rules = native_rules(rule, weights is not None, rows, stage)
+    starts, sources = graph_arrays(rows.row_ptr, indices, stage)
+    found = _native.sample_typed_hop(
+        starts,
+        sources,
+        rows.num_nodes,
+        rows.native[0],
+        as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
+        rules,
+        native_keys(key, rule, stage),
+        None if weights is None else weight_array(weights, sources.size, stage),
+        as_num_threads(num_threads, stage=stage),
+        as_reducer(reducer, stage=stage),
+        parallel_edges is not False,
+        native_excluded(excluded, stage),
+    )
+    indptr, neighbors, positions, importance = found
+    return Hop(*map(torch.from_numpy, (indptr, neighbors, positions)), _optional(importance))
+
+
 class BlockSampler:
     """Sample several hops in one call, without edge lists or sorting in between (FastSample, arXiv 2311.17847).
 
@@ -244,6 +305,8 @@ class BlockSampler:
         Do not check the weights: `check_weights` has been called on them.
     device : torch.device, optional
         The GPU that samples, where it reads arrays in pinned memory; by default what has the arrays.
+    rows : TypedRows, optional
+        Those of a graph with types: rules are `ByRelation` then.
 
     Raises
     ------
@@ -260,9 +323,11 @@ class BlockSampler:
         *,
         trust_weights: bool = False,
         device: torch.device | None = None,
+        rows: TypedRows | None = None,
     ) -> None:
         stage = "BlockSampler"
         device = device_of(indptr) if device is None else device
+        self._rows = rows
         self._on_gpu: on_gpu.BlockSampler | None = None
         if device is not None:
             if weights is not None and trust_weights is not True and device.type != "cpu":
@@ -284,7 +349,11 @@ class BlockSampler:
             if trust_weights is not True:  # nothing else is a promise
                 check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
-        self._native = _native.FusedSampler(starts, sources, ids, values)
+        if rows is None:
+            self._native = _native.FusedSampler(starts, sources, ids, values)
+        else:
+            row_ptr, _ = graph_arrays(rows.row_ptr, sources, stage)
+            self._native = _native.FusedSampler(row_ptr, sources, ids, values, rows.native[0], rows.num_nodes)
 
     @property
     def scratch_bytes(self) -> int:
@@ -295,7 +364,7 @@ class BlockSampler:
     def sample(
         self,
         seeds: Array,
-        rules: Sequence[Rule],
+        rules: Sequence[HopRule],
         keys: Sequence[int | BlendedKey],
         *,
         expand: Literal["all", "new"] = "all",
@@ -358,7 +427,7 @@ class BlockSampler:
             raise InputError(message)
         n_id, blocks, num_nodes, num_edges = self._native.sample(
             as_numpy(seeds, "seeds", stage=stage, error=ItemsError),
-            [native_rule(rule, self._by_weight, stage) for rule in rules],
+            [native_rules(rule, self._by_weight, self._rows, stage) for rule in rules],
             [native_keys(key, rule, stage) for key, rule in zip(keys, rules, strict=True)],
             expand == "new",
             edge_ids,

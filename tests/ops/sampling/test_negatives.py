@@ -70,7 +70,7 @@ def expected_counts(weights, reject, total):
 @pytest.mark.parametrize("joined", [0, 3, 9], ids=lambda n: f"{n} of 10")
 def test_law(kind, joined):
     """Of 10 nodes the first few have an edge from node 0: with 9 of them nearly all draws end in the list."""
-    src, dst = [0] * joined + [11] * 30, [*range(joined), *[v for v in range(10) for _ in range(2 if v < 5 else 5)]]
+    src, dst = [0] * joined + [11] * 35, [*range(joined), *[v for v in range(10) for _ in range(2 if v < 5 else 5)]]
     indptr, indices = graph_of(src, dst, 12)
     degrees = indptr.diff()[:10].numpy()
     weights = {"uniform": np.ones(10), "degree": degrees, "weights": np.arange(10.0)}[kind]
