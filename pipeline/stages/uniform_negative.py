@@ -19,7 +19,6 @@ from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.lowered.excluded import check_pairs
 from headrace.pipeline.plan.checks import (
@@ -127,10 +126,6 @@ class SampleUniformNegative(MapStage):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset({"seeds", "item_index"})
-
-    @property
-    def reads_at(self) -> Place | None:
-        return CPU
 
     @property
     def writes(self) -> frozenset[str]:

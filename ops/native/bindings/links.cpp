@@ -2,8 +2,8 @@
 
 #include "bindings/bindings.hpp"
 #include "bindings/views.hpp"
-#include "sampling/find_edges.hpp"
-#include "sampling/negatives.hpp"
+#include "links/find_edges.hpp"
+#include "links/negatives.hpp"
 
 namespace headrace {
 namespace {
@@ -25,8 +25,8 @@ nb::tuple edges_of_pairs(const InArray<std::int64_t>& indptr, const InArray<Inde
 }
 
 template <class Index>
-OutArray<std::int64_t> negatives(const InArray<std::int64_t>& indptr, const InArray<Index>& indices,
-                                 std::int64_t first, std::int64_t last, NegativeNodes::Law law, nb::handle sums,
+OutArray<std::int64_t> negatives(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, std::int64_t first,
+                                 std::int64_t last, NegativeNodes::Law law, nb::handle sums,
                                  const InArray<std::int64_t>& counts, nb::handle sources, std::uint64_t first_pair,
                                  std::uint64_t key, int num_threads) {
   NegativeNodes nodes{first, last, law};

@@ -1,4 +1,4 @@
-#include "sampling/find_edges.hpp"
+#include "links/find_edges.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -17,7 +17,7 @@ constexpr std::size_t kRowsPerTask = 64;
 constexpr std::size_t kRowsAhead = 4;
 constexpr std::size_t kLinesAhead = 4;
 constexpr double kRowNanoseconds = 100;
-constexpr std::size_t kBlock = 64;       // edges that are compared before anybody looks which of them it was
+constexpr std::size_t kBlock = 64;        // edges that are compared before anybody looks which of them it was
 constexpr std::size_t kMostCompared = 8;  // sources that an edge is compared with one by one; more are looked up
 
 struct Pair {

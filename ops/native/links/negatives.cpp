@@ -1,4 +1,4 @@
-#include "sampling/negatives.hpp"
+#include "links/negatives.hpp"
 
 #include <algorithm>
 #include <limits>
