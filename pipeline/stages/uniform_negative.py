@@ -153,7 +153,7 @@ class SampleUniformNegative(MapStage):
                 total = _total(self.graph, weights, first, last)
                 if not total > 0:
                     raise InputError(
-                        f"{self.name}: no node of {first} to {last - 1} has a weight above 0, none is drawn"
+                        f"{self.name}: expected a node of positive weight among {first} to {last - 1}, got none"
                     )
                 if not self.reject:
                     continue
@@ -212,7 +212,7 @@ class SampleUniformNegative(MapStage):
 
             destinations = draw(1)
             if self.mode == "triplet":
-                seeds = torch.cat([pairs, destinations.view(len(pairs), -1)], 1)
+                seeds = torch.cat([pairs, destinations.view(len(pairs), int(ratio))], 1)
                 return _with_seeds(batch, seeds, num_positives=len(pairs)), {"negatives": len(destinations)}
             sources = draw(0) if self.corrupt == "both" else pairs[:, 0].repeat_interleave(counts)
             seeds = torch.cat([pairs, torch.stack([sources, destinations], 1)])
