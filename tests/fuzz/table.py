@@ -10,6 +10,7 @@ from fuzz import (
     compactor,
     fetched_rows,
     join_hops,
+    links,
     native,
     native_disk,
     native_labor,
@@ -34,6 +35,7 @@ NATIVE: Final = {
     **cache.NATIVE_ENTRIES,
     **compactor.NATIVE_ENTRIES,
     **join_hops.NATIVE_ENTRIES,
+    **links.NATIVE_ENTRIES,
     **spread.NATIVE_ENTRIES,
     **tiers.NATIVE_ENTRIES,
 }
@@ -45,6 +47,7 @@ PUBLIC: Final = {
     **compactor.PUBLIC_ENTRIES,
     **fetched_rows.PUBLIC_ENTRIES,
     **join_hops.PUBLIC_ENTRIES,
+    **links.PUBLIC_ENTRIES,
     **spread.PUBLIC_ENTRIES,
     **tiers.PUBLIC_ENTRIES,
 }

@@ -1,7 +1,7 @@
 #include "links/find_edges.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,17 +41,18 @@ void scan(const Index* indices, const Wanted& wanted, Buffer<std::int64_t>& posi
   const Index* const sources = indices + wanted.row.start;
   const auto degree = static_cast<std::size_t>(wanted.row.degree);
   const bool compares = wanted.count <= kMostCompared;
-  IdSet set(compares ? 0 : wanted.count);
+  std::optional<IdSet> set;
+  if (!compares) set.emplace(wanted.count);
   Index few[kMostCompared];
   for (std::size_t i = 0; i < wanted.count; ++i) {
     if (compares) {
       few[i] = static_cast<Index>(wanted.first[i].source);
     } else {
-      set.insert(wanted.first[i].source, 0);
+      set->insert(wanted.first[i].source, 0);
     }
   }
   const auto is_wanted = [&](Index source) {
-    if (!compares) return set.find(source) != IdSet::kNone;
+    if (!compares) return set->find(source) != IdSet::kNone;
     return std::find(few, few + wanted.count, source) != few + wanted.count;
   };
   for (std::size_t begin = 0; begin < degree; begin += kBlock) {

@@ -25,11 +25,18 @@ struct ExcludedRows {
 
 // The excluded edges of a segment: positions, ascending.
 struct Gaps {
+  static constexpr std::size_t kFew = 8;  // gaps that are gone through one by one
+
   const std::int64_t* positions = nullptr;
   std::size_t count = 0;
 
   // The position of edge `offset` of those that are left of the segment that begins at `start`.
   std::int64_t unpack(std::int64_t start, std::int64_t offset) const {
+    if (count <= kFew) {
+      std::int64_t position = start + offset;
+      for (std::size_t i = 0; i < count && positions[i] <= position; ++i) ++position;
+      return position;
+    }
     std::size_t low = 0;
     for (std::size_t high = count; low < high;) {
       const std::size_t middle = low + (high - low) / 2;
@@ -76,6 +83,8 @@ class ExcludedEdges {
   Gaps gaps(std::int64_t number, Row segment) const {
     const Gaps all = of_row(number);
     const std::int64_t end = segment.start + static_cast<std::int64_t>(segment.degree);
+    // Most segments are whole rows.
+    if (all.count != 0 && all.positions[0] >= segment.start && all.positions[all.count - 1] < end) return all;
     const std::int64_t* const first = std::lower_bound(all.positions, all.positions + all.count, segment.start);
     const std::int64_t* const last = std::lower_bound(first, all.positions + all.count, end);
     return {first, static_cast<std::size_t>(last - first)};
