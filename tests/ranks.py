@@ -95,10 +95,17 @@ def edges(batch: hr.MiniBatch, layer: int) -> list[tuple[int, ...]]:
     return sorted(zip(src.tolist(), dst.tolist(), ids.tolist(), weight.tolist(), strict=True))
 
 
+def positives_first(rows: list[torch.Tensor], shares: list[hr.MiniBatch]) -> torch.Tensor:
+    """The rows of all ranks' seeds, those of negative pairs behind those of all positive ones."""
+    positive = [part[: share.num_positives] for part, share in zip(rows, shares, strict=True)]
+    negative = [part[len(first) :] for part, first in zip(rows, positive, strict=True)]
+    return torch.cat([*positive, *negative])
+
+
 def assert_same_union(whole: hr.MiniBatch, shares: list[hr.MiniBatch], owners: hr.Partition) -> None:
     """The ranks' shares hold each node and edge of the whole batch once, at every layer."""
-    assert torch.equal(torch.cat([share.seeds for share in shares]), whole.seeds)
-    assert torch.equal(torch.cat([share.item_index for share in shares]), whole.item_index)
+    assert torch.equal(positives_first([share.seeds for share in shares], shares), whole.seeds)
+    assert torch.equal(positives_first([share.item_index for share in shares], shares), whole.item_index)
     num_layers = len(whole.blocks)
     for layer in range(num_layers + 1):
         num_nodes = whole.blocks[layer].num_src if layer < num_layers else whole.num_sampled_nodes[0]

@@ -46,6 +46,7 @@ NATIVE_BELOW = {
     "weighted": {"core", "random", "graphs", "sampling"},
     "layerwise": {"core", "random", "graphs", "sampling", "weighted"},
     "walks": {"core", "random", "graphs", "sampling", "weighted"},
+    "links": {"core", "random", "graphs", "sampling", "weighted"},
     "bindings": {
         "core",
         "random",
@@ -57,6 +58,7 @@ NATIVE_BELOW = {
         "weighted",
         "layerwise",
         "walks",
+        "links",
         "cache",
         "aggregate",
     },
