@@ -50,6 +50,7 @@ NATIVE_BELOW = {
     "weighted": {"core", "random", "graphs", "sampling"},
     "layerwise": {"core", "random", "graphs", "sampling", "weighted"},
     "walks": {"core", "random", "graphs", "sampling", "weighted"},
+    "links": {"core", "random", "graphs", "sampling", "weighted"},
     "bindings": {
         "core",
         "random",
@@ -61,6 +62,7 @@ NATIVE_BELOW = {
         "weighted",
         "layerwise",
         "walks",
+        "links",
         "cache",
         "aggregate",
     },

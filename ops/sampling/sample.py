@@ -12,6 +12,7 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
+from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.sampling.rules import HopRule, Rule
@@ -107,6 +108,7 @@ def sample_hop(
     slots: Array | None = None,
     times: Array | None = None,
     bounds: Array | None = None,
+    excluded: EdgePositions | None = None,
 ) -> Hop:
     """Pick in-edges of every node of a frontier.
 
@@ -145,6 +147,8 @@ def sample_hop(
         int64[num_graph_edges] in CSC order, ascending within each row, which is not looked at again here.
     bounds : torch.Tensor or numpy.ndarray, optional
         int64[num_dst]: of each destination's in-edges only those at this time or earlier are there. Needs `times`.
+    excluded : EdgePositions, optional
+        Edges that are not there, from `find_edges`: the picks are those from the graph without them. On the CPU alone.
 
     Raises
     ------
@@ -154,7 +158,8 @@ def sample_hop(
         If the frontier holds ids that are no nodes, or slots or bounds are not as many.
     InputError
         If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none; for
-        slots of a layer-wise rule, bounds without times, or a blended key for another rule than LABOR.
+        slots of a layer-wise rule, bounds without times, a blended key for another rule than LABOR, or excluded edges
+        that are not of this graph.
     """
     stage = "sample_hop"
     kernel_rule = native_rule(rule, weights is not None, stage)
@@ -162,7 +167,7 @@ def sample_hop(
         message = f"{stage}: {rule} picks destination by destination, so parts of a frontier need no reducer"
         raise InputError(message)
     device = device_of(frontier)
-    if device is not None and reducer is None and on_gpu.has_twin(rule):
+    if device is not None and reducer is None and excluded is None and on_gpu.has_twin(rule):
         graph = on_gpu.graph_on(device, indptr, indices, stage, times=times, weights=weights)
         may_repeat = parallel_edges is not False
         return Hop(*on_gpu.sample_hop(graph, device, frontier, rule, key, slots, bounds, may_repeat, stage))
@@ -180,6 +185,7 @@ def sample_hop(
         None if slots is None else as_numpy(slots, "slots", stage=stage, error=ItemsError),
         None if times is None else as_numpy(times, "times", stage=stage, error=GraphError),
         None if bounds is None else as_numpy(bounds, "bounds", stage=stage, error=ItemsError),
+        native_excluded(excluded, stage),
     )
     return Hop(
         torch.from_numpy(indptr_out),
@@ -306,6 +312,7 @@ class BlockSampler:
         edge_ids: bool = True,
         num_threads: int = 1,
         parallel_edges: bool = True,
+        excluded: EdgePositions | None = None,
     ) -> Sampled:
         """Sample the neighbourhood of unique seeds.
 
@@ -326,6 +333,8 @@ class BlockSampler:
             The result does not depend on it.
         parallel_edges : bool
             For LABOR on a GPU, as for `sample_hop`: where False promises that no row has any, they are not looked for.
+        excluded : EdgePositions, optional
+            Edges that are not there, as for `sample_hop`; for a graph in memory of the CPU.
 
         Raises
         ------
@@ -333,7 +342,7 @@ class BlockSampler:
             If seeds are not unique or no nodes.
         InputError
             If there is not one key per rule, or a blended one for a rule without variates of edges; for an unknown
-            `expand`.
+            `expand`, and excluded edges that are not of this graph.
         GraphError
             If the sampler meets an inconsistency of the graph.
         """
@@ -346,6 +355,7 @@ class BlockSampler:
             raise InputError(message)
         if (
             self._on_gpu is not None
+            and excluded is None
             and device_of(seeds) is not None
             and (self._native is None or all(map(on_gpu.has_twin, rules)))
         ):
@@ -353,7 +363,9 @@ class BlockSampler:
             found = self._on_gpu.sample(seeds, rules, keys, expand == "new", edge_ids, may_repeat, stage)
             made = [SampledHop(*one[:3], len(one.indptr) - 1, one.num_src, one.weights) for one in found.blocks]
             return Sampled(found.n_id, made, found.num_nodes, found.num_edges)
-        assert self._native is not None
+        if self._native is None:
+            message = f"{stage}: excluded edges are left out on the CPU, but the graph's arrays are on a GPU"
+            raise InputError(message)
         n_id, blocks, num_nodes, num_edges = self._native.sample(
             as_numpy(seeds, "seeds", stage=stage, error=ItemsError),
             [native_rules(rule, self._by_weight, self._rows, stage) for rule in rules],
@@ -361,6 +373,7 @@ class BlockSampler:
             expand == "new",
             edge_ids,
             as_num_threads(num_threads, stage=stage),
+            native_excluded(excluded, stage),
         )
         hops = [
             SampledHop(

@@ -9,6 +9,7 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_num_threads, as_numpy, graph_arrays, weight_array
 from headrace.ops.errors import ItemsError
+from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.sampling.sample import Hop, optional
@@ -30,6 +31,7 @@ def sample_typed_hop(
     num_threads: int = 1,
     reducer: LayerReducer | None = None,
     parallel_edges: bool = True,
+    excluded: EdgePositions | None = None,
 ) -> Hop:
     """Pick in-edges of every node of a frontier, of each relation by its own rule.
 
@@ -48,6 +50,8 @@ def sample_typed_hop(
         One rule for each relation.
     key, weights, num_threads, reducer, parallel_edges
         As for `sample_hop`; parallel edges are those of one relation.
+    excluded : EdgePositions, optional
+        As for `sample_hop`, by the numbers of these rows: `find_edges` of ``rows.row_ptr`` and rows as destinations.
 
     Raises
     ------
@@ -69,6 +73,7 @@ def sample_typed_hop(
         as_num_threads(num_threads, stage=stage),
         as_reducer(reducer, stage=stage),
         parallel_edges is not False,
+        native_excluded(excluded, stage),
     )
     indptr, neighbors, positions, importance = found
     return Hop(*map(torch.from_numpy, (indptr, neighbors, positions)), optional(importance))

@@ -47,8 +47,8 @@ class MiniBatch:
 
     Parameters
     ----------
-    seeds: int64[num_seeds] or int64[num_pairs, 2]
-        Node ids, or the node ids of pairs.
+    seeds: int64[num_seeds], int64[num_pairs, 2] or int64[num_items, k]
+        Node ids, or the node ids of pairs, or of more nodes that belong together.
     seed_index
         Shape of `seeds`; each seed's row among the destinations of ``blocks[-1]``. 0, 1, 2, … when seeds are unique.
     item_index: int64[num_seeds] or int64[num_pairs]
@@ -81,6 +81,8 @@ class MiniBatch:
         Which batch this is.
     num_global_seeds
         Seeds (or pairs) of the batch over all ranks together: divide a summed loss by it.
+    num_positives
+        Where negatives were drawn, the positive pairs: the first of `seeds`; see `sample_uniform_negative`.
     """
 
     seeds: Tensor
@@ -99,6 +101,7 @@ class MiniBatch:
     epoch: int = 0
     index: int = 0
     num_global_seeds: int = 0
+    num_positives: int | None = None
 
     def __post_init__(self) -> None:
         self._freeze(_COLLECTIONS)
@@ -276,7 +279,8 @@ class MiniBatch:
         seeds, which are the first rows, in order of first occurrence), ``input_id`` (the items of all seeds),
         ``num_sampled_nodes``, ``num_sampled_edges``, ``importance_weight`` where blocks have weights, and the edge
         features that were fetched. ``num_global_seeds`` is that of the batch.
-        Pairs become ``edge_label_index`` (and ``edge_label``).
+        Pairs become ``edge_label_index`` (and ``edge_label``), triplets ``src_index``, ``dst_pos_index`` and
+        ``dst_neg_index``; ``input_id`` is that of the positive ones.
 
         When seeds repeat, ``seed_index`` leads from each of them to its row: ``out[data.seed_index]`` and
         ``data.y[data.seed_index]`` count them as often as they came, ``out[: data.batch_size]`` and ``data.y`` once.
@@ -321,6 +325,9 @@ class MiniBatch:
         """
         return interop.batch_to_dgl(self)
 
+    def _num_positives(self) -> tuple[int, ...]:
+        return () if self.num_positives is None else (self.num_positives,)
+
     def digest(self) -> str:
         """Return a fingerprint of every bit of every field: equal digests mean equal batches, on any device."""
         counts = {
@@ -330,7 +337,7 @@ class MiniBatch:
             "exchanges": tuple(
                 count for one in self.exchanges for count in (one.num_own, *one.send_counts, *one.receive_counts)
             ),
-            "position": (self.epoch, self.index, self.num_global_seeds),
+            "position": (self.epoch, self.index, self.num_global_seeds, *self._num_positives()),
         }
         integers = [(name, torch.tensor(values, dtype=torch.int64)) for name, values in counts.items()]
         return exact_digest([*integers, *self._named_tensors()])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from headrace.ops.gpu import device_of
+from headrace.ops.sampling.find_edges import EdgePositions
 from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.on_gpu import has_twin
 from headrace.ops.sampling.rules import ByRelation, HopRule, NeighborRule, reads_whole_rows
@@ -18,6 +19,7 @@ from headrace.ops.sampling.typed_hop import sample_typed_hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.lowered.excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.hop_key import hop_key
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
@@ -129,6 +131,8 @@ class RuleHop(HopStage):
         Batches over which the random numbers of sources change (LABOR); 1 for batches that are independent.
     edge_ids
         Whether blocks carry the original ids of the sampled edges.
+    exclude
+        Edges between seeds that are not there; None for no such edges.
     """
 
     heeds_types: ClassVar[bool] = True
@@ -137,16 +141,25 @@ class RuleHop(HopStage):
     key_layer: int = field(kw_only=True)
     batch_dependency: float = field(default=1, kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+    exclude: SeedEdges | None = field(default=None, kw_only=True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return super().reads | (frozenset() if self.exclude is None else {"seeds"})
 
     @property
     def reads_whole_rows(self) -> bool:
         """Whether the hop looks at whole rows of its frontier, and at nothing else."""
-        return self.weight is None and reads_whole_rows(self.rule)
+        return self.weight is None and self.exclude is None and reads_whole_rows(self.rule)
 
     @property
     def takes_all(self) -> bool:
         """Whether it takes all in-edges of its frontier; by weight it leaves out those of weight 0."""
-        return self.rule == NeighborRule(-1) and self.weight is None
+        return self.rule == NeighborRule(-1) and self.weight is None and self.exclude is None
+
+    def excluder(self, settings: RunSettings) -> Callable[[MiniBatch], EdgePositions | None]:
+        """Return what finds the edges of a batch that are not there."""
+        return excluder(self.exclude, self.graph, settings)
 
     def sample(
         self,
@@ -155,6 +168,7 @@ class RuleHop(HopStage):
         *,
         frontier: Tensor | None = None,
         reducer: LayerReducer | None = None,
+        excluded: EdgePositions | None = None,
     ) -> Hop:
         """Sample one hop of the batch's frontier, or of another one."""
         nodes = self.frontier(batch) if frontier is None else frontier
@@ -171,6 +185,7 @@ class RuleHop(HopStage):
                 num_threads=settings.num_threads,
                 reducer=reducer,
                 parallel_edges=parallel_edges,
+                excluded=excluded,
             )
         device = device_of(nodes)
         arrays = self.graph if device is None else self.graph.arrays_on(device)
@@ -184,6 +199,7 @@ class RuleHop(HopStage):
             num_threads=settings.num_threads,
             reducer=reducer,
             parallel_edges=parallel_edges,
+            excluded=excluded,
         )
 
 
@@ -196,15 +212,17 @@ class SampleHop(RuleHop):
 
     @property
     def on_gpu(self) -> bool:
-        return sampled_on_gpu(self.graph, (self.rule,))
+        return self.exclude is None and sampled_on_gpu(self.graph, (self.rule,))
 
     @property
     def cooperates(self) -> bool:
         return super().cooperates and self.rule.per_destination
 
     def runner(self, settings: RunSettings) -> Runner:
+        excluded = self.excluder(settings)
+
         def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
-            hop = self.sample(batch, settings)
+            hop = self.sample(batch, settings, excluded=excluded(batch))
             return SampledHop(batch, hop), {}
 
         return run

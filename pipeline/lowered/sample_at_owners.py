@@ -56,10 +56,11 @@ class SampleAtOwners(RuleHop):
         graph = self.graph
         assert isinstance(graph, GraphShard)  # the pass makes the stage of shards
         router = RankRouter(graph.partition)
+        excluded = self.excluder(settings)
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             exchange = exchange_ids(self.frontier(batch), router, comm)
-            hop = self.sample(batch, settings, frontier=exchange.owned)
+            hop = self.sample(batch, settings, frontier=exchange.owned, excluded=excluded(batch))
             columns = [hop.neighbors]
             if self.edge_ids:
                 columns.append(graph.original_edge_ids(hop.positions))

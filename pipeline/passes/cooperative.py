@@ -64,8 +64,9 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
 
 
 def _finders(stages: Window) -> list[int]:
-    """Return the positions of the stages that find nodes."""
-    return [position for position, stage in enumerate(stages) if "n_id" in stage.writes]
+    """Return the positions of the stages that find nodes, from the last one on that says what the seeds are."""
+    first = max(position for position, stage in enumerate(stages) if "seeds" in stage.writes)
+    return [position for position, stage in enumerate(stages) if position >= first and "n_id" in stage.writes]
 
 
 def _fetches(stages: Window) -> range:

@@ -26,6 +26,7 @@ def _fuse_hop(hop: SampleHop, compact: Compact, machine: Machine) -> Window | No
         weight=hop.weight,
         expand=hop.expand,
         edge_ids=hop.edge_ids,
+        exclude=hop.exclude,
     )
     return (fused,)
 
@@ -34,6 +35,7 @@ def _extend_fused(fused: SampleFused, hop: SampleHop, compact: Compact, machine:
     del machine
     follows = hop.layer == fused.first_layer + len(fused.rules)
     alike = hop.weight == fused.weight and hop.batch_dependency == fused.batch_dependency
+    alike = alike and hop.exclude == fused.exclude
     if not (follows and alike and _agree(hop, compact) and _agree(fused, compact)):
         return None
     rules, key_layers = (*fused.rules, hop.rule), (*fused.key_layers, hop.key_layer)

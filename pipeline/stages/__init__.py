@@ -2,6 +2,7 @@
 
 from headrace.pipeline.stages.cluster_sampler import ClusterSampler
 from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.exclude_seed_edges import ExcludeSeedEdges
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.global_batch import GlobalBatch
 from headrace.pipeline.stages.in_subgraph import SampleInSubgraph
@@ -20,10 +21,12 @@ from headrace.pipeline.stages.saint_walk import SampleSaintWalk
 from headrace.pipeline.stages.to_dgl import ToDgl
 from headrace.pipeline.stages.to_pyg import ToPyg
 from headrace.pipeline.stages.transform import Transform
+from headrace.pipeline.stages.uniform_negative import SampleUniformNegative
 
 __all__ = [
     "ClusterSampler",
     "CopyTo",
+    "ExcludeSeedEdges",
     "FetchFeature",
     "GlobalBatch",
     "InduceSubgraph",
@@ -39,6 +42,7 @@ __all__ = [
     "SampleSaintEdge",
     "SampleSaintNode",
     "SampleSaintWalk",
+    "SampleUniformNegative",
     "ToDgl",
     "ToPyg",
     "Transform",

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import FeatureError, GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data.graph import Graph

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from launched import run_example
+
 # Its processes have limits of their own, of which a test may need several.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-
 
 def run(script: str, data: Path, *options: str, num_processes: int = 1) -> list[str]:
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(num_processes)]
-    command = [*(launcher if num_processes > 1 else [sys.executable]), str(EXAMPLES / script), "--data", str(data)]
-    # The script's own folder belongs on the path of a script.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    result = subprocess.run(
-        [*command, *options], capture_output=True, text=True, timeout=240, env=environment, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout.splitlines()
+    return run_example(script, "--data", data, *options, num_processes=num_processes)
 
 
 def accuracies(lines: list[str]) -> list[float]:

@@ -45,7 +45,9 @@ nb::tuple to_tuple(Hop<Index>& hop) {
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
               Rule rule, const VariateKeys& keys, nb::handle weights, int num_threads, nb::object reducer,
-              bool parallel_edges, const OptionalIds& slots, const OptionalIds& times, const OptionalIds& bounds) {
+              bool parallel_edges, const OptionalIds& slots, const OptionalIds& times, const OptionalIds& bounds,
+              nb::handle excluded) {
+  const AnyExcluded excluded_arrays = any_excluded(excluded);
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
   HopCollector<Index> collector;
@@ -55,6 +57,8 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     graph.parallel_edges = parallel_edges;
     if (times) check_length("times", times->shape(0), graph.csc.num_edges);
     graph.times = data(times);
+    std::optional<ExcludedEdges<Index>> excluded_edges;
+    if (excluded_arrays.given) graph.excluded = &excluded_edges.emplace(graph.csc, view(excluded_arrays));
     const std::size_t num_dst = frontier.shape(0);
     constexpr const char* kElement = "element of the frontier";
     if (slots) check_length<ItemsError>("sample_hop: slots", slots->shape(0), num_dst, kElement);
@@ -71,7 +75,8 @@ template <class Index>
 nb::tuple typed_hop(const InArray<std::int64_t>& row_ptr, const InArray<Index>& indices, std::size_t num_nodes,
                     const std::vector<Relation>& relations, const InArray<std::int64_t>& frontier,
                     const std::vector<Rule>& rules, const VariateKeys& keys, nb::handle weights, int num_threads,
-                    nb::object reducer, bool parallel_edges) {
+                    nb::object reducer, bool parallel_edges, nb::handle excluded) {
+  const AnyExcluded excluded_arrays = any_excluded(excluded);
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
   HopCollector<Index> collector;
@@ -80,6 +85,8 @@ nb::tuple typed_hop(const InArray<std::int64_t>& row_ptr, const InArray<Index>& 
     HopGraph<Index> graph = view(row_ptr, indices, {}, edge_weights);
     graph.parallel_edges = parallel_edges;
     check_relations(relations, num_nodes, graph.csc.num_nodes);
+    std::optional<ExcludedEdges<Index>> excluded_edges;
+    if (excluded_arrays.given) graph.excluded = &excluded_edges.emplace(graph.csc, view(excluded_arrays));
     const std::size_t num_dst = frontier.shape(0);
     check_frontier(frontier.data(), num_dst, num_nodes, "sample_hop: frontier");
     sample_typed_hop<Index>(
@@ -119,7 +126,9 @@ class BoundSampler {
   }
 
   nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<std::vector<Rule>>& rules,
-                   const std::vector<VariateKeys>& keys, bool expand_new, bool want_edge_ids, int num_threads) {
+                   const std::vector<VariateKeys>& keys, bool expand_new, bool want_edge_ids, int num_threads,
+                   nb::handle excluded) {
+    const AnyExcluded excluded_arrays = any_excluded(excluded);
     if (keys.size() != rules.size()) throw InputError("expected one key per rule");
     std::vector<HopSpec> hops;
     for (std::size_t i = 0; i < rules.size(); ++i) {
@@ -131,7 +140,9 @@ class BoundSampler {
         [&](auto& sampler) {
           auto sampled = [&] {
             const nb::gil_scoped_release release;
-            return sampler->sample(seeds.data(), seeds.shape(0), hops, expand, want_edge_ids, num_threads);
+            const ExcludedRows rows = excluded_arrays.given ? view(excluded_arrays) : ExcludedRows{};
+            return sampler->sample(seeds.data(), seeds.shape(0), hops, expand, want_edge_ids, num_threads,
+                                   excluded_arrays.given ? &rows : nullptr);
           }();
           nb::list blocks;
           for (auto& block : sampled.blocks) {
@@ -165,10 +176,11 @@ template <class Index>
 void bind_hop(nb::module_& m) {
   m.def("sample_typed_hop", &typed_hop<Index>, "row_ptr"_a.noconvert(), "indices"_a.noconvert(), "num_nodes"_a,
         "relations"_a, "frontier"_a.noconvert(), "rules"_a, "key"_a, "weights"_a.none(), "num_threads"_a,
-        "reducer"_a.none() = nb::none(), "parallel_edges"_a = true);
+        "reducer"_a.none() = nb::none(), "parallel_edges"_a = true, "excluded"_a.none() = nb::none());
   m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "rule"_a,
         "key"_a, "weights"_a.none(), "num_threads"_a, "reducer"_a.none() = nb::none(), "parallel_edges"_a = true,
-        "slots"_a.noconvert() = nb::none(), "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none());
+        "slots"_a.noconvert() = nb::none(), "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none(),
+        "excluded"_a.none() = nb::none());
 }
 
 // One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.
@@ -260,7 +272,7 @@ void bind_sample(nb::module_& m) {
            "most_slots"_a = NodeMap::kMostSlots)
       .def("scratch_bytes", &BoundSampler::scratch_bytes)
       .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "rules"_a, "keys"_a, "expand_new"_a,
-           "want_edge_ids"_a, "num_threads"_a);
+           "want_edge_ids"_a, "num_threads"_a, "excluded"_a.none() = nb::none());
 }
 
 }  // namespace headrace

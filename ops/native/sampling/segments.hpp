@@ -9,28 +9,30 @@
 #include "core/prefetch.hpp"
 #include "graphs/edge_views.hpp"
 #include "graphs/graph.hpp"
+#include "sampling/excluded.hpp"
 #include "sampling/frontier.hpp"
 
 namespace headrace {
 
-// A run of one node's in-edges: all of its row, or the beginning of it.
+// A run of one node's in-edges: all of its row, or the beginning of it. Some of them may be excluded.
 struct Segment {
   std::int64_t node;
   Row row;
+  std::int64_t excluded = IdSet::kNone;  // the number of the row among those with excluded edges
 };
 
 template <class Index>
 class SegmentFinder {
  public:
   // `times` are read where the frontier has bounds.
-  SegmentFinder(const CscView<Index>& csc, EdgeTimes times, const Frontier& frontier)
-      : csc_(csc), times_(times), frontier_(frontier) {}
+  SegmentFinder(const HopGraph<Index>& graph, const Frontier& frontier)
+      : csc_(graph.csc), times_(graph.times), excluded_(graph.excluded), frontier_(frontier) {}
 
   Segment operator()(std::size_t i) const {
     const std::int64_t node = frontier_.nodes[i];
     Row row = csc_.row(node);
     if (frontier_.bounds != nullptr) row.degree = count_until(row, frontier_.bounds[i]);
-    return {node, row};
+    return {node, row, excluded_ == nullptr ? IdSet::kNone : excluded_->find(node)};
   }
 
   void prefetch(std::size_t i) const {
@@ -48,6 +50,7 @@ class SegmentFinder {
 
   CscView<Index> csc_;
   EdgeTimes times_;
+  const ExcludedEdges<Index>* excluded_;
   Frontier frontier_;
 };
 
