@@ -36,6 +36,13 @@ ACROSS = {
     "tiering: places": {"bytes from cuda", "bytes from peer", "bytes from pinned", "bytes from cpu", "bytes from disk"},
     "tiering: dependent batches": {"rows", "mean miss rate", "mean test accuracy", "its standard error"},
     "tiering: disk": {"read rate", "read rate gain"},
+    "hybrid-parallel": {
+        "layer 1: edges",
+        "layer 1: messages",
+        "layer 1: bytes",
+        "layer 1: edge balance",
+        "replication",
+    },
     "gpu: gather": {"row rate", "row rate gain"},
     "projection: published": {"time gain of loading", "time gain of the copy", "time gain of the cached copy"},
     "projection": {"epoch", "rows", "rows past the cache", "time gain of loading"},
