@@ -235,7 +235,7 @@ BARS = (
         "nodes and edges of many ranks over those of one",
         "hybrid-parallel",
         ".*",
-        ".* ranks over 1",
+        "2D grid, .* ranks over 1",
         "nodes and edges",
         at_least=1,
         at_most=1,
@@ -243,7 +243,7 @@ BARS = (
     Bar(
         "copies of a node on a grid over R + C - 1",
         "hybrid-parallel",
-        ".*, 16 ranks",
+        ".*, global-batch, 16 ranks",
         r"2D grid over R \+ C - 1",
         "most copies",
         at_most=1,
