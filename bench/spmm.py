@@ -138,7 +138,7 @@ def aggregation_records(
     if kind == "GAT":
         torch.manual_seed(0)
         calls, layer = attention(block, width)
-        arrays |= {"weight": layer.lin.weight, "att_src": layer.att_src, "att_dst": layer.att_dst, "bias": layer.bias}
+        arrays |= dict(layer.named_parameters())
     for threads in options.threads:
         torch.set_num_threads(threads)
         of_threads = calls if kind == "GAT" else sums(block, "mean" if kind == "mean" else "sum", threads)
