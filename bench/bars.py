@@ -283,10 +283,10 @@ BARS = (
         at_least=81,
     ),
     Bar(
-        "Cora: clusters with a boundary less those without, points",
+        "Cora: clusters with 1 hop around less those without, points",
         "strategies",
         "cora",
-        "GCN, clusters and .* around less clusters",
+        "GCN, clusters and 1 hop around less clusters",
         _POINTS,
         at_least=0,
     ),

@@ -57,7 +57,7 @@ class Setting:
 
 SETTINGS = {
     "cora": Setting(16, 70, 20, 5, epochs=200, mini_epochs=150, cluster_epochs=75),
-    "amazon_computers": Setting(64, 1024, 50, 10, epochs=60, mini_epochs=12, cluster_epochs=12),
+    "amazon_computers": Setting(64, 1024, 50, 10, epochs=120, mini_epochs=12, cluster_epochs=40),
     "coauthor_physics": Setting(64, 1024, 50, 10, epochs=30, mini_epochs=3, cluster_epochs=8),
 }
 
