@@ -14,8 +14,8 @@ Vet a graph           `check_csc` and `check_weights`, for what was not built he
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose); `dependent_key` that of
                       a LABOR hop whose batches depend on each other
 Order items           `shuffled_range` gives any chunk of a shuffled range, of more than 2**20 items without the rest
-Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LaborRule`, `LaborImportanceRule`,
-                      `LadiesRule`
+Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LatestRule`, `LaborRule`,
+                      `LaborImportanceRule`, `LadiesRule`
 Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw; a
                       `LayerReducer` lets them decide for a frontier that was cut in parts
 Walk                  `random_walk`, and `pinsage_neighbors` for the nodes that walks visit most
@@ -79,7 +79,7 @@ from headrace.ops.sampling.join_hops import JoinedHops, join_hops
 from headrace.ops.sampling.labor import LaborImportance, labor_importance
 from headrace.ops.sampling.ladies import LadiesDraw, draw_ladies
 from headrace.ops.sampling.layer_reducer import LayerReducer
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
+from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule, Rule
 from headrace.ops.sampling.saint import (
     EdgeLaw,
     NodeLaw,
@@ -92,7 +92,8 @@ from headrace.ops.sampling.saint import (
     node_law,
     subgraph_weights,
 )
-from headrace.ops.sampling.sample import BlockSampler, Hop, Sampled, SampledHop, check_weights, sample_hop
+from headrace.ops.sampling.sample import BlockSampler, Hop, check_weights, sample_hop
+from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
 from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
 __all__ = [
@@ -120,6 +121,7 @@ __all__ = [
     "LaborRule",
     "LadiesDraw",
     "LadiesRule",
+    "LatestRule",
     "LayerReducer",
     "LineCache",
     "NeighborRule",
@@ -132,6 +134,7 @@ __all__ = [
     "Subgraph",
     "TierSizes",
     "Transposed",
+    "Trees",
     "Visits",
     "WeightSums",
     "aggregate_with_grad",

@@ -17,11 +17,12 @@ Block: TypeAlias = tuple[Int64Array, IdArray, Int64Array | None, NDArray[np.floa
 class RuleKind(Enum):
     NEIGHBOR = 0
     NEIGHBOR_REPLACEMENT = 1
-    LABOR_EXACT = 2
-    LABOR_POISSON = 3
-    LABOR_IMPORTANCE = 4
-    LADIES = 5
-    LADIES_POISSON = 6
+    LATEST = 2
+    LABOR_EXACT = 3
+    LABOR_POISSON = 4
+    LABOR_IMPORTANCE = 5
+    LADIES = 6
+    LADIES_POISSON = 7
 
 class Rule:
     def __init__(self, kind: RuleKind, fanout: int, rounds: int = 0, by_weight: bool = False) -> None: ...
@@ -49,6 +50,7 @@ class FusedSampler:
         weights: WeightArray | None,
         first_number: int = 1,
         most_slots: int = ...,
+        times: Int64Array | None = None,
     ) -> None: ...
     def scratch_bytes(self) -> int: ...
     def sample(
@@ -60,6 +62,20 @@ class FusedSampler:
         want_edge_ids: bool,
         num_threads: int,
     ) -> tuple[Int64Array, list[Block], list[int], list[int]]: ...
+    def sample_trees(
+        self,
+        seeds: Int64Array,
+        slots: Int64Array,
+        num_trees: int,
+        streams: Int64Array | None,
+        bounds: Int64Array | None,
+        lows: Int64Array | None,
+        rules: Sequence[Rule],
+        keys: Sequence[Keys],
+        expand_new: bool,
+        want_edge_ids: bool,
+        num_threads: int,
+    ) -> tuple[Int64Array, list[Block], list[int], list[int], Int64Array]: ...
 
 class DiskReader:
     def __init__(
@@ -146,6 +162,7 @@ def sample_hop(
     slots: Int64Array | None = None,
     times: Int64Array | None = None,
     bounds: Int64Array | None = None,
+    lows: Int64Array | None = None,
 ) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
 def has(instructions: InstructionSet) -> bool: ...
 def use_instruction_set(instructions: InstructionSet) -> bool: ...

@@ -8,7 +8,7 @@ from headrace.ops import _native
 from headrace.ops._arrays import as_key
 from headrace.ops.errors import InputError
 from headrace.ops.random.dependency import BlendedKey
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
+from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule, Rule
 
 
 def check_rule(rule: Rule, stage: str) -> None:
@@ -27,6 +27,9 @@ def check_rule(rule: Rule, stage: str) -> None:
 def native_rule(rule: Rule, by_weight: bool, stage: str) -> _native.Rule:
     """Return the rule as the kernels of the CPU know it."""
     check_rule(rule, stage)
+    if by_weight and isinstance(rule, LatestRule):
+        message = f"{stage}: expected no weights for {rule}, which does not draw, got some; leave weights= out"
+        raise InputError(message)
     return _as_native(rule, by_weight)
 
 
@@ -38,6 +41,8 @@ def _as_native(rule: Rule, by_weight: bool) -> _native.Rule:
         case NeighborRule():
             kind = kinds.NEIGHBOR_REPLACEMENT if rule.replace else kinds.NEIGHBOR
             return _native.Rule(kind, rule.fanout, by_weight=by_weight)
+        case LatestRule():
+            return _native.Rule(kinds.LATEST, rule.fanout, by_weight=by_weight)
         case LaborRule():
             kind = kinds.LABOR_EXACT if rule.exact else kinds.LABOR_POISSON
             return _native.Rule(kind, rule.fanout, by_weight=by_weight)

@@ -72,7 +72,8 @@ class HopCollector : public HopSink<Index> {
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
               Rule rule, const VariateKeys& keys, nb::handle weights, int num_threads, nb::object reducer,
-              bool parallel_edges, const OptionalIds& slots, const OptionalIds& times, const OptionalIds& bounds) {
+              bool parallel_edges, const OptionalIds& slots, const OptionalIds& times, const OptionalIds& bounds,
+              const OptionalIds& lows) {
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
   HopCollector<Index> collector;
@@ -86,8 +87,9 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     constexpr const char* kElement = "element of the frontier";
     if (slots) check_length<ItemsError>("sample_hop: slots", slots->shape(0), num_dst, kElement);
     if (bounds) check_length<ItemsError>("sample_hop: bounds", bounds->shape(0), num_dst, kElement);
+    if (lows) check_length<ItemsError>("sample_hop: lower bounds", lows->shape(0), num_dst, kElement);
     check_frontier(frontier.data(), num_dst, graph.csc.num_nodes, "sample_hop: frontier");
-    const Frontier elements{frontier.data(), num_dst, data(slots), data(bounds)};
+    const Frontier elements{frontier.data(), num_dst, data(slots), data(bounds), data(lows)};
     sample_hop<Index>({graph, elements, rule, keys, num_threads, collector, parts.get()});
   }
   Hop<Index>& hop = collector.hop();
@@ -99,15 +101,18 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
 class BoundSampler {
  public:
   BoundSampler(InArray<std::int64_t> indptr, nb::handle indices, nb::handle edge_ids, nb::handle weights,
-               std::uint32_t first_number, std::size_t most_slots)
+               std::uint32_t first_number, std::size_t most_slots, OptionalIds times)
       : indptr_(std::move(indptr)),
         indices_(any_ids(indices)),
         edge_ids_(any_ids(edge_ids)),
-        weights_(any_weights(weights)) {
+        weights_(any_weights(weights)),
+        times_(std::move(times)) {
     const auto make = [&](const auto& sources) {
       using Index = std::remove_const_t<typename std::decay_t<decltype(sources)>::Scalar>;
-      sampler_ =
-          std::make_unique<FusedSampler<Index>>(view(indptr_, sources, edge_ids_, weights_), first_number, most_slots);
+      HopGraph<Index> graph = view(indptr_, sources, edge_ids_, weights_);
+      if (times_) check_length("times", times_->shape(0), graph.csc.num_edges);
+      graph.times = data(times_);
+      sampler_ = std::make_unique<FusedSampler<Index>>(graph, first_number, most_slots);
     };
     if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&indices_)) {
       make(*narrow);
@@ -120,15 +125,54 @@ class BoundSampler {
 
   nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<Rule>& rules,
                    const std::vector<VariateKeys>& keys, bool expand_new, bool want_edge_ids, int num_threads) {
+    const std::vector<HopSpec> hops = specs(rules, keys);
+    const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
+    return made_by(
+        [&](auto& sampler) {
+          return sampler.sample(seeds.data(), seeds.shape(0), hops, expand, want_edge_ids, num_threads);
+        },
+        want_edge_ids);
+  }
+
+  nb::tuple sample_trees(const InArray<std::int64_t>& seeds, const InArray<std::int64_t>& slots, std::size_t num_trees,
+                         const OptionalIds& streams, const OptionalIds& bounds, const OptionalIds& lows,
+                         const std::vector<Rule>& rules, const std::vector<VariateKeys>& keys, bool expand_new,
+                         bool want_edge_ids, int num_threads) {
+    check_length<ItemsError>("sample_trees: slots", slots.shape(0), seeds.shape(0), "seed");
+    if (streams) check_length<ItemsError>("sample_trees: streams", streams->shape(0), num_trees, "tree");
+    if (bounds) check_length<ItemsError>("sample_trees: bounds", bounds->shape(0), num_trees, "tree");
+    if (lows) check_length<ItemsError>("sample_trees: lower bounds", lows->shape(0), num_trees, "tree");
+    const Trees trees{slots.data(), num_trees, data(streams), data(bounds), data(lows)};
+    const std::vector<HopSpec> hops = specs(rules, keys);
+    const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
+    return made_by(
+        [&](auto& sampler) {
+          return sampler.sample_trees(seeds.data(), seeds.shape(0), trees, hops, expand, want_edge_ids, num_threads);
+        },
+        want_edge_ids, true);
+  }
+
+  std::size_t scratch_bytes() {
+    const nb::gil_scoped_release release;
+    return std::visit([](auto& sampler) { return sampler->scratch_bytes(); }, sampler_);
+  }
+
+ private:
+  static std::vector<HopSpec> specs(const std::vector<Rule>& rules, const std::vector<VariateKeys>& keys) {
     if (keys.size() != rules.size()) throw InputError("expected one key per rule");
     std::vector<HopSpec> hops;
     for (std::size_t i = 0; i < rules.size(); ++i) hops.push_back({rules[i], keys[i]});
-    const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
+    return hops;
+  }
+
+  // What sample(sampler) returns, without the lock of the interpreter.
+  template <class Sample>
+  nb::tuple made_by(const Sample& sample, bool want_edge_ids, bool in_trees = false) {
     return std::visit(
         [&](auto& sampler) {
           auto sampled = [&] {
             const nb::gil_scoped_release release;
-            return sampler->sample(seeds.data(), seeds.shape(0), hops, expand, want_edge_ids, num_threads);
+            return sample(*sampler);
           }();
           nb::list blocks;
           for (auto& block : sampled.blocks) {
@@ -138,22 +182,18 @@ class BoundSampler {
                                          edge_ids, optional(std::move(block.weights), block.has_weights),
                                          block.num_src));
           }
-          return nb::make_tuple(to_numpy(std::move(sampled.n_id)), blocks, nb::cast(sampled.num_nodes),
-                                nb::cast(sampled.num_edges));
+          const nb::tuple found = nb::make_tuple(to_numpy(std::move(sampled.n_id)), blocks,
+                                                 nb::cast(sampled.num_nodes), nb::cast(sampled.num_edges));
+          return in_trees ? nb::tuple(found + nb::make_tuple(to_numpy(std::move(sampled.slots)))) : found;
         },
         sampler_);
   }
 
-  std::size_t scratch_bytes() {
-    const nb::gil_scoped_release release;
-    return std::visit([](auto& sampler) { return sampler->scratch_bytes(); }, sampler_);
-  }
-
- private:
   InArray<std::int64_t> indptr_;
   AnyIds indices_;
   AnyIds edge_ids_;
   AnyWeights weights_;
+  OptionalIds times_;
   std::variant<std::unique_ptr<FusedSampler<std::int32_t>>, std::unique_ptr<FusedSampler<std::int64_t>>> sampler_;
 };
 
@@ -161,7 +201,8 @@ template <class Index>
 void bind_hop(nb::module_& m) {
   m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "rule"_a,
         "key"_a, "weights"_a.none(), "num_threads"_a, "reducer"_a.none() = nb::none(), "parallel_edges"_a = true,
-        "slots"_a.noconvert() = nb::none(), "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none());
+        "slots"_a.noconvert() = nb::none(), "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none(),
+        "lows"_a.noconvert() = nb::none());
 }
 
 // One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.
@@ -226,6 +267,7 @@ void bind_sample(nb::module_& m) {
   nb::enum_<Rule::Kind>(m, "RuleKind")
       .value("NEIGHBOR", Rule::Kind::kNeighbor)
       .value("NEIGHBOR_REPLACEMENT", Rule::Kind::kNeighborReplacement)
+      .value("LATEST", Rule::Kind::kLatest)
       .value("LABOR_EXACT", Rule::Kind::kLaborExact)
       .value("LABOR_POISSON", Rule::Kind::kLaborPoisson)
       .value("LABOR_IMPORTANCE", Rule::Kind::kLaborImportance)
@@ -240,12 +282,16 @@ void bind_sample(nb::module_& m) {
   bind_hop<std::int32_t>(m);
   bind_hop<std::int64_t>(m);
   nb::class_<BoundSampler>(m, "FusedSampler")
-      .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, std::uint32_t, std::size_t>(),
+      .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, std::uint32_t, std::size_t,
+                    OptionalIds>(),
            "indptr"_a.noconvert(), "indices"_a, "edge_ids"_a.none(), "weights"_a.none(), "first_number"_a = 1,
-           "most_slots"_a = NodeMap::kMostSlots)
+           "most_slots"_a = NodeMap::kMostSlots, "times"_a.noconvert() = nb::none())
       .def("scratch_bytes", &BoundSampler::scratch_bytes)
       .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "rules"_a, "keys"_a, "expand_new"_a,
-           "want_edge_ids"_a, "num_threads"_a);
+           "want_edge_ids"_a, "num_threads"_a)
+      .def("sample_trees", &BoundSampler::sample_trees, "seeds"_a.noconvert(), "slots"_a.noconvert(), "num_trees"_a,
+           "streams"_a.noconvert().none(), "bounds"_a.noconvert().none(), "lows"_a.noconvert().none(), "rules"_a,
+           "keys"_a, "expand_new"_a, "want_edge_ids"_a, "num_threads"_a);
 }
 
 }  // namespace headrace

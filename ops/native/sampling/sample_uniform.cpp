@@ -24,8 +24,15 @@ void sample_uniform_replacement(const HopCall<Index>& call) {
   sample_with(call, [&](const VariateKeys& keys) { return UniformReplacementPicker(keys.key, call.rule.limit()); });
 }
 
+template <class Index>
+void sample_latest(const HopCall<Index>& call) {
+  sample_with(call, [&](const VariateKeys& /*keys*/) { return LatestPicker(call.rule.limit()); });
+}
+
 template void sample_all<std::int32_t>(const HopCall<std::int32_t>&);
 template void sample_all<std::int64_t>(const HopCall<std::int64_t>&);
+template void sample_latest<std::int32_t>(const HopCall<std::int32_t>&);
+template void sample_latest<std::int64_t>(const HopCall<std::int64_t>&);
 template void sample_uniform<std::int32_t>(const HopCall<std::int32_t>&);
 template void sample_uniform<std::int64_t>(const HopCall<std::int64_t>&);
 template void sample_uniform_replacement<std::int32_t>(const HopCall<std::int32_t>&);

@@ -13,7 +13,7 @@
 
 namespace headrace {
 
-// A run of one node's in-edges: all of its row, or the beginning of it.
+// A run of one node's in-edges: all of its row, or what bounds leave of it.
 struct Segment {
   std::int64_t node;
   Row row;
@@ -30,6 +30,10 @@ class SegmentFinder {
     const std::int64_t node = frontier_.nodes[i];
     Row row = csc_.row(node);
     if (frontier_.bounds != nullptr) row.degree = count_until(row, frontier_.bounds[i]);
+    if (frontier_.lows != nullptr) {
+      const std::uint64_t early = count_before(row, frontier_.lows[i]);
+      row = {row.start + static_cast<std::int64_t>(early), row.degree - early};
+    }
     return {node, row};
   }
 
@@ -44,6 +48,12 @@ class SegmentFinder {
   std::uint64_t count_until(Row row, std::int64_t bound) const {
     const std::int64_t* const first = times_ + row.start;
     return static_cast<std::uint64_t>(std::upper_bound(first, first + row.degree, bound) - first);
+  }
+
+  // Edges of the row earlier than the lower bound.
+  std::uint64_t count_before(Row row, std::int64_t low) const {
+    const std::int64_t* const first = times_ + row.start;
+    return static_cast<std::uint64_t>(std::lower_bound(first, first + row.degree, low) - first);
   }
 
   CscView<Index> csc_;
