@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,10 @@ class Graph(GraphView):
     node_ids: int64[num_nodes], optional
         The ids by which nodes are known outside, where they are not the places in `indptr`: `hr.reorder` makes such a
         graph. Items and ``batch.n_id`` are by these, and samplers translate.
+    node_attrs
+        Tensors of num_nodes rows, by the graph's own ids: times of nodes, by which `by_time` sorts.
+    edge_times: int64[num_edges], optional
+        Times in CSC order, ascending within each row: of graphs that `by_time` returns.
 
     Raises
     ------
@@ -67,6 +71,8 @@ class Graph(GraphView):
         *,
         num_nodes: int | None = None,
         edge_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
+        node_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
+        time: str | None = None,
         node_types: Types | None = None,
         edge_types: Types | None = None,
         num_threads: int | None = None,
@@ -85,6 +91,10 @@ class Graph(GraphView):
             Default: the largest id plus one. Say it, or trailing nodes without edges are missing.
         edge_attrs
             Arrays of num_edges rows, of any dtype, in input order.
+        node_attrs
+            Arrays of num_nodes rows, such as the times of nodes.
+        time
+            Name of times, of edges, nodes or both, to sort rows by: `by_time` then copies nothing.
         node_types, edge_types
             Counts per type in order, or `TypeOffsets`. Edge types that are (source, relation, destination)
             triples are checked against the node types.
@@ -123,7 +133,10 @@ class Graph(GraphView):
         check_edge_ends(src, dst, node_types, edge_types)
         if csc.edge_ids is not None:
             attributes = {name: gather_rows(tensor, csc.edge_ids) for name, tensor in attributes.items()}
-        return cls(csc.indptr, csc.indices, csc.edge_ids, attributes, node_types, edge_types)
+        graph = cls(
+            csc.indptr, csc.indices, csc.edge_ids, attributes, node_types, edge_types, node_attrs=node_attrs or {}
+        )
+        return graph if time is None else replace(graph.by_time(time), edge_times=None)
 
     @classmethod
     def from_csc(
@@ -133,6 +146,7 @@ class Graph(GraphView):
         *,
         edge_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
         edge_ids: ArrayLike | Tensor | None = None,
+        node_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
         node_types: Types | None = None,
         edge_types: Types | None = None,
     ) -> Graph:
@@ -150,6 +164,8 @@ class Graph(GraphView):
             graph that is its ``edge_attrs_csc``, not its ``edge_attrs``.
         edge_ids: int32[num_edges] or int64[num_edges], optional
             A permutation: the id of each CSC position's edge in your own edge order. Default: the position.
+        node_attrs
+            Arrays of num_nodes rows, such as the times of nodes.
 
         Raises
         ------
@@ -182,6 +198,7 @@ class Graph(GraphView):
             as_attributes(edge_attrs, indices.numel()),
             as_type_offsets(node_types, num_nodes, "node_types"),
             as_type_offsets(edge_types, indices.numel(), "edge_types"),
+            node_attrs=node_attrs or {},
         )
 
     @classmethod
@@ -199,7 +216,14 @@ class Graph(GraphView):
         return cls._from_edges(edges_from_scipy(matrix), num_threads)
 
     @classmethod
-    def from_pyg(cls, data: Any, *, edge_attrs: Sequence[str] | None = None, num_threads: int | None = None) -> Graph:
+    def from_pyg(
+        cls,
+        data: Any,
+        *,
+        edge_attrs: Sequence[str] | None = None,
+        node_attrs: Sequence[str] | None = None,
+        num_threads: int | None = None,
+    ) -> Graph:
         """Take the topology of a torch_geometric ``Data`` or ``HeteroData``.
 
         The node types of a ``HeteroData`` follow each other in one id space, in its own order, and so do the edges of
@@ -211,16 +235,25 @@ class Graph(GraphView):
         edge_attrs
             Names of the edge attributes to take. Default: every edge-level tensor (``edge_attr``, ``edge_weight``, …),
             which all edge types must then have.
+        node_attrs
+            Names of the node attributes to take. Default: ``time`` where all nodes have it.
 
         Raises
         ------
         GraphError
             If `data` is neither class, has no ``edge_index``, or lacks an edge attribute, and as `from_coo`.
         """
-        return cls._from_edges(edges_from_pyg(data, edge_attrs), num_threads)
+        return cls._from_edges(edges_from_pyg(data, edge_attrs, node_attrs), num_threads)
 
     @classmethod
-    def from_dgl(cls, graph: Any, *, edge_attrs: Sequence[str] | None = None, num_threads: int | None = None) -> Graph:
+    def from_dgl(
+        cls,
+        graph: Any,
+        *,
+        edge_attrs: Sequence[str] | None = None,
+        node_attrs: Sequence[str] | None = None,
+        num_threads: int | None = None,
+    ) -> Graph:
         """Take the topology of a ``dgl.DGLGraph``, homogeneous or heterogeneous; edge ids are DGL's.
 
         Types as in `from_pyg`, in the order of ``graph.ntypes`` and ``graph.canonical_etypes``.
@@ -229,13 +262,15 @@ class Graph(GraphView):
         ----------
         edge_attrs
             Names of the edge features to take. Default: all in ``graph.edata``, which all edge types must then have.
+        node_attrs
+            Names of the node features to take as node attributes. Default: ``time`` where all nodes have it.
 
         Raises
         ------
         GraphError
             If `graph` is not a DGL graph or lacks an edge feature, and as `from_coo`.
         """
-        return cls._from_edges(edges_from_dgl(graph, edge_attrs), num_threads)
+        return cls._from_edges(edges_from_dgl(graph, edge_attrs, node_attrs), num_threads)
 
     @classmethod
     def _from_edges(cls, edges: EdgeList, num_threads: int | None) -> Graph:
@@ -244,6 +279,7 @@ class Graph(GraphView):
             edges.dst,
             num_nodes=edges.num_nodes,
             edge_attrs=edges.edge_attrs,
+            node_attrs=edges.node_attrs,
             node_types=edges.node_types,
             edge_types=edges.edge_types,
             num_threads=num_threads,
@@ -343,6 +379,7 @@ class Graph(GraphView):
         arrays += [(f"edge_attrs/{name}", self.edge_attrs_csc[name]) for name in sorted(self.edge_attrs_csc)]
         if self.node_ids is not None:
             arrays.append(("node_ids", self.node_ids))
+        arrays += [(f"node_attrs/{name}", self.node_attrs[name]) for name in sorted(self.node_attrs)]
         for what, types in (("node_types", self.node_types), ("edge_types", self.edge_types)):
             if types is not None:
                 arrays.append((f"{what}/{types.names}", types.offsets))
@@ -358,12 +395,16 @@ class Graph(GraphView):
             self.node_types,
             self.edge_types,
             self.node_ids,
+            dict(self.node_attrs),
+            self.edge_times,
         )
 
     def __repr__(self) -> str:
         parts = [f"num_nodes={self.num_nodes}", f"num_edges={self.num_edges}"]
         if self.edge_attrs_csc:
             parts.append(f"edge_attrs={list(self.edge_attrs_csc)}")
+        if self.node_attrs:
+            parts.append(f"node_attrs={list(self.node_attrs)}")
         for what, types in (("node_types", self.node_types), ("edge_types", self.edge_types)):
             if types is not None:
                 parts.append(f"{what}={list(types.names)}")

@@ -27,6 +27,8 @@ class GraphShard(GraphView):
 
     Parameters
     ----------
+    node_attrs
+        Those of all nodes: the sources of a rank's edges are anywhere.
     partition
         The owner of each node.
     part
@@ -90,7 +92,8 @@ class GraphShard(GraphView):
     def __reduce__(self) -> Any:
         fields = {name: getattr(self, name) for name in ("partition", "part", "whole_num_edges", "whole_digest")}
         arrays = (self.indptr, self.indices, self.edge_permutation, dict(self.edge_attrs_csc), self.node_types)
-        return _remade, (arrays, fields)
+        times = {"node_attrs": dict(self.node_attrs), "edge_times": self.edge_times}
+        return _remade, (arrays, {**fields, **times})
 
     def __repr__(self) -> str:
         # The same on every rank.
@@ -120,6 +123,7 @@ def shard(graph: Graph, partition: Partition, part: int) -> GraphShard:
         edge_ids,
         edge_attrs,
         graph.node_types,
+        node_attrs=graph.node_attrs,
         partition=partition,
         part=part,
         whole_num_edges=graph.num_edges,
