@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: Fields that are made read-only.
 _COLLECTIONS = frozenset({"node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
 
+#: Tensors that a batch may lack.
+_OPTIONAL = ("y", "slot", "seed_time", "seed_slot")
+
 
 def _no_ids() -> Tensor:
     return torch.empty(0, dtype=torch.int64)
@@ -62,6 +65,14 @@ class MiniBatch:
     blocks
         Input side first, as a model applies its layers: ``blocks[0]`` takes `x`, ``blocks[-1]`` ends at the seeds.
         Where ranks share edges (``partition=hr.EdgePartition``) each is a `SharedBlock`, for layers of `hr.nn`.
+    slot: int64[num_src], optional
+        The tree of each of `n_id`, where each seed grows a tree of its own (``disjoint=True``, ``time=``; what PyG calls
+        ``batch``): seed i that of slot i, both ends of pair i, and negatives that came with it, that of slot i. A node
+        that two trees reach is there twice.
+    seed_time: [num_seeds] or [num_pairs], optional
+        When each seed is asked for, int64 or float64: what is in its tree is of this time or earlier.
+    seed_slot: int64[num_seeds] or int64[num_pairs], optional
+        Which seed of all ranks each is, by which its tree is drawn; None for 0, 1, 2, …
     num_sampled_nodes: num_hops + 1 counts
         Unique seeds, then the nodes first reached by each hop, from the seeds outward.
     num_sampled_edges: num_hops counts
@@ -85,6 +96,9 @@ class MiniBatch:
     node: Mapping[str, Tensor] = field(default_factory=dict)
     edge: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
     blocks: tuple[Block, ...] = ()
+    slot: Tensor | None = None
+    seed_time: Tensor | None = None
+    seed_slot: Tensor | None = None
     num_sampled_nodes: tuple[int, ...] = ()
     num_sampled_edges: tuple[int, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
@@ -105,6 +119,8 @@ class MiniBatch:
         y: Tensor | None = None,
         item_index: Tensor | None = None,
         num_global_seeds: int | None = None,
+        seed_time: Tensor | None = None,
+        seed_slot: Tensor | None = None,
     ) -> MiniBatch:
         """Return a batch that is not yet sampled, as a source draws it.
 
@@ -120,6 +136,8 @@ class MiniBatch:
             Each seed's position in the item set; -1 by default.
         num_global_seeds
             Seeds of all ranks together; those of this one by default.
+        seed_time, seed_slot: [num_seeds], optional
+            When each seed or pair is asked for, and which of all ranks it is.
         """
         unique, inverse = unique_and_inverse(seeds.flatten())
         if seeds.ndim > 1:
@@ -135,6 +153,8 @@ class MiniBatch:
             epoch=epoch,
             index=index,
             num_global_seeds=num_seeds if num_global_seeds is None else num_global_seeds,
+            seed_time=seed_time,
+            seed_slot=seed_slot,
         )
 
     def replace(self, **changes: Any) -> MiniBatch:
@@ -265,7 +285,8 @@ class MiniBatch:
         Its attributes are those of PyG's loaders: ``x`` and the other node features (rows of ``n_id``), ``y`` (a row
         for each of ``n_id[:batch_size]``), ``edge_index`` in local ids, ``n_id``, ``e_id``, ``batch_size`` (distinct
         seeds, which are the first rows, in order of first occurrence), ``input_id`` (the items of all seeds),
-        ``num_sampled_nodes``, ``num_sampled_edges``, ``importance_weight`` where blocks have weights, and the edge
+        ``num_sampled_nodes``, ``num_sampled_edges``, ``batch`` (the tree of each node) and ``seed_time`` where seeds grow
+        trees of their own, ``importance_weight`` where blocks have weights, and the edge
         features that were fetched. ``num_global_seeds`` is that of the batch.
         Pairs become ``edge_label_index`` (and ``edge_label``).
 
@@ -298,7 +319,7 @@ class MiniBatch:
         ``dgl.NID`` is set on sources and destinations, ``dgl.EID`` on edges; node features are in ``srcdata`` of the
         first block, labels in ``dstdata["y"]`` of the last one (a row for each distinct seed; not those of pairs, nor
         where ranks make batches together), edge features in ``edata`` of each, importance weights in
-        ``edata["importance_weight"]``.
+        ``edata["importance_weight"]``, the trees of nodes in ``srcdata["slot"]`` and ``dstdata["slot"]``.
 
         The stage ``plan.to_dgl()`` makes the same ahead of the training loop, in background threads.
 
@@ -334,8 +355,9 @@ class MiniBatch:
         """Yield every tensor of the batch under a name, in a fixed order."""
         for name in ("seeds", "seed_index", "item_index", "n_id"):
             yield name, getattr(self, name)
-        if self.y is not None:
-            yield "y", self.y
+        for name in ("y", "slot", "seed_time"):
+            if getattr(self, name) is not None:
+                yield name, getattr(self, name)
         for name in sorted(self.node):
             yield f"node/{name}", self.node[name]
         for name in sorted(self.edge):
@@ -350,8 +372,8 @@ class MiniBatch:
             seeds=of_tensor(self.seeds),
             seed_index=of_tensor(self.seed_index),
             item_index=of_tensor(self.item_index),
-            y=None if self.y is None else of_tensor(self.y),
             n_id=of_tensor(self.n_id),
+            **{name: of_tensor(tensor) for name in _OPTIONAL if (tensor := getattr(self, name)) is not None},
             node={name: of_tensor(tensor) for name, tensor in self.node.items()},
             edge={name: tuple(map(of_tensor, tensors)) for name, tensors in self.edge.items()},
             blocks=tuple(map(of_block, self.blocks)),
@@ -369,6 +391,8 @@ class MiniBatch:
             lines.append(f"  y={describe(self.y)}")
         if self.blocks:
             lines.append(f"  n_id={describe(self.n_id)}")
+        if self.slot is not None:
+            lines.append(f"  slot={describe(self.slot)}")
         lines += [f"  node[{name!r}]={describe(tensor)}" for name, tensor in self.node.items()]
         lines += [f"  edge[{name!r}]={', '.join(map(describe, tensors))}" for name, tensors in self.edge.items()]
         lines += [f"  blocks[{layer}]={block!r}" for layer, block in enumerate(self.blocks)]

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import torch
 
-from headrace.ops.sampling.compact import compact
+from headrace.ops.sampling.compact import Compacted, CompactedElements, compact, compact_elements
 from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
@@ -67,16 +67,29 @@ class Compact(MapStage):
 
         def run(sampled: SampledHop) -> tuple[MiniBatch, Counts]:
             edge_ids = self.graph.original_edge_ids(sampled.hop.positions) if self.edge_ids else None
-            batch = with_hop(sampled.batch, sampled.hop, edge_ids, self.expand)
+            batch = with_hop(sampled.batch, sampled.hop, edge_ids, self.expand, self.graph.num_nodes)
             return batch, count_new(sampled.batch, batch)
 
         return run
 
 
-def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand) -> MiniBatch:
-    """Return the batch with the nodes that a hop reached numbered, and its edges as a block."""
+def with_hop(
+    batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand, num_nodes: int
+) -> MiniBatch:
+    """Return the batch with the nodes that a hop reached numbered, and its edges as a block.
+
+    Where seeds grow trees, sources are in those of their destinations.
+    """
     num_seen = len(batch.n_id)
-    compacted = compact(batch.n_id, hop.neighbors)
+    slot = batch.slot
+    compacted: Compacted | CompactedElements
+    if slot is None:
+        compacted = compact(batch.n_id, hop.neighbors)
+    else:
+        degrees = hop.indptr.diff()
+        of_edges = slot[len(slot) - len(degrees) :].repeat_interleave(degrees, output_size=len(hop.neighbors))
+        compacted = compact_elements(batch.n_id, slot, hop.neighbors, of_edges, num_nodes)
+        slot = compacted.slots
     block = Block(
         indptr=hop.indptr,
         indices=compacted.indices,
@@ -91,6 +104,7 @@ def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: 
         blocks = (block if not batch.blocks else _extend(batch.blocks[0], block),)
     return batch.replace(
         n_id=compacted.ids,
+        slot=slot,
         blocks=blocks,
         num_sampled_nodes=(*batch.num_sampled_nodes, len(compacted.ids) - num_seen),
         num_sampled_edges=(*batch.num_sampled_edges, block.num_edges),

@@ -13,6 +13,7 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.hop import Expand, sampled_on_gpu
 from headrace.pipeline.lowered.hop_key import hop_key
+from headrace.pipeline.lowered.trees import tree_fields, trees_of
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
@@ -34,7 +35,7 @@ class SampleFused(MapStage):
         The layer that keys the randomness of each hop.
     first_layer
         Which hop the first of these is; blocks of the hops before it are there then.
-    batch_dependency, weight, expand, edge_ids
+    batch_dependency, weight, expand, edge_ids, disjoint, time, window
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 
@@ -49,6 +50,9 @@ class SampleFused(MapStage):
     weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+    disjoint: bool = field(default=False, kw_only=True)
+    time: str | None = field(default=None, kw_only=True)
+    window: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph)
@@ -58,7 +62,7 @@ class SampleFused(MapStage):
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU can do it, for a batch that is there."""
-        return sampled_on_gpu(self.graph, self.rules)
+        return sampled_on_gpu(self.graph, self.rules) and not self.disjoint
 
     @property
     def first_hop(self) -> int | None:
@@ -70,7 +74,7 @@ class SampleFused(MapStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
+        return frozenset({"n_id", "num_sampled_nodes"}) | tree_fields(self.disjoint, self.time)
 
     @property
     def writes(self) -> frozenset[str]:
@@ -102,6 +106,7 @@ class SampleFused(MapStage):
                 edge_ids=self.edge_ids,
                 num_threads=settings.num_threads,
                 parallel_edges=not looks or self.graph.has_parallel_edges,
+                trees=trees_of(batch, self.time, self.window) if self.disjoint else None,
             )
             blocks = tuple(
                 Block(
@@ -116,6 +121,7 @@ class SampleFused(MapStage):
             )
             found = batch.replace(
                 n_id=sampled.n_id,
+                slot=sampled.slots,
                 blocks=(*blocks, *batch.blocks),
                 num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),
                 num_sampled_edges=(*batch.num_sampled_edges, *sampled.num_sampled_edges),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -18,6 +18,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.hop_key import hop_key
+from headrace.pipeline.lowered.trees import of_elements, tree_fields, trees_of
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import HOP, Counts, Divided, MapStage, Runner, Stage
@@ -125,12 +126,25 @@ class RuleHop(HopStage):
         Batches over which the random numbers of sources change (LABOR); 1 for batches that are independent.
     edge_ids
         Whether blocks carry the original ids of the sampled edges.
+    disjoint
+        Whether each seed grows a tree of its own.
+    time
+        Name of the times that bound these, by which the graph is sorted; None for trees without.
+    window
+        How long before its seed a tree begins; None for always.
     """
 
     rule: Rule
     key_layer: int = field(kw_only=True)
     batch_dependency: float = field(default=1, kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+    disjoint: bool = field(default=False, kw_only=True)
+    time: str | None = field(default=None, kw_only=True)
+    window: float | None = field(default=None, kw_only=True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return super().reads | tree_fields(self.disjoint, self.time)
 
     @property
     def reads_whole_rows(self) -> bool:
@@ -139,8 +153,8 @@ class RuleHop(HopStage):
 
     @property
     def takes_all(self) -> bool:
-        """Whether it takes all in-edges of its frontier; by weight it leaves out those of weight 0."""
-        return self.rule == NeighborRule(-1) and self.weight is None
+        """Whether it takes all in-edges of its frontier; by weight it leaves out those of weight 0, in trees later ones."""
+        return self.rule == NeighborRule(-1) and self.weight is None and not self.disjoint
 
     def sample(
         self,
@@ -149,9 +163,12 @@ class RuleHop(HopStage):
         *,
         frontier: Tensor | None = None,
         reducer: LayerReducer | None = None,
+        elements: Mapping[str, Tensor | None] | None = None,
     ) -> Hop:
-        """Sample one hop of the batch's frontier, or of another one."""
+        """Sample one hop of the batch's frontier, or of another one; of elements in trees, whatever is known of them."""
         nodes = self.frontier(batch) if frontier is None else frontier
+        if elements is None:
+            elements = self.elements(batch) if self.disjoint else {}
         device = device_of(nodes)
         arrays = self.graph if device is None else self.graph.arrays_on(device)
         return sample_hop(
@@ -164,7 +181,14 @@ class RuleHop(HopStage):
             num_threads=settings.num_threads,
             reducer=reducer,
             parallel_edges=not self.rule.has_edge_variates or self.graph.has_parallel_edges,
+            times=None if self.time is None else self.graph.edge_times,
+            **elements,
         )
+
+    def elements(self, batch: MiniBatch) -> Mapping[str, Tensor | None]:
+        """Return what is known of the elements of the frontier."""
+        trees = trees_of(batch, self.time, self.window)
+        return of_elements(trees, trees.slots[len(trees.slots) - len(self.frontier(batch)) :])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,7 +200,7 @@ class SampleHop(RuleHop):
 
     @property
     def on_gpu(self) -> bool:
-        return sampled_on_gpu(self.graph, (self.rule,))
+        return sampled_on_gpu(self.graph, (self.rule,)) and not self.disjoint
 
     @property
     def cooperates(self) -> bool:

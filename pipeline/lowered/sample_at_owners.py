@@ -75,7 +75,7 @@ class SampleAtOwners(RuleHop):
                 torch.empty(0, dtype=torch.int64),
                 edges.columns[-1] if hop.weights is not None else None,
             )
-            found = with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand)
+            found = with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand, graph.num_nodes)
             traffic = Traffic(2, 4, exchange.wanted.element_size() * exchange.num_received + edge_bytes)
             return found, {**count_new(batch, found), **asdict(traffic)}
 
