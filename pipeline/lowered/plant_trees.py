@@ -60,18 +60,18 @@ class PlantTrees(MapStage):
     def check(self, before: tuple[Stage, ...]) -> None:
         check_items_fit(self, self.graph, before)
         source = before[0]
-        given = source.seed_times if isinstance(source, SourceStage) else None
-        if self.time is None or given is None:
+        if self.time is None or not isinstance(source, SourceStage):
             return
-        times = times_of(self.graph, self.time)
+        times, given = times_of(self.graph, self.time), source.seed_times
         if isinstance(given, Tensor):
-            return self._check_kind(given, times)
-        if given != self.time:
+            self._check_kind(given, times)
+        elif given not in (None, self.time):
             raise InputError(
                 f"{self.origin.name}: expected times of seeds under the name of those of the graph, {self.time!r}, got "
                 f"{given!r}; pass an array, ItemSampler(items, time=graph.node_attrs[{given!r}][items])"
             )
-        return self._check_nodes_have_times(times, isinstance(source, SourceStage) and source.gives_pairs)
+        elif given is not None or (source.gives_no_times and len(before) == 1):  # a stage between may give some
+            self._check_nodes_have_times(times, source.gives_pairs)
 
     def runner(self, settings: RunSettings) -> Runner:
         del settings

@@ -159,6 +159,10 @@ class ItemSampler(SourceStage):
         times: torch.Tensor | str | None = self.time
         return times
 
+    @property
+    def gives_no_times(self) -> bool:
+        return self.time is None
+
     def divided(self) -> tuple[Divided, ...]:
         return () if self.partition is None else (Divided("the partition of the items", self.partition),)
 
