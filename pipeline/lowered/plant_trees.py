@@ -74,16 +74,20 @@ class PlantTrees(MapStage):
             self._check_nodes_have_times(times, source.gives_pairs)
 
     def runner(self, settings: RunSettings) -> Runner:
-        del settings
         times = None if self.time is None else times_of(self.graph, self.time)
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            planted = _planted(batch, self.graph.num_nodes)
-            if times is None:
-                return planted, {}
-            return planted.replace(seed_time=self._times_of_seeds(batch, times)), {}
+            return self.planted(batch, times, settings), {}
 
         return run
+
+    def planted(self, batch: MiniBatch, times: Times | None, settings: RunSettings) -> MiniBatch:
+        """Return the batch with its seeds as roots, and their times, if the graph has some."""
+        planted = _planted(batch, self.graph.num_nodes)
+        if batch.seed_slot is None and settings.world_size > 1:  # a source that knows nothing of other ranks' seeds
+            slots = torch.arange(len(batch.item_index)) * settings.world_size + settings.rank
+            planted = planted.replace(seed_slot=slots)
+        return planted if times is None else planted.replace(seed_time=self._times_of_seeds(batch, times))
 
     def _times_of_seeds(self, batch: MiniBatch, times: Times) -> Tensor:
         """Return what the batch has, or the times of its nodes."""

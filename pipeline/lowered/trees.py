@@ -27,7 +27,9 @@ def trees_of(batch: MiniBatch, time: str | None, window: float | None) -> Trees:
         assert batch.seed_time is not None  # likewise
         bounds = ordered(batch.seed_time)
         lows = None if window is None else ordered(earliest_of(batch.seed_time, window))
-    return Trees(batch.slot, len(batch.item_index), batch.seed_slot, bounds, lows)
+    known = next((len(values) for values in (batch.seed_slot, bounds) if values is not None), None)
+    num_trees = known if known is not None else 1 + int(batch.slot.max()) if len(batch.slot) else 0
+    return Trees(batch.slot, num_trees, batch.seed_slot, bounds, lows)
 
 
 def of_elements(trees: Trees, slot: Tensor) -> dict[str, Tensor | None]:
