@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from functools import cache
@@ -27,6 +28,27 @@ def graph() -> hr.Graph:
     return hr.Graph.from_coo(
         src, dst, num_nodes=NUM_NODES, edge_attrs={"weight": torch.rand(NUM_EDGES, generator=generator)}
     )
+
+
+def with_times(whole_or_shard: hr.Graph) -> hr.Graph:
+    """The graph with times of edges, by their ids, and of nodes: about a third of rows are early enough for a seed."""
+    one = whole_or_shard
+    of_edges = one.edge_ids.long() * 7919 % 50
+    attributes = {**one.edge_attrs_csc, "time": of_edges}
+    return dataclasses.replace(one, edge_attrs_csc=attributes, node_attrs={"time": torch.arange(NUM_NODES) * 31 % 40})
+
+
+@cache
+def timed_graph() -> hr.Graph:
+    return with_times(graph())
+
+
+def with_seed_times(plan: hr.Plan) -> hr.Plan:
+    """The plan with a time for each of its items; seeds of other sources have those of their nodes."""
+    source, *others = plan.stages
+    if not isinstance(source, hr.ItemSampler):
+        return plan
+    return hr.Plan([dataclasses.replace(source, time=torch.arange(len(source.items)) * 13 % 50), *others])
 
 
 @cache
@@ -55,6 +77,12 @@ def store_on_disk() -> hr.FeatureStore:
 def items(**changes: object) -> hr.Plan:
     arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, **changes}
     return hr.ItemSampler(torch.arange(0, NUM_NODES, 2), **arguments)
+
+
+def timed_items(**changes: object) -> hr.Plan:
+    """Some come twice."""
+    arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, "time": torch.arange(100) * 7 % 50, **changes}
+    return hr.ItemSampler(torch.arange(100) % 80, **arguments)
 
 
 def double(batch: hr.MiniBatch) -> hr.MiniBatch:
@@ -130,6 +158,29 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
         items().sample_saint_walk(graph(), 2, num_samples=30).fetch_feature(store(), node=["x"], labels="y")
     ),
     "saint_walk_without_norms": lambda: items().sample_saint_walk(graph(), 3, norms=False, edge_ids=False),
+    "disjoint": lambda: (
+        items().sample_neighbor(graph(), [4, 3], disjoint=True).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
+    "disjoint_pairs": lambda: hr.ItemSampler(
+        torch.arange(60).reshape(30, 2) % 37, batch_size=7, shuffle=True, seed=SEED
+    ).sample_layer_neighbor(graph(), [3, 2], disjoint=True, weight="weight", expand="new"),
+    "temporal": lambda: (
+        timed_items()
+        .sample_neighbor(timed_graph(), [4, 3], time="time")
+        .fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
+    "temporal_last": lambda: timed_items().sample_neighbor(
+        timed_graph(), [4, 3, 2], time="time", strategy="last", window=30, expand="new"
+    ),
+    "temporal_of_nodes": lambda: timed_items(time="time").sample_neighbor(
+        timed_graph(), [4, -1], time="time", replace=True, edge_ids=False
+    ),
+    "temporal_weighted": lambda: timed_items().sample_neighbor(
+        timed_graph(), [4, 3], time="time", weight="weight", window=25
+    ),
+    "temporal_labor": lambda: timed_items().sample_layer_neighbor(
+        timed_graph(), [4, 3], time="time", window=35, batch_dependency=3
+    ),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

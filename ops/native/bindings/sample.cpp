@@ -87,7 +87,7 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     constexpr const char* kElement = "element of the frontier";
     if (slots) check_length<ItemsError>("sample_hop: slots", slots->shape(0), num_dst, kElement);
     if (bounds) check_length<ItemsError>("sample_hop: bounds", bounds->shape(0), num_dst, kElement);
-    if (lows) check_length<ItemsError>("sample_hop: lower bounds", lows->shape(0), num_dst, kElement);
+    if (lows) check_length<ItemsError>("sample_hop: lows", lows->shape(0), num_dst, kElement);
     check_frontier(frontier.data(), num_dst, graph.csc.num_nodes, "sample_hop: frontier");
     const Frontier elements{frontier.data(), num_dst, data(slots), data(bounds), data(lows)};
     sample_hop<Index>({graph, elements, rule, keys, num_threads, collector, parts.get()});
@@ -141,7 +141,7 @@ class BoundSampler {
     check_length<ItemsError>("sample_trees: slots", slots.shape(0), seeds.shape(0), "seed");
     if (streams) check_length<ItemsError>("sample_trees: streams", streams->shape(0), num_trees, "tree");
     if (bounds) check_length<ItemsError>("sample_trees: bounds", bounds->shape(0), num_trees, "tree");
-    if (lows) check_length<ItemsError>("sample_trees: lower bounds", lows->shape(0), num_trees, "tree");
+    if (lows) check_length<ItemsError>("sample_trees: lows", lows->shape(0), num_trees, "tree");
     const Trees trees{slots.data(), num_trees, data(streams), data(bounds), data(lows)};
     const std::vector<HopSpec> hops = specs(rules, keys);
     const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
