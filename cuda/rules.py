@@ -31,7 +31,8 @@ class HopRule:
     Attributes
     ----------
     kind
-        "latest"; "neighbor", "replacement", "labor" or "poisson"; these by weight; "importance", by weight if the graph has any.
+        "latest"; "neighbor", "replacement", "labor" or "poisson"; these four by weight; "importance", by weight if the
+        graph has any.
     fanout
         In-edges per destination, -1 for all.
     rounds

@@ -159,7 +159,9 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     ),
     "saint_walk_without_norms": lambda: items().sample_saint_walk(graph(), 3, norms=False, edge_ids=False),
     "disjoint": lambda: (
-        items().sample_neighbor(graph(), [4, 3], disjoint=True).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+        items()
+        .sample_neighbor(graph(), [4, 3], disjoint=True)
+        .fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     ),
     "disjoint_pairs": lambda: hr.ItemSampler(
         torch.arange(60).reshape(30, 2) % 37, batch_size=7, shuffle=True, seed=SEED

@@ -14,8 +14,9 @@ from headrace.ops.sampling.rules import Rule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.ops.sampling.sample import Trees
     from numpy.typing import NDArray
+
+    from headrace.ops.sampling.sample import Trees
 
     IntArray = NDArray[np.int64]
 

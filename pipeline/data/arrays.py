@@ -124,9 +124,7 @@ def as_node_mask(nodes: ArrayLike | Tensor, num_nodes: int, name: str, error: ty
     return mask
 
 
-def as_rows(
-    array: ArrayLike | Tensor, num_rows: int, name: str, error: type[InputError], each: str = "edge"
-) -> Tensor:
+def as_rows(array: ArrayLike | Tensor, num_rows: int, name: str, error: type[InputError], each: str = "edge") -> Tensor:
     """Return a contiguous CPU tensor of `num_rows` rows.
 
     Raises

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 #: Fields that are made read-only.
 _COLLECTIONS = frozenset({"node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
 
-#: Tensors that a batch may lack.
 _OPTIONAL = ("y", "slot", "seed_time", "seed_slot")
 
 
@@ -66,12 +65,11 @@ class MiniBatch:
         Input side first, as a model applies its layers: ``blocks[0]`` takes `x`, ``blocks[-1]`` ends at the seeds.
         Where ranks share edges (``partition=hr.EdgePartition``) each is a `SharedBlock`, for layers of `hr.nn`.
     slot: int64[num_src], optional
-        The tree of each of `n_id`, where each seed grows a tree of its own (``disjoint=True``, ``time=``; what PyG calls
-        ``batch``): seed i that of slot i, both ends of pair i, and negatives that came with it, that of slot i. A node
-        that two trees reach is there twice.
+        The tree of each of `n_id`, where seeds grow trees of their own (``disjoint=True``, ``time=``; PyG's ``batch``):
+        that of seed or pair i is i. A node that two trees reach is there twice.
     seed_time: [num_seeds] or [num_pairs], optional
         When each seed is asked for, int64 or float64: what is in its tree is of this time or earlier.
-    seed_slot: int64[num_seeds] or int64[num_pairs], optional
+    seed_slot: int64[num_seeds], optional
         Which seed of all ranks each is, by which its tree is drawn; None for 0, 1, 2, …
     num_sampled_nodes: num_hops + 1 counts
         Unique seeds, then the nodes first reached by each hop, from the seeds outward.
@@ -136,8 +134,8 @@ class MiniBatch:
             Each seed's position in the item set; -1 by default.
         num_global_seeds
             Seeds of all ranks together; those of this one by default.
-        seed_time, seed_slot: [num_seeds], optional
-            When each seed or pair is asked for, and which of all ranks it is.
+        seed_time, seed_slot
+            As the fields of these names.
         """
         unique, inverse = unique_and_inverse(seeds.flatten())
         if seeds.ndim > 1:
@@ -285,9 +283,9 @@ class MiniBatch:
         Its attributes are those of PyG's loaders: ``x`` and the other node features (rows of ``n_id``), ``y`` (a row
         for each of ``n_id[:batch_size]``), ``edge_index`` in local ids, ``n_id``, ``e_id``, ``batch_size`` (distinct
         seeds, which are the first rows, in order of first occurrence), ``input_id`` (the items of all seeds),
-        ``num_sampled_nodes``, ``num_sampled_edges``, ``batch`` (the tree of each node) and ``seed_time`` where seeds grow
-        trees of their own, ``importance_weight`` where blocks have weights, and the edge
-        features that were fetched. ``num_global_seeds`` is that of the batch.
+        ``num_sampled_nodes``, ``num_sampled_edges``, ``batch`` (`slot`) and ``seed_time`` where seeds grow trees of
+        their own, ``importance_weight`` where blocks have weights, and the edge features that were fetched.
+        ``num_global_seeds`` is that of the batch.
         Pairs become ``edge_label_index`` (and ``edge_label``).
 
         When seeds repeat, ``seed_index`` leads from each of them to its row: ``out[data.seed_index]`` and
@@ -390,9 +388,7 @@ class MiniBatch:
         if self.y is not None:
             lines.append(f"  y={describe(self.y)}")
         if self.blocks:
-            lines.append(f"  n_id={describe(self.n_id)}")
-        if self.slot is not None:
-            lines.append(f"  slot={describe(self.slot)}")
+            lines.append(f"  n_id={describe(self.n_id)}{'' if self.slot is None else ' in trees'}")
         lines += [f"  node[{name!r}]={describe(tensor)}" for name, tensor in self.node.items()]
         lines += [f"  edge[{name!r}]={', '.join(map(describe, tensors))}" for name, tensors in self.edge.items()]
         lines += [f"  blocks[{layer}]={block!r}" for layer, block in enumerate(self.blocks)]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -15,10 +14,11 @@ from torch import Tensor
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import check_csc, coo_to_csc
-from headrace.pipeline.data.arrays import as_ids, describe
+from headrace.pipeline.data.arrays import as_ids
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
-from headrace.pipeline.data.graph_sources import EdgeList, edges_from_dgl, edges_from_pyg, edges_from_scipy
+from headrace.pipeline.data.edge_ids import as_permutation
+from headrace.pipeline.data.graph_sources import EdgeList, as_ends, edges_from_dgl, edges_from_pyg, edges_from_scipy
 from headrace.pipeline.data.graph_view import GraphView, as_attributes
 from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
@@ -55,7 +55,7 @@ class Graph(GraphView):
     node_attrs
         Tensors of num_nodes rows, by the graph's own ids: times of nodes, by which `by_time` sorts.
     edge_times: int64[num_edges], optional
-        Times in CSC order, ascending within each row: of graphs that `by_time` returns.
+        Ascending within each row: of graphs that `by_time` returns.
 
     Raises
     ------
@@ -92,9 +92,9 @@ class Graph(GraphView):
         edge_attrs
             Arrays of num_edges rows, of any dtype, in input order.
         node_attrs
-            Arrays of num_nodes rows, such as the times of nodes.
+            Arrays of num_nodes rows, such as times of nodes.
         time
-            Name of times, of edges, nodes or both, to sort rows by: `by_time` then copies nothing.
+            Name of times of edges or nodes to sort rows by: `by_time` then copies nothing.
         node_types, edge_types
             Counts per type in order, or `TypeOffsets`. Edge types that are (source, relation, destination)
             triples are checked against the node types.
@@ -107,18 +107,7 @@ class Graph(GraphView):
             If ids are negative or >= num_nodes, lengths or dtypes do not match, there are no nodes, tensors are not
             in CPU memory, or types do not cover the ids.
         """
-        if dst is None or (isinstance(src, (Tensor, np.ndarray)) and src.ndim == 2 and len(src) == 2):
-            came = describe(src) if isinstance(src, (Tensor, np.ndarray)) else type(src).__name__
-            raise GraphError(
-                f"Graph.from_coo: expected ids of sources and of destinations, got {came} as src"
-                f"{' and no dst' if dst is None else ''}; of an edge_index pass both rows: "
-                "from_coo(edge_index[0], edge_index[1], num_nodes=...)"
-            )
-        src, dst = as_ids(src, "src", GraphError), as_ids(dst, "dst", GraphError)
-        if src.shape != dst.shape:
-            raise GraphError(
-                f"Graph.from_coo: expected src and dst of equal length, got {src.numel()} and {dst.numel()} ids"
-            )
+        src, dst = as_ends(src, dst)
         if num_nodes is None:
             num_nodes = 1 + max((int(ids.max()) for ids in (src, dst) if ids.numel()), default=-1)
         if num_nodes < 1:
@@ -133,9 +122,8 @@ class Graph(GraphView):
         check_edge_ends(src, dst, node_types, edge_types)
         if csc.edge_ids is not None:
             attributes = {name: gather_rows(tensor, csc.edge_ids) for name, tensor in attributes.items()}
-        graph = cls(
-            csc.indptr, csc.indices, csc.edge_ids, attributes, node_types, edge_types, node_attrs=node_attrs or {}
-        )
+        of_types = node_types, edge_types
+        graph = cls(csc.indptr, csc.indices, csc.edge_ids, attributes, *of_types, node_attrs=node_attrs or {})
         return graph if time is None else replace(graph.by_time(time), edge_times=None)
 
     @classmethod
@@ -165,7 +153,7 @@ class Graph(GraphView):
         edge_ids: int32[num_edges] or int64[num_edges], optional
             A permutation: the id of each CSC position's edge in your own edge order. Default: the position.
         node_attrs
-            Arrays of num_nodes rows, such as the times of nodes.
+            Arrays of num_nodes rows.
 
         Raises
         ------
@@ -190,7 +178,7 @@ class Graph(GraphView):
         check_csc(indptr, indices, num_nodes)
         if indices.dtype == torch.int64 and num_nodes <= torch.iinfo(torch.int32).max:
             indices = indices.to(torch.int32)
-        permutation = None if edge_ids is None else _as_permutation(edge_ids, indices.numel())
+        permutation = None if edge_ids is None else as_permutation(edge_ids, indices.numel())
         return cls(
             indptr,
             indices,
@@ -234,9 +222,7 @@ class Graph(GraphView):
         ----------
         edge_attrs
             Names of the edge attributes to take. Default: every edge-level tensor (``edge_attr``, ``edge_weight``, …),
-            which all edge types must then have.
-        node_attrs
-            Names of the node attributes to take. Default: ``time`` where all nodes have it.
+            which all edge types must then have. Of nodes `node_attrs`, by default ``time`` where all have it.
 
         Raises
         ------
@@ -263,7 +249,7 @@ class Graph(GraphView):
         edge_attrs
             Names of the edge features to take. Default: all in ``graph.edata``, which all edge types must then have.
         node_attrs
-            Names of the node features to take as node attributes. Default: ``time`` where all nodes have it.
+            Names of the node features to take. Default: ``time`` where all nodes have it.
 
         Raises
         ------
@@ -411,21 +397,3 @@ class Graph(GraphView):
         if self.node_ids is not None:
             parts.append("node_ids=...")
         return f"Graph({', '.join(parts)})"
-
-
-def _as_permutation(edge_ids: ArrayLike | Tensor, num_edges: int) -> Tensor:
-    ids = as_ids(edge_ids, "edge_ids", GraphError).contiguous()
-    if ids.numel() != num_edges:
-        raise GraphError(f"Graph.from_csc: expected edge_ids for {num_edges} edges, got {ids.numel()}")
-    if num_edges:
-        low, high = (int(value) for value in torch.aminmax(ids))
-        in_range = low >= 0 and high < num_edges
-        seen = torch.zeros(num_edges, dtype=torch.bool)
-        if in_range:
-            seen[ids.long()] = True
-        if not bool(seen.all()):
-            raise GraphError(
-                f"Graph.from_csc: expected edge_ids to be a permutation of 0 to {num_edges - 1}, got ids from {low} to "
-                f"{high}{' with repeats' if in_range else ''}; keep other keys of your edges as an edge attribute"
-            )
-    return ids

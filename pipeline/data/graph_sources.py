@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.pipeline.data.arrays import as_ids, describe
 from headrace.pipeline.data.type_offsets import TypeOffsets
 
 
@@ -35,6 +37,23 @@ class EdgeList:
     node_types: TypeOffsets | None = None
     edge_types: TypeOffsets | None = None
     node_attrs: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+def as_ends(src: ArrayLike | Tensor, dst: ArrayLike | Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the sources and destinations of edges, or refuse what is not as many ids of each."""
+    if dst is None or (isinstance(src, (Tensor, np.ndarray)) and src.ndim == 2 and len(src) == 2):
+        came = describe(src) if isinstance(src, (Tensor, np.ndarray)) else type(src).__name__
+        raise GraphError(
+            f"Graph.from_coo: expected ids of sources and of destinations, got {came} as src"
+            f"{' and no dst' if dst is None else ''}; of an edge_index pass both rows: "
+            "from_coo(edge_index[0], edge_index[1], num_nodes=...)"
+        )
+    src, dst = as_ids(src, "src", GraphError), as_ids(dst, "dst", GraphError)
+    if src.shape != dst.shape:
+        raise GraphError(
+            f"Graph.from_coo: expected src and dst of equal length, got {src.numel()} and {dst.numel()} ids"
+        )
+    return src, dst
 
 
 def edges_from_scipy(matrix: Any) -> EdgeList:
@@ -140,9 +159,7 @@ class _Relation:
     edge_attrs: Mapping[str, Any]
 
 
-def _edges_from_hetero_data(
-    data: Any, edge_attrs: Sequence[str] | None, node_attrs: Sequence[str] | None
-) -> EdgeList:
+def _edges_from_hetero_data(data: Any, edge_attrs: Sequence[str] | None, node_attrs: Sequence[str] | None) -> EdgeList:
     relations = []
     for name in data.edge_types:
         storage = data[name]
@@ -162,9 +179,7 @@ def _edges_from_hetero_data(
                 f"set data[{name!r}].num_nodes or give it a feature tensor"
             )
         node_counts[name] = int(count)
-    of_nodes = _of_nodes(
-        [data[name] for name in node_counts], list(node_counts.values()), node_attrs, "Graph.from_pyg"
-    )
+    of_nodes = _of_nodes([data[name] for name in node_counts], list(node_counts.values()), node_attrs, "Graph.from_pyg")
     return replace(_join(node_counts, relations, edge_attrs, "Graph.from_pyg"), node_attrs=of_nodes)
 
 
@@ -181,7 +196,7 @@ def _of_nodes(
     names = ["time"] if wanted is None else wanted
     found = {}
     for name in names:
-        parts = [storage[name] if name in storage else None for storage in of_types]
+        parts = [storage[name] if name in storage else None for storage in of_types]  # noqa: SIM401 - no dictionaries
         fitting = [
             part for part, count in zip(parts, counts, strict=True) if isinstance(part, Tensor) and len(part) == count
         ]

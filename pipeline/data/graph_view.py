@@ -366,9 +366,7 @@ class GraphView(ABC):
         return hash((self.num_nodes, self.num_edges))
 
 
-def as_attributes(
-    attrs: Mapping[str, ArrayLike | Tensor] | None, num_rows: int, of: str = "edge"
-) -> dict[str, Tensor]:
+def as_attributes(attrs: Mapping[str, ArrayLike | Tensor] | None, num_rows: int, of: str = "edge") -> dict[str, Tensor]:
     """Return attributes of edges, or of nodes, as tensors of a row for each, or refuse them."""
     given = attrs or {}
     return {name: as_rows(given[name], num_rows, f"{of}_attrs[{name!r}]", GraphError, each=of) for name in given}

@@ -73,9 +73,7 @@ class Compact(MapStage):
         return run
 
 
-def with_hop(
-    batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand, num_nodes: int
-) -> MiniBatch:
+def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand, num_nodes: int) -> MiniBatch:
     """Return the batch with the nodes that a hop reached numbered, and its edges as a block.
 
     Where seeds grow trees, sources are in those of their destinations.

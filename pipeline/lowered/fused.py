@@ -94,7 +94,7 @@ class SampleFused(MapStage):
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             if self.weight is not None:
                 self.graph.edge_weights(self.weight)  # refuses weights that were changed since
-            device = device_of(batch.n_id)
+            device = None if self.disjoint else device_of(batch.n_id)
             sampler = self.graph.block_sampler(self.weight, device)
             # The CPU's sampler finds out by itself.
             looks = device is not None and any(rule.has_edge_variates for rule in self.rules)

@@ -153,7 +153,7 @@ class RuleHop(HopStage):
 
     @property
     def takes_all(self) -> bool:
-        """Whether it takes all in-edges of its frontier; by weight it leaves out those of weight 0, in trees later ones."""
+        """Whether it takes all in-edges of its frontier; by weight it leaves some out, and in trees by time."""
         return self.rule == NeighborRule(-1) and self.weight is None and not self.disjoint
 
     def sample(
@@ -165,11 +165,11 @@ class RuleHop(HopStage):
         reducer: LayerReducer | None = None,
         elements: Mapping[str, Tensor | None] | None = None,
     ) -> Hop:
-        """Sample one hop of the batch's frontier, or of another one; of elements in trees, whatever is known of them."""
+        """Sample one hop of the batch's frontier, or of another one, in trees with what is known of its elements."""
         nodes = self.frontier(batch) if frontier is None else frontier
         if elements is None:
             elements = self.elements(batch) if self.disjoint else {}
-        device = device_of(nodes)
+        device = None if self.disjoint else device_of(nodes)
         arrays = self.graph if device is None else self.graph.arrays_on(device)
         return sample_hop(
             arrays.indptr,

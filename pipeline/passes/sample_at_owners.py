@@ -39,8 +39,10 @@ def _route(stages: Window, machine: Machine) -> Window | None:
             if not (before.layer == 0 and seeds_are_owned):
                 rewritten[-1] = SampleAtOwners(**before.parameters()).made_of(before)
                 continue
-        elif stage.num_hops and graph_partition((stage,)) is not None and not (
-            isinstance(stage, SampleHop) and stage.rule.per_destination
+        elif (
+            stage.num_hops
+            and graph_partition((stage,)) is not None
+            and not (isinstance(stage, SampleHop) and stage.rule.per_destination)
         ):
             raise PlanError(
                 f"{stage.origin.name} cannot sample a graph in shards: it needs more of the graph than the rows of "

@@ -49,8 +49,8 @@ def share_edges(stages: Window, partition: EdgePartition, fetches: range) -> Win
     for stage in stages:
         if isinstance(stage, PlantTrees):
             raise PlanError(
-                f"cooperative: {stage.origin.name} grows a tree for each seed, of nodes that ranks which share edges by "
-                f"{partition!r} have in common; use a partition of nodes, partition=edge_partition.nodes"
+                f"cooperative: {stage.origin.name} grows a tree for each seed, but ranks share edges by {partition!r}, "
+                "and each node once for all trees; use a partition of nodes, partition=edge_partition.nodes"
             )
     rewritten: list[Stage] = []
     for position, stage in enumerate(stages):

@@ -182,8 +182,8 @@ class BoundSampler {
                                          edge_ids, optional(std::move(block.weights), block.has_weights),
                                          block.num_src));
           }
-          const nb::tuple found = nb::make_tuple(to_numpy(std::move(sampled.n_id)), blocks,
-                                                 nb::cast(sampled.num_nodes), nb::cast(sampled.num_edges));
+          const nb::tuple found = nb::make_tuple(to_numpy(std::move(sampled.n_id)), blocks, nb::cast(sampled.num_nodes),
+                                                 nb::cast(sampled.num_edges));
           return in_trees ? nb::tuple(found + nb::make_tuple(to_numpy(std::move(sampled.slots)))) : found;
         },
         sampler_);

@@ -40,11 +40,10 @@ bool rows_ascend(const std::int64_t* indptr, std::size_t num_nodes, const std::i
 void order_rows(const std::int64_t* indptr, std::size_t num_nodes, const std::int64_t* keys, std::size_t num_edges,
                 std::int64_t* order, int num_threads) {
   const auto before = [=](std::int64_t a, std::int64_t b) { return keys[a] != keys[b] ? keys[a] < keys[b] : a < b; };
-  for_each_row(indptr, num_nodes, num_edges, kSortNanoseconds, num_threads,
-               [&](std::int64_t first, std::int64_t last) {
-                 std::iota(order + first, order + last, first);
-                 if (!std::is_sorted(keys + first, keys + last)) std::sort(order + first, order + last, before);
-               });
+  for_each_row(indptr, num_nodes, num_edges, kSortNanoseconds, num_threads, [&](std::int64_t first, std::int64_t last) {
+    std::iota(order + first, order + last, first);
+    if (!std::is_sorted(keys + first, keys + last)) std::sort(order + first, order + last, before);
+  });
 }
 
 }  // namespace headrace

@@ -177,8 +177,12 @@ def test_peers_14_times_of_seeds_go_before_those_of_their_nodes():
 @pytest.mark.parametrize("sampler", ["sample_neighbor", "sample_layer_neighbor"])
 def test_peers_14_the_edges_of_a_tree_are_equally_likely(sampler):
     """Of 12 in-edges 8 are early enough, 3 are picked, in 2,000 trees: each in 750 of them, within five deviations."""
-    graph = hr.Graph.from_coo(torch.arange(1, 13), torch.zeros(12, dtype=torch.int64), edge_attrs={"t": torch.arange(12)})
-    items = hr.ItemSampler(torch.zeros(2_000, dtype=torch.int64), time=torch.full((2_000,), 7), batch_size=2_000, seed=2)
+    graph = hr.Graph.from_coo(
+        torch.arange(1, 13), torch.zeros(12, dtype=torch.int64), edge_attrs={"t": torch.arange(12)}
+    )
+    items = hr.ItemSampler(
+        torch.zeros(2_000, dtype=torch.int64), time=torch.full((2_000,), 7), batch_size=2_000, seed=2
+    )
     batch = only_batch(getattr(items, sampler)(graph, [3], time="t"))
     counts = np.bincount(batch.blocks[0].edge_ids.numpy(), minlength=12)
     assert counts[8:].sum() == 0
@@ -187,7 +191,9 @@ def test_peers_14_the_edges_of_a_tree_are_equally_likely(sampler):
 
 def test_peers_14_weights_count_under_the_bound():
     graph = hr.Graph.from_coo([1, 2, 3, 4], [0] * 4, edge_attrs={"t": [1, 2, 3, 9], "w": [1.0, 0.0, 3.0, 100.0]})
-    items = hr.ItemSampler(torch.zeros(4_000, dtype=torch.int64), time=torch.full((4_000,), 5), batch_size=4_000, seed=2)
+    items = hr.ItemSampler(
+        torch.zeros(4_000, dtype=torch.int64), time=torch.full((4_000,), 5), batch_size=4_000, seed=2
+    )
     batch = only_batch(items.sample_neighbor(graph, [1], time="t", weight="w"))
     counts = np.bincount(batch.blocks[0].edge_ids.numpy(), minlength=4)
     assert counts[[1, 3]].tolist() == [0, 0]

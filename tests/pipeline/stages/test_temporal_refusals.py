@@ -102,7 +102,11 @@ def test_importance_and_trees(options):
 @pytest.mark.parametrize(
     ("source", "attrs", "message"),
     [
-        (hr.ItemSampler([0], time=[1.0]), {}, r"expected times of seeds of the kind of those of the graph, torch.int64"),
+        (
+            hr.ItemSampler([0], time=[1.0]),
+            {},
+            r"expected times of seeds of the kind of those of the graph, torch.int64",
+        ),
         (hr.ItemSampler([0]), {}, "expected the times at which seeds are asked for, got none, and nodes have no attri"),
         (hr.ItemSampler([0], time="t"), {}, "got none, and nodes have no attribute 't'"),
         (hr.ItemSampler([0], time="when"), {"node_attrs": {"t": [1, 2, 3]}}, "under the name of those of the graph"),
