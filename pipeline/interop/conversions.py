@@ -93,7 +93,8 @@ def _joined_in_trees(hops: list[Block], slot: Tensor) -> JoinedHops:
     """Do it with the edges of each tree under ids of their own."""
     if any(block.edge_ids is None for block in hops):
         return joined_edges(hops)  # which says so
-    count = 1 + max(int(block.edge_ids.max()) for block in hops if block.edge_ids is not None and block.num_edges)
+    largest = (int(block.edge_ids.max()) for block in hops if block.edge_ids is not None and block.num_edges)
+    count = 1 + max(largest, default=0)
 
     def of_tree(block: Block) -> Block:
         trees = slot[: block.num_dst].repeat_interleave(block.indptr.diff(), output_size=block.num_edges)

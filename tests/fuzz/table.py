@@ -20,6 +20,7 @@ from fuzz import (
     public_laws,
     spread,
     tiers,
+    trees,
 )
 from fuzz.entry import Entry
 
@@ -36,6 +37,7 @@ NATIVE: Final = {
     **join_hops.NATIVE_ENTRIES,
     **spread.NATIVE_ENTRIES,
     **tiers.NATIVE_ENTRIES,
+    **trees.NATIVE_ENTRIES,
 }
 PUBLIC: Final = {
     **public.ENTRIES,

@@ -13,12 +13,14 @@ from headrace.ops import (
     GraphError,
     InputError,
     ItemsError,
+    LaborRule,
     LadiesRule,
     LatestRule,
     NeighborRule,
     Trees,
     _native,
     reference,
+    sample_hop,
 )
 
 from samples import assert_same, numpy_of
@@ -90,6 +92,33 @@ def test_trees_equal_the_reference(graph, hops, num_threads, expand, data):
                 mine, theirs = getattr(one, name), getattr(other, name)
                 assert (mine is None) == (theirs is None)
                 assert mine is None or np.array_equal(mine, theirs)
+
+
+def one_hop(rule, weights=None):
+    """What one tree picks in a window that leaves out the first two of 40 in-edges, fused and not."""
+    sources = np.arange(40) % 7 + 1
+    indptr, times = np.array([0, 40, *[40] * 7]), np.arange(40)
+    slots, bounds, lows = np.array([0]), np.array([38]), np.array([2])
+    arguments = {"weights": weights, "slots": slots, "times": times, "bounds": bounds, "lows": lows}
+    plain = sample_hop(indptr, sources, np.array([0]), rule, 5, **arguments)
+    sampler = BlockSampler(indptr, sources, None, weights, times=times)
+    trees = Trees(*map(torch.from_numpy, (slots,)), 1, None, torch.from_numpy(bounds), torch.from_numpy(lows))
+    fused = sampler.sample(np.array([0]), [rule], [5], trees=trees)
+    return plain.positions.tolist(), fused.hops[0].edge_ids.tolist()
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_repeats_are_counted_from_where_a_window_begins(exact):
+    """What is known of parallel edges of whole rows does not hold of a row that is cut in front."""
+    plain, fused = one_hop(LaborRule(9, exact=exact))
+    assert plain == fused
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_draws_by_weight_in_a_window(replace):
+    """Running sums of whole rows do not hold there either."""
+    plain, fused = one_hop(NeighborRule(4, replace), np.random.default_rng(0).random(40))
+    assert plain == fused
 
 
 def test_edges_without_ids():
