@@ -15,7 +15,8 @@ Address randomness    `stream_key` names the stream of (seed, epoch, batch, laye
                       a LABOR hop whose batches depend on each other
 Order items           `shuffled_range` gives any chunk of a shuffled range, of more than 2**20 items without the rest
 Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LatestRule`, `LaborRule`,
-                      `LaborImportanceRule`, `LadiesRule`
+                      `LaborImportanceRule`, `LadiesRule`; with types, `sample_typed_hop` one for each relation
+                      (`ByRelation`, `TypedRows`)
 Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw; a
                       `LayerReducer` lets them decide for a frontier that was cut in parts
 Walk                  `random_walk`, and `pinsage_neighbors` for the nodes that walks visit most
@@ -79,7 +80,16 @@ from headrace.ops.sampling.join_hops import JoinedHops, join_hops
 from headrace.ops.sampling.labor import LaborImportance, labor_importance
 from headrace.ops.sampling.ladies import LadiesDraw, draw_ladies
 from headrace.ops.sampling.layer_reducer import LayerReducer
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule, Rule
+from headrace.ops.sampling.rules import (
+    ByRelation,
+    HopRule,
+    LaborImportanceRule,
+    LaborRule,
+    LadiesRule,
+    LatestRule,
+    NeighborRule,
+    Rule,
+)
 from headrace.ops.sampling.saint import (
     EdgeLaw,
     NodeLaw,
@@ -94,6 +104,8 @@ from headrace.ops.sampling.saint import (
 )
 from headrace.ops.sampling.sample import BlockSampler, Hop, check_weights, sample_hop
 from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
+from headrace.ops.sampling.typed_hop import sample_typed_hop
+from headrace.ops.sampling.typed_rows import TypedRows, typed_rows
 from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
 __all__ = [
@@ -102,6 +114,7 @@ __all__ = [
     "AttentionScores",
     "BlendedKey",
     "BlockSampler",
+    "ByRelation",
     "CacheIndex",
     "Compacted",
     "Compactor",
@@ -113,6 +126,7 @@ __all__ = [
     "GraphError",
     "Grouped",
     "Hop",
+    "HopRule",
     "InputError",
     "ItemsError",
     "JoinedHops",
@@ -135,6 +149,7 @@ __all__ = [
     "TierSizes",
     "Transposed",
     "Trees",
+    "TypedRows",
     "Visits",
     "WeightSums",
     "aggregate_with_grad",
@@ -170,6 +185,7 @@ __all__ = [
     "reorder_csc",
     "sample_fetched",
     "sample_hop",
+    "sample_typed_hop",
     "scatter_add_rows",
     "sddmm",
     "shuffled_range",
@@ -179,6 +195,7 @@ __all__ = [
     "subgraph_weights",
     "sum_to_sources",
     "transpose_csc",
+    "typed_rows",
     "unique_and_inverse",
     "use_huge_pages",
     "weight_sums",

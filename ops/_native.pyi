@@ -41,6 +41,9 @@ class InstructionSet(Enum):
     AVX2 = 1
     AVX512 = 2
 
+class Relation:
+    def __init__(self, first_node: int, end_node: int, first_row: int, stride: int) -> None: ...
+
 class FusedSampler:
     def __init__(
         self,
@@ -48,6 +51,8 @@ class FusedSampler:
         indices: IdArray,
         edge_ids: IdArray | None,
         weights: WeightArray | None,
+        relations: Sequence[Relation] = (),
+        num_nodes: int | None = None,
         first_number: int = 1,
         most_slots: int = ...,
         times: Int64Array | None = None,
@@ -56,7 +61,7 @@ class FusedSampler:
     def sample(
         self,
         seeds: Int64Array,
-        rules: Sequence[Rule],
+        rules: Sequence[Sequence[Rule]],
         keys: Sequence[Keys],
         expand_new: bool,
         want_edge_ids: bool,
@@ -70,7 +75,7 @@ class FusedSampler:
         streams: Int64Array | None,
         bounds: Int64Array | None,
         lows: Int64Array | None,
-        rules: Sequence[Rule],
+        rules: Sequence[Sequence[Rule]],
         keys: Sequence[Keys],
         expand_new: bool,
         want_edge_ids: bool,
@@ -155,6 +160,23 @@ def sample_hop(
     indices: IdArray,
     frontier: Int64Array,
     rule: Rule,
+    key: Keys,
+    weights: WeightArray | None,
+    num_threads: int,
+    reducer: LayerReducer | None = None,
+    parallel_edges: bool = True,
+    slots: Int64Array | None = None,
+    times: Int64Array | None = None,
+    bounds: Int64Array | None = None,
+    lows: Int64Array | None = None,
+) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
+def sample_typed_hop(
+    row_ptr: Int64Array,
+    indices: IdArray,
+    num_nodes: int,
+    relations: Sequence[Relation],
+    frontier: Int64Array,
+    rules: Sequence[Rule],
     key: Keys,
     weights: WeightArray | None,
     num_threads: int,

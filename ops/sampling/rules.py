@@ -199,6 +199,35 @@ class LadiesRule:
 Rule: TypeAlias = NeighborRule | LatestRule | LaborRule | LaborImportanceRule | LadiesRule
 
 
-def reads_whole_rows(rule: Rule) -> bool:
+@dataclass(frozen=True)
+class ByRelation:
+    """A rule for each relation of a graph with types.
+
+    Each relation's in-edges of a destination are picked from by themselves. LABOR's variates belong to source nodes, so
+    relations share them; other draws are independent.
+
+    Attributes
+    ----------
+    rules : tuple of Rule
+        In the order of the graph's edge types.
+    """
+
+    rules: tuple[Rule, ...]
+
+    @property
+    def per_destination(self) -> bool:
+        """Whether the picks of a destination do not depend on the others of the hop."""
+        return all(rule.per_destination for rule in self.rules)
+
+    @property
+    def has_edge_variates(self) -> bool:
+        """Whether edges are picked by variates of their own, of which parallel edges share none."""
+        return any(rule.has_edge_variates for rule in self.rules)
+
+
+HopRule: TypeAlias = Rule | ByRelation
+
+
+def reads_whole_rows(rule: HopRule) -> bool:
     """Whether a rule looks at all in-edges of a destination, without weights, and at nothing else of it."""
     return isinstance(rule, LaborRule) or (isinstance(rule, NeighborRule) and rule.fanout == -1)

@@ -12,15 +12,17 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
-from headrace.ops.sampling.kernel_rules import native_keys, native_rule
+from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
-from headrace.ops.sampling.rules import Rule
+from headrace.ops.sampling.rules import HopRule, Rule
 from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from headrace.ops.sampling.typed_rows import TypedRows
 
 
 class Hop(NamedTuple):
@@ -143,7 +145,7 @@ def sample_hop(
         torch.from_numpy(indptr_out),
         torch.from_numpy(neighbors),
         torch.from_numpy(positions),
-        _optional(importance),
+        optional(importance),
     )
 
 
@@ -200,6 +202,8 @@ class BlockSampler:
         Do not check the weights: `check_weights` has been called on them.
     device : torch.device, optional
         The GPU that samples, where it reads arrays in pinned memory; by default what has the arrays.
+    rows : TypedRows, optional
+        Those of a graph with types: rules are `ByRelation` then.
 
     Raises
     ------
@@ -217,9 +221,11 @@ class BlockSampler:
         times: Array | None = None,
         trust_weights: bool = False,
         device: torch.device | None = None,
+        rows: TypedRows | None = None,
     ) -> None:
         stage = "BlockSampler"
         device = device_of(indptr) if device is None else device
+        self._rows = rows
         self._on_gpu: on_gpu.BlockSampler | None = None
         if device is not None:
             if weights is not None and trust_weights is not True and device.type != "cpu":
@@ -242,7 +248,14 @@ class BlockSampler:
                 check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
         of_edges = None if times is None else as_numpy(times, "times", stage=stage, error=GraphError)
-        self._native = _native.FusedSampler(starts, sources, ids, values, times=of_edges)
+        if rows is None:
+            self._native = _native.FusedSampler(starts, sources, ids, values, times=of_edges)
+        else:
+            row_ptr, _ = graph_arrays(rows.row_ptr, sources, stage)
+            relations = rows.native[0]
+            self._native = _native.FusedSampler(
+                row_ptr, sources, ids, values, relations, rows.num_nodes, times=of_edges
+            )
 
     @property
     def scratch_bytes(self) -> int:
@@ -253,7 +266,7 @@ class BlockSampler:
     def sample(
         self,
         seeds: Array,
-        rules: Sequence[Rule],
+        rules: Sequence[HopRule],
         keys: Sequence[int | BlendedKey],
         *,
         expand: Literal["all", "new"] = "all",
@@ -316,7 +329,7 @@ class BlockSampler:
             raise InputError(f"{stage}: a GPU grows no trees; pass the graph and the seeds in CPU memory")
         nodes = as_numpy(seeds, "seeds", stage=stage, error=ItemsError)
         hops_asked = (
-            [native_rule(rule, self._by_weight, stage) for rule in rules],
+            [native_rules(rule, self._by_weight, self._rows, stage) for rule in rules],
             [native_keys(key, rule, stage) for key, rule in zip(keys, rules, strict=True)],
             expand == "new",
             edge_ids,
@@ -338,15 +351,16 @@ class BlockSampler:
             SampledHop(
                 torch.from_numpy(starts),
                 torch.from_numpy(indices),
-                _optional(ids),
+                optional(ids),
                 starts.size - 1,
                 num_src,
-                _optional(importance),
+                optional(importance),
             )
             for starts, indices, ids, importance, num_src in blocks
         ]
-        return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges, _optional(slots))
+        return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges, optional(slots))
 
 
-def _optional(array: NDArray[Any] | None) -> torch.Tensor | None:
+def optional(array: NDArray[Any] | None) -> torch.Tensor | None:
+    """Return an array of a kernel as a tensor, if there is one."""
     return None if array is None else torch.from_numpy(array)

@@ -16,6 +16,8 @@ from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
+from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.typed_ids import TypedIds
 from headrace.pipeline.interop import conversions as interop
 
 if TYPE_CHECKING:
@@ -80,6 +82,10 @@ class MiniBatch:
         and the one to the seeds last; see `exchange`. Empty otherwise.
     comm
         The channel on which a model exchanges these rows; None where ranks do not make the batch together.
+    types
+        `n_id` with the types of nodes and edges, where the graph has some: ``batch.types.places("paper")`` are the
+        places of papers in `n_id`, ``batch.types.within("paper")`` what they are called in their type. The key of a
+        feature of a type is ``batch.node["paper", "x"]``.
     epoch, index
         Which batch this is.
     num_global_seeds
@@ -91,8 +97,8 @@ class MiniBatch:
     item_index: Tensor = field(default_factory=_no_ids)
     y: Tensor | None = None
     n_id: Tensor = field(default_factory=_no_ids)
-    node: Mapping[str, Tensor] = field(default_factory=dict)
-    edge: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
+    node: Mapping[FeatureName, Tensor] = field(default_factory=dict)
+    edge: Mapping[FeatureName, tuple[Tensor, ...]] = field(default_factory=dict)
     blocks: tuple[Block, ...] = ()
     slot: Tensor | None = None
     seed_time: Tensor | None = None
@@ -101,6 +107,7 @@ class MiniBatch:
     num_sampled_edges: tuple[int, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     comm: Comm | None = None
+    types: TypedIds | None = None
     epoch: int = 0
     index: int = 0
     num_global_seeds: int = 0
@@ -171,6 +178,8 @@ class MiniBatch:
             unknown = changes.keys() - self.__dict__.keys()
             raise InputError(f"MiniBatch.replace: expected names of fields, got {', '.join(sorted(unknown))}")
         copied._freeze(_COLLECTIONS & changes.keys())
+        if copied.types is not None and copied.types.ids is not copied.n_id:
+            copied.__dict__["types"] = copied.types.of(copied.n_id)
         return copied
 
     def _freeze(self, names: Iterable[str]) -> None:
@@ -205,7 +214,7 @@ class MiniBatch:
         """
         if "x" not in self.node:
             raise FeatureError(
-                f"MiniBatch.x: expected a fetched node feature 'x', got {sorted(self.node) or 'none'}; "
+                f"MiniBatch.x: expected a fetched node feature 'x', got {sorted(self.node, key=str) or 'none'}; "
                 "fetch it with .fetch_feature(store, node=['x']), or read batch.node[name]"
             )
         return self.node["x"]
@@ -356,9 +365,9 @@ class MiniBatch:
         for name in ("y", "slot", "seed_time"):
             if getattr(self, name) is not None:
                 yield name, getattr(self, name)
-        for name in sorted(self.node):
+        for name in sorted(self.node, key=str):
             yield f"node/{name}", self.node[name]
-        for name in sorted(self.edge):
+        for name in sorted(self.edge, key=str):
             yield from ((f"edge/{name}/{layer}", tensor) for layer, tensor in enumerate(self.edge[name]))
         for layer, block in enumerate(self.blocks):
             yield from ((f"blocks/{layer}/{name}", tensor) for name, tensor in block.named_tensors())
@@ -376,6 +385,7 @@ class MiniBatch:
             edge={name: tuple(map(of_tensor, tensors)) for name, tensors in self.edge.items()},
             blocks=tuple(map(of_block, self.blocks)),
             exchanges=tuple(exchange.map(of_tensor) for exchange in self.exchanges),
+            types=None if self.types is None else self.types.map(of_tensor),
         )
 
     def __reduce__(self) -> tuple[Callable[..., MiniBatch], tuple[Any, ...]]:

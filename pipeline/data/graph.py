@@ -19,6 +19,7 @@ from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.edge_ids import as_permutation
 from headrace.pipeline.data.graph_sources import EdgeList, as_ends, edges_from_dgl, edges_from_pyg, edges_from_scipy
+from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import GraphView, as_attributes
 from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
@@ -47,8 +48,7 @@ class Graph(GraphView):
     edge_attrs_csc
         Tensors of num_edges rows, in CSC order: row i belongs to ``indices[i]``. `edge_attrs` has them in input order.
     node_types, edge_types
-        Ranges of the node ids, and of the *input* edge ids. Graphs with types are not sampled in this version; see
-        `untyped`.
+        Ranges of the node ids, and of the *input* edge ids. Rows are sorted by edge type.
     node_ids: int64[num_nodes], optional
         The ids by which nodes are known outside, where they are not the places in `indptr`: `hr.reorder` makes such a
         graph. Items and ``batch.n_id`` are by these, and samplers translate.
@@ -140,8 +140,8 @@ class Graph(GraphView):
     ) -> Graph:
         """Take a graph that is in CSC form already: in-neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``.
 
-        int64 indices are narrowed to int32 by copy when all node ids fit; non-contiguous arrays are copied; all others
-        are kept by reference.
+        int64 indices are narrowed to int32 by copy when all node ids fit; non-contiguous arrays are copied, and so are
+        those whose rows are not sorted by edge type; all others are kept by reference.
 
         Parameters
         ----------
@@ -179,15 +179,16 @@ class Graph(GraphView):
         if indices.dtype == torch.int64 and num_nodes <= torch.iinfo(torch.int32).max:
             indices = indices.to(torch.int32)
         permutation = None if edge_ids is None else as_permutation(edge_ids, indices.numel())
-        return cls(
-            indptr,
-            indices,
-            permutation,
-            as_attributes(edge_attrs, indices.numel()),
-            as_type_offsets(node_types, num_nodes, "node_types"),
-            as_type_offsets(edge_types, indices.numel(), "edge_types"),
-            node_attrs=node_attrs or {},
-        )
+        attributes = as_attributes(edge_attrs, indices.numel())
+        edge_types = as_type_offsets(edge_types, indices.numel(), "edge_types")
+        if edge_types is not None:
+            ids = torch.arange(indices.numel()) if permutation is None else permutation
+            order = order_by_type(indptr, ids, edge_types)
+            if order is not None:
+                indices, permutation = gather_rows(indices, order), gather_rows(ids, order)
+                attributes = {name: gather_rows(rows, order) for name, rows in attributes.items()}
+        node_types = as_type_offsets(node_types, num_nodes, "node_types")
+        return cls(indptr, indices, permutation, attributes, node_types, edge_types, node_attrs=node_attrs or {})
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, num_threads: int | None = None) -> Graph:
@@ -215,8 +216,7 @@ class Graph(GraphView):
         """Take the topology of a torch_geometric ``Data`` or ``HeteroData``.
 
         The node types of a ``HeteroData`` follow each other in one id space, in its own order, and so do the edges of
-        its edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges. Types are not sampled in this
-        version: `untyped` gives the graph to sample, whose ids ``graph.node_types.global_ids(name, ids)`` finds.
+        its edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges.
 
         Parameters
         ----------

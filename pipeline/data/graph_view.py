@@ -20,9 +20,11 @@ from headrace.ops.features.gather import gather_rows
 from headrace.ops.gpu import device_of, has_room, placed
 from headrace.ops.graphs.csc import check_csc, has_parallel_edges
 from headrace.ops.sampling.sample import BlockSampler
+from headrace.ops.sampling.typed_rows import TypedRows
 from headrace.pipeline.data.arrays import as_rows, describe
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.edge_weights import EdgeWeights
+from headrace.pipeline.data.graph_types import rows_of
 from headrace.pipeline.data.node_ids import check_node_ids
 from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
 
@@ -122,11 +124,9 @@ class GraphView(ABC):
     def untyped(self) -> Self:
         """Return the graph without its types: all nodes and edges are of one kind, and ids are global.
 
-        Samplers refuse a graph with types, as they do not know about them in this version: fanouts would count edges of
-        all types together, and seeds that count from 0 within their type would be taken for nodes of the first one.
-        This says that it is meant. Items, features and labels are then those of the whole id space, where
-        ``graph.node_types.global_ids("paper", ids)`` are the ids of papers. Arrays are shared, not copied. Do it before
-        the graph is cut into shards, so that checkpoints of the whole graph and of shards are the same.
+        Fanouts then count edges of all types together. Items, features and labels are those of the whole id space,
+        where ``graph.node_types.global_ids("paper", ids)`` are the ids of papers. Arrays are shared, not copied. Do it
+        before the graph is cut into shards, so that checkpoints of the whole graph and of shards are the same.
 
         >>> import headrace as hr
         >>> graph = hr.Graph.from_coo([0, 1], [2, 2], node_types={"author": 2, "paper": 1})
@@ -267,8 +267,9 @@ class GraphView(ABC):
             arrays = (self.indptr, self.indices, self.edge_permutation)
             if device is not None:
                 arrays = self.arrays_on(device)
+            rows = self.typed_rows if self.is_typed else None
             times = self.edge_times if device is None else None
-            made = BlockSampler(*arrays, weights, times=times, trust_weights=True, device=device)
+            made = BlockSampler(*arrays, weights, times=times, trust_weights=True, device=device, rows=rows)
             known = self._block_samplers.setdefault((weight, device), made)  # another thread may have been faster
         return known
 
@@ -328,6 +329,19 @@ class GraphView(ABC):
     @cached_property
     def _weights(self) -> dict[str, EdgeWeights]:
         return {}
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether nodes or edges have types."""
+        return self.node_types is not None or self.edge_types is not None
+
+    @cached_property
+    def typed_rows(self) -> TypedRows:
+        """The rows of nodes and edge types, made when a graph with types is first sampled: 8 bytes for each.
+
+        A node has one for each edge type that may end in it.
+        """
+        return rows_of(self)
 
     @cached_property
     def has_parallel_edges(self) -> bool:

@@ -16,6 +16,8 @@ from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
 from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset
+from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.typed_items import TypeRuns, in_space, joined
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,11 +32,14 @@ class ItemSet:
         Any dtype, [num_items, ...]; None when the items carry no labels.
     mask_size
         Length of the mask that the ids were given as; None where there was none.
+    types
+        Where ids count within types, those of the items that follow each other; `in_space` makes them global.
     """
 
     ids: range | torch.Tensor
     labels: torch.Tensor | None = None
     mask_size: int | None = None
+    types: TypeRuns | None = None
 
     @staticmethod
     def of(items: Any, *, allow_empty: bool = False) -> ItemSet:
@@ -47,7 +52,9 @@ class ItemSet:
             it is true), integer pairs [num_items, 2], or any of these with labels [num_items, ...]: a tuple ``(ids,
             labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of (id, label). Arrays may be torch
             tensors on the CPU, NumPy arrays (memory-mapped ones too) or lists of ids, contiguous or not; pairs are
-            tensors or NumPy arrays alone, as a list of them may as well hold (id, label).
+            tensors or NumPy arrays alone, as a list of them may as well hold (id, label). Of a graph with types a
+            dictionary has the ids of each node type as they count within it, or pairs by edge type, and labels are a
+            dictionary of the same keys.
         allow_empty
             Whether a set without items is accepted.
 
@@ -66,8 +73,17 @@ class ItemSet:
             if len(items) != 2:
                 raise ItemsError(f"a tuple of items is (ids, labels); this one has {len(items)} entries")
             items, labels = items
+            if isinstance(items, Mapping) and isinstance(labels, Mapping):
+                labels = _labels_of(items, labels)
             labels = as_cpu_tensor(labels, "labels", ItemsError)
-        ids, mask_size = _ids(items)
+        types = None
+        if isinstance(items, Mapping) and items:
+            by_type = {name: _ids(some) for name, some in items.items()}
+            tensors = {name: (_listed(ids), size) for name, (ids, size) in by_type.items()}
+            ids, types = joined(tensors)
+            mask_size = None
+        else:
+            ids, mask_size = _ids(items)
         if len(ids) == 0 and not allow_empty:
             raise ItemsError("ItemSampler needs at least one item; an empty set came (is the mask all false?)")
         if labels is not None and (labels.dim() == 0 or labels.shape[0] != len(ids)):
@@ -76,7 +92,20 @@ class ItemSet:
                 f"labels must have one row per item: {len(ids)} items, labels of shape {list(labels.shape)}"
                 f"{'; pass labels[mask]' if of_all else ''}"
             )
-        return ItemSet(ids, labels, mask_size)
+        return ItemSet(ids, labels, mask_size, types)
+
+    def in_space(self, node_types: TypeOffsets, edge_types: TypeOffsets) -> ItemSet:
+        """Return the items in the id space of a graph.
+
+        Raises
+        ------
+        ItemsError
+            If a type or an id is not there.
+        """
+        if self.types is None:
+            return self
+        assert isinstance(self.ids, torch.Tensor)
+        return ItemSet(in_space(self.ids, self.types, node_types, edge_types), self.labels)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -108,7 +137,7 @@ class ItemSet:
 
     def content_digest(self) -> str:
         """Return a fingerprint of every id (a second for each GB) and of the labels, sampled when they are many."""
-        digest = exact_digest([("ids", self._ids_tensor())])
+        digest = exact_digest([("ids", self._ids_tensor())]) + ("" if self.types is None else str(self.types))
         return digest if self.labels is None else digest + sampled_digest([("labels", self.labels)])
 
     def _ids_tensor(self) -> torch.Tensor:
@@ -120,6 +149,7 @@ class ItemSet:
         if not isinstance(other, ItemSet):
             return NotImplemented
         same_kind = isinstance(self.ids, range) == isinstance(other.ids, range)
+        same_kind = same_kind and self.types == other.types
         return same_kind and torch.equal(self._ids_tensor(), other._ids_tensor()) and equal(self.labels, other.labels)
 
     def __hash__(self) -> int:
@@ -160,6 +190,17 @@ def seed_batch(
     )
 
 
+def _listed(ids: range | torch.Tensor) -> torch.Tensor:
+    return ids if isinstance(ids, torch.Tensor) else torch.arange(ids.start, ids.stop, ids.step)
+
+
+def _labels_of(items: Mapping[Any, Any], labels: Mapping[Any, Any]) -> torch.Tensor:
+    """Return the labels of all types behind one another, in the order of the items."""
+    if items.keys() != labels.keys():
+        raise ItemsError(f"labels must have the types of the items, {list(items)}; {list(labels)} came")
+    return torch.cat([as_cpu_tensor(labels[name], "labels", ItemsError) for name in items])
+
+
 def _are_two_arrays(items: Any) -> bool:
     """Whether items are a list of two arrays, ids and labels: what a ``DataLoader`` makes of (id, label)."""
     if not isinstance(items, list) or len(items) != 2 or not all(_is_array(one) and one.ndim > 0 for one in items):
@@ -184,10 +225,7 @@ def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
             raise ItemsError(f"node ids must not be negative; {items!r} came")
         return items, None
     if isinstance(items, Mapping):
-        raise ItemsError(
-            f"items must be ids, a range, a mask or pairs; a mapping with the keys {list(items)} came. Items by node "
-            "type are not taken in this version: give global ids, graph.node_types.global_ids(name, ids)"
-        )
+        raise ItemsError(f"items must be ids, a range, a mask or pairs; a mapping with the keys {list(items)} came")
     ids = as_cpu_tensor(items, "items", ItemsError)
     if ids.dim() == 2 and not _is_array(items):
         raise ItemsError(

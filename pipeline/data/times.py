@@ -136,7 +136,8 @@ def sorted_by_time(graph: View, name: str) -> View:
         of_edges = of_sources if of_edges is None else torch.maximum(of_edges, of_sources)
     assert of_edges is not None  # one of the two is there
     keys = ordered(of_edges)
-    order = order_of_rows(graph.indptr, keys)
+    rows = graph.typed_rows.row_ptr if graph.is_typed else graph.indptr
+    order = order_of_rows(rows, keys)
     if order is None:
         return replace(graph, edge_times=keys)
     edge_ids = graph.edge_permutation

@@ -11,12 +11,11 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.optional import require
 from headrace.ops.sampling.join_hops import JoinedHops, join_hops
+from headrace.pipeline.interop.typed import IMPORTANCE_WEIGHT, add_node_features, to_hetero_blocks, to_hetero_data
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
     from headrace.pipeline.data.block import Block
-
-IMPORTANCE_WEIGHT = "importance_weight"
 
 
 def batch_to_pyg(batch: MiniBatch) -> Any:
@@ -29,6 +28,10 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
         )
     hops = list(reversed(batch.blocks))
     joined = joined_edges(hops, batch.slot)
+    if batch.types is not None:
+        labelled = batch.y is not None and batch.seeds.ndim == 1
+        labels = labels_of_rows(batch, batch.y, "MiniBatch.to_pyg") if labelled and batch.y is not None else None
+        return to_hetero_data(batch, joined, require_pyg("MiniBatch.to_pyg").HeteroData(), labels)
     data = data_type(num_nodes=batch.n_id.numel())
     data.edge_index = joined.edge_index
     data.n_id = batch.n_id
@@ -165,6 +168,17 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
             f"MiniBatch.to_dgl: expected one block per hop ({len(batch.num_sampled_edges)}), got one shared block; "
             'sample with expand="all", which DGL models need, or use to_pyg()'
         )
+    if batch.types is not None:
+        typed = to_hetero_blocks(batch, dgl)
+        if typed:
+            add_node_features(batch, batch.types, typed[0])
+            if batch.y is not None and batch.seeds.ndim == 1 and not batch.exchanges:
+                labels = labels_of_rows(batch, batch.y, "MiniBatch.to_dgl")
+                seeds = batch.types.first(batch.num_sampled_nodes[0])
+                for name in batch.types.node_types.names:
+                    if len(places := seeds.places(name)):
+                        typed[-1].dstnodes[name].data["y"] = labels[places]
+        return typed
     results = []
     for layer, block in enumerate(batch.blocks):
         result = block_to_dgl(block)
@@ -190,9 +204,12 @@ def converted_tensors(converted: Any) -> list[Tensor]:
     """Return the tensors of a PyG Data, or of the features and ids of DGL's blocks."""
     if isinstance(converted, list):
         frames = [frame for block in converted for frame in (block.srcdata, block.dstdata, block.edata)]
-        # Their values() are columns of DGL's own, which are no tensors.
-        return [frame[name] for frame in frames for name in frame.keys()]  # noqa: SIM118 - not a dictionary
-    return [tensor for tensor in converted.to_dict().values() if isinstance(tensor, Tensor)]
+        # Their values() are columns of DGL's own, which are no tensors; with several types they are dictionaries.
+        columns = [frame[name] for frame in frames for name in frame.keys()]  # noqa: SIM118 - not a dictionary
+        parts = [column.values() if isinstance(column, dict) else (column,) for column in columns]
+        return [tensor for part in parts for tensor in part]
+    stores = converted.stores if hasattr(converted, "stores") else (converted.to_dict(),)
+    return [tensor for store in stores for tensor in store.values() if isinstance(tensor, Tensor)]
 
 
 def converted_bytes(converted: Any) -> int:

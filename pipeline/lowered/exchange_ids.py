@@ -91,6 +91,9 @@ class ExchangeIds(MapStage):
             found = len(exchange.owned) - len(batch.n_id)
             if self.renumber:
                 exchange = replace(exchange, places=None)  # local ids lead to exchange.wanted, as it is
+                if batch.types is not None and batch.blocks:
+                    first, *others = renumbered["blocks"]
+                    renumbered["blocks"] = (replace(first, types=batch.types.of(exchange.wanted)), *others)
             replaced = batch.replace(
                 **renumbered,
                 n_id=exchange.owned,

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.gpu import device_of
-from headrace.ops.sampling.rules import Rule
+from headrace.ops.sampling.rules import HopRule
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.hop import Expand, sampled_on_gpu
@@ -43,7 +44,7 @@ class SampleFused(MapStage):
     lowered: ClassVar[bool] = True
 
     graph: GraphView
-    rules: tuple[Rule, ...]
+    rules: tuple[HopRule, ...]
     key_layers: tuple[int, ...] = field(kw_only=True)
     batch_dependency: float = field(default=1, kw_only=True)
     first_layer: int = field(default=0, kw_only=True)
@@ -55,7 +56,7 @@ class SampleFused(MapStage):
     window: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph(self.name, self.graph)
+        check_graph(self.name, self.graph, with_types=True)
         check_expand(self.name, self.expand)
         check_weight(self.name, self.graph, self.weight)
 
@@ -108,6 +109,7 @@ class SampleFused(MapStage):
                 parallel_edges=not looks or self.graph.has_parallel_edges,
                 trees=trees_of(batch, self.time, self.window) if self.disjoint else None,
             )
+            types = typed_ids(self.graph, sampled.n_id)
             blocks = tuple(
                 Block(
                     indptr=hop.indptr,
@@ -116,12 +118,14 @@ class SampleFused(MapStage):
                     num_dst=hop.num_dst,
                     edge_ids=hop.edge_ids,
                     weight=hop.weights,
+                    types=None if types is None else types.first(hop.num_src),
                 )
                 for hop in reversed(sampled.hops)
             )
             found = batch.replace(
                 n_id=sampled.n_id,
                 slot=sampled.slots,
+                types=types,
                 blocks=(*blocks, *batch.blocks),
                 num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),
                 num_sampled_edges=(*batch.num_sampled_edges, *sampled.num_sampled_edges),

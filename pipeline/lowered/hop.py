@@ -12,8 +12,9 @@ from torch import Tensor
 from headrace.ops.gpu import device_of
 from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.on_gpu import has_twin
-from headrace.ops.sampling.rules import NeighborRule, Rule, reads_whole_rows
+from headrace.ops.sampling.rules import ByRelation, HopRule, NeighborRule, reads_whole_rows
 from headrace.ops.sampling.sample import Hop, sample_hop
+from headrace.ops.sampling.typed_hop import sample_typed_hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
@@ -51,6 +52,8 @@ class HopStage(MapStage):
     """
 
     gives: ClassVar[str | None] = HOP
+    heeds_types: ClassVar[bool] = False
+    """Whether the graph may have types."""
 
     graph: GraphView
     layer: int = field(kw_only=True)
@@ -58,7 +61,7 @@ class HopStage(MapStage):
     expand: Expand = field(default="all", kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph(self.name, self.graph)
+        check_graph(self.name, self.graph, with_types=self.heeds_types)
         check_expand(self.name, self.expand)
         check_weight(self.name, self.graph, self.weight)
 
@@ -105,9 +108,10 @@ def frontier_of(batch: MiniBatch, expand: Expand) -> Tensor:
     return batch.n_id if expand == "all" else batch.n_id[len(batch.n_id) - batch.num_sampled_nodes[-1] :]
 
 
-def sampled_on_gpu(graph: GraphView, rules: Iterable[Rule]) -> bool:
-    """Whether a GPU can sample a graph by rules: a whole one, in its own order."""
-    return isinstance(graph, Graph) and graph.node_ids is None and all(map(has_twin, rules))
+def sampled_on_gpu(graph: GraphView, rules: Iterable[HopRule]) -> bool:
+    """Whether a GPU can sample a graph by rules: a whole one without types, in its own order."""
+    plain = isinstance(graph, Graph) and graph.node_ids is None and not graph.is_typed
+    return plain and all(has_twin(rule) for rule in rules)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,7 +138,9 @@ class RuleHop(HopStage):
         How long before its seed a tree begins; None for always.
     """
 
-    rule: Rule
+    heeds_types: ClassVar[bool] = True
+
+    rule: HopRule
     key_layer: int = field(kw_only=True)
     batch_dependency: float = field(default=1, kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
@@ -169,6 +175,23 @@ class RuleHop(HopStage):
         nodes = self.frontier(batch) if frontier is None else frontier
         if elements is None:
             elements = self.elements(batch) if self.disjoint else {}
+        key = hop_key(batch, settings, self.key_layer, self.batch_dependency)
+        parallel_edges = not self.rule.has_edge_variates or self.graph.has_parallel_edges
+        times = None if self.time is None else self.graph.edge_times
+        if isinstance(self.rule, ByRelation):
+            return sample_typed_hop(
+                self.graph.typed_rows,
+                self.graph.indices,
+                nodes,
+                self.rule,
+                key,
+                weights=None if self.weight is None else self.graph.edge_weights(self.weight),
+                num_threads=settings.num_threads,
+                reducer=reducer,
+                parallel_edges=parallel_edges,
+                times=times,
+                **elements,
+            )
         device = None if self.disjoint else device_of(nodes)
         arrays = self.graph if device is None else self.graph.arrays_on(device)
         return sample_hop(
@@ -176,12 +199,12 @@ class RuleHop(HopStage):
             arrays.indices,
             nodes,
             self.rule,
-            hop_key(batch, settings, self.key_layer, self.batch_dependency),
+            key,
             weights=None if self.weight is None else self.graph.weights_on(self.weight, device),
             num_threads=settings.num_threads,
             reducer=reducer,
-            parallel_edges=not self.rule.has_edge_variates or self.graph.has_parallel_edges,
-            times=None if self.time is None else self.graph.edge_times,
+            parallel_edges=parallel_edges,
+            times=times,
             **elements,
         )
 

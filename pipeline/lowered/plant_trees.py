@@ -38,12 +38,13 @@ class PlantTrees(MapStage):
 
     name: ClassVar[str] = "plant_trees"
     lowered: ClassVar[bool] = True
+    heeds_types: ClassVar[bool] = True
 
     graph: GraphView
     time: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph(self.name, self.graph)
+        check_graph(self.name, self.graph, with_types=True)
 
     @property
     def reads(self) -> frozenset[str]:

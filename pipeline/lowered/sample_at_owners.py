@@ -80,7 +80,7 @@ class SampleAtOwners(RuleHop):
                 torch.empty(0, dtype=torch.int64),
                 edges.columns[-1] if hop.weights is not None else None,
             )
-            found = with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand, graph.num_nodes)
+            found = with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand, graph)
             num_bounds = sum(elements.get(name) is not None for name in _BOUNDS)
             sent = exchange.wanted.element_size() * (1 + num_bounds) * exchange.num_received
             traffic = Traffic(2 + num_bounds, 4 + num_bounds, sent + edge_bytes)

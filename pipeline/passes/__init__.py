@@ -22,6 +22,7 @@ from headrace.pipeline.passes.sample_on_cpu import SAMPLE_ON_CPU
 from headrace.pipeline.passes.split_sample import SPLIT_SAMPLE
 from headrace.pipeline.passes.stream_overlap import STREAM_OVERLAP
 from headrace.pipeline.passes.tiered_cache import TIERED_CACHE
+from headrace.pipeline.passes.typed_items import TYPED_ITEMS
 from headrace.pipeline.passes.uva_gather import UVA_GATHER
 from headrace.pipeline.passes.within_boundary import WITHIN_BOUNDARY
 from headrace.pipeline.plan import rewriting
@@ -32,6 +33,7 @@ from headrace.pipeline.plan.rules import Pass, Promise, Rule
 
 PASSES: tuple[Pass, ...] = (
     EXPAND_MACROS,  # first: every other pass is written against hops and compactions, not against samplers
+    TYPED_ITEMS,  # before all that asks for items: it asks in the ids of the graph
     WITHIN_BOUNDARY,  # before all that asks who finds nodes, and how
     SAMPLE_ON_CPU,  # before all that asks where a batch is
     TIERED_CACHE,  # before fetches become those of owners, which read through the caches then
@@ -71,6 +73,7 @@ __all__ = [
     "SPLIT_SAMPLE",
     "STREAM_OVERLAP",
     "TIERED_CACHE",
+    "TYPED_ITEMS",
     "UVA_GATHER",
     "WITHIN_BOUNDARY",
     "Pass",

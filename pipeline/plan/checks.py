@@ -30,13 +30,13 @@ MOST_STEPS = 1 << 20
 MOST_HOPS = 1 << 12
 
 
-def check_graph(stage: str, graph: object) -> None:
+def check_graph(stage: str, graph: object, *, with_types: bool = False) -> None:
     """Refuse a subject that is not a graph, or one whose types would go unheeded."""
     if not isinstance(graph, GraphView):
         raise InputError(f"{stage}: expected an hr.Graph, got {type(graph).__name__}; {_how_to_make_it(graph)}")
-    if graph.node_types is not None or graph.edge_types is not None:
+    if graph.is_typed and not with_types:
         raise GraphError(
-            f"{stage}: expected a graph without types, got {graph!r}; types are not sampled in this version. To sample "
+            f"{stage}: expected a graph without types, got {graph!r}; {stage} does not heed them. To sample "
             "it as if all nodes and edges were of one type, pass graph.untyped(), and items as global ids: "
             "graph.node_types.global_ids(name, ids)"
         )
@@ -93,6 +93,12 @@ def check_expand(stage: str, expand: str) -> None:
     """Refuse a hop rule that does not exist."""
     if expand not in ("all", "new"):
         raise InputError(f"{stage}: expand must be 'all' or 'new'; {expand!r} came")
+
+
+def check_edge_ids(stage: str, graph: GraphView, edge_ids: bool) -> None:
+    """Refuse to leave out edge ids where the types of edges are known by them."""
+    if graph.is_typed and not edge_ids:
+        raise InputError(f"{stage}: expected edge_ids=True for a graph with types, which are known by them, got False")
 
 
 def check_weight(stage: str, graph: GraphView, weight: str | None) -> None:

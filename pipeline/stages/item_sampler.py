@@ -50,7 +50,9 @@ class ItemSampler(SourceStage):
         An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes], integer pairs
         [num_items, 2], or any of these with labels [num_items, ...], which become ``batch.y``: a tuple ``(ids,
         labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of (id, label). Pairs are one tensor or
-        NumPy array: a list of them is refused, as it may as well hold ids with labels. Tensors must be on the CPU;
+        NumPy array: a list of them is refused, as it may as well hold ids with labels. Of a graph with types, ids that
+        count within a type, ``{"paper": ids}``, or pairs, ``{("user", "rates", "movie"): pairs}``; what the sampler
+        behind reads says where the type is, and ``batch.seeds`` are global ids. Tensors must be on the CPU;
         non-contiguous and memory-mapped arrays are read in place.
     batch_size
         Items in a batch, counted over all ranks together: one batch is one optimiser step. Default 1024.
@@ -139,7 +141,7 @@ class ItemSampler(SourceStage):
 
     @property
     def largest_id(self) -> int | None:
-        return int(self.items.largest_id)
+        return None if self.items.types is not None else int(self.items.largest_id)
 
     @property
     def mask_size(self) -> int | None:

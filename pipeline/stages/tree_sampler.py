@@ -9,6 +9,7 @@ from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.times import check_window, times_of
 from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.plan.checks import check_flags
+from headrace.pipeline.plan.fanouts import rules_of
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.hop_sampler import HopSampler, hops
 
@@ -58,7 +59,7 @@ class TreeSampler(HopSampler):
         graph = self.graph if self.time is None else self.graph.by_time(self.time)
         sampled = hops(
             graph,
-            [self.rule(fanout) for fanout in self.fanouts],
+            rules_of(self.graph, self.fanouts, self.rule),
             [self.key_layer(layer) for layer in range(len(self.fanouts))],
             batch_dependency=self.batch_dependency,
             weight=self.weight,

@@ -21,6 +21,7 @@ from fuzz import (
     spread,
     tiers,
     trees,
+    typed,
 )
 from fuzz.entry import Entry
 
@@ -38,6 +39,7 @@ NATIVE: Final = {
     **spread.NATIVE_ENTRIES,
     **tiers.NATIVE_ENTRIES,
     **trees.NATIVE_ENTRIES,
+    **typed.NATIVE_ENTRIES,
 }
 PUBLIC: Final = {
     **public.ENTRIES,
@@ -49,6 +51,7 @@ PUBLIC: Final = {
     **join_hops.PUBLIC_ENTRIES,
     **spread.PUBLIC_ENTRIES,
     **tiers.PUBLIC_ENTRIES,
+    **typed.PUBLIC_ENTRIES,
 }
 ENTRIES: Final[dict[str, Entry]] = {
     **{f"native.{name}": entry for name, entry in NATIVE.items()},

@@ -54,9 +54,9 @@ def _trees_arguments(draw: Draw) -> list[Any]:
 def _trees(*arguments: Any) -> Any:
     """Construct and sample, twice: times are argument 5, rules are made of 12 to 14."""
     indptr, indices, edge_ids, weights, first_number, times = arguments[:6]
-    sampler = _native.FusedSampler(indptr, indices, edge_ids, weights, first_number, times=times)
+    sampler = _native.FusedSampler(indptr, indices, edge_ids, weights, first_number=first_number, times=times)
     kinds, limits, num_rounds, *rest = arguments[12:]
-    rules = [_native.Rule(*one, weights is not None) for one in zip(kinds, limits, num_rounds, strict=True)]
+    rules = [[_native.Rule(*one, weights is not None)] for one in zip(kinds, limits, num_rounds, strict=True)]
     sampler.sample_trees(*arguments[6:12], rules, *rest)
     return sampler.sample_trees(*arguments[6:12], rules, *rest)
 

@@ -12,12 +12,13 @@
 #include "sampling/hop.hpp"
 #include "sampling/node_map_pool.hpp"
 #include "sampling/parallel_edges.hpp"
+#include "sampling/relations.hpp"
 #include "sampling/rule.hpp"
 
 namespace headrace {
 
 struct HopSpec {
-  Rule rule;
+  std::vector<Rule> rules;  // one for each relation; one where there are no types
   VariateKeys keys;
 };
 
@@ -62,8 +63,10 @@ struct Trees {
 template <class Index>
 class FusedSampler {
  public:
-  // `first_number` and `most_slots` are of its node maps.
-  FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number, std::size_t most_slots);
+  // Of a graph with types the rows are those of nodes and `relations`, which are checked; without types there are none
+  // of these. `first_number` and `most_slots` are of its node maps.
+  FusedSampler(const HopGraph<Index>& graph, std::vector<Relation> relations, std::size_t num_nodes,
+               std::uint32_t first_number, std::size_t most_slots);
 
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
                         Expand expand, bool want_edge_ids, int num_threads);
@@ -79,6 +82,8 @@ class FusedSampler {
   HopGraph<Index> graph_for(const std::vector<HopSpec>& hops, int num_threads);
 
   HopGraph<Index> graph_;
+  std::vector<Relation> relations_;
+  std::size_t num_nodes_;
   NodeMapPool maps_;
   NodeMapPool element_maps_;
   std::mutex tables_mutex_;

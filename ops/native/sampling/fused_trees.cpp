@@ -6,6 +6,7 @@
 #include "core/id_range.hpp"
 #include "core/room.hpp"
 #include "sampling/fused.hpp"
+#include "sampling/typed_hop.hpp"
 
 namespace headrace {
 namespace {
@@ -206,11 +207,10 @@ template <class Index>
 Sampled<Index> FusedSampler<Index>::sample_trees(const std::int64_t* seeds, std::size_t num_seeds, const Trees& trees,
                                                  const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids,
                                                  int num_threads) {
-  const std::size_t num_nodes = graph_.csc.num_nodes;
-  check_frontier(seeds, num_seeds, num_nodes, "BlockSampler.sample_trees: seeds");
+  check_frontier(seeds, num_seeds, num_nodes_, "BlockSampler.sample_trees: seeds");
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
-  const ElementKeys keys(num_nodes, trees.num_trees);
+  const ElementKeys keys(num_nodes_, trees.num_trees);
   std::unique_ptr<NodeMap> map = element_maps_.take();
   Buffer<std::int64_t> numbered;
   number_seeds(seeds, num_seeds, trees, keys, *map, numbered);
@@ -224,8 +224,13 @@ Sampled<Index> FusedSampler<Index>::sample_trees(const std::int64_t* seeds, std:
     SampledBlock<Index>& block = sampled.blocks.back();
     const std::size_t num_seen = elements.size();
     const std::size_t num_edges = block.indices.size();
-    TreeSink<Index> sink(block, num_nodes, want_edge_ids, keys, elements.slots() + first_dst, *map, numbered);
-    sample_hop<Index>({graph, elements.frontier(first_dst), spec.rule, spec.keys, num_threads, sink});
+    TreeSink<Index> sink(block, num_nodes_, want_edge_ids, keys, elements.slots() + first_dst, *map, numbered);
+    const Frontier frontier = elements.frontier(first_dst);
+    if (relations_.empty()) {
+      sample_hop<Index>({graph, frontier, spec.rules.front(), spec.keys, num_threads, sink});
+    } else {
+      sample_typed_hop<Index>({graph, relations_, frontier, spec.rules, spec.keys, num_threads, sink});
+    }
     elements.extend(numbered, keys);
     block.num_src = elements.size();
     sampled.num_nodes.push_back(static_cast<std::int64_t>(elements.size() - num_seen));

@@ -131,12 +131,25 @@ class HopLoop {
           if constexpr (Picker::kAhead == Ahead::kPicker) scratch.picker.prefetch_early(frontier_.nodes[first + i]);
         },
         [&](std::size_t i) {
-          const Segment segment = segment_(first + i);
+          const Segment segment = segment_.row(first + i);
           scratch.segments[i] = segment;
-          if constexpr (Picker::kAhead == Ahead::kRow || Picker::kAhead == Ahead::kPicker) {
-            if (segment.row.degree != 0) prefetch_far(scratch.picker.beginning(segment.row));
-          }
+          if (segment_.cuts()) return segment_.prefetch_times(segment.row);
+          prefetch_beginning(segment.row, scratch);
         });
+    if (!segment_.cuts()) return;
+    for (std::size_t i = 0; i < num_dst; ++i) {
+      scratch.segments[i] = segment_.cut(first + i, scratch.segments[i]);
+      prefetch_beginning(scratch.segments[i].row, scratch);
+    }
+  }
+
+  void prefetch_beginning(Row row, const Scratch& scratch) const {
+    if constexpr (Picker::kAhead == Ahead::kRow || Picker::kAhead == Ahead::kPicker) {
+      if (row.degree != 0) prefetch_far(scratch.picker.beginning(row));
+    } else {
+      static_cast<void>(row);
+      static_cast<void>(scratch);
+    }
   }
 
   // Elements of a slot come one after the other more often than not.

@@ -26,15 +26,28 @@ class SegmentFinder {
   SegmentFinder(const CscView<Index>& csc, EdgeTimes times, const Frontier& frontier)
       : csc_(csc), times_(times), frontier_(frontier) {}
 
-  Segment operator()(std::size_t i) const {
-    const std::int64_t node = frontier_.nodes[i];
-    Row row = csc_.row(node);
+  Segment operator()(std::size_t i) const { return cut(i, row(i)); }
+
+  // The whole row, and what bounds leave of it.
+  Segment row(std::size_t i) const { return {frontier_.nodes[i], csc_.row(frontier_.nodes[i])}; }
+  Segment cut(std::size_t i, Segment segment) const {
+    Row row = segment.row;
     if (frontier_.bounds != nullptr) row.degree = count_until(row, frontier_.bounds[i]);
     if (frontier_.lows != nullptr) {
       const std::uint64_t early = count_before(row, frontier_.lows[i]);
       row = {row.start + static_cast<std::int64_t>(early), row.degree - early};
     }
-    return {node, row};
+    return {segment.node, row};
+  }
+
+  bool cuts() const { return frontier_.bounds != nullptr; }
+
+  // What a cut reads first: of short rows all.
+  void prefetch_times(Row row) const {
+    if (row.degree == 0) return;
+    prefetch_far(times_ + row.start + row.degree / 2);
+    prefetch_far(times_ + row.start + row.degree / 4);
+    prefetch_far(times_ + row.start + row.degree - row.degree / 4 - 1);
   }
 
   void prefetch(std::size_t i) const {
