@@ -241,6 +241,14 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "typed_weighted": lambda: typed_items().sample_neighbor(
         typed_graph(), [3, {"likes": 0, "default": 2}], weight="weight"
     ),
+    "typed_temporal": lambda: fetch_typed(
+        typed_items(time=torch.arange(60) * 7 % 50).sample_neighbor(
+            with_times(typed_graph()), {"likes": [4, 2], "default": [3, 2]}, time="time", window=40
+        )
+    ),
+    "typed_disjoint": lambda: typed_items().sample_layer_neighbor(
+        typed_graph(), [3, 2], disjoint=True, weight="weight", expand="new"
+    ),
     "typed_ladies": lambda: typed_items().sample_ladies(typed_graph(), [20, 30]),
     "typed_in_subgraph": lambda: (
         hr.ItemSampler({"b": 20, "a": torch.arange(9)}, batch_size=7, seed=SEED)

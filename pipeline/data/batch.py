@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
 from headrace.ops.sampling.compact import unique_and_inverse
-from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.batch_text import integers_of, text_of
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
@@ -342,17 +342,7 @@ class MiniBatch:
 
     def digest(self) -> str:
         """Return a fingerprint of every bit of every field: equal digests mean equal batches, on any device."""
-        counts = {
-            "num_sampled_nodes": self.num_sampled_nodes,
-            "num_sampled_edges": self.num_sampled_edges,
-            "block_sizes": tuple(size for block in self.blocks for size in (block.num_src, block.num_dst)),
-            "exchanges": tuple(
-                count for one in self.exchanges for count in (one.num_own, *one.send_counts, *one.receive_counts)
-            ),
-            "position": (self.epoch, self.index, self.num_global_seeds),
-        }
-        integers = [(name, torch.tensor(values, dtype=torch.int64)) for name, values in counts.items()]
-        return exact_digest([*integers, *self._named_tensors()])
+        return exact_digest([*integers_of(self), *self._named_tensors()])
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield every tensor of the batch."""
@@ -394,16 +384,7 @@ class MiniBatch:
         return _make_batch, ({**values, "node": dict(self.node), "edge": dict(self.edge)},)
 
     def __repr__(self) -> str:
-        lines = [f"MiniBatch(epoch={self.epoch}, index={self.index}, seeds={describe(self.seeds)}"]
-        if self.y is not None:
-            lines.append(f"  y={describe(self.y)}")
-        if self.blocks:
-            lines.append(f"  n_id={describe(self.n_id)}{'' if self.slot is None else ' in trees'}")
-        lines += [f"  node[{name!r}]={describe(tensor)}" for name, tensor in self.node.items()]
-        lines += [f"  edge[{name!r}]={', '.join(map(describe, tensors))}" for name, tensors in self.edge.items()]
-        lines += [f"  blocks[{layer}]={block!r}" for layer, block in enumerate(self.blocks)]
-        lines += [f"  exchanges[{layer}]={exchange!r}" for layer, exchange in enumerate(self.exchanges)]
-        return ",\n".join(lines) + ")"
+        return text_of(self)
 
 
 #: What sources fill in: a copy of it costs half of what a new batch with all its defaults does.

@@ -125,6 +125,8 @@ def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any, labels: Tensor | No
     num_rows = batch.num_sampled_nodes[0]
     if batch.seeds.ndim > 1:
         data.input_id = batch.item_index
+        if batch.seed_time is not None:
+            data.seed_time = batch.seed_time
         data.edge_label_index = types.numbers[batch.seed_index].t().contiguous()
         if batch.y is not None:
             data.edge_label = batch.y
@@ -138,6 +140,8 @@ def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any, labels: Tensor | No
         store.batch_size = len(places)
         of_type = torch.isin(batch.seed_index, places)
         store.input_id = batch.item_index[of_type]
+        if batch.seed_time is not None:
+            store.seed_time = batch.seed_time[of_type]
         store.seed_index = types.numbers[batch.seed_index[of_type]]
         if labels is not None:
             _set(store, "y", labels[places])
@@ -163,6 +167,9 @@ def to_hetero_blocks(batch: MiniBatch, dgl: Any) -> list[Any]:
         for name in node_types:
             result.srcnodes[name].data[dgl.NID] = types.within(name)
             result.dstnodes[name].data[dgl.NID] = destinations.within(name)
+            if batch.slot is not None:
+                result.srcnodes[name].data["slot"] = batch.slot[types.places(name)]
+                result.dstnodes[name].data["slot"] = batch.slot[destinations.places(name)]
         for number, (name, one) in enumerate(relations.items()):
             assert one.edge_ids is not None
             result.edges[name].data[dgl.EID] = one.edge_ids - int(types.edge_types.offsets[number])

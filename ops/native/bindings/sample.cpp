@@ -146,8 +146,8 @@ class BoundSampler {
 
   nb::tuple sample_trees(const InArray<std::int64_t>& seeds, const InArray<std::int64_t>& slots, std::size_t num_trees,
                          const OptionalIds& streams, const OptionalIds& bounds, const OptionalIds& lows,
-                         const std::vector<std::vector<Rule>>& rules, const std::vector<VariateKeys>& keys, bool expand_new,
-                         bool want_edge_ids, int num_threads) {
+                         const std::vector<std::vector<Rule>>& rules, const std::vector<VariateKeys>& keys,
+                         bool expand_new, bool want_edge_ids, int num_threads) {
     check_length<ItemsError>("sample_trees: slots", slots.shape(0), seeds.shape(0), "seed");
     if (streams) check_length<ItemsError>("sample_trees: streams", streams->shape(0), num_trees, "tree");
     if (bounds) check_length<ItemsError>("sample_trees: bounds", bounds->shape(0), num_trees, "tree");
