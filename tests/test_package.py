@@ -76,6 +76,7 @@ PUBLIC = [
     "cached",
     "cooperative",
     "gcn_norm",
+    "inference",
     "load_shards",
     "nn",
     "plan_tiers",

@@ -109,8 +109,9 @@ def typed_rows(
         edge_ids = torch.from_numpy(as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES, error=GraphError))
     first_nodes, relations = tuple(first_nodes), tuple(relations)
     num_nodes = len(indptr) - 1
-    _check_ranges(indptr, torch.tensor(first_nodes, dtype=torch.int64), num_nodes, "first_nodes")
-    _check_ranges(indptr, relation_offsets, int(indptr[-1]), "relation_offsets")
+    _check_rises(indptr, "indptr")
+    _check_rises(torch.tensor(first_nodes, dtype=torch.int64), "first_nodes", num_nodes)
+    _check_rises(relation_offsets, "relation_offsets")
     if len(relation_offsets) != len(relations) + 1 or (edge_ids is not None and len(edge_ids) != int(indptr[-1])):
         message = f"{stage}: expected an offset for each of {len(relations)} relations, and an id for each edge"
         raise GraphError(message)
@@ -136,6 +137,9 @@ def typed_rows(
         nodes = torch.searchsorted(indptr, positions, right=True) - 1
         ids = positions if edge_ids is None else edge_ids[positions].long()
         found = torch.searchsorted(relation_offsets, ids, right=True) - 1
+        if bool((found >= len(relations)).any()) or bool((found < 0).any()):
+            message = f"{stage}: expected edge ids below {int(relation_offsets[-1])}, the end of the last relation"
+            raise GraphError(message)
         node_types = torch.searchsorted(bounds, nodes, right=True) - 1
         rank = ranks[node_types, found]
         if bool((rank < 0).any()):
@@ -156,13 +160,12 @@ def typed_rows(
     return TypedRows(row_ptr, num_nodes, first_nodes, relations)
 
 
-def _check_ranges(indptr: torch.Tensor, offsets: torch.Tensor, size: int, name: str) -> None:
-    """Refuse what does not rise from 0 to a size, of the graph's rows and of a range of types."""
-    for starts, end, what in ((indptr, None, "indptr"), (offsets, size, name)):
-        rises = len(starts) > 0 and int(starts[0]) == 0 and bool((starts[1:] >= starts[:-1]).all())
-        if not rises or (end is not None and int(starts[-1]) != end):
-            message = f"typed_rows: expected {what} to rise from 0 to {'num_edges' if end is None else end}, got others"
-            raise GraphError(message)
+def _check_rises(offsets: torch.Tensor, name: str, end: int | None = None) -> None:
+    """Refuse what does not rise from 0, to `end` where that is known."""
+    rises = len(offsets) > 0 and int(offsets[0]) == 0 and bool((offsets[1:] >= offsets[:-1]).all())
+    if not rises or (end is not None and int(offsets[-1]) != end):
+        message = f"typed_rows: expected {name} to rise from 0{'' if end is None else f' to {end}'}, got others"
+        raise GraphError(message)
 
 
 def _ranks(num_types: int, relations: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int, int]]:
