@@ -12,6 +12,7 @@ from mutants.graph_fetch import GRAPH_FETCH
 from mutants.hybrid import HYBRID
 from mutants.kernels import KERNELS
 from mutants.laws import LAWS
+from mutants.links import LINKS
 from mutants.order import ORDER
 from mutants.ranks import RANKS
 from mutants.sar import SAR
@@ -25,6 +26,7 @@ MUTANTS = (
     *HYBRID,
     *SAR,
     *LAWS,
+    *LINKS,
     *KERNELS,
     *AGGREGATE,
     *CACHES,
