@@ -86,10 +86,11 @@ def sums(block: hr.Block, reduce: Literal["sum", "mean"], threads: int) -> dict[
 
 
 def attention(block: hr.Block, width: int) -> dict[str, Call]:
-    """Return the layers of GAT, of the same parameters."""
+    """Return the layers of GAT, of the same parameters, where the block is."""
     ours = hr.nn.GATConv(width, width // HEADS, HEADS, add_self_loops=False)
     theirs = pyg.GATConv(width, width // HEADS, HEADS, add_self_loops=False)
     theirs.load_state_dict(ours.state_dict())
+    ours, theirs = (layer.to(block.indptr.device) for layer in (ours, theirs))
     block.transposed  # noqa: B018 - made here, and kept
     edge_index = block.edge_index
     return {OURS: lambda x: ours(x, block), PYG: lambda x: theirs(x, edge_index)}

@@ -78,21 +78,22 @@ def main() -> None:
     model = Network(options.model, [data.x.shape[1], options.hidden, options.hidden, data.num_classes])
     hr.sar.wrap(model, graph)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for epoch in range(options.epochs):
-        model.train()
-        # Divided by the number of all ranks, so that gradients are to be summed. A rank without labelled nodes has a
-        # loss of 0, and goes back through the rounds as well.
-        loss = F.cross_entropy(model(x, graph)[train], y[train], reduction="sum") / num_train
-        optimizer.zero_grad()
-        loss.backward()
-        hr.sum_gradients(model, graph.comm)
-        optimizer.step()
-        model.eval()
-        with torch.no_grad():
-            correct = (model(x, graph).argmax(1) == y)[test].sum()
-        of_all = graph.total(loss.item()), graph.total(int(correct)) / num_test
-        if graph.rank == 0:
-            print("epoch {}  loss {:.4f}  test accuracy {:.4f}".format(epoch, *of_all), flush=True)
+    with graph:  # an error in one process reaches the others, with its traceback
+        for epoch in range(options.epochs):
+            model.train()
+            # Divided by the number of all ranks, so that gradients are to be summed. A rank without labelled nodes has
+            # a loss of 0, and goes back through the rounds as well.
+            loss = F.cross_entropy(model(x, graph)[train], y[train], reduction="sum") / num_train
+            optimizer.zero_grad()
+            loss.backward()
+            hr.sum_gradients(model, graph.comm)
+            optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                correct = (model(x, graph).argmax(1) == y)[test].sum()
+            of_all = graph.total(loss.item()), graph.total(int(correct)) / num_test
+            if graph.rank == 0:
+                print("epoch {}  loss {:.4f}  test accuracy {:.4f}".format(epoch, *of_all), flush=True)
     counts = graph.counts
     own = (
         f"rank {graph.rank}: {graph.num_dst:,} nodes, at most {counts.most_live_rows:,} rows of others in memory, "

@@ -110,8 +110,8 @@ from headrace.ops.sampling.sample import (
     SampledHop,
     check_weights,
     sample_hop,
-    sample_typed_hop,
 )
+from headrace.ops.sampling.typed_hop import sample_typed_hop
 from headrace.ops.sampling.typed_rows import TypedRows, typed_rows
 from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 

@@ -52,6 +52,55 @@ def store_on_disk() -> hr.FeatureStore:
     )
 
 
+NODE_TYPES = {"a": 120, "b": 70, "lonely": 10}
+RELATIONS = (("a", "to", "a"), ("a", "likes", "a"), ("a", "to", "b"), ("b", "to", "a"), ("lonely", "to", "b"))
+
+
+@cache
+def typed_graph() -> hr.Graph:
+    """The edges of `graph` with types: several relations into one type, one relation without an edge."""
+    plain = graph()
+    ends = torch.stack([plain.indices.long(), torch.arange(NUM_NODES).repeat_interleave(plain.in_degrees())])
+    node_type = (ends >= NODE_TYPES["a"]).long()
+    relation = torch.tensor([[0, 2], [3, 4]])[node_type[0], node_type[1]]
+    relation[(relation == 0) & (torch.arange(NUM_EDGES) % 3 == 0)] = 1
+    kept = (relation < 4).nonzero().squeeze(1)
+    order = kept[relation[kept].argsort(stable=True)]
+    counts = torch.bincount(relation[kept], minlength=5).tolist()
+    return hr.Graph.from_coo(
+        *ends[:, order],
+        num_nodes=NUM_NODES,
+        edge_attrs={"weight": plain.edge_attrs_csc["weight"][order]},
+        node_types=NODE_TYPES,
+        edge_types=dict(zip(RELATIONS, counts, strict=True)),
+    )
+
+
+@cache
+def typed_store() -> hr.FeatureStore:
+    generator = torch.Generator().manual_seed(1)
+    count = dict(zip(RELATIONS, typed_graph().edge_types.offsets.diff().tolist(), strict=True))[RELATIONS[1]]
+    return hr.FeatureStore(
+        node={
+            "a": {"x": torch.randn(120, 8, generator=generator), "y": torch.arange(120) % 5},
+            "b": {"x": torch.randn(70, 4, generator=generator, dtype=torch.float64)},
+            "all": torch.arange(NUM_NODES),
+        },
+        edge={RELATIONS[1]: {"e": torch.randn(count, 3, generator=generator)}},
+    )
+
+
+def typed_items(**changes: object) -> hr.Plan:
+    arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, **changes}
+    return hr.ItemSampler({"a": torch.arange(0, 120, 2)}, **arguments)
+
+
+def fetch_typed(plan: hr.Plan) -> hr.Plan:
+    return plan.fetch_feature(
+        typed_store(), node=[("a", "x"), ("b", "x"), "all"], edge={RELATIONS[1]: ["e"]}, labels={"a": "y"}
+    )
+
+
 def items(**changes: object) -> hr.Plan:
     arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, **changes}
     return hr.ItemSampler(torch.arange(0, NUM_NODES, 2), **arguments)
@@ -173,6 +222,24 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "hyper_edges": lambda: hr.ItemSampler(
         (torch.arange(60).reshape(20, 3) % 37, torch.arange(20)), batch_size=7, shuffle=True, seed=SEED
     ).sample_neighbor(graph(), [3, 2]),
+    "typed": lambda: fetch_typed(
+        typed_items().sample_neighbor(typed_graph(), {"likes": [4, 2], ("a", "to", "b"): [-1, 1], "default": [3, 2]})
+    ),
+    "typed_new": lambda: fetch_typed(typed_items().sample_neighbor(typed_graph(), [3, 2, 2], expand="new")),
+    "typed_labor": lambda: fetch_typed(typed_items().sample_layer_neighbor(typed_graph(), [3, 2])),
+    "typed_labor_1": lambda: typed_items().sample_layer_neighbor(typed_graph(), [3, 2], importance=1),
+    "typed_weighted": lambda: typed_items().sample_neighbor(
+        typed_graph(), [3, {"likes": 0, "default": 2}], weight="weight"
+    ),
+    "typed_ladies": lambda: typed_items().sample_ladies(typed_graph(), [20, 30]),
+    "typed_in_subgraph": lambda: (
+        hr.ItemSampler({"b": 20, "a": torch.arange(9)}, batch_size=7, seed=SEED)
+        .sample_in_subgraph(typed_graph(), num_hops=2)
+        .fetch_feature(typed_store(), node={"b": ["x"]})
+    ),
+    "typed_pairs": lambda: hr.ItemSampler(
+        {("a", "to", "b"): torch.arange(60).reshape(30, 2) % 37}, batch_size=7, shuffle=True, seed=SEED
+    ).sample_neighbor(typed_graph(), [3, 2]),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

@@ -15,7 +15,7 @@ from headrace.ops.sampling import on_gpu
 from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
-from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
+from headrace.ops.sampling.rules import HopRule, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +191,7 @@ def sample_hop(
         torch.from_numpy(indptr_out),
         torch.from_numpy(neighbors),
         torch.from_numpy(positions),
-        _optional(importance),
+        optional(importance),
     )
 
 
@@ -220,65 +220,6 @@ def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = No
         raise GraphError(message)
     values = weight_array(weights, int(starts[-1]), stage)
     _native.check_weights(starts, values, as_num_threads(num_threads, stage=stage))
-
-
-def sample_typed_hop(
-    rows: TypedRows,
-    indices: Array,
-    frontier: Array,
-    rule: ByRelation,
-    key: int | BlendedKey,
-    *,
-    weights: Array | None = None,
-    num_threads: int = 1,
-    reducer: LayerReducer | None = None,
-    parallel_edges: bool = True,
-    excluded: EdgePositions | None = None,
-) -> Hop:
-    """Pick in-edges of every node of a frontier, of each relation by its own rule.
-
-    What `sample_hop` picks of the rows of a relation, for each of them; a destination's picks come relation by
-    relation. Uniform draws are keyed by the number of the row, LABOR's by the global id of the source.
-
-    Parameters
-    ----------
-    rows : TypedRows
-        Where the in-edges of nodes and relations are.
-    indices : torch.Tensor or numpy.ndarray
-        int32[num_graph_edges] or int64[num_graph_edges].
-    frontier : torch.Tensor or numpy.ndarray
-        int64[num_dst], destinations of any types.
-    rule : ByRelation
-        One rule for each relation.
-    key, weights, num_threads, reducer, parallel_edges
-        As for `sample_hop`; parallel edges are those of one relation.
-    excluded : EdgePositions, optional
-        As for `sample_hop`, by the numbers of these rows: `find_edges` of ``rows.row_ptr`` and rows as destinations.
-
-    Raises
-    ------
-    GraphError, ItemsError, InputError
-        As `sample_hop`, and for a rule of another number of relations.
-    """
-    stage = "sample_typed_hop"
-    rules = native_rules(rule, weights is not None, rows, stage)
-    starts, sources = graph_arrays(rows.row_ptr, indices, stage)
-    found = _native.sample_typed_hop(
-        starts,
-        sources,
-        rows.num_nodes,
-        rows.native[0],
-        as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
-        rules,
-        native_keys(key, rule, stage),
-        None if weights is None else weight_array(weights, sources.size, stage),
-        as_num_threads(num_threads, stage=stage),
-        as_reducer(reducer, stage=stage),
-        parallel_edges is not False,
-        native_excluded(excluded, stage),
-    )
-    indptr, neighbors, positions, importance = found
-    return Hop(*map(torch.from_numpy, (indptr, neighbors, positions)), _optional(importance))
 
 
 class BlockSampler:
@@ -438,15 +379,16 @@ class BlockSampler:
             SampledHop(
                 torch.from_numpy(starts),
                 torch.from_numpy(indices),
-                _optional(ids),
+                optional(ids),
                 starts.size - 1,
                 num_src,
-                _optional(importance),
+                optional(importance),
             )
             for starts, indices, ids, importance, num_src in blocks
         ]
         return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges)
 
 
-def _optional(array: NDArray[Any] | None) -> torch.Tensor | None:
+def optional(array: NDArray[Any] | None) -> torch.Tensor | None:
+    """Return an array of a kernel as a tensor, if there is one."""
     return None if array is None else torch.from_numpy(array)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from headrace.ops import _native
+from headrace.ops._arrays import ID_DTYPES, Array, as_numpy
 from headrace.ops.errors import GraphError
 from headrace.ops.memory_limit import check_fits_memory
 
@@ -74,9 +75,9 @@ class TypedRows:
 
 
 def typed_rows(
-    indptr: torch.Tensor,
-    relation_offsets: torch.Tensor,
-    edge_ids: torch.Tensor | None,
+    indptr: Array,
+    relation_offsets: Array,
+    edge_ids: Array | None,
     first_nodes: Sequence[int],
     relations: Sequence[tuple[int, ...]],
 ) -> TypedRows:
@@ -84,11 +85,11 @@ def typed_rows(
 
     Parameters
     ----------
-    indptr : torch.Tensor
+    indptr : torch.Tensor or numpy.ndarray
         int64[num_nodes + 1].
-    relation_offsets : torch.Tensor
+    relation_offsets : torch.Tensor or numpy.ndarray
         int64[num_relations + 1]: a relation's edges are a range of the *input* edge ids.
-    edge_ids : torch.Tensor, optional
+    edge_ids : torch.Tensor or numpy.ndarray, optional
         int32[num_edges] or int64[num_edges], the input edge id of each CSC position; the position by default.
     first_nodes : sequence of int
         As in `TypedRows`.
@@ -99,10 +100,21 @@ def typed_rows(
     ------
     GraphError
         If a row is not sorted by relation, an edge ends in a node that its relation does not end in, or rows do not
-        fit into memory.
+        fit into memory; for arrays that are no CSC, or ranges of types that do not cover the nodes and the edges.
     """
-    num_nodes = len(indptr) - 1
+    stage = "typed_rows"
+    indptr = torch.from_numpy(as_numpy(indptr, "indptr", stage=stage, error=GraphError))
+    relation_offsets = torch.from_numpy(as_numpy(relation_offsets, "relation_offsets", stage=stage, error=GraphError))
+    if edge_ids is not None:
+        edge_ids = torch.from_numpy(as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES, error=GraphError))
     first_nodes, relations = tuple(first_nodes), tuple(relations)
+    num_nodes = len(indptr) - 1
+    _check_rises(indptr, "indptr")
+    _check_rises(torch.tensor(first_nodes, dtype=torch.int64), "first_nodes", num_nodes)
+    _check_rises(relation_offsets, "relation_offsets")
+    if len(relation_offsets) != len(relations) + 1 or (edge_ids is not None and len(edge_ids) != int(indptr[-1])):
+        message = f"{stage}: expected an offset for each of {len(relations)} relations, and an id for each edge"
+        raise GraphError(message)
     num_types = len(first_nodes) - 1
     strides = torch.tensor(_strides(num_types, relations), dtype=torch.int64)
     starts = torch.tensor(_first_rows(first_nodes, strides.tolist()), dtype=torch.int64)
@@ -125,6 +137,9 @@ def typed_rows(
         nodes = torch.searchsorted(indptr, positions, right=True) - 1
         ids = positions if edge_ids is None else edge_ids[positions].long()
         found = torch.searchsorted(relation_offsets, ids, right=True) - 1
+        if bool((found >= len(relations)).any()) or bool((found < 0).any()):
+            message = f"{stage}: expected edge ids below {int(relation_offsets[-1])}, the end of the last relation"
+            raise GraphError(message)
         node_types = torch.searchsorted(bounds, nodes, right=True) - 1
         rank = ranks[node_types, found]
         if bool((rank < 0).any()):
@@ -143,6 +158,14 @@ def typed_rows(
     row_ptr = torch.zeros(num_rows + 1, dtype=torch.int64)
     torch.cumsum(counts, 0, out=row_ptr[1:])
     return TypedRows(row_ptr, num_nodes, first_nodes, relations)
+
+
+def _check_rises(offsets: torch.Tensor, name: str, end: int | None = None) -> None:
+    """Refuse what does not rise from 0, to `end` where that is known."""
+    rises = len(offsets) > 0 and int(offsets[0]) == 0 and bool((offsets[1:] >= offsets[:-1]).all())
+    if not rises or (end is not None and int(offsets[-1]) != end):
+        message = f"typed_rows: expected {name} to rise from 0{'' if end is None else f' to {end}'}, got others"
+        raise GraphError(message)
 
 
 def _ranks(num_types: int, relations: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int, int]]:

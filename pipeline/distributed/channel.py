@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,13 +46,21 @@ def describe(label: Label) -> str:
     return f"exchange {number}" + (f" of batch {batch} of epoch {epoch}" if batch >= 0 else ", outside of batches")
 
 
-def parted(rank: int, label: Label, kind: str, own_rank: int, own: Label) -> PeerError:
+def parted(rank: int, label: Label, kind: str, own_rank: int, own: Label, own_kind: str = "") -> PeerError:
     """Return the error for ranks that come to different exchanges, or to one with different things (`kind`)."""
-    there = describe(label) + (f", with {kind}" if kind else "")
+    there, here = (describe(at) + (f", with {what}" if what else "") for at, what in ((label, kind), (own, own_kind)))
+    remedy = (
+        "all ranks take the same batches in the same order, and call the model and what belongs to a step for each of "
+        "them"
+    )
+    if max(label[1], own[1]) < 0:
+        remedy = (
+            "all ranks call the same layers in the same order and mode, with gradients for the same tensors, and the "
+            "same steps"
+        )
     return PeerError(
-        f"rank {rank} is at {there}, rank {own_rank} at {describe(own)}: all ranks take the same batches in the same "
-        "order, and call the model and what belongs to a step for each of them (a `continue` or a condition holds on "
-        "all ranks or on none)"
+        f"rank {rank} is at {there}, rank {own_rank} at {here}: {remedy} (a `continue` or a condition holds on all "
+        "ranks or on none)"
     )
 
 
@@ -107,6 +116,9 @@ class Comm(ABC):
         self.world_size = world_size
         self.num_collectives = 0
         self._label: Label = (-1, -1, -1)
+        self._kind = ""  # of the last collective
+        self._doing: str | None = None  # what several collectives do together, if ranks have not agreed upon it yet
+        self._is_together = False
 
     @property
     def loops(self) -> Loops | None:
@@ -128,6 +140,26 @@ class Comm(ABC):
         """Say to which epoch and batch the collectives belong that follow, by which ranks that part are found out."""
         if place is not None and place != self.place:
             self._label = (*place, -1)
+
+    @contextmanager
+    def doing(self, kind: str) -> Iterator[None]:
+        """Let all collectives inside do one thing, which belongs to no batch; ranks make sure once that all do it.
+
+        Parameters
+        ----------
+        kind
+            What it is, the same on all ranks. How many collectives there are, and of what, follows from it.
+        """
+        if self._is_together:  # a part of what is done already
+            yield
+            return
+        if self.place is not None:
+            self._label = (-1, -1, -1)
+        self._doing, self._is_together = kind, True
+        try:
+            yield
+        finally:
+            self._doing, self._is_together = None, False
 
     def all_to_all(
         self,
@@ -200,6 +232,11 @@ class Comm(ABC):
         self.num_collectives += 1
         epoch, batch, number = self._label
         self._label = epoch, batch, number + 1
+        if self._is_together:
+            if self._doing is None:
+                return
+            kind, self._doing = self._doing, None
+        self._kind = kind
         self._agree(kind)
 
     def _agree(self, kind: str) -> None:  # noqa: B027 - only where rows could be paired wrongly

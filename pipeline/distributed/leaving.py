@@ -95,7 +95,7 @@ class Loops:
         self._asked: dict[int, tuple[int, int]] = {}  # the last loop of each loader, and batches asked for in it
         self._num_loops: dict[int, int] = {}  # of each loader
         self._left: dict[tuple[int, int], list[_Left]] = {}  # by loop
-        self._ended: set[int] = set()
+        self._ended: dict[int, str] = {}  # ranks, and why
         self.progress = Progress()
         self.failure: Callable[[], PeerError | None] = no_failure  # what a rank said of an error, if one did
         self._has_left = False  # whether this rank left a loop, and did nothing since of which others would know
@@ -170,7 +170,7 @@ class Loops:
                 )
 
     def look_for(self, came: Callable[[int], bool]) -> None:
-        """See whether the model waits for a rank that left behind the same batch, and will not call its own.
+        """See whether the model waits for a rank that left behind the same batch, and will not call its own, or ended.
 
         That is certain when the rank has ended, or gone on to another loop. Before that it may call the model behind
         the loop, after whatever else it does there; so it has all the time that ranks have for an exchange.
@@ -191,6 +191,9 @@ class Loops:
                     f"rank {left.rank} {left.word}; rank {self._rank} waits for it in the model: all ranks call the "
                     "model for the same batches"
                 )
+        for rank, why in list(self._ended.items()):
+            if not came(rank):
+                raise PeerError(f"rank {rank} ended{why.removeprefix(' and ended')}; rank {self._rank} waits for it")
 
     def ended(self) -> set[int]:
         """Return the other ranks that have said that they end."""
@@ -229,7 +232,7 @@ class Loops:
                         left.final = True
                         left.word += message.get("why", "")
         if "ended" in message:
-            self._ended.add(rank)
+            self._ended[rank] = message.get("why", "")
 
     def _forget_before(self, loader: int) -> None:
         """Forget who left loops of a loader that this rank is done with, so that many epochs keep no list of them."""

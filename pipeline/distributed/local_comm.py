@@ -91,7 +91,6 @@ class LocalComm(Comm):
         self._loops = loops
         self._num_channels = 0
         self._last = (0, 0)
-        self._kind = ""
         loops.failure = self._failure
         shared.progress[rank] = loops.progress
 
@@ -176,9 +175,6 @@ class LocalComm(Comm):
             total += part
         return total
 
-    def _agree(self, kind: str) -> None:
-        self._kind = kind  # compared where the ranks meet
-
     def _next_place(self) -> tuple[int, ...]:
         """Return where the ranks meet next on this channel; in a new generation they begin to count anew."""
         generation, number = self._last
@@ -215,7 +211,7 @@ class LocalComm(Comm):
         """Raise what keeps another rank from a collective."""
         for rank, (label, kind) in meeting.doing.items():
             if (label, kind) != (self._label, self._kind):
-                raise self._blame(parted(rank, label, kind, self.rank, self._label))
+                raise self._blame(parted(rank, label, kind, self.rank, self._label, self._kind))
         if len(meeting.brought) == self.world_size:
             return
         failure = self._failure()

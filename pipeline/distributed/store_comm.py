@@ -260,9 +260,8 @@ class StoreComm(Comm):
             raise PeerError(f"rank {self.rank} ends, though not all other ranks came to its last exchange")
 
     def _agree(self, kind: str) -> None:
-        """Meet at the store before a collective that does not follow from those of the batch before."""
-        place = self.place
-        if not (self._agrees and kind) or place is None or self._order.follows(place, kind):
+        """Meet at the store before a collective that does not follow from those before; counts say where they are."""
+        if not (self._agrees and kind) or self._order.follows(self.place, kind):
             return
         self._opened()
         began = looked = time.monotonic()
@@ -295,7 +294,7 @@ class StoreComm(Comm):
             number, label, kind = json.loads(text)
             if text == what or (what is None and number >= self._number):
                 continue
-            raise self._blame(parted(rank, tuple(label), kind, self.rank, self._label))
+            raise self._blame(parted(rank, tuple(label), kind, self.rank, self._label, self._kind))
 
     def _beats(self) -> list[int]:
         with suppress(RuntimeError):

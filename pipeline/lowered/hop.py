@@ -14,7 +14,8 @@ from headrace.ops.sampling.find_edges import EdgePositions
 from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.on_gpu import has_twin
 from headrace.ops.sampling.rules import ByRelation, HopRule, NeighborRule, reads_whole_rows
-from headrace.ops.sampling.sample import Hop, sample_hop, sample_typed_hop
+from headrace.ops.sampling.sample import Hop, sample_hop
+from headrace.ops.sampling.typed_hop import sample_typed_hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView

@@ -16,17 +16,20 @@ from headrace.pipeline.models.bound_block import bind
 from headrace.pipeline.models.cooperative_degrees import count_on_all_ranks
 from headrace.pipeline.models.cooperative_dropout import convert_dropout
 from headrace.pipeline.models.cooperative_norm import convert_batch_norm
-from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
+from headrace.pipeline.models.recomputation import is_recomputing
+from headrace.pipeline.models.running_batch import RUNNING, RunningBatch, cannot_be_recomputed
 
 _MARK = "_exchanges_rows"  # of layers that have hooks
+_EXCHANGED = "_has_exchanged_rows"  # of layers whose last call took part in an exchange
 
 
 class Cooperative(nn.Module):
     """A model whose layers exchange rows between ranks; made by :func:`cooperative`."""
 
-    def __init__(self, model: nn.Module, layers: Sequence[nn.Module]) -> None:
+    def __init__(self, model: nn.Module, layers: Sequence[nn.Module], seed: int = 0) -> None:
         super().__init__()
         self.model = model
+        self._seed = seed
         self._num_layers = len(layers)
         self._comm: Comm | None = None
         for number, layer in enumerate(layers):
@@ -52,7 +55,7 @@ class Cooperative(nn.Module):
                 f"cooperative: the batch has {len(batch.blocks)} blocks, the model {self._num_layers} layers; name the "
                 "layers that take a block each, cooperative(model, layers=[...])"
             )
-        running = RunningBatch.of(batch)
+        running = RunningBatch.of(batch, self._seed)
         self._comm = running.comm
         token = RUNNING.set(running)
         try:
@@ -79,12 +82,15 @@ def _exchange_input(number: int) -> Any:
     """Return a hook that exchanges the input rows of a layer, wherever they are among its arguments."""
 
     def hook(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any] | None:
-        del layer
         running = RUNNING.get()
         if running is None:
+            if getattr(layer, _EXCHANGED, False) and is_recomputing():
+                raise cannot_be_recomputed()
             return None
         running.enter(number)
         comm = running.comm
+        exchanged = comm is not None and not running.batch.exchanges[number].stays
+        object.__setattr__(layer, _EXCHANGED, exchanged)
         if comm is None:
             return None
         exchange = running.batch.exchanges[number]
@@ -93,13 +99,13 @@ def _exchange_input(number: int) -> Any:
         if not running.needs_exchange(number):
             return args, kwargs
         for place, argument in enumerate(args):
-            exchanged = _exchanged(running, number, argument)
-            if exchanged is not None:
-                return (*args[:place], exchanged, *args[place + 1 :]), kwargs
+            rows = _exchanged(running, number, argument)
+            if rows is not None:
+                return (*args[:place], rows, *args[place + 1 :]), kwargs
         for name, argument in kwargs.items():
-            exchanged = _exchanged(running, number, argument)
-            if exchanged is not None:
-                return args, {**kwargs, name: exchanged}
+            rows = _exchanged(running, number, argument)
+            if rows is not None:
+                return args, {**kwargs, name: rows}
         raise InputError(
             f"cooperative: no argument of layer {number} has a row for each of this rank's "
             f"{len(exchange.owned)} nodes; expected h, or a pair (h, h[:num_dst])"
@@ -147,6 +153,9 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     edges where a layer calls it `attn_drop`, as DGL does. `F.dropout`, which PyG's layers use, draws on each rank for
     itself.
 
+    `torch.utils.checkpoint` can be around what the model does between layers, and finds the same masks again; with
+    several ranks it is refused around layers, as their input comes from other ranks.
+
     Where ranks share edges (``partition=hr.EdgePartition``), layers of `hr.nn`, or others that call ``block.aggregate``
     and ``block.attend``, exchange rows by themselves; what stands between them is made exact as above.
 
@@ -182,7 +191,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
                 "modules that take one block each, cooperative(model, layers=[...])"
             )
         layers = list(lists[0])
-    return Cooperative(convert_dropout(convert_batch_norm(model), seed), layers)
+    return Cooperative(convert_dropout(convert_batch_norm(model), seed), layers, seed)
 
 
 @torch.no_grad()

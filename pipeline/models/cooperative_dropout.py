@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from headrace.ops.random.dropout import dropout_mask
-from headrace.ops.random.rng import DROPOUT, stream_key
+from headrace.pipeline.models.recomputation import Draws
 from headrace.pipeline.models.replace_modules import replace_modules
 from headrace.pipeline.models.running_batch import RUNNING
 
@@ -33,20 +33,27 @@ class CooperativeDropout(nn.Dropout):
         super().__init__(p)
         self.seed = seed
         self.of_edges = of_edges
+        self._draws: Draws[tuple[int, Tensor | None]] = Draws()
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the base class
         """Drop elements of rows, [num_rows, ...], and scale up the others."""
-        running = RUNNING.get()
-        if running is None or not self.training or self.p == 0:
+        if not self.training or self.p == 0:
             return super().forward(input)
-        batch = running.batch
-        key = stream_key(self.seed, batch.epoch, batch.index, running.num_dropouts, DROPOUT)
-        running.num_dropouts += 1
+        key, ids = self._draws.of(lambda: self._draw(len(input)))
+        if ids is None:
+            return super().forward(input)
         width = input[:1].numel() if len(input) else 0
-        ids = running.edge_ids(len(input)) if self.of_edges else running.ids(len(input))
         mask = dropout_mask(key, ids.cpu(), width, self.p)
         kept = mask.view(input.shape).to(input.device)
         return input * kept / (1 - self.p) if self.p < 1 else input * 0
+
+    def _draw(self, num_rows: int) -> tuple[int, Tensor | None]:
+        """Return the key of the masks and what rows stand for; no ids where no batch runs."""
+        running = RUNNING.get()
+        if running is None:
+            return 0, None
+        key = running.dropout_key(self.seed)
+        return key, running.edge_ids(num_rows) if self.of_edges else running.ids(num_rows)
 
 
 def convert_dropout(model: nn.Module, seed: int = 0) -> nn.Module:

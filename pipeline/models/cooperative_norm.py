@@ -5,7 +5,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.models.norm_over_ranks import norm_over_ranks
+from headrace.pipeline.models.recomputation import is_recomputing
 from headrace.pipeline.models.replace_modules import replace_modules
 from headrace.pipeline.models.running_batch import RUNNING
 
@@ -18,10 +20,13 @@ class CooperativeBatchNorm(nn.BatchNorm1d):
     is `nn.BatchNorm1d`.
     """
 
+    _comm: Comm | None = None  # of the last call, which torch.utils.checkpoint may repeat
+
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the base class
         """Normalise rows, [num_rows, num_features]."""
         running = RUNNING.get()
-        comm = None if running is None else running.comm
+        comm = self._comm if running is None and is_recomputing() else None if running is None else running.comm
+        self._comm = comm
         if comm is None or not (self.training or not self.track_running_stats):
             return super().forward(input)
         if running is not None and not running.each_once:

@@ -47,36 +47,52 @@ def _track(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, count: Tensor) 
     norm.running_var.lerp_(unbiased.to(norm.running_var.dtype), momentum)
 
 
+def _merged(mean: Tensor, squares: Tensor, count: int, comm: Comm) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean, variance and number of all ranks' rows, from mean and sum of squared deviations of each rank's own.
+
+    By the differences of their means (Chan, Golub and LeVeque, 1979): the mean of squares less the square of the mean
+    would lose all digits where the mean is far larger than the deviations. The same bits on every rank.
+    """
+    own = torch.cat([mean, squares, mean.new_tensor([float(count)])])
+    ones = [1] * comm.world_size
+    all_ranks = comm.all_to_all(own.expand(comm.world_size, -1), ones, ones)
+    means, sums, counts = all_ranks.split([len(mean), len(mean), 1], dim=1)  # type: ignore[no-untyped-call]
+    total = counts.sum().clamp(min=1.0)
+    mean = (means * counts).sum(0) / total
+    return mean, (sums + counts * (means - mean).square()).sum(0) / total, total
+
+
 class _Normalise(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, rows: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, comm: Comm
     ) -> tuple[Tensor, ...]:
-        width = rows.shape[1]
-        # In double precision: the variance is a difference of large sums.
-        squares = torch.linalg.vector_norm(rows, dim=0, dtype=torch.float64).square()
-        count = squares.new_tensor([float(len(rows))])
-        sums = comm.all_reduce_sum(torch.cat([rows.sum(0, dtype=torch.float64), squares, count]))
-        total = sums[-1].clamp(min=1.0)
-        mean = sums[:width] / total
-        variance = (sums[width:-1] / total - mean.square()).clamp(min=0.0)
+        # Deviations from a number near the mean of this rank's rows, which are exact where rows are far from 0. What is
+        # left of the mean is small.
+        mean = rows.sum(0, dtype=torch.float64) / max(len(rows), 1)
+        near = mean.to(rows.dtype)
+        out = rows - near
+        squares = torch.linalg.vector_norm(out, dim=0, dtype=torch.float64).square()
+        squares = (squares - len(rows) * (mean - near).square()).clamp(min=0.0)
+        mean, variance, total = _merged(mean, squares, len(rows), comm)
+        rest = (mean - near).to(rows.dtype)
         scale = torch.rsqrt(variance + eps).to(rows.dtype)
-        out = (rows - mean.to(rows.dtype)).mul_(scale)
+        out.sub_(rest).mul_(scale)
         if weight is not None:
             out.mul_(weight)
         if bias is not None:
             out.add_(bias)
         ctx.comm = comm
-        ctx.save_for_backward(rows, weight, mean.to(rows.dtype), scale, total)
+        ctx.save_for_backward(rows, weight, near, rest, scale, total)
         ctx.mark_non_differentiable(mean, variance, total)
         return out, mean, variance, total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        rows, weight, mean, scale, total = ctx.saved_tensors
+        rows, weight, near, rest, scale, total = ctx.saved_tensors
         gradient, width = gradients[0], rows.shape[1]
-        normalised = (rows - mean).mul_(scale)
+        normalised = (rows - near).sub_(rest).mul_(scale)
         by_bias = gradient.sum(0, dtype=torch.float64)
         by_weight = (gradient * normalised).sum(0, dtype=torch.float64)
         sums = ctx.comm.all_reduce_sum(torch.cat([by_bias, by_weight])) / total

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from headrace.ops.errors import InputError
+from headrace.ops.random.rng import DROPOUT, stream_key
+from headrace.pipeline.models.recomputation import is_recomputing
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
@@ -33,7 +35,9 @@ class RunningBatch:
     num_exchanged
         Layers whose input has been exchanged: those up to the next one, if that was prepared before its call.
     num_dropouts
-        Dropouts applied so far.
+        Dropouts applied so far, also of attention.
+    seed
+        Of dropout.
     """
 
     batch: MiniBatch
@@ -42,11 +46,17 @@ class RunningBatch:
     num_layers: int = 0
     num_exchanged: int = 1
     num_dropouts: int = 0
+    seed: int = 0
 
     @staticmethod
-    def of(batch: MiniBatch) -> RunningBatch:
+    def of(batch: MiniBatch, seed: int = 0) -> RunningBatch:
         """Return the beginning, before the first layer."""
-        return RunningBatch(batch, batch.n_id)
+        return RunningBatch(batch, batch.n_id, seed=seed)
+
+    def dropout_key(self, seed: int) -> int:
+        """Return the key of the masks of the next dropout, the same on all ranks."""
+        self.num_dropouts += 1
+        return stream_key(seed, self.batch.epoch, self.batch.index, self.num_dropouts - 1, DROPOUT)
 
     def enter(self, layer: int) -> None:
         """Go into a layer: rows are those of its sources, destinations first."""
@@ -82,6 +92,8 @@ class RunningBatch:
         Rows that the model prepares for its next layer, before it calls it, are exchanged here. All others are those of
         sources already.
         """
+        if self.batch.exchanges and is_recomputing():
+            raise cannot_be_recomputed()
         following, blocks = self.num_layers, self.batch.blocks
         prepared = self.each_once and following < len(blocks) and block is blocks[following]
         return self.exchange(following, rows) if prepared and self.batch.exchanges else rows
@@ -124,6 +136,14 @@ class RunningBatch:
                 "those of edges: sample with edge_ids=True, and name a module attn_drop only if its rows are edges"
             )
         return block.edge_ids
+
+
+def cannot_be_recomputed() -> InputError:
+    """Return the error for a layer that torch.utils.checkpoint calls once more."""
+    return InputError(
+        "cooperative: expected torch.utils.checkpoint around what a model does between its layers, got a layer inside "
+        "of it, whose input comes from other ranks; leave layers that take blocks outside"
+    )
 
 
 RUNNING: ContextVar[RunningBatch | None] = ContextVar("headrace_running_batch", default=None)

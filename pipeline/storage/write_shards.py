@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import FeatureError, GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data.graph import Graph
@@ -96,6 +96,10 @@ def write_shards(
     silent = not (progress and shows_bars())
 
     check_can_be_cut(graph, partition, "write_shards")
+    if graph.edge_types is not None:
+        raise GraphError(
+            "write_shards: graphs with edge types cannot be written in this version; share it with shard()"
+        )
     features = FeatureStore() if store is None else store
     meta = _describe(graph, partition, features, whole)
     total = _total_bytes(graph, features, meta)

@@ -192,12 +192,21 @@ def _check_native_hop(arguments: list[Any], answer: Any) -> None:
         check_excluded(arguments[14], answer[2])
 
 
+def _sampler(
+    indptr: Any, indices: Any, edge_ids: Any, weights: Any, first_number: Any, most_slots: Any
+) -> _native.FusedSampler:
+    """Of a graph without types, or of one with a relation that ends in all nodes, which is the same."""
+    num_nodes = len(indptr) - 1
+    relations = [_native.Relation(0, num_nodes, 0, 1)] if isinstance(first_number, int) and num_nodes > 0 else []
+    return _native.FusedSampler(indptr, indices, edge_ids, weights, relations, None, first_number, most_slots)
+
+
 def _fused(*arguments: Any) -> Any:
     """Construct and sample: what the two take are positional arguments 0 to 5 and the rest; 7 to 9 are of rules."""
-    sampler = _native.FusedSampler(*arguments[:6])
+    sampler = _sampler(*arguments[:6])
     seeds, kinds, limits, num_rounds, *rest = arguments[6:]
     by_weight = arguments[3] is not None
-    rules = [_native.Rule(*one, by_weight) for one in zip(kinds, limits, num_rounds, strict=True)]
+    rules = [[_native.Rule(*one, by_weight)] for one in zip(kinds, limits, num_rounds, strict=True)]
     sampler.sample(seeds, rules, *rest)
     return sampler.sample(seeds, rules, *rest)  # the second call finds the node map used
 
@@ -311,13 +320,13 @@ ENTRIES = {
     "Rule.__init__": Entry(_native.Rule, _rule_arguments, lambda given, answer: None),
     "sample_hop": Entry(_hop, _hop_arguments, _check_native_hop, frozenset({4, 5, 8}), aligned=True),
     "FusedSampler.__init__": Entry(
-        _native.FusedSampler,
+        _sampler,
         lambda draw: _fused_arguments(draw)[:6],
         lambda given, answer: None,
         aligned=True,
     ),
     "FusedSampler.scratch_bytes": Entry(
-        lambda *arguments: _native.FusedSampler(*arguments).scratch_bytes(),
+        lambda *arguments: _sampler(*arguments).scratch_bytes(),
         lambda draw: _fused_arguments(draw)[:6],
         lambda given, answer: None,
         aligned=True,

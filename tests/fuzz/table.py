@@ -21,6 +21,7 @@ from fuzz import (
     public_laws,
     spread,
     tiers,
+    typed,
 )
 from fuzz.entry import Entry
 
@@ -38,6 +39,7 @@ NATIVE: Final = {
     **links.NATIVE_ENTRIES,
     **spread.NATIVE_ENTRIES,
     **tiers.NATIVE_ENTRIES,
+    **typed.NATIVE_ENTRIES,
 }
 PUBLIC: Final = {
     **public.ENTRIES,
@@ -50,6 +52,7 @@ PUBLIC: Final = {
     **links.PUBLIC_ENTRIES,
     **spread.PUBLIC_ENTRIES,
     **tiers.PUBLIC_ENTRIES,
+    **typed.PUBLIC_ENTRIES,
 }
 ENTRIES: Final[dict[str, Entry]] = {
     **{f"native.{name}": entry for name, entry in NATIVE.items()},

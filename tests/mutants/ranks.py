@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+_NORM = "tests/pipeline/models/test_norm_over_ranks.py::"
 _TRAINING = "tests/pipeline/models/test_cooperative_training.py::"
 _EXCHANGE = "tests/pipeline/passes/test_fuse_exchange.py::"
 _SHARDS = "tests/pipeline/storage/test_shards.py::"
@@ -22,16 +23,34 @@ RANKS = (
         _TRAINING + "test_training_equals_one_process_with_every_sampler[hash-labor_star]",
     ),
     Mutant(
-        "pipeline/models/cooperative_dropout.py",
-        "running.num_dropouts += 1",
-        "",
+        "pipeline/models/running_batch.py",
+        "self.num_dropouts += 1",
+        "pass",
         _TRAINING + "test_dropouts_of_one_model_have_masks_of_their_own",
     ),
     Mutant(
         "pipeline/models/cooperative_dropout.py",
-        "stream_key(self.seed, batch.epoch,",
-        "stream_key(0, batch.epoch,",
+        "running.dropout_key(self.seed)",
+        "running.dropout_key(0)",
         _TRAINING + "test_dropout_drops_and_has_seeds",
+    ),
+    Mutant(
+        "pipeline/models/norm_over_ranks.py",
+        "counts * (means - mean).square()",
+        "counts * (means.square() - mean.square())",
+        _NORM + "test_no_digits_are_lost_far_from_zero[dtype1-100000000.0-1e-07]",
+    ),
+    Mutant(
+        "pipeline/models/norm_over_ranks.py",
+        "out.sub_(rest).mul_(scale)",
+        "out.mul_(scale)",
+        _NORM + "test_ranks_normalise_as_one_process",
+    ),
+    Mutant(
+        "pipeline/models/norm_over_ranks.py",
+        "normalised = (rows - near).sub_(rest).mul_(scale)",
+        "normalised = (rows - (near + rest)).mul_(scale)",
+        _NORM + "test_no_digits_are_lost_far_from_zero[dtype0-10000.0-0.0001]",
     ),
     Mutant(
         "pipeline/models/norm_over_ranks.py",

@@ -9,8 +9,64 @@ _GRAPH = "tests/pipeline/models/sar/test_sharded_graph.py::"
 _COUNTS = "tests/pipeline/models/sar/test_counts.py::"
 _UPDATE = "tests/pipeline/models/sar/test_update_all.py::"
 _WRAP = "tests/pipeline/models/sar/test_wrap.py::"
+_CHECKPOINT = "tests/pipeline/models/test_checkpoint.py::"
+_PARTING = "tests/pipeline/models/sar/test_parting.py::"
 
 SAR = (
+    Mutant(
+        _SAR + "transformed.py",
+        "return _Anew() if saved.data_ptr() == place and saved.shape == shape else saved",
+        "return saved",
+        _WRAP + "test_transformed_rows_are_computed_anew_from_what_they_were_computed_of",
+    ),
+    Mutant(
+        "pipeline/models/recomputation.py",
+        "drawn = self._drawn.get(_number())",
+        "drawn = next(reversed(self._drawn.values()), None)",
+        _CHECKPOINT + "test_two_batches_may_be_under_way",
+    ),
+    Mutant(
+        "pipeline/models/cooperative_norm.py",
+        "comm = self._comm if running is None and is_recomputing() else",
+        "comm =",
+        _CHECKPOINT + "test_batch_normalisation_over_ranks_is_computed_anew_together",
+    ),
+    Mutant(
+        "pipeline/models/nn/attention_dropout.py",
+        "key = comm.all_gather(key)[0]",
+        "key = comm.all_gather(key)[comm.rank]",
+        _WRAP + "test_ranks_take_one_key_where_nothing_gives_it",
+    ),
+    Mutant(
+        "pipeline/models/nn/gat.py",
+        "edge_ids = masks.edge_ids[looped.origin]",
+        "edge_ids = masks.edge_ids[: len(looped.origin)]",
+        "tests/pipeline/models/nn/test_layers_on_ranks.py::test_training_equals_one_process[dropout-2]",
+    ),
+    Mutant(
+        _SAR + "replaced_layer.py",
+        "with inside(self.name):",
+        'with inside(""):',
+        _PARTING + "test_ranks_that_part_are_named[order]",
+    ),
+    Mutant(
+        _SAR + "announce.py",
+        "zip(names, needed, strict=True) if one]",
+        "zip(names, needed, strict=True) if one or names]",
+        _PARTING + "test_ranks_that_part_are_named[requires_grad]",
+    ),
+    Mutant(
+        _SAR + "rank_graph.py",
+        "        if error is not None:\n            report(error, self.comm)",
+        "        return",
+        _PARTING + "test_an_error_reaches_the_other_ranks_with_its_traceback[loss]",
+    ),
+    Mutant(
+        "pipeline/distributed/collective_order.py",
+        "if length > longest:",
+        "if length:",
+        _PARTING + "test_whatever_repeats_itself_is_expected_in_the_end",
+    ),
     Mutant(
         _SAR + "rounds.py",
         "yield self.shards[(self.transfer.rank - number) % world_size]",

@@ -10,6 +10,7 @@ from mutants.disk import DISK
 from mutants.feature_caches import FEATURE_CACHES
 from mutants.graph_fetch import GRAPH_FETCH
 from mutants.hybrid import HYBRID
+from mutants.inference import INFERENCE
 from mutants.kernels import KERNELS
 from mutants.laws import LAWS
 from mutants.links import LINKS
@@ -25,6 +26,7 @@ MUTANTS = (
     *RANKS,
     *HYBRID,
     *SAR,
+    *INFERENCE,
     *LAWS,
     *LINKS,
     *KERNELS,

@@ -54,7 +54,7 @@ struct AttentionGradients {
   Value* by_destination;  // [destinations, heads]: added to
   Value* by_edge;         // [num_positions, heads]: written, or null
   Value* by_source;       // [sources, heads]: added to
-  Value* by_x;            // [sources, width]: added to
+  Value* by_x;            // [sources, width]: added to; or x itself, which is overwritten
 };
 
 // Gradients of the scores of destinations and edges. Rows are destinations.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "aggregate/attention.hpp"
 #include "aggregate/attention_segment.hpp"
 #include "aggregate/row_sums.hpp"
@@ -37,14 +39,13 @@ HEADRACE_INLINE void attention_of(const AttentionScores<Value>& scores, const Se
   for (std::size_t k = 0; k < edges.count; ++k) attention[k] = exps[k] * over_sum[k];
 }
 
-// The gradient of the score of an edge before its rectifier: its attention times (what dropout leaves of the dot
-// product of its source's row and the gradient of the destination's, less what all edges of the row have in common).
+// The gradients of the scores of one head, of products behind dropout.
 template <class Value, class Index, class Share>
 HEADRACE_INLINE void score_gradients(const AttentionScores<Value>& scores, const SegmentEdges<Index>& edges,
                                      const Value* plain, const Value* attention, const Share& share,
                                      Value* __restrict products) {
   for (std::size_t k = 0; k < edges.count; ++k) {
-    products[k] = attention[k] * (products[k] - share[k]) * leak(plain[k], scores.slope);
+    products[k] = score_gradient(plain[k], scores.slope, attention[k], products[k], share[k]);
   }
 }
 
@@ -114,6 +115,7 @@ struct SourceBody {
   const Value* centres;  // [destinations, kCentreParts, heads]
   SegmentArrays<Value> arrays;
   SegmentEdges<Index> edges;
+  Buffer<Value> own;  // the row of x, where its gradient is written over it
   const Value* others[kSegment];
 
   HEADRACE_INLINE std::size_t other_bytes() const { return gradients.width * sizeof(Value); }
@@ -124,13 +126,18 @@ struct SourceBody {
     prefetch_row(centres + destination * kCentreParts * scores.heads, kCentreParts * scores.heads * sizeof(Value));
   }
 
-  HEADRACE_INLINE void start(std::size_t) const {}
+  HEADRACE_INLINE void start(std::size_t row) {
+    if (own.size() == 0) return;
+    Value* const x = gradients.by_x + row * gradients.width;
+    std::copy_n(x, gradients.width, own.data());
+    std::fill_n(x, gradients.width, Value{0});
+  }
 
   HEADRACE_INLINE void add(std::size_t row, std::size_t first, std::size_t last) {
     const std::size_t heads = scores.heads;
     const std::size_t head_width = gradients.width / heads;
     edges.read(rows, first, last);
-    const Value* const x = gradients.x + row * gradients.width;
+    const Value* const x = own.size() == 0 ? gradients.x + row * gradients.width : own.data();
     for (std::size_t k = 0; k < edges.count; ++k) {
       others[k] = gradients.gradients + edges.others[k] * gradients.width;
       for (std::size_t h = 0; h < heads; ++h) {
@@ -199,8 +206,14 @@ void attend_backward_sources(const EdgeRows<Index>& rows, const AttentionScores<
   parallel_for_each(threads_for(num_threads, nanoseconds * static_cast<double>(rows.num_others)), rows.num_others,
                     [&](std::size_t i) { fill_centre(scores, gradients, i, centres.data() + i * centre_size); });
   for_each_row(rows, edge_nanoseconds((2 * gradients.width + 8 * heads) * sizeof(Value)), num_threads, [&] {
-    return SourceBody<Value, Index>{
-        rows, scores, gradients, centres.data(), SegmentArrays<Value>(kSegmentArrays, heads), {}, {}};
+    return SourceBody<Value, Index>{rows,
+                                    scores,
+                                    gradients,
+                                    centres.data(),
+                                    SegmentArrays<Value>(kSegmentArrays, heads),
+                                    {},
+                                    Buffer<Value>(gradients.by_x == gradients.x ? gradients.width : 0),
+                                    {}};
   });
 }
 

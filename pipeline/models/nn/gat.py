@@ -11,6 +11,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.models.nn.aggregate import Edges, check_input, is_block
+from headrace.pipeline.models.nn.attention_dropout import AttentionKeys, Masks
 from headrace.pipeline.models.nn.self_loops import Looped, with_self_loops
 
 
@@ -21,7 +22,8 @@ class GATConv(nn.Module):
     ``att_dst``, ``bias``, and ``lin_edge.weight`` and ``att_edge`` where edges have features, computes the same on
     ``conv((x, x[:num_dst]), edge_index, edge_attr, size=...)`` where blocks have no weights. Where they have, each edge
     counts in the softmax as often as its weight says. Dropout of attention draws other numbers than PyG's: by a key
-    that comes from torch's generator, and the position of the edge.
+    that comes from torch's generator, and the position of the edge. In `hr.cooperative` the key is that of the batch,
+    and edges go by their ids, so the masks are those of one process; over a graph in shards in `hr.sar.wrap`, too.
 
     Parameters
     ----------
@@ -83,6 +85,7 @@ class GATConv(nn.Module):
             self.bias = nn.Parameter(torch.empty(heads * out_channels if concat else out_channels))
         else:
             self.register_parameter("bias", None)
+        self.attention_keys = AttentionKeys()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -113,7 +116,7 @@ class GATConv(nn.Module):
         destination = x[: block.num_dst] @ self._vectors(self.lin, self.att_dst)
         edge = self._edge_scores(block, edge_attr, x)
         drops = self.dropout if self.training else 0.0
-        key = int(torch.randint(2**63 - 1, ())) if drops else 0
+        masks = self.attention_keys.next(block) if drops else Masks(0)
         if not is_block(block):
             if self.add_self_loops:
                 raise InputError(
@@ -121,17 +124,20 @@ class GATConv(nn.Module):
                     "give the graph its loops by graph.with_self_loops()"
                 )
             slope = self.negative_slope
-            out = block.attend(rows, source, destination, edge_scores=edge, slope=slope, dropout=drops, key=key)
+            out = block.attend(rows, source, destination, edge_scores=edge, slope=slope, dropout=drops, key=masks.key)
             return self._finished(out)
         weight = None if block.weight is None else block.weight.to(x.dtype)
         edges: Block | Looped = block
+        edge_ids = None if masks.edge_ids is None else masks.edge_ids[: block.num_edges]
         if self.add_self_loops:
             edges = looped = with_self_loops(block)
             if edge is not None:
                 edge = torch.cat([edge, _means(looped, edge)])[looped.origin]
             if weight is not None:
                 weight = torch.cat([weight, weight.new_ones(block.num_dst)])[looped.origin]
-        dropout = AttentionDropout(drops, key) if drops else None
+            if masks.edge_ids is not None:
+                edge_ids = masks.edge_ids[looped.origin]
+        dropout = AttentionDropout(drops, masks.key, edge_ids) if drops else None
         out = attend_with_grad(
             edges.indptr,
             edges.indices,

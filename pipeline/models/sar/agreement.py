@@ -21,7 +21,9 @@ def check_same(comm: Comm, words: str, problem: str) -> None:
         With `problem` and the rank that differs.
     """
     number = int.from_bytes(hashlib.sha256(words.encode()).digest()[:7], "little")
-    for rank, other in enumerate(comm.all_gather(number)):
+    with comm.doing(problem):
+        others = comm.all_gather(number)
+    for rank, other in enumerate(others):
         if other != number:
             raise InputError(f"{problem}: rank {comm.rank} has {words}, rank {rank} something else")
 

@@ -15,6 +15,7 @@ from headrace.ops.aggregate.attention import (
     attend_backward_sources,
 )
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
+from headrace.pipeline.models.sar.announce import described
 from headrace.pipeline.models.sar.rounds import Rounds
 from headrace.pipeline.models.sar.shard import Shard
 from headrace.pipeline.models.sar.transfer import Tables
@@ -60,8 +61,13 @@ class Attend(torch.autograd.Function):
                 num_threads=torch.get_num_threads(),
             )
 
+        ctx.what = described(
+            "attention" if options.dropout is None else f"attention with dropout {options.dropout.probability}",
+            ("x", "source_scores", "destination_scores", "edge_scores"),
+            ctx.needs_input_grad[:4],
+        )
         ctx.rounds, ctx.options = rounds, options
-        kept = rounds.forward((x, source), visit, keep=any(ctx.needs_input_grad))
+        kept = rounds.forward((x, source), visit, ctx.what, keep=any(ctx.needs_input_grad))
         ctx.save_for_backward(x, source, destination, edge, *state, *kept)
         return state.out
 
@@ -79,19 +85,6 @@ class Attend(torch.autograd.Function):
             assert rows is not None  # they were asked for
             scores = AttentionScores(rows[1], destination, edge, None, *ctx.options)
             threads = torch.get_num_threads()
-            if into is not None:
-                back = shard.transposed
-                attend_backward_sources(
-                    back.indptr,
-                    back.indices,
-                    rows[0],
-                    scores,
-                    state,
-                    gradient,
-                    positions=back.positions,
-                    out=(into[1], into[0]),
-                    num_threads=threads,
-                )
             if any(ctx.needs_input_grad[2:4]):
                 attend_backward_destinations(
                     shard.indptr,
@@ -105,10 +98,23 @@ class Attend(torch.autograd.Function):
                     edge_out=by_edge,
                     num_threads=threads,
                 )
+            if into is not None:  # last, as it may be written over the rows
+                back = shard.transposed
+                attend_backward_sources(
+                    back.indptr,
+                    back.indices,
+                    rows[0],
+                    scores,
+                    state,
+                    gradient,
+                    positions=back.positions,
+                    out=(into[1], into[0]),
+                    num_threads=threads,
+                )
 
         sums = None
         if any(ctx.needs_input_grad[:2]):
             sums = x.new_zeros(x.shape), source.new_zeros(source.shape)
-        ctx.rounds.backward((x, source), visit, sums, kept)
+        ctx.rounds.backward((x, source), visit, sums, kept, ctx.what, overwrites=True)
         by_x, by_source = sums or (None, None)
         return by_x, by_source, by_destination, by_edge, None, None

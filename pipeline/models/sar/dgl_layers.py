@@ -12,6 +12,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer, scaled, scores, transform_by_type
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
+from headrace.pipeline.models.sar.transformed import attend_transformed
 
 
 class SAGEConv(ReplacedLayer):
@@ -90,10 +91,12 @@ class GATConv(ReplacedLayer):
         apart = hasattr(own, "fc_src")
         to_source, to_target = (own.fc_src, own.fc_dst) if apart else (own.fc, own.fc)
         dropout = own.attn_drop.p if self.training else 0.0
-        out = graph.attend(
-            to_source(h).view(-1, own._num_heads, own._out_feats),
-            scores(h, to_source.weight, own.attn_l),
-            scores(h, to_target.weight, own.attn_r),
+        out = attend_transformed(
+            graph,
+            h,
+            to_source,
+            own._num_heads,
+            (scores(h, to_source.weight, own.attn_l), scores(h, to_target.weight, own.attn_r)),
             slope=own.leaky_relu.negative_slope,
             dropout=dropout,
             key=self.keys.next() if dropout else 0,

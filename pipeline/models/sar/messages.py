@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme
 from headrace.ops.aggregate.spmm import spmm
 from headrace.ops.errors import InputError
+from headrace.pipeline.models.sar.announce import described
 from headrace.pipeline.models.sar.captured import captured_leaves, number_before
 from headrace.pipeline.models.sar.rounds import Rounds
 from headrace.pipeline.models.sar.shard import Shard
@@ -95,7 +96,12 @@ class UpdateAll(torch.autograd.Function):
                 messages = update.call(shard, rows[0], destination, at_edges)
             _reduce(update, shard, messages.contiguous(), state)
 
-        kept = update.rounds.forward((x,), visit, keep=any(ctx.needs_input_grad))
+        ctx.what = described(
+            f"messages, reduced to the {update.reduce}",
+            ("x", "destination", "edge", f"{sum(ctx.needs_input_grad[4:])} parameters"),
+            (*ctx.needs_input_grad[1:4], any(ctx.needs_input_grad[4:])),
+        )
+        kept = update.rounds.forward((x,), visit, ctx.what, keep=any(ctx.needs_input_grad))
         out, winners = state[0] if isinstance(state[0], Extremes) else (state[0], None)
         ctx.update, ctx.num_parameters = update, len(parameters)
         ctx.save_for_backward(x, destination, edge, winners, *parameters, *kept)
@@ -146,7 +152,7 @@ class UpdateAll(torch.autograd.Function):
                     total += part
 
         sums = None if totals[0] is None else (totals[0],)
-        update.rounds.backward((x,), visit, sums, kept)
+        update.rounds.backward((x,), visit, sums, kept, ctx.what)
         return None, *totals
 
 

@@ -18,6 +18,7 @@ from headrace.pipeline.models.sar.replaced_layer import (
     without_infinity,
 )
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
+from headrace.pipeline.models.sar.transformed import attend_transformed
 
 REDUCTIONS: dict[Any, Reduce] = {"sum": "sum", "add": "sum", "mean": "mean", "max": "max", "min": "min"}
 
@@ -117,10 +118,12 @@ class GATConv(PygLayer):
             of_edges = self._edge_scores(edge_attr.view(-1, 1) if edge_attr.dim() == 1 else edge_attr, graph)
         if own.add_self_loops:
             graph = graph.with_self_loops()
-        out = graph.attend(
-            to_source(x).view(-1, own.heads, own.out_channels),
-            scores(x, to_source.weight, own.att_src),
-            scores(x, to_target.weight, own.att_dst),
+        out = attend_transformed(
+            graph,
+            x,
+            to_source,
+            own.heads,
+            (scores(x, to_source.weight, own.att_src), scores(x, to_target.weight, own.att_dst)),
             edge_scores=of_edges,
             slope=own.negative_slope,
             dropout=own.dropout if self.training else 0.0,

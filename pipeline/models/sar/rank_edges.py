@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -69,6 +70,11 @@ class RankEdges:
         InputError
             If ranks say different things.
         """
+        with nullcontext() if comm is None else comm.doing("the making of a ShardedGraph"):
+            return RankEdges._of(part, comm, mode, prefetch, counts)
+
+    @staticmethod
+    def _of(part: GraphShard, comm: Comm | None, mode: Mode, prefetch: int, counts: Counts) -> RankEdges:
         rank = part.part
         if comm is not None:
             words = f"{part!r} of {part.content_digest()}, {part.partition.content_digest()}, {mode}, {prefetch}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from traceback import format_exception
+from types import MappingProxyType, TracebackType
 from typing import NoReturn
 
 import torch
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from typing_extensions import Self
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import InputError, PeerError
 from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.models.sar.counts import Counts
@@ -82,6 +83,11 @@ class RankGraph:
         return self._edges.each_has_edges
 
     @property
+    def rematerialises(self) -> bool:
+        """Whether rows of others are not kept until the backward direction, but come again."""
+        return self.world_size > 1 and self._rounds.mode == "sar"
+
+    @property
     def self_loops(self) -> Tensor:
         """Return which of this rank's edges lead from a node to itself: int64[n], ascending positions."""
         return self._edges.loops
@@ -120,7 +126,8 @@ class RankGraph:
         """Return the sum of a number over all ranks; all of them call it."""
         if self._rounds.transfer.comm is None:
             return float(number)
-        return float(self._rounds.transfer.comm.all_reduce_sum(torch.tensor([number], dtype=torch.float64)))
+        with self._rounds.transfer.doing("a total"):
+            return float(self._rounds.transfer.comm.all_reduce_sum(torch.tensor([number], dtype=torch.float64)))
 
     def with_self_loops(self) -> Self:
         """Return the graph with one loop at each node, in place of those that there are; nothing is exchanged.
@@ -164,6 +171,15 @@ class RankGraph:
                 "graph.edge_rows(values) takes them out of a table of all edges"
             )
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            report(error, self.comm)
+
     def __deepcopy__(self, memo: object) -> Self:
         return self  # models that know their graph can be copied; it is never changed
 
@@ -176,6 +192,12 @@ class RankGraph:
         return (
             f"ShardedGraph(rank {self.rank} of {self.world_size}: {shape}, {rounds.mode}, prefetch={rounds.prefetch})"
         )
+
+
+def report(error: BaseException, comm: Comm | None) -> None:
+    """Let the other ranks know why this one does not go on; not of an error that came from one of them."""
+    if comm is not None and not isinstance(error, PeerError):
+        comm.fail("".join(format_exception(error)))
 
 
 def _taken(values: ArrayLike | Tensor, ids: Tensor, num_rows: int, name: str, what: str) -> Tensor:

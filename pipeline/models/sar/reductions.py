@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
 from headrace.ops.aggregate.spmm import sddmm, spmm
+from headrace.pipeline.models.sar.announce import described
 from headrace.pipeline.models.sar.rounds import Rounds
 from headrace.pipeline.models.sar.shard import Shard
 from headrace.pipeline.models.sar.transfer import Tables
@@ -38,8 +39,10 @@ class Sum(torch.autograd.Function):
                 num_threads=torch.get_num_threads(),
             )
 
+        what = "a sum" if divisors is None else "a mean"
+        ctx.what = described(_weighted(what, weight), ("x", "weight"), ctx.needs_input_grad[:2])
         ctx.rounds = rounds
-        kept = rounds.forward((x,), visit, keep=any(ctx.needs_input_grad))
+        kept = rounds.forward((x,), visit, ctx.what, keep=any(ctx.needs_input_grad))
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight, divisors, *kept)
         return out
 
@@ -69,7 +72,8 @@ class Sum(torch.autograd.Function):
                 _by_weight(shard, gradient, rows[0], by_weight, None)
 
         by_x = _own_gradients(ctx, gradient)
-        ctx.rounds.backward(None if x is None else (x,), visit, None if by_x is None else (by_x,), tuple(kept))
+        rows = None if x is None else (x,)
+        ctx.rounds.backward(rows, visit, None if by_x is None else (by_x,), tuple(kept), ctx.what)
         return by_x, by_weight, None, None
 
 
@@ -100,8 +104,10 @@ class Extreme(torch.autograd.Function):
                 num_threads=torch.get_num_threads(),
             )
 
+        what = "maxima" if largest else "minima"
+        ctx.what = described(_weighted(what, weight), ("x", "weight"), ctx.needs_input_grad[:2])
         ctx.rounds = rounds
-        kept = rounds.forward((x,), visit, keep=any(ctx.needs_input_grad))
+        kept = rounds.forward((x,), visit, ctx.what, keep=any(ctx.needs_input_grad))
         winners = found.winners.to(rounds.own.positions.dtype)
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight, winners, *kept)
         return found.values
@@ -131,8 +137,13 @@ class Extreme(torch.autograd.Function):
                 _by_weight(shard, gradient, rows[0], by_weight, winners)
 
         by_x = _own_gradients(ctx, gradient)
-        ctx.rounds.backward(None if x is None else (x,), visit, None if by_x is None else (by_x,), tuple(kept))
+        rows = None if x is None else (x,)
+        ctx.rounds.backward(rows, visit, None if by_x is None else (by_x,), tuple(kept), ctx.what)
         return by_x, by_weight, None, None
+
+
+def _weighted(what: str, weight: Tensor | None) -> str:
+    return what if weight is None else f"{what} with weights"
 
 
 def _own_gradients(ctx: Any, gradient: Tensor) -> Tensor | None:

@@ -9,41 +9,23 @@ from torch import Tensor, nn
 from typing_extensions import Self
 
 from headrace.ops.errors import InputError
-from headrace.ops.random.rng import DROPOUT, stream_key
+from headrace.pipeline.models.dropout_keys import DropoutKeys
+from headrace.pipeline.models.sar.announce import inside
 from headrace.pipeline.models.sar.derived import TypedEdges
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
 Layer = TypeVar("Layer", bound="ReplacedLayer")
 
 
-class Keys:
-    """Keys of the masks of one layer, another one at each call, and the same on all ranks.
-
-    Parameters
-    ----------
-    seed
-        Another one gives other masks.
-    number
-        Which layer of the model it is.
-    """
-
-    def __init__(self, seed: int, number: int) -> None:
-        self.seed, self.number, self.calls = seed, number, 0
-
-    def next(self) -> int:
-        """Return the key of this call."""
-        self.calls += 1
-        return stream_key(self.seed, 0, self.calls - 1, self.number, DROPOUT)
-
-
 class ReplacedLayer(nn.Module):
     """A layer over a `ShardedGraph`, with the parameters, options, mode and hooks of the layer that it replaces."""
 
-    keys: Keys
+    keys: DropoutKeys
+    name: str
 
     @classmethod
-    def of(cls, layer: nn.Module, keys: Keys) -> Self:
-        """Return what replaces a layer.
+    def of(cls, layer: nn.Module, keys: DropoutKeys, name: str) -> Self:
+        """Return what replaces a layer; `name` is that which it has in the model.
 
         Raises
         ------
@@ -55,8 +37,13 @@ class ReplacedLayer(nn.Module):
             raise InputError(f"hr.sar.wrap: {type(layer).__name__} {problem} cannot be computed over shards")
         replacement = cls.__new__(cls)
         replacement.__dict__.update(layer.__dict__)
-        replacement.keys = keys
+        replacement.keys, replacement.name = keys, name
         return replacement
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the layer, by whose name ranks know what rows are for."""
+        with inside(self.name):
+            return super().__call__(*args, **kwargs)
 
     @classmethod
     def refusal(cls, layer: Any) -> str:

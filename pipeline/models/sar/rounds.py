@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.distributed.channel import nothing
+from headrace.pipeline.models.sar.announce import sizes
 from headrace.pipeline.models.sar.shard import Shard
 from headrace.pipeline.models.sar.transfer import Tables, Transfer
 
@@ -63,7 +64,7 @@ class Rounds:
         """The shard that is worked on last."""
         return self.shards[(self.transfer.rank + 1) % len(self.shards)]
 
-    def forward(self, tables: Tables, visit: Visit, *, keep: bool) -> Tables:
+    def forward(self, tables: Tables, visit: Visit, what: str, *, keep: bool) -> Tables:
         """Call `visit` with each shard, this rank's own first, and the rows of its sources.
 
         Parameters
@@ -72,6 +73,8 @@ class Rounds:
             This rank's rows.
         visit
             What to do; it holds no rows when it has returned.
+        what
+            What it is for, in words that are the same on all ranks: those that part are found out by them.
         keep
             Whether there will be a backward direction, until which modes other than "sar" keep the rows.
 
@@ -91,6 +94,10 @@ class Rounds:
                     f"expected a row for each of the {self.transfer.num_rows} nodes that rank {self.transfer.rank} "
                     f"owns, got {list(table.shape)}; graph.rows(x) takes them out of a table of all nodes"
                 )
+        with self.transfer.doing(f"rows of {sizes(tables)} bytes for {what}"):
+            return self._forward(tables, visit, keep=keep)
+
+    def _forward(self, tables: Tables, visit: Visit, *, keep: bool) -> Tables:
         if self.mode == "one-shot" and len(self.shards) > 1:
             arrived = self.transfer.fetch_all(tables)
             visit(self.own, tables)
@@ -111,7 +118,16 @@ class Rounds:
         waiting()
         return tuple(kept)
 
-    def backward(self, tables: Tables | None, visit: Revisit, sums: Tables | None, kept: Tables) -> None:
+    def backward(
+        self,
+        tables: Tables | None,
+        visit: Revisit,
+        sums: Tables | None,
+        kept: Tables,
+        what: str,
+        *,
+        overwrites: bool = False,
+    ) -> None:
         """Call `visit` with each shard, the rows if gradients depend on them, and gradients of rows to add to.
 
         Parameters
@@ -125,7 +141,18 @@ class Rounds:
             them, on any rank; nothing is sent then.
         kept
             What `forward` returned.
+        what
+            As for `forward`.
+        overwrites
+            Whether `visit` can write gradients of the rows of the first table over these: where they came for it alone,
+            it gets one table for both.
         """
+        with self.transfer.doing(f"gradients of {what}"):
+            self._backward(tables, visit, sums, kept, overwrites)
+
+    def _backward(
+        self, tables: Tables | None, visit: Revisit, sums: Tables | None, kept: Tables, overwrites: bool
+    ) -> None:
         visit_own = partial(visit, self.own, tables, sums)
         if len(self.shards) == 1:
             visit_own()
@@ -133,7 +160,7 @@ class Rounds:
             visit_own()
             self._backward_at_once(kept if tables is not None else None, visit, sums)
         elif tables is not None and self.mode == "sar":
-            self._backward_refetching(tables, visit, visit_own, sums)
+            self._backward_refetching(tables, visit, visit_own, sums, overwrites)
         else:
             visit_own()
             self._backward_at_hand(kept if tables is not None else None, visit, sums)
@@ -168,7 +195,7 @@ class Rounds:
         going(meanwhile=nothing)
 
     def _backward_refetching(
-        self, tables: Tables, visit: Revisit, waiting: Callable[[], None], sums: Tables | None
+        self, tables: Tables, visit: Revisit, waiting: Callable[[], None], sums: Tables | None, overwrites: bool
     ) -> None:
         """Let rows come again; with prefetch while the shard before is worked on."""
         going: Callable[..., None] = _call
@@ -182,7 +209,9 @@ class Rounds:
             self.transfer.counts.refetches += 1
             waiting = nothing
             going(meanwhile=nothing)
-            gradients = _zeros(sums, shard.num_sources)
+            gradients = _zeros(sums if sums is None or not overwrites else sums[1:], shard.num_sources)
+            if overwrites and gradients is not None:
+                gradients = (rows[0], *gradients)
             waiting, going = partial(visit, shard, rows, gradients), _call
             if gradients is not None and sums is not None:
                 going = partial(self.transfer.give_back, gradients, shard.owner, sums)

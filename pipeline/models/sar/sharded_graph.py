@@ -19,7 +19,7 @@ from headrace.pipeline.models.sar.attention import Attend, Options
 from headrace.pipeline.models.sar.counts import Counts
 from headrace.pipeline.models.sar.messages import Message, Update, UpdateAll
 from headrace.pipeline.models.sar.rank_edges import RankEdges, part_of
-from headrace.pipeline.models.sar.rank_graph import RankGraph
+from headrace.pipeline.models.sar.rank_graph import RankGraph, report
 from headrace.pipeline.models.sar.reductions import Extreme, Sum
 from headrace.pipeline.models.sar.rounds import Mode
 from headrace.pipeline.partition.partition import Partition
@@ -51,6 +51,17 @@ class ShardedGraph(RankGraph):
     >>> graph = hr.sar.ShardedGraph(whole)  # one rank; otherwise also a partition, and torch.distributed's ranks
     >>> graph.aggregate(graph.rows(torch.eye(3))).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+
+    Train inside ``with graph:``, so that an error on one rank, wherever in the step it is, reaches the others: they
+    raise `PeerError` with its traceback where they would wait for it. Ranks that part without an error, as one layer is
+    in another order or mode, or one step is left out, raise `PeerError` with what either of them is about to exchange.
+
+    Beside rows a rank keeps its edges, in shards, and for each shard where the edges of owned nodes begin: 8 bytes for
+    each node of the whole graph in all, and as much for gradients, with any number of ranks. The part of the graph that
+    it is made of is given back, with its index of all nodes; while the one is made of the other both are there.
+
+    >>> with graph:
+    ...     out = graph.aggregate(graph.rows(torch.eye(3)))
 
     Parameters
     ----------
@@ -87,6 +98,9 @@ class ShardedGraph(RankGraph):
         If the partition is not one of this graph's nodes, or does not have a part for each rank.
     InputError
         For another mode or prefetch; if ranks say different things.
+    PeerError
+        If another rank failed or was lost, does not come, or comes with something else; from each method that passes
+        messages, and in the backward direction.
     """
 
     def __init__(
@@ -104,7 +118,11 @@ class ShardedGraph(RankGraph):
         if comm is None and is_distributed():
             comm = world_comm()
         rank, world_size = (0, 1) if comm is None else (comm.rank, comm.world_size)
-        part = part_of(graph, partition, rank, world_size)
+        try:
+            part = part_of(graph, partition, rank, world_size)
+        except Exception as error:
+            report(error, comm)
+            raise
         counts = Counts()
         super().__init__(RankEdges.of(part, comm if world_size > 1 else None, mode, prefetch, counts), comm, counts)
 

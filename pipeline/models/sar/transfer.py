@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -61,6 +62,10 @@ class Transfer:
     def world_size(self) -> int:
         """Ranks."""
         return len(self.receives)
+
+    def doing(self, what: str) -> AbstractContextManager[None]:
+        """Let all exchanges inside be one thing that ranks do, see `Comm.doing`."""
+        return nullcontext() if self.comm is None else self.comm.doing(what)
 
     def fetch(self, tables: Tables, owner: int, meanwhile: Callable[[], None] = nothing) -> Tables:
         """Receive the rows of one rank, and send to the rank on the other side, which is as far away."""

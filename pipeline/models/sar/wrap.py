@@ -10,11 +10,13 @@ from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
 from headrace.ops.random.dropout import dropout_mask
+from headrace.pipeline.models.dropout_keys import DropoutKeys
+from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.norm_over_ranks import norm_over_ranks
 from headrace.pipeline.models.replace_modules import replace_modules
 from headrace.pipeline.models.sar import dgl_layers, pyg_layers
 from headrace.pipeline.models.sar.agreement import check_same
-from headrace.pipeline.models.sar.replaced_layer import Keys, ReplacedLayer
+from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
 #: By library and class what replaces a layer.
@@ -52,7 +54,7 @@ class ShardedDropout(nn.Dropout):
     """`nn.Dropout` for rows of owned nodes, whose masks belong to nodes: the same for any number of ranks."""
 
     graph: ShardedGraph
-    keys: Keys
+    keys: DropoutKeys
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the base class
         """Drop elements of rows, [num_dst, ...], and scale up the others."""
@@ -71,12 +73,13 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     Layers are replaced in place by ones that hold the same parameters, under the same names, so optimisers and state
     dicts stay good: PyG's `SAGEConv`, `GCNConv`, `GATConv` and `RGCNConv`, DGL's `SAGEConv`, `GraphConv`, `GATConv` and
     `RelGraphConv`. They take rows of owned nodes and the graph, in either order; arrays of edges are those of this
-    rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Other layers of these libraries are refused.
+    rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Other layers of these libraries are refused;
+    those of `hr.nn` take such a graph as they are.
 
     What the model does row by row stays as it is. Two kinds of modules are replaced as well: `nn.BatchNorm1d` by one
     over the rows of all ranks, and `nn.Dropout` by one whose masks depend on `seed`, the call and the node, as those
     of attention do on the edge. So a model computes the same with any number of ranks. `F.dropout` draws on each rank
-    for itself.
+    for itself. `torch.utils.checkpoint` can be around any part: it finds the same masks again.
 
     >>> import headrace as hr, torch
     >>> from torch_geometric.nn import SAGEConv
@@ -107,16 +110,24 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     if graph.comm is not None and graph.world_size > 1:
         check_same(graph.comm, f"{_digest(model)}, {seed}", "hr.sar.wrap: expected one model and seed on all ranks")
     number = iter(range(1 << 16))
+    names = {module: name or type(module).__name__ for name, module in model.named_modules()}
 
     def batch_norm(old: nn.BatchNorm1d) -> nn.Module:
         return _taken_over(ShardedBatchNorm, old, graph=graph)
 
     def dropout(old: nn.Dropout) -> nn.Module:
-        return _taken_over(ShardedDropout, old, graph=graph, keys=Keys(seed, next(number)))
+        return _taken_over(ShardedDropout, old, graph=graph, keys=DropoutKeys(seed, next(number)))
 
-    for kind, replacement in replaced.items():
-        model = replace_modules(model, kind, lambda old, new=replacement: new.of(old, Keys(seed, next(number))))  # type: ignore[misc]
-    return replace_modules(replace_modules(model, nn.BatchNorm1d, batch_norm), nn.Dropout, dropout)
+    def layer(old: nn.Module) -> nn.Module:
+        return replaced[type(old)].of(old, DropoutKeys(seed, next(number)), names[old])
+
+    for kind in replaced:
+        model = replace_modules(model, kind, layer)
+    model = replace_modules(replace_modules(model, nn.BatchNorm1d, batch_norm), nn.Dropout, dropout)
+    for module in model.modules():
+        if isinstance(module, GATConv):
+            module.attention_keys.given = DropoutKeys(seed, next(number))
+    return model
 
 
 def _taken_over(kind: type[nn.Module], old: nn.Module, **more: Any) -> nn.Module:

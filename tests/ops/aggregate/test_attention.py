@@ -12,8 +12,10 @@ from headrace.ops import Attended, AttentionDropout, AttentionScores, FeatureErr
 from headrace.ops.aggregate.attention import attend_backward_destinations, attend_backward_sources
 from headrace.ops.aggregate.transpose import transpose_csc
 
-from edge_rows import DTYPES, edge_rows, rows_of, tables
+from edge_rows import DTYPES, EdgeRows, edge_rows, rows_of, tables
 from strategies import keys, thread_counts
+
+pytestmark = pytest.mark.twins
 
 
 @st.composite
@@ -84,6 +86,7 @@ def test_parts_of_rows_come_in_any_order(inputs, order, moved):
     assert torch.allclose(state.out, whole.out, rtol=0, atol=tolerance * float(x.abs().amax() if x.numel() else 0) * 9)
 
 
+@pytest.mark.cpu  # instruction sets are
 @pytest.mark.kernel
 @pytest.mark.parametrize(("heads", "width"), [(1, 64), (4, 16), (8, 3), (3, 1), (5, 100)])
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -119,6 +122,32 @@ def test_neither_threads_nor_instructions_change_a_bit(heads, width, dtype, inst
     assert all(torch.equal(part, first) for part, first in zip(runs[0], first_set, strict=True))
 
 
+@given(inputs=attention_inputs(), threads=thread_counts)
+def test_gradients_of_rows_may_be_written_over_them(inputs, threads):
+    """Bit for bit what they are in a table of their own, also of sources without edges."""
+    check_written_over(*inputs, threads)
+
+
+def test_gradients_of_a_row_with_many_edges_may_be_written_over_it():
+    """Its edges are worked on in several segments, all of which read the row."""
+    generator = torch.Generator().manual_seed(0)
+    source, destination = torch.randn(3, 2, generator=generator), torch.randn(100, 2, generator=generator)
+    x = torch.randn(3, 2, 5, generator=generator)
+    rows = EdgeRows(torch.arange(101), torch.tensor([2] * 99 + [0]), 3)
+    check_written_over(rows, x, AttentionScores(source, destination), 2)
+
+
+def check_written_over(rows, x, scores, threads) -> None:
+    found = attend(rows.indptr, rows.indices, x, scores)
+    back, gradient = transpose_csc(rows.indptr, rows.indices, rows.num_src), found.out.cos()
+    options = {"positions": back.positions, "num_threads": threads}
+    by_source, by_x = attend_backward_sources(*back[:2], x, scores, found, gradient, **options)
+    over, sums = x.clone(), torch.zeros_like(scores.source)
+    attend_backward_sources(*back[:2], over, scores, found, gradient, out=(sums, over), **options)
+    assert torch.equal(over, by_x)
+    assert torch.equal(sums, by_source)
+
+
 FIRST_RUNS: dict = {}  # by case, those of the first instruction set
 
 
@@ -139,6 +168,7 @@ def test_scores_that_are_no_numbers():
     assert found.out[:, :, 0].isnan().tolist() == [[False, True], [False, False], [False, False]]
 
 
+@pytest.mark.cpu  # so many take too long elsewhere
 def test_exponentials_are_exact_to_two_units():
     """One destination, whose largest score is 0: sums of two are 1 + exp(x)."""
     for dtype, least in ((torch.float32, -87), (torch.float64, -700)):

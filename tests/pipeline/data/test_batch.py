@@ -123,9 +123,10 @@ def test_digest_sees_every_field():
     for name, changed in variations():
         assert changed.digest() not in digests, f"{name} equals {digests.get(changed.digest())}"
         digests[changed.digest()] = name
-    # A field that this test does not know yet fails here: vary it above. A channel is no data.
+    # A field that this test does not know yet fails here: vary it above. A channel is no data, and types are those of
+    # the graph.
     assert {field.name for field in dataclasses.fields(hr.MiniBatch)} == {
-        *("seeds", "seed_index", "item_index", "y", "n_id", "node", "edge", "blocks", "comm"),
+        *("seeds", "seed_index", "item_index", "y", "n_id", "node", "edge", "blocks", "comm", "types"),
         *("num_sampled_nodes", "num_sampled_edges", "exchanges", "epoch", "index", "num_global_seeds"),
     }
     assert batch().digest() == batch().digest()

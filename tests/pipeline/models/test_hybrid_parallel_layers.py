@@ -26,6 +26,10 @@ LAYERS: dict[str, tuple[Callable[[int, int], nn.Module], Arguments]] = {
         lambda *sizes: hr.nn.GATConv(*sizes, heads=2, concat=False, edge_dim=3, add_self_loops=False),
         lambda batch, layer: (batch.edge["e"][layer],),
     ),
+    "GAT, dropout": (
+        lambda *sizes: hr.nn.GATConv(*sizes, heads=2, concat=False, dropout=0.4, add_self_loops=False),
+        lambda batch, layer: (),
+    ),
 }
 
 

@@ -26,7 +26,7 @@ from headrace.pipeline.passes import PASSES, Pass, Promise
 from headrace.pipeline.plan.stage import CONVERTED
 
 from cuda_host.stand_in import StandIn
-from plans import NUM_NODES, graph, pairs, store
+from plans import NUM_NODES, graph, pairs, store, typed_graph
 
 pytestmark = pytest.mark.slow
 
@@ -211,12 +211,25 @@ def edges_left_out(data: st.DataObject) -> tuple[object, object]:
     return [(batch.n_id.tolist(), [block.edge_ids.tolist() for block in batch.blocks]) for batch in found], expected
 
 
+def items_of_types(data: st.DataObject) -> tuple[object, object]:
+    """Ids that count within a type against those of the whole graph."""
+    ids = torch.tensor(data.draw(st.lists(st.integers(0, 69), min_size=1, max_size=30), label="ids"))
+    fanouts = data.draw(st.lists(st.integers(-1, 4), min_size=1, max_size=2), label="fanouts")
+    batches = [
+        hr.ItemSampler(items, batch_size=7, seed=3).sample_neighbor(typed_graph(), fanouts).loader()
+        for items in ({"b": ids}, ids + 120)
+    ]
+    found, expected = ([digest(batch) for batch in loader] for loader in batches)
+    return found, expected
+
+
 REFERENCES: dict[str, Callable[[st.DataObject], tuple[object, object]]] = {
     "exclude_edges": edges_left_out,
     "expand_macros": expanded,
     "fetch_at_owners": fetched_at_owners,
     "sample_at_owners": sampled_at_owners,
     "sample_on_cpu": sampled_there,
+    "typed_items": items_of_types,
     "within_boundary": within_boundary,
 }
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 import torch
+from ranks import run_ranks
 from training import NUM_CLASSES, WIDTH, assert_equal_training, store
 
 import headrace as hr
+from headrace.pipeline.distributed.channel import Comm
 
 from plans import graph, items
 
@@ -35,9 +38,11 @@ class Network(torch.nn.Module):
         (hr.nn.SAGEConv, {}),
         (hr.nn.SAGEConv, {"aggr": "max"}),
         (hr.nn.GATConv, {}),
+        (hr.nn.GATConv, {"dropout": 0.5}),
+        (hr.nn.GATConv, {"dropout": 0.5, "add_self_loops": False}),
         (hr.nn.GCNConv, {"normalize": False}),
     ],
-    ids=["mean", "max", "attention", "sum"],
+    ids=["mean", "max", "attention", "dropout", "dropout without loops", "sum"],
 )
 def test_training_equals_one_process(layer, world_size):
     torch.manual_seed(0)
@@ -46,3 +51,19 @@ def test_training_equals_one_process(layer, world_size):
         store(torch.float64), node=["x"], labels="y"
     )  # fmt: skip
     assert_equal_training(plan, Network(kind, **options).double(), world_size, 1e-10)
+
+
+def test_dropout_of_attention_needs_the_ids_of_edges_where_ranks_make_batches():
+    plan = items(batch_size=40).sample_neighbor(graph(), [4, 3], edge_ids=False)
+    plan = plan.fetch_feature(store(torch.float32), node=["x"])
+    model = Network(hr.nn.GATConv, dropout=0.5)
+
+    def work(comm: Comm) -> None:
+        with plan.loader(comm=comm, cooperative=True) as loader:
+            batch = next(iter(loader))
+            with pytest.raises(hr.InputError, match="sample with edge_ids=True"):
+                hr.cooperative(copy.deepcopy(model))(batch, batch.x, batch.blocks)
+
+    run_ranks(2, work)
+    batch = next(iter(plan.loader()))
+    assert hr.cooperative(model)(batch, batch.x, batch.blocks).shape[1] == NUM_CLASSES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import pytest
 import torch
@@ -173,3 +174,19 @@ def test_rows_that_somebody_holds_count():
     assert (counts.live_rows, counts.most_live_rows) == (5, 5)
     del view
     assert (counts.live_rows, counts.most_live_rows) == (0, 5)
+
+
+def test_the_part_that_a_graph_is_made_of_is_given_back():
+    """It has an index of all nodes, of which a rank keeps nothing but its own."""
+
+    def work(comm: Comm) -> None:
+        part = graph().shard(owners("hash", 3), comm.rank)
+        kept = weakref.ref(part), weakref.ref(part.indptr), weakref.ref(part.indices)
+        place = hr.sar.ShardedGraph(part, comm=comm)
+        del part
+        gc.collect()
+        assert [one() for one in kept] == [None] * 3
+        indices = sum(len(shard.indptr) for shard in place._rounds.shards)
+        assert indices == 3 * (place.num_dst + 1)
+
+    run_ranks(3, work)

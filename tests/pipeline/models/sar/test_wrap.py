@@ -159,6 +159,41 @@ def test_dropout_and_normalisation_do_not_depend_on_the_ranks(world_size):
     assert_equal_training(Deep().double(), run, world_size, kind="hash", steps=10)
 
 
+def test_dropout_of_attention_of_our_own_layers_does_not_depend_on_the_ranks():
+    options = {"heads": 2, "dropout": 0.4, "add_self_loops": False}
+    torch.manual_seed(2)
+    model = Network(hr.nn.GATConv(WIDTH, 4, **options), hr.nn.GATConv(8, NUM_CLASSES, concat=False, **options))
+    assert_equal_training(model.double(), run, 3, kind="hash", steps=3)
+
+
+def test_transformed_rows_are_computed_anew_from_what_they_were_computed_of():
+    """So attention keeps none of them, and what was written to meanwhile is refused."""
+
+    def work(comm: Comm) -> None:
+        place = hr.sar.ShardedGraph(graph(), owners("hash", 2), comm)
+        conv = pyg.GATConv(WIDTH, 2)
+        for number, one in enumerate(conv.parameters()):
+            nn.init.normal_(one, generator=torch.Generator().manual_seed(number))
+        conv = hr.sar.wrap(conv, place)
+        out = conv(place.rows(features(NUM_NODES, WIDTH)).float(), place)
+        with torch.no_grad():
+            conv.lin.weight.add_(1)
+        with pytest.raises(hr.InputError, match="written to between the forward and the backward direction"):
+            out.sum().backward()
+
+    run_ranks(2, work)
+
+
+def test_ranks_take_one_key_where_nothing_gives_it():
+    def work(comm: Comm) -> int:
+        place = hr.sar.ShardedGraph(graph(), owners("hash", 3), comm)
+        return hr.nn.GATConv(4, 2, dropout=0.5).attention_keys.next(place).key
+
+    first, *others = run_ranks(3, work)
+    assert others == [first] * 2
+    assert first > 0
+
+
 @pytest.mark.parametrize("kind", ["GraphSAGE", "GCN", "GAT"])
 def test_models_of_pyg_run_as_they_are(kind):
     torch.manual_seed(3)

@@ -1,0 +1,229 @@
+"""Parts of models that torch.utils.checkpoint calls once more: they find the masks of the first call."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from ranks import run_processes, run_ranks
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from training import NUM_CLASSES, WIDTH, store
+
+import headrace as hr
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.models.recomputation import KEPT
+
+from plans import NUM_NODES, graph, items
+
+REENTRANT = pytest.mark.parametrize("use_reentrant", [True, False])
+
+
+class Network(nn.Module):
+    """Layers, and behind each of them a part that can be computed anew; its dropout is used several times."""
+
+    def __init__(self, layers: list[nn.Module], how: Any = None) -> None:
+        super().__init__()
+        self.layers, self.how, self.dropout = nn.ModuleList(layers), how, nn.Dropout(0.4)
+        self.parts = nn.ModuleList(
+            nn.Sequential(self.dropout, nn.Linear(WIDTH, WIDTH), nn.Tanh(), self.dropout) for _ in layers
+        )
+
+    def forward(self, x: Tensor, edges: Any) -> Tensor:
+        for number, (layer, part) in enumerate(zip(self.layers, self.parts, strict=True)):
+            x = layer(x, edges[number])
+            x = part(x) if self.how is None else self.how(part, x)
+        return x
+
+
+def together(model: Network) -> nn.Module:
+    return hr.cooperative(model, list(model.layers))
+
+
+def gradients(model: nn.Module, *arguments: Any) -> list[Tensor]:
+    model.zero_grad()
+    model(*arguments).square().sum().backward()
+    return [one.grad.clone() for one in model.parameters() if one.grad is not None]
+
+
+def batch_of() -> hr.MiniBatch:
+    plan = items(batch_size=40).sample_neighbor(graph(), [4, 3])
+    return next(iter(plan.fetch_feature(store(torch.float64), node=["x"], labels="y").loader()))
+
+
+def attention(**options: Any) -> list[nn.Module]:
+    return [hr.nn.GATConv(WIDTH, WIDTH, dropout=0.3, **options) for _ in range(2)]
+
+
+@REENTRANT
+def test_a_cooperative_model_has_the_gradients_that_it_has_without(use_reentrant):
+    torch.manual_seed(0)
+    model, batch = Network(attention()).double(), batch_of()
+    again = copy.deepcopy(model)
+    again.how = partial(checkpoint, use_reentrant=use_reentrant)
+    expected = gradients(together(model), batch, batch.x, batch.blocks)
+    found = gradients(together(again), batch, batch.x, batch.blocks)
+    assert all(map(torch.equal, found, expected))
+
+
+def test_a_layer_of_one_process_can_be_computed_anew():
+    torch.manual_seed(0)
+
+    class Inside(Network):
+        def forward(self, x: Tensor, blocks: Any) -> Tensor:
+            for layer, block in zip(self.layers, blocks, strict=True):
+                x = layer(x, block) if self.how is None else self.how(layer, x, block)
+            return self.dropout(x)
+
+    model, batch = Inside(attention()).double(), batch_of()
+    again = copy.deepcopy(model)
+    again.how = partial(checkpoint, use_reentrant=False)
+    expected = gradients(together(model), batch, batch.x, batch.blocks)
+    found = gradients(together(again), batch, batch.x, batch.blocks)
+    assert all(map(torch.equal, found, expected))
+
+
+def test_two_batches_may_be_under_way():
+    torch.manual_seed(0)
+    model, first, second = Network(attention()).double(), batch_of(), replace(batch_of(), index=1)
+    again = copy.deepcopy(model)
+    again.how = partial(checkpoint, use_reentrant=False)
+    sums = []
+    for one in map(together, (model, again)):
+        outs = [one(batch, batch.x, batch.blocks) for batch in (first, second)]
+        assert not torch.equal(*outs)
+        sum(out.square().sum() for out in outs).backward()
+        sums.append([one.grad for one in one.parameters()])
+    assert all(map(torch.equal, *sums))
+
+
+@REENTRANT
+def test_other_random_numbers_are_refused(use_reentrant):
+    batch = batch_of()
+    how = partial(checkpoint, use_reentrant=use_reentrant, preserve_rng_state=False)
+    model = together(Network(attention(), how).double())
+    out = model(batch, batch.x, batch.blocks)
+    with pytest.raises(hr.InputError, match="preserve_rng_state=True"):
+        out.sum().backward()
+
+
+def test_few_draws_are_kept_and_none_without_need():
+    batch = batch_of()
+    model = together(Network(attention()).double())
+    model(batch, batch.x, batch.blocks)
+    assert not model.model.dropout._draws._drawn
+    with torch.no_grad():
+        for _ in range(KEPT + 1):
+            model.model.dropout(batch.x)
+    assert len(model.model.dropout._draws._drawn) == KEPT
+    assert not copy.deepcopy(model).model.dropout._draws._drawn
+
+
+def test_layers_whose_input_comes_from_other_ranks_are_refused():
+    plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(torch.float64), node=["x"])
+
+    class Inside(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(hr.nn.SAGEConv(WIDTH, WIDTH) for _ in range(2))
+
+        def forward(self, x: Tensor, blocks: Any) -> Tensor:
+            for layer, block in zip(self.layers, blocks, strict=True):
+                x = checkpoint(layer, x, block, use_reentrant=False)
+            return x
+
+    def work(comm: Comm) -> None:
+        with plan.loader(comm=comm, cooperative=True) as loader:
+            batch = next(iter(loader))
+            out = hr.cooperative(Inside().double())(batch, batch.x, batch.blocks)
+            with pytest.raises(hr.InputError, match="around what a model does between its layers"):
+                out.sum().backward()
+
+    run_ranks(2, work)
+
+
+def test_batch_normalisation_over_ranks_is_computed_anew_together():
+    plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(torch.float64), node=["x"])
+    torch.manual_seed(0)
+    layers = nn.ModuleList(hr.nn.SAGEConv(WIDTH, WIDTH) for _ in range(2)).double()
+
+    class Normalised(nn.Module):
+        def __init__(self, how: Any) -> None:
+            super().__init__()
+            self.layers, self.norm, self.how = copy.deepcopy(layers), nn.BatchNorm1d(WIDTH).double(), how
+
+        def forward(self, x: Tensor, blocks: Any) -> Tensor:
+            x = self.layers[0](x, blocks[0])
+            return self.layers[1](self.norm(x) if self.how is None else self.how(self.norm, x), blocks[1])
+
+    def work(comm: Comm) -> None:
+        with plan.loader(comm=comm, cooperative=True) as loader:
+            batch = next(iter(loader))
+            both = [
+                gradients(hr.cooperative(Normalised(how)), batch, batch.x, batch.blocks)
+                for how in (None, partial(checkpoint, use_reentrant=False, preserve_rng_state=False))
+            ]
+            assert all(map(torch.equal, *both))
+
+    run_ranks(2, work)
+
+
+def over_shards(place: hr.sar.ShardedGraph, how: Any) -> list[Tensor]:
+    """Return the gradients of a model over a graph in shards; its layers are computed anew as well."""
+    import torch_geometric.nn as pyg
+
+    torch.manual_seed(1)
+    layers = [
+        pyg.GATConv(WIDTH, WIDTH, dropout=0.3),
+        hr.nn.GATConv(WIDTH, NUM_CLASSES + 1, dropout=0.3, add_self_loops=False),
+    ]
+
+    class Inside(Network):
+        def forward(self, x: Tensor, place: Any) -> Tensor:
+            for layer in self.layers:
+                x = layer(self.dropout(x), place) if self.how is None else self.how(layer, self.dropout(x), place)
+            return self.parts[0](x) if self.how is None else self.how(self.parts[0], x)
+
+    model = hr.sar.wrap(Inside(layers, how).double(), place)
+    x = place.rows(torch.randn(NUM_NODES, WIDTH, dtype=torch.float64)).requires_grad_()
+    model(x, place).square().sum().backward()
+    hr.sum_gradients(model, place.comm)
+    return [x.grad, *(one.grad for one in model.parameters() if one.grad is not None)]
+
+
+@REENTRANT
+def test_a_model_over_a_graph_in_shards_has_the_gradients_that_it_has_without(use_reentrant):
+    pytest.importorskip("torch_geometric")
+    place = hr.sar.ShardedGraph(graph())
+    expected = over_shards(place, None)
+    found = over_shards(place, partial(checkpoint, use_reentrant=use_reentrant))
+    assert all(map(torch.equal, found, expected))
+
+
+SCRIPT = """
+import json, sys, torch
+from functools import partial
+from torch.utils.checkpoint import checkpoint
+import headrace as hr
+from plans import NUM_NODES, graph
+from pipeline.models.test_checkpoint import over_shards
+
+rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+place = hr.sar.ShardedGraph(graph(), hr.Partition.hash(NUM_NODES, world_size))
+both = [over_shards(place, how) for how in (None, partial(checkpoint, use_reentrant=False))]
+print(json.dumps(all(map(torch.equal, *both))), flush=True)
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_processes_compute_anew_together(tmp_path: Path):
+    pytest.importorskip("torch_geometric")
+    assert list(map(json.loads, run_processes(SCRIPT, 2, tmp_path / "meeting"))) == [True, True]
