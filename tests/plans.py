@@ -185,6 +185,15 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "pinsage_weighted": lambda: items().sample_pinsage(
         graph(), 3, num_walks=5, walk_length=2, restart=0.0, num_layers=2, weight="weight", expand="new"
     ),
+    "neighbor_bidirectional": lambda: (
+        items().sample_neighbor(graph(), [5, 3], expand="new").make_bidirectional().fetch_feature(store(), edge=["e"])
+    ),
+    "neighbor_induced": lambda: (
+        items()
+        .sample_neighbor(graph(), [4, 2])
+        .induce_subgraph(graph())
+        .fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
     "saint_node": lambda: (
         items().sample_saint_node(graph(), 40).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     ),
@@ -193,6 +202,24 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
         items().sample_saint_walk(graph(), 2, num_samples=30).fetch_feature(store(), node=["x"], labels="y")
     ),
     "saint_walk_without_norms": lambda: items().sample_saint_walk(graph(), 3, norms=False, edge_ids=False),
+    "typed": lambda: fetch_typed(
+        typed_items().sample_neighbor(typed_graph(), {"likes": [4, 2], ("a", "to", "b"): [-1, 1], "default": [3, 2]})
+    ),
+    "typed_new": lambda: fetch_typed(typed_items().sample_neighbor(typed_graph(), [3, 2, 2], expand="new")),
+    "typed_labor": lambda: fetch_typed(typed_items().sample_layer_neighbor(typed_graph(), [3, 2])),
+    "typed_labor_1": lambda: typed_items().sample_layer_neighbor(typed_graph(), [3, 2], importance=1),
+    "typed_weighted": lambda: typed_items().sample_neighbor(
+        typed_graph(), [3, {"likes": 0, "default": 2}], weight="weight"
+    ),
+    "typed_ladies": lambda: typed_items().sample_ladies(typed_graph(), [20, 30]),
+    "typed_in_subgraph": lambda: (
+        hr.ItemSampler({"b": 20, "a": torch.arange(9)}, batch_size=7, seed=SEED)
+        .sample_in_subgraph(typed_graph(), num_hops=2)
+        .fetch_feature(typed_store(), node={"b": ["x"]})
+    ),
+    "typed_pairs": lambda: hr.ItemSampler(
+        {("a", "to", "b"): torch.arange(60).reshape(30, 2) % 37}, batch_size=7, shuffle=True, seed=SEED
+    ).sample_neighbor(typed_graph(), [3, 2]),
     "link_negatives": lambda: (
         pairs()
         .sample_uniform_negative(graph(), 1.5)
@@ -222,24 +249,6 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "hyper_edges": lambda: hr.ItemSampler(
         (torch.arange(60).reshape(20, 3) % 37, torch.arange(20)), batch_size=7, shuffle=True, seed=SEED
     ).sample_neighbor(graph(), [3, 2]),
-    "typed": lambda: fetch_typed(
-        typed_items().sample_neighbor(typed_graph(), {"likes": [4, 2], ("a", "to", "b"): [-1, 1], "default": [3, 2]})
-    ),
-    "typed_new": lambda: fetch_typed(typed_items().sample_neighbor(typed_graph(), [3, 2, 2], expand="new")),
-    "typed_labor": lambda: fetch_typed(typed_items().sample_layer_neighbor(typed_graph(), [3, 2])),
-    "typed_labor_1": lambda: typed_items().sample_layer_neighbor(typed_graph(), [3, 2], importance=1),
-    "typed_weighted": lambda: typed_items().sample_neighbor(
-        typed_graph(), [3, {"likes": 0, "default": 2}], weight="weight"
-    ),
-    "typed_ladies": lambda: typed_items().sample_ladies(typed_graph(), [20, 30]),
-    "typed_in_subgraph": lambda: (
-        hr.ItemSampler({"b": 20, "a": torch.arange(9)}, batch_size=7, seed=SEED)
-        .sample_in_subgraph(typed_graph(), num_hops=2)
-        .fetch_feature(typed_store(), node={"b": ["x"]})
-    ),
-    "typed_pairs": lambda: hr.ItemSampler(
-        {("a", "to", "b"): torch.arange(60).reshape(30, 2) % 37}, batch_size=7, shuffle=True, seed=SEED
-    ).sample_neighbor(typed_graph(), [3, 2]),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -16,6 +14,7 @@ import torch
 import headrace as hr
 from headrace.pipeline.distributed.channel import Comm
 
+from copies import Process
 from plans import NUM_NODES, graph
 
 T = TypeVar("T")
@@ -51,17 +50,11 @@ def run_processes(script: str, world_size: int, meeting: Path, *arguments: str, 
     """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(rank), str(world_size), str(meeting), *arguments],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for rank in range(world_size)
+        Process(script, rank, world_size, meeting, *arguments, environment=environment) for rank in range(world_size)
     ]
-    printed = [process.communicate(timeout=120)[0] for process in processes]
-    assert failing or [process.returncode for process in processes] == [0] * world_size
-    return printed
+    printed, errors = zip(*(process.communicate(timeout=120) for process in processes), strict=True)
+    assert failing or [process.returncode for process in processes] == [0] * world_size, "\n".join(errors)
+    return list(printed)
 
 
 def cooperative_batches(plan: hr.Plan, world_size: int, **options: object) -> list[list[hr.MiniBatch]]:

@@ -9,14 +9,13 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_num_threads, as_numpy, graph_arrays, weight_array
 from headrace.ops.errors import ItemsError
-from headrace.ops.sampling.find_edges import native_excluded
+from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.sampling.sample import Hop, optional
 
 if TYPE_CHECKING:
     from headrace.ops.random.dependency import BlendedKey
-    from headrace.ops.sampling.find_edges import EdgePositions
     from headrace.ops.sampling.rules import ByRelation
     from headrace.ops.sampling.typed_rows import TypedRows
 

@@ -6,9 +6,11 @@ from headrace.pipeline.stages.exclude_seed_edges import ExcludeSeedEdges
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.global_batch import GlobalBatch
 from headrace.pipeline.stages.in_subgraph import SampleInSubgraph
+from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.labor import SampleLayerNeighbor
 from headrace.pipeline.stages.ladies import SampleLadies
+from headrace.pipeline.stages.make_bidirectional import MakeBidirectional
 from headrace.pipeline.stages.neighbor import SampleNeighbor
 from headrace.pipeline.stages.node_source import NodeSource
 from headrace.pipeline.stages.pinsage import SamplePinsage
@@ -27,7 +29,9 @@ __all__ = [
     "ExcludeSeedEdges",
     "FetchFeature",
     "GlobalBatch",
+    "InduceSubgraph",
     "ItemSampler",
+    "MakeBidirectional",
     "NodeSource",
     "Prefetch",
     "SampleInSubgraph",

@@ -186,6 +186,18 @@ def within_boundary(data: st.DataObject) -> tuple[object, object]:
     ]
 
 
+def items_of_types(data: st.DataObject) -> tuple[object, object]:
+    """Ids that count within a type against those of the whole graph."""
+    ids = torch.tensor(data.draw(st.lists(st.integers(0, 69), min_size=1, max_size=30), label="ids"))
+    fanouts = data.draw(st.lists(st.integers(-1, 4), min_size=1, max_size=2), label="fanouts")
+    batches = [
+        hr.ItemSampler(items, batch_size=7, seed=3).sample_neighbor(typed_graph(), fanouts).loader()
+        for items in ({"b": ids}, ids + 120)
+    ]
+    found, expected = ([digest(batch) for batch in loader] for loader in batches)
+    return found, expected
+
+
 def edges_left_out(data: st.DataObject) -> tuple[object, object]:
     """Neighbourhoods without the edges of the seeds against those of a graph without them, batch by batch."""
     reverse, weighted = data.draw(st.booleans(), label="reverse"), data.draw(st.booleans(), label="weighted")
@@ -209,18 +221,6 @@ def edges_left_out(data: st.DataObject) -> tuple[object, object]:
         alone = list(chain(plan, less).loader())[index]
         expected.append((alone.n_id.tolist(), [ids[block.edge_ids].tolist() for block in alone.blocks]))
     return [(batch.n_id.tolist(), [block.edge_ids.tolist() for block in batch.blocks]) for batch in found], expected
-
-
-def items_of_types(data: st.DataObject) -> tuple[object, object]:
-    """Ids that count within a type against those of the whole graph."""
-    ids = torch.tensor(data.draw(st.lists(st.integers(0, 69), min_size=1, max_size=30), label="ids"))
-    fanouts = data.draw(st.lists(st.integers(-1, 4), min_size=1, max_size=2), label="fanouts")
-    batches = [
-        hr.ItemSampler(items, batch_size=7, seed=3).sample_neighbor(typed_graph(), fanouts).loader()
-        for items in ({"b": ids}, ids + 120)
-    ]
-    found, expected = ([digest(batch) for batch in loader] for loader in batches)
-    return found, expected
 
 
 REFERENCES: dict[str, Callable[[st.DataObject], tuple[object, object]]] = {

@@ -164,6 +164,8 @@ def test_the_verbs():
         "copy_to",
         "exclude_seed_edges",
         "fetch_feature",
+        "induce_subgraph",
+        "make_bidirectional",
         "prefetch",
         "sample_in_subgraph",
         "sample_ladies",
