@@ -244,6 +244,13 @@ def test_bad_places_and_seeds():
         pairs().sample_uniform_negative(shard, reject=True)
 
 
+@pytest.mark.parametrize("mode", ["binary", "triplet"])
+def test_labels_of_nodes_are_no_labels_of_pairs(mode):
+    plan = pairs().sample_uniform_negative(graph(), 1, mode).sample_neighbor(graph(), [2])
+    with pytest.raises(hr.PlanError, match="labels are rows of seed nodes"):
+        plan.fetch_feature(store(), labels="y").loader()
+
+
 def test_features_fetched_before_are_refused():
     with pytest.raises(hr.PlanError, match="node features were fetched before"):
         pairs().fetch_feature(store(), node=["x"]).sample_uniform_negative(graph()).loader()
