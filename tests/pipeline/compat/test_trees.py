@@ -107,7 +107,7 @@ def test_peers_14_nothing_is_later_than_its_seed(data, kind, strategy):
         assert (when <= bound).all()
         equal += int((when == bound).sum())
         if strategy == "last" and kind == "edge":
-            source, destination = data.edge_index
+            destination = data.edge_index[1]
             for seed in range(batch.batch_size):
                 there = (destination == batch.n_id[seed]) & (data.when <= batch.seed_time[seed])
                 latest = data.when[there].sort(descending=True).values[:4]
