@@ -15,7 +15,7 @@ from headrace.ops.sampling import on_gpu
 from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.sampling.rules import HopRule, Rule
-from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
+from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees, tree_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -339,13 +339,9 @@ class BlockSampler:
         if trees is None:
             n_id, blocks, num_nodes, num_edges = self._native.sample(nodes, *hops_asked)
         else:
-            known = [
-                None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)
-                for name, array in zip(Trees._fields, trees, strict=True)
-                if name != "num_trees"
-            ]
+            tree_slots, streams, bounds, lows = tree_arrays(trees, stage)
             n_id, blocks, num_nodes, num_edges, slots = self._native.sample_trees(
-                nodes, known[0], trees.num_trees, *known[1:], *hops_asked
+                nodes, tree_slots, trees.num_trees, streams, bounds, lows, *hops_asked
             )
         hops = [
             SampledHop(
