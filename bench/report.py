@@ -35,6 +35,9 @@ ORDER = (
     "tiering",
     "projection",
     "spmm",
+    "sar_memory",
+    "hybrid_parallel",
+    "strategies",
     "import_time",
     *GPU,
 )

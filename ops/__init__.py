@@ -19,6 +19,7 @@ Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule
                       (`ByRelation`, `TypedRows`)
 Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw; a
                       `LayerReducer` lets them decide for a frontier that was cut in parts
+Find and draw links   `find_edges`, for the edges that samplers are not to pick; `draw_negatives`
 Walk                  `random_walk`, and `pinsage_neighbors` for the nodes that walks visit most
 Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the norms of GraphSAINT (`ops.saint`)
 Renumber nodes        `compact`, `Compactor` and `unique_and_inverse`
@@ -76,10 +77,12 @@ from headrace.ops.random.shuffle import shuffled_range
 from headrace.ops.sampling import saint as saint
 from headrace.ops.sampling.compact import Compacted, Compactor, compact, unique_and_inverse
 from headrace.ops.sampling.fetch_rows import FetchedRows, fetch_rows, sample_fetched
+from headrace.ops.sampling.find_edges import EdgePositions, find_edges
 from headrace.ops.sampling.join_hops import JoinedHops, join_hops
 from headrace.ops.sampling.labor import LaborImportance, labor_importance
 from headrace.ops.sampling.ladies import LadiesDraw, draw_ladies
 from headrace.ops.sampling.layer_reducer import LayerReducer
+from headrace.ops.sampling.negatives import draw_negatives
 from headrace.ops.sampling.rules import (
     ByRelation,
     HopRule,
@@ -120,6 +123,7 @@ __all__ = [
     "Compactor",
     "Csc",
     "EdgeLaw",
+    "EdgePositions",
     "Extremes",
     "FeatureError",
     "FetchedRows",
@@ -162,10 +166,12 @@ __all__ = [
     "dependent_key",
     "draw_edges",
     "draw_ladies",
+    "draw_negatives",
     "draw_nodes",
     "dropout_mask",
     "edge_law",
     "fetch_rows",
+    "find_edges",
     "gather_rows",
     "gather_rows_with_grad",
     "gather_tables",

@@ -12,6 +12,7 @@ from headrace.ops.sampling.layer_reducer import LayerReducer
 Int64Array: TypeAlias = NDArray[np.int64]
 IdArray: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 WeightArray: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
+Excluded: TypeAlias = tuple[Int64Array, Int64Array, Int64Array]
 Block: TypeAlias = tuple[Int64Array, IdArray, Int64Array | None, NDArray[np.float32] | None, int]
 
 class RuleKind(Enum):
@@ -66,6 +67,7 @@ class FusedSampler:
         expand_new: bool,
         want_edge_ids: bool,
         num_threads: int,
+        excluded: Excluded | None = None,
     ) -> tuple[Int64Array, list[Block], list[int], list[int]]: ...
     def sample_trees(
         self,
@@ -80,7 +82,13 @@ class FusedSampler:
         expand_new: bool,
         want_edge_ids: bool,
         num_threads: int,
+        excluded: Excluded | None = None,
     ) -> tuple[Int64Array, list[Block], list[int], list[int], Int64Array]: ...
+
+class NegativeLaw(Enum):
+    UNIFORM = 0
+    IN_DEGREE = 1
+    WEIGHT = 2
 
 class DiskReader:
     def __init__(
@@ -155,6 +163,22 @@ def order_of_rows(indptr: Int64Array, keys: Int64Array, num_threads: int) -> Int
 def has_parallel_edges(indptr: Int64Array, indices: IdArray, num_threads: int) -> bool: ...
 def check_weights(indptr: Int64Array, weights: WeightArray, num_threads: int) -> None: ...
 def compact(seen: Int64Array, neighbors: IdArray) -> tuple[Int64Array, IdArray]: ...
+def find_edges(
+    indptr: Int64Array, indices: IdArray, sources: Int64Array, destinations: Int64Array, num_threads: int
+) -> Excluded: ...
+def draw_negatives(
+    indptr: Int64Array,
+    indices: IdArray,
+    first: int,
+    last: int,
+    law: NegativeLaw,
+    sums: NDArray[np.float64] | None,
+    counts: Int64Array,
+    sources: Int64Array | None,
+    first_pair: int,
+    key: int,
+    num_threads: int,
+) -> Int64Array: ...
 def sample_hop(
     indptr: Int64Array,
     indices: IdArray,
@@ -169,6 +193,7 @@ def sample_hop(
     times: Int64Array | None = None,
     bounds: Int64Array | None = None,
     lows: Int64Array | None = None,
+    excluded: Excluded | None = None,
 ) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
 def sample_typed_hop(
     row_ptr: Int64Array,
@@ -186,6 +211,7 @@ def sample_typed_hop(
     times: Int64Array | None = None,
     bounds: Int64Array | None = None,
     lows: Int64Array | None = None,
+    excluded: Excluded | None = None,
 ) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
 def has(instructions: InstructionSet) -> bool: ...
 def use_instruction_set(instructions: InstructionSet) -> bool: ...

@@ -128,6 +128,20 @@ def items(**changes: object) -> hr.Plan:
     return hr.ItemSampler(torch.arange(0, NUM_NODES, 2), **arguments)
 
 
+@cache
+def edges() -> torch.Tensor:
+    """The edges of the graph, int64[NUM_EDGES, 2]; every seventh one is no edge, but the pair of two that are."""
+    index = torch.stack([graph().indices.long(), torch.arange(NUM_NODES).repeat_interleave(graph().indptr.diff())], 1)
+    index[::7, 0] = index[::7, 0].roll(1)
+    return index[torch.randperm(NUM_EDGES, generator=torch.Generator().manual_seed(2))]
+
+
+def pairs(**changes: object) -> hr.Plan:
+    """Edges of the graph as items."""
+    arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, **changes}
+    return hr.ItemSampler(edges()[:60], **arguments)
+
+
 def timed_items(**changes: object) -> hr.Plan:
     """Some come twice."""
     arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, "time": torch.arange(100) * 7 % 50, **changes}
@@ -199,6 +213,15 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "pinsage_weighted": lambda: items().sample_pinsage(
         graph(), 3, num_walks=5, walk_length=2, restart=0.0, num_layers=2, weight="weight", expand="new"
     ),
+    "neighbor_bidirectional": lambda: (
+        items().sample_neighbor(graph(), [5, 3], expand="new").make_bidirectional().fetch_feature(store(), edge=["e"])
+    ),
+    "neighbor_induced": lambda: (
+        items()
+        .sample_neighbor(graph(), [4, 2])
+        .induce_subgraph(graph())
+        .fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
     "saint_node": lambda: (
         items().sample_saint_node(graph(), 40).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     ),
@@ -258,6 +281,35 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "typed_pairs": lambda: hr.ItemSampler(
         {("a", "to", "b"): torch.arange(60).reshape(30, 2) % 37}, batch_size=7, shuffle=True, seed=SEED
     ).sample_neighbor(typed_graph(), [3, 2]),
+    "link_negatives": lambda: (
+        pairs()
+        .sample_uniform_negative(graph(), 1.5)
+        .sample_neighbor(graph(), [4, 3])
+        .fetch_feature(store(), node=["x"], edge=["e"])
+    ),
+    "link_triplets": lambda: (
+        pairs(shuffle=False)
+        .sample_uniform_negative(graph(), 2, "triplet", node_weight="degree", reject=True)
+        .exclude_seed_edges()
+        .sample_layer_neighbor(graph(), [4, 3])
+        .fetch_feature(store(), node=["x"])
+    ),
+    "link_corrupting_both": lambda: (
+        hr.ItemSampler((edges()[:40], torch.arange(40) % 3), batch_size=9, shuffle=True, seed=SEED)
+        .sample_uniform_negative(graph(), 0.5, corrupt="both", node_weight=torch.arange(NUM_NODES))
+        .exclude_seed_edges(reverse=True)
+        .sample_in_subgraph(graph(), num_hops=2)
+    ),
+    "link_excluding_weighted": lambda: (
+        pairs().exclude_seed_edges(reverse=True).sample_neighbor(graph(), [4, 3], weight="weight", expand="new")
+    ),
+    "link_excluding_ladies": lambda: pairs().exclude_seed_edges().sample_ladies(graph(), [15, 25], weight="weight"),
+    "link_excluding_labor_star": lambda: (
+        pairs().exclude_seed_edges(reverse=True).sample_layer_neighbor(graph(), [4, 2], importance="*")
+    ),
+    "hyper_edges": lambda: hr.ItemSampler(
+        (torch.arange(60).reshape(20, 3) % 37, torch.arange(20)), batch_size=7, shuffle=True, seed=SEED
+    ).sample_neighbor(graph(), [3, 2]),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

@@ -241,7 +241,8 @@ def attend_backward_sources(
         check_written(by_scores, "out[0]", stage, tuple(scores.source.shape), x)
         check_written(by_x, "out[1]", stage, tuple(x.shape), x)
     device = kernels_for(x)
-    if out is not None and (device is not None or not x.is_cpu) and out[1].data_ptr() == x.data_ptr():
+    written_over = out is not None and x.numel() > 0 and out[1].data_ptr() == x.data_ptr()
+    if written_over and (device is not None or not x.is_cpu):
         # Elsewhere than on a CPU rows are read while others are written.
         apart = by_scores, torch.zeros_like(x)
         attend_backward_sources(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,8 +39,24 @@ def sample_hop(
     times: IntArray | None = None,
     bounds: IntArray | None = None,
     lows: IntArray | None = None,
+    excluded: IntArray | None = None,
 ) -> Hop:
-    """Pick in-edges of every node of a frontier."""
+    """Pick in-edges of every node of a frontier; `excluded` are positions of edges that are not there."""
+    if excluded is not None:
+        kept = np.delete(np.arange(len(indices)), excluded)
+        hop = sample_hop(
+            np.searchsorted(kept, indptr),
+            np.asarray(indices)[kept],
+            frontier,
+            rule,
+            key,
+            weights=None if weights is None else np.asarray(weights)[kept],
+            slots=slots,
+            times=None if times is None else times[kept],
+            bounds=bounds,
+            lows=lows,
+        )
+        return replace(hop, positions=kept[hop.positions])
     if not isinstance(rule, NeighborRule | LatestRule | LaborRule):
         from headrace.ops.reference.layer import sample_layer
 

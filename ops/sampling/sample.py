@@ -12,6 +12,7 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
+from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.sampling.rules import HopRule, Rule
@@ -63,6 +64,7 @@ def sample_hop(
     times: Array | None = None,
     bounds: Array | None = None,
     lows: Array | None = None,
+    excluded: EdgePositions | None = None,
 ) -> Hop:
     """Pick in-edges of every node of a frontier.
 
@@ -103,6 +105,8 @@ def sample_hop(
         int64[num_dst]: of each destination's in-edges only those at this time or earlier are there. Needs `times`.
     lows : torch.Tensor or numpy.ndarray, optional
         int64[num_dst]: and of these only those at this time or later. Needs `bounds`.
+    excluded : EdgePositions, optional
+        Edges that are not there, from `find_edges`: the picks are those from the graph without them. On the CPU alone.
 
     Raises
     ------
@@ -112,8 +116,8 @@ def sample_hop(
         If the frontier holds ids that are no nodes, or slots or bounds are not as many.
     InputError
         If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none; for
-        slots of a layer-wise rule, bounds without times, lower bounds without bounds, weights of a `LatestRule`, or a
-        blended key for another rule than LABOR.
+        slots of a layer-wise rule, bounds without times, lower bounds without bounds, weights of a `LatestRule`, a
+        blended key for another rule than LABOR, or excluded edges that are not of this graph.
     """
     stage = "sample_hop"
     kernel_rule = native_rule(rule, weights is not None, stage)
@@ -121,7 +125,7 @@ def sample_hop(
         message = f"{stage}: {rule} picks destination by destination, so parts of a frontier need no reducer"
         raise InputError(message)
     device = device_of(frontier)
-    if device is not None and reducer is None and on_gpu.has_twin(rule):
+    if device is not None and reducer is None and excluded is None and on_gpu.has_twin(rule):
         graph = on_gpu.graph_on(device, indptr, indices, stage, times=times, weights=weights)
         may_repeat = parallel_edges is not False
         return Hop(*on_gpu.sample_hop(graph, device, frontier, rule, key, slots, bounds, lows, may_repeat, stage))
@@ -140,6 +144,7 @@ def sample_hop(
         None if times is None else as_numpy(times, "times", stage=stage, error=GraphError),
         None if bounds is None else as_numpy(bounds, "bounds", stage=stage, error=ItemsError),
         None if lows is None else as_numpy(lows, "lows", stage=stage, error=ItemsError),
+        native_excluded(excluded, stage),
     )
     return Hop(
         torch.from_numpy(indptr_out),
@@ -274,6 +279,7 @@ class BlockSampler:
         num_threads: int = 1,
         parallel_edges: bool = True,
         trees: Trees | None = None,
+        excluded: EdgePositions | None = None,
     ) -> Sampled:
         """Sample the neighbourhood of unique seeds.
 
@@ -297,6 +303,8 @@ class BlockSampler:
         trees : Trees, optional
             The tree of each seed, on a CPU. A node that two trees reach is two: seeds need be unique within a tree
             alone.
+        excluded : EdgePositions, optional
+            Edges that are not there, as for `sample_hop`; for a graph in memory of the CPU.
 
         Raises
         ------
@@ -304,7 +312,7 @@ class BlockSampler:
             If seeds are not unique or no nodes, or what is known of trees has other lengths.
         InputError
             If there is not one key per rule, or a blended one for a rule without variates of edges; for an unknown
-            `expand`.
+            `expand`, and excluded edges that are not of this graph.
         GraphError
             If the sampler meets an inconsistency of the graph.
         """
@@ -317,6 +325,7 @@ class BlockSampler:
             raise InputError(message)
         if (
             self._on_gpu is not None
+            and excluded is None
             and device_of(seeds) is not None
             and (self._native is None or all(map(on_gpu.has_twin, rules)))
             and trees is None
@@ -326,7 +335,8 @@ class BlockSampler:
             made = [SampledHop(*one[:3], len(one.indptr) - 1, one.num_src, one.weights) for one in found.blocks]
             return Sampled(found.n_id, made, found.num_nodes, found.num_edges)
         if self._native is None:
-            raise InputError(f"{stage}: a GPU grows no trees; pass the graph and the seeds in CPU memory")
+            message = f"{stage}: trees grow, and excluded edges are left out, on the CPU, but the arrays are on a GPU"
+            raise InputError(message)
         nodes = as_numpy(seeds, "seeds", stage=stage, error=ItemsError)
         hops_asked = (
             [native_rules(rule, self._by_weight, self._rows, stage) for rule in rules],
@@ -334,6 +344,7 @@ class BlockSampler:
             expand == "new",
             edge_ids,
             as_num_threads(num_threads, stage=stage),
+            native_excluded(excluded, stage),
         )
         slots = None
         if trees is None:

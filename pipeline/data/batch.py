@@ -49,8 +49,8 @@ class MiniBatch:
 
     Parameters
     ----------
-    seeds: int64[num_seeds] or int64[num_pairs, 2]
-        Node ids, or the node ids of pairs.
+    seeds: int64[num_seeds], int64[num_pairs, 2] or int64[num_items, k]
+        Node ids, or the node ids of pairs, or of more nodes that belong together.
     seed_index
         Shape of `seeds`; each seed's row among the destinations of ``blocks[-1]``. 0, 1, 2, … when seeds are unique.
     item_index: int64[num_seeds] or int64[num_pairs]
@@ -90,6 +90,8 @@ class MiniBatch:
         Which batch this is.
     num_global_seeds
         Seeds (or pairs) of the batch over all ranks together: divide a summed loss by it.
+    num_positives
+        Where negatives were drawn, the positive pairs: the first of `seeds`; see `sample_uniform_negative`.
     """
 
     seeds: Tensor
@@ -111,6 +113,7 @@ class MiniBatch:
     epoch: int = 0
     index: int = 0
     num_global_seeds: int = 0
+    num_positives: int | None = None
 
     def __post_init__(self) -> None:
         self._freeze(_COLLECTIONS)
@@ -295,7 +298,8 @@ class MiniBatch:
         ``num_sampled_nodes``, ``num_sampled_edges``, ``batch`` (`slot`) and ``seed_time`` where seeds grow trees of
         their own, ``importance_weight`` where blocks have weights, and the edge features that were fetched.
         ``num_global_seeds`` is that of the batch.
-        Pairs become ``edge_label_index`` (and ``edge_label``).
+        Pairs become ``edge_label_index`` (and ``edge_label``), triplets ``src_index``, ``dst_pos_index`` and
+        ``dst_neg_index``; ``input_id`` is that of the positive ones.
 
         When seeds repeat, ``seed_index`` leads from each of them to its row: ``out[data.seed_index]`` and
         ``data.y[data.seed_index]`` count them as often as they came, ``out[: data.batch_size]`` and ``data.y`` once.

@@ -30,6 +30,10 @@ def text_of(batch: MiniBatch) -> str:
     return ",\n".join(lines) + ")"
 
 
+def _num_positives(batch: MiniBatch) -> tuple[int, ...]:
+    return () if batch.num_positives is None else (batch.num_positives,)
+
+
 def integers_of(batch: MiniBatch) -> list[tuple[str, Tensor]]:
     """Return counts, sizes and the place of a batch under names, int64 each, as its digest takes them in."""
     counts = {
@@ -39,6 +43,6 @@ def integers_of(batch: MiniBatch) -> list[tuple[str, Tensor]]:
         "exchanges": tuple(
             count for one in batch.exchanges for count in (one.num_own, *one.send_counts, *one.receive_counts)
         ),
-        "position": (batch.epoch, batch.index, batch.num_global_seeds),
+        "position": (batch.epoch, batch.index, batch.num_global_seeds, *_num_positives(batch)),
     }
     return [(name, torch.tensor(values, dtype=torch.int64)) for name, values in counts.items()]

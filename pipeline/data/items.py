@@ -27,7 +27,8 @@ class ItemSet:
     Parameters
     ----------
     ids
-        ``range``, or integer[num_items] node ids, or integer[num_items, 2] pairs of node ids.
+        ``range``, or integer[num_items] node ids, or integer[num_items, 2] pairs of node ids, or [num_items, k] node
+        ids of k nodes that belong together (hyper-edges).
     labels
         Any dtype, [num_items, ...]; None when the items carry no labels.
     mask_size
@@ -49,12 +50,12 @@ class ItemSet:
         ----------
         items
             An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes] (the ids where
-            it is true), integer pairs [num_items, 2], or any of these with labels [num_items, ...]: a tuple ``(ids,
-            labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of (id, label). Arrays may be torch
-            tensors on the CPU, NumPy arrays (memory-mapped ones too) or lists of ids, contiguous or not; pairs are
-            tensors or NumPy arrays alone, as a list of them may as well hold (id, label). Of a graph with types a
-            dictionary has the ids of each node type as they count within it, or pairs by edge type, and labels are a
-            dictionary of the same keys.
+            it is true), integer pairs [num_items, 2] or hyper-edges [num_items, k], or any of these with labels
+            [num_items, ...]: a tuple ``(ids, labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of
+            (id, label). Arrays may be torch tensors on the CPU, NumPy arrays (memory-mapped ones too) or lists of ids,
+            contiguous or not; pairs are tensors or NumPy arrays alone, as a list of them may as well hold (id, label).
+            Of a graph with types a dictionary has the ids of each node type as they count within it, or pairs by edge
+            type, and labels are a dictionary of the same keys.
         allow_empty
             Whether a set without items is accepted.
 
@@ -77,6 +78,7 @@ class ItemSet:
                 labels = _labels_of(items, labels)
             labels = as_cpu_tensor(labels, "labels", ItemsError)
         types = None
+        ids: range | torch.Tensor
         if isinstance(items, Mapping) and items:
             by_type = {name: _ids(some) for name, some in items.items()}
             tensors = {name: (_listed(ids), size) for name, (ids, size) in by_type.items()}
@@ -84,6 +86,8 @@ class ItemSet:
             mask_size = None
         else:
             ids, mask_size = _ids(items)
+        if not allow_empty:
+            _refuse_transposed(ids, labels)
         if len(ids) == 0 and not allow_empty:
             raise ItemsError("ItemSampler needs at least one item; an empty set came (is the mask all false?)")
         if labels is not None and (labels.dim() == 0 or labels.shape[0] != len(ids)):
@@ -112,8 +116,13 @@ class ItemSet:
 
     @property
     def are_pairs(self) -> bool:
-        """Whether an item is a pair of nodes rather than one node."""
-        return isinstance(self.ids, torch.Tensor) and self.ids.dim() == 2
+        """Whether an item is a pair of nodes, or more of them, rather than one node."""
+        return self.nodes_per_item > 1
+
+    @property
+    def nodes_per_item(self) -> int:
+        """1 for nodes, 2 for pairs, k for hyper-edges."""
+        return self.ids.shape[1] if isinstance(self.ids, torch.Tensor) and self.ids.dim() == 2 else 1
 
     def take(self, positions: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return the ids (int64) and labels at the given positions, int64[n]."""
@@ -123,7 +132,7 @@ class ItemSet:
         return self.ids[torch.from_numpy(positions)].to(torch.int64), labels
 
     def all_ids(self) -> torch.Tensor:
-        """Return the ids of all items, int64[num_items] or int64[num_items, 2]; a range is written out."""
+        """Return the ids of all items, int64[num_items] or int64[num_items, k]; a range is written out."""
         if isinstance(self.ids, range):
             return torch.arange(self.ids.start, self.ids.stop, self.ids.step)
         return self.ids.to(torch.int64)
@@ -156,7 +165,8 @@ class ItemSet:
         return hash(len(self))
 
     def __str__(self) -> str:
-        kind = "pairs" if self.are_pairs else "items"
+        width = self.nodes_per_item
+        kind = "items" if width == 1 else "pairs" if width == 2 else f"items of {width} nodes"
         return f"{len(self):,} {kind}{' with labels' if self.labels is not None else ''}"
 
 
@@ -201,6 +211,17 @@ def _labels_of(items: Mapping[Any, Any], labels: Mapping[Any, Any]) -> torch.Ten
     return torch.cat([as_cpu_tensor(labels[name], "labels", ItemsError) for name in items])
 
 
+def _refuse_transposed(ids: range | torch.Tensor, labels: torch.Tensor | None) -> None:
+    """Refuse the edge_index of PyG, which would be two items of many nodes."""
+    if isinstance(ids, range) or ids.dim() != 2 or not ids.shape[0] == 2 < ids.shape[1]:
+        return
+    if labels is None or labels.shape[:1] != (2,):
+        raise ItemsError(
+            f"items must have shape [num_items, 2]; {list(ids.shape)} came; pass its transpose, pairs.t(). Where these "
+            "are two items of several nodes, give them with labels, (items, labels)"
+        )
+
+
 def _are_two_arrays(items: Any) -> bool:
     """Whether items are a list of two arrays, ids and labels: what a ``DataLoader`` makes of (id, label)."""
     if not isinstance(items, list) or len(items) != 2 or not all(_is_array(one) and one.ndim > 0 for one in items):
@@ -239,9 +260,11 @@ def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
     if ids.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
         hint = "; a mask of uint8 must be made one of bool, mask.bool()" if ids.dtype == torch.uint8 else ""
         raise ItemsError(f"ItemSampler: items must be integer ids or a boolean mask; dtype {ids.dtype} came{hint}")
-    if ids.dim() not in (1, 2) or (ids.dim() == 2 and ids.shape[1] != 2):
-        hint = "; pass its transpose, pairs.t()" if ids.dim() == 2 and ids.shape[0] == 2 else ""
-        raise ItemsError(f"items must have shape [num_items] or [num_items, 2]; {list(ids.shape)} came{hint}")
+    if ids.dim() not in (1, 2) or (ids.dim() == 2 and ids.shape[1] < 2):
+        raise ItemsError(
+            "items must have shape [num_items], [num_items, 2] or, for more nodes that belong together, [num_items, k]"
+            f"; {list(ids.shape)} came"
+        )
     if ids.numel() > 0 and int(ids.min()) < 0:
         raise ItemsError(f"node ids must not be negative; the smallest item is {int(ids.min())}")
     return ids, None

@@ -36,6 +36,8 @@ def joined(by_type: Mapping[Any, tuple[Tensor, int | None]]) -> tuple[Tensor, Ty
     dimensions = {ids.dim() for ids, _ in by_type.values()}
     if len(dimensions) > 1:
         raise ItemsError("ItemSampler: expected items of all types to be ids, or all to be pairs, got both")
+    if any(ids.dim() == 2 and ids.shape[1] != 2 for ids, _ in by_type.values()):
+        raise ItemsError("ItemSampler: expected pairs [num_pairs, 2] by edge type, got items of more nodes")
     runs = tuple((name, len(ids)) for name, (ids, _) in by_type.items())
     return torch.cat([ids.to(torch.int64) for ids, _ in by_type.values()]), runs
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.optional import require
 from headrace.ops.sampling.join_hops import JoinedHops, join_hops
+from headrace.pipeline.interop.link_labels import add_link_labels
 from headrace.pipeline.interop.typed import IMPORTANCE_WEIGHT, add_node_features, to_hetero_blocks, to_hetero_data
 
 if TYPE_CHECKING:
@@ -50,9 +51,7 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     if batch.seed_time is not None:
         data.seed_time = batch.seed_time
     if batch.seeds.ndim == 2:
-        data.edge_label_index = batch.seed_index.t().contiguous()
-        if batch.y is not None:
-            data.edge_label = batch.y
+        add_link_labels(batch, data, batch.seed_index)
     else:
         data.seed_index = batch.seed_index
         if batch.y is not None:

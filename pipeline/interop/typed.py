@@ -12,6 +12,7 @@ from headrace.ops.errors import InputError
 from headrace.ops.sampling.join_hops import JoinedHops
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds
+from headrace.pipeline.interop.link_labels import add_link_labels
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
@@ -124,12 +125,9 @@ def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any, labels: Tensor | No
     """Say which nodes and pairs are the seeds, on the types that they have."""
     num_rows = batch.num_sampled_nodes[0]
     if batch.seeds.ndim > 1:
-        data.input_id = batch.item_index
         if batch.seed_time is not None:
             data.seed_time = batch.seed_time
-        data.edge_label_index = types.numbers[batch.seed_index].t().contiguous()
-        if batch.y is not None:
-            data.edge_label = batch.y
+        add_link_labels(batch, data, types.numbers[batch.seed_index])
         return
     seeds = types.first(num_rows)
     for node_type in types.node_types.names:

@@ -12,6 +12,7 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.compact import count_new
+from headrace.pipeline.lowered.excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.hop import Expand, sampled_on_gpu
 from headrace.pipeline.lowered.hop_key import hop_key
 from headrace.pipeline.lowered.trees import tree_fields, trees_of
@@ -36,7 +37,7 @@ class SampleFused(MapStage):
         The layer that keys the randomness of each hop.
     first_layer
         Which hop the first of these is; blocks of the hops before it are there then.
-    batch_dependency, weight, expand, edge_ids, disjoint, time, window
+    batch_dependency, weight, expand, edge_ids, disjoint, time, window, exclude
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 
@@ -54,6 +55,7 @@ class SampleFused(MapStage):
     disjoint: bool = field(default=False, kw_only=True)
     time: str | None = field(default=None, kw_only=True)
     window: float | None = field(default=None, kw_only=True)
+    exclude: SeedEdges | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph, with_types=True)
@@ -63,7 +65,8 @@ class SampleFused(MapStage):
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU can do it, for a batch that is there."""
-        return sampled_on_gpu(self.graph, self.rules) and not self.disjoint
+        plain = self.exclude is None and not self.disjoint
+        return plain and sampled_on_gpu(self.graph, self.rules)
 
     @property
     def first_hop(self) -> int | None:
@@ -75,7 +78,8 @@ class SampleFused(MapStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"}) | tree_fields(self.disjoint, self.time)
+        fields = tree_fields(self.disjoint, self.time)
+        return frozenset({"n_id", "num_sampled_nodes"} | (set() if self.exclude is None else {"seeds"})) | fields
 
     @property
     def writes(self) -> frozenset[str]:
@@ -92,6 +96,8 @@ class SampleFused(MapStage):
         return self.expand == "all" and self.num_hops == 1 and self.rules[0].per_destination
 
     def runner(self, settings: RunSettings) -> Runner:
+        excluded = excluder(self.exclude, self.graph, settings)
+
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             if self.weight is not None:
                 self.graph.edge_weights(self.weight)  # refuses weights that were changed since
@@ -108,6 +114,7 @@ class SampleFused(MapStage):
                 num_threads=settings.num_threads,
                 parallel_edges=not looks or self.graph.has_parallel_edges,
                 trees=trees_of(batch, self.time, self.window) if self.disjoint else None,
+                excluded=excluded(batch),
             )
             types = typed_ids(self.graph, sampled.n_id)
             blocks = tuple(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from headrace.ops.gpu import device_of
+from headrace.ops.sampling.find_edges import EdgePositions
 from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.on_gpu import has_twin
 from headrace.ops.sampling.rules import ByRelation, HopRule, NeighborRule, reads_whole_rows
@@ -18,6 +19,7 @@ from headrace.ops.sampling.typed_hop import sample_typed_hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.lowered.excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.hop_key import hop_key
 from headrace.pipeline.lowered.trees import of_elements, tree_fields, trees_of
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
@@ -136,6 +138,8 @@ class RuleHop(HopStage):
         Name of the times that bound these, by which the graph is sorted; None for trees without.
     window
         How long before its seed a tree begins; None for always.
+    exclude
+        Edges between seeds that are not there; None for no such edges.
     """
 
     heeds_types: ClassVar[bool] = True
@@ -147,20 +151,27 @@ class RuleHop(HopStage):
     disjoint: bool = field(default=False, kw_only=True)
     time: str | None = field(default=None, kw_only=True)
     window: float | None = field(default=None, kw_only=True)
+    exclude: SeedEdges | None = field(default=None, kw_only=True)
 
     @property
     def reads(self) -> frozenset[str]:
-        return super().reads | tree_fields(self.disjoint, self.time)
+        of_exclusion = frozenset() if self.exclude is None else frozenset({"seeds"})
+        return super().reads | of_exclusion | tree_fields(self.disjoint, self.time)
 
     @property
     def reads_whole_rows(self) -> bool:
         """Whether the hop looks at whole rows of its frontier, and at nothing else."""
-        return self.weight is None and reads_whole_rows(self.rule)
+        return self.exclude is None and self.weight is None and reads_whole_rows(self.rule)
 
     @property
     def takes_all(self) -> bool:
-        """Whether it takes all in-edges of its frontier; by weight it leaves some out, and in trees by time."""
-        return self.rule == NeighborRule(-1) and self.weight is None and not self.disjoint
+        """Whether it takes all in-edges of its frontier; by weight, time or exclusion it leaves some out."""
+        plain = self.weight is None and self.exclude is None and not self.disjoint
+        return self.rule == NeighborRule(-1) and plain
+
+    def excluder(self, settings: RunSettings) -> Callable[[MiniBatch], EdgePositions | None]:
+        """Return what finds the edges of a batch that are not there."""
+        return excluder(self.exclude, self.graph, settings)
 
     def sample(
         self,
@@ -169,6 +180,7 @@ class RuleHop(HopStage):
         *,
         frontier: Tensor | None = None,
         reducer: LayerReducer | None = None,
+        excluded: EdgePositions | None = None,
         elements: Mapping[str, Tensor | None] | None = None,
     ) -> Hop:
         """Sample one hop of the batch's frontier, or of another one, in trees with what is known of its elements."""
@@ -189,6 +201,7 @@ class RuleHop(HopStage):
                 num_threads=settings.num_threads,
                 reducer=reducer,
                 parallel_edges=parallel_edges,
+                excluded=excluded,
                 times=times,
                 **elements,
             )
@@ -204,6 +217,7 @@ class RuleHop(HopStage):
             num_threads=settings.num_threads,
             reducer=reducer,
             parallel_edges=parallel_edges,
+            excluded=excluded,
             times=times,
             **elements,
         )
@@ -223,15 +237,18 @@ class SampleHop(RuleHop):
 
     @property
     def on_gpu(self) -> bool:
-        return sampled_on_gpu(self.graph, (self.rule,)) and not self.disjoint
+        plain = self.exclude is None and not self.disjoint
+        return plain and sampled_on_gpu(self.graph, (self.rule,))
 
     @property
     def cooperates(self) -> bool:
         return super().cooperates and self.rule.per_destination
 
     def runner(self, settings: RunSettings) -> Runner:
+        excluded = self.excluder(settings)
+
         def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
-            hop = self.sample(batch, settings)
+            hop = self.sample(batch, settings, excluded=excluded(batch))
             return SampledHop(batch, hop), {}
 
         return run

@@ -59,12 +59,13 @@ class SampleAtOwners(RuleHop):
         graph = self.graph
         assert isinstance(graph, GraphShard)  # the pass makes the stage of shards
         router = RankRouter(graph.partition)
+        excluded = self.excluder(settings)
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             elements = self.elements(batch) if self.disjoint else {}
             exchange = exchange_ids(self.frontier(batch), router, comm, slot=elements.get("slots"))
             asked = _at_owners(elements, exchange, comm)
-            hop = self.sample(batch, settings, frontier=exchange.owned, elements=asked)
+            hop = self.sample(batch, settings, frontier=exchange.owned, elements=asked, excluded=excluded(batch))
             columns = [hop.neighbors]
             if self.edge_ids:
                 columns.append(graph.original_edge_ids(hop.positions))

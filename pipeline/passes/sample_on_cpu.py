@@ -18,6 +18,7 @@ from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.sampler import Sampler
+from headrace.pipeline.stages.uniform_negative import SampleUniformNegative
 
 
 def _copy_behind_hop(copy: CopyTo, hop: HopStage, compact: Compact, machine: Machine) -> Window | None:
@@ -28,6 +29,11 @@ def _copy_behind(
     copy: CopyTo, stage: SampleFused | SampleInduced | Sampler | TranslateIds | PlantTrees, machine: Machine
 ) -> Window | None:
     return None if _stays(stage, copy.moves_to, machine) else (stage, copy)
+
+
+def _copy_behind_negatives(copy: CopyTo, stage: SampleUniformNegative, machine: Machine) -> Window | None:
+    del machine
+    return None if copy.moves_to == CPU else (stage, copy)
 
 
 def _stays(stage: Stage, place: Place | None, machine: Machine) -> bool:
@@ -43,6 +49,7 @@ SAMPLE_ON_CPU = Pass(
     "sample_on_cpu",
     Promise.SAME_BATCHES,
     rules=(
+        Rule("no kernel on a GPU: copy_to behind negatives", (CopyTo, SampleUniformNegative), _copy_behind_negatives),
         Rule("no kernel on a GPU: copy_to behind the hop", (CopyTo, HopStage, Compact), _copy_behind_hop),
         Rule("no kernel on a GPU: copy_to behind the hops", (CopyTo, SampleFused), _copy_behind),
         Rule("no kernel on a GPU: copy_to behind the subgraph", (CopyTo, SampleInduced), _copy_behind),

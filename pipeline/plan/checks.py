@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.ops.errors import GraphError, InputError, PlanError
+from headrace.ops.errors import GraphError, InputError, ItemsError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.graph_view import GraphView
@@ -129,6 +129,20 @@ def check_items_fit(stage: Stage, graph: GraphView, before: Sequence[Stage]) -> 
             f"{stage.origin.name}: item {largest} is not a node of the graph, which has "
             f"{graph.num_nodes} nodes (ids 0..{graph.num_nodes - 1}); do the items index another graph?"
         )
+
+
+def check_pairs_come(stage: str, before: Sequence[Stage]) -> None:
+    """Refuse a stage for pairs where seeds are known to be none, and one behind a sampler."""
+    source = before[0]
+    width = source.nodes_per_seed if isinstance(source, SourceStage) else None
+    if width not in (None, 2):
+        came = "nodes" if width == 1 else f"{width} nodes each"
+        raise ItemsError(
+            f"{stage}: expected seeds that are pairs, int64[num_pairs, 2], got {came}; give the source pairs, "
+            "ItemSampler(pairs)"
+        )
+    if any(one.num_hops for one in before):
+        raise PlanError(f"{stage}: expected a place ahead of the sampler, got one behind it; chain it before")
 
 
 def counts_by_hop(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ...]:

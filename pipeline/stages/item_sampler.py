@@ -48,12 +48,13 @@ class ItemSampler(SourceStage):
     ----------
     items
         An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes], integer pairs
-        [num_items, 2], or any of these with labels [num_items, ...], which become ``batch.y``: a tuple ``(ids,
-        labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of (id, label). Pairs are one tensor or
-        NumPy array: a list of them is refused, as it may as well hold ids with labels. Of a graph with types, ids that
-        count within a type, ``{"paper": ids}``, or pairs, ``{("user", "rates", "movie"): pairs}``; what the sampler
-        behind reads says where the type is, and ``batch.seeds`` are global ids. Tensors must be on the CPU;
-        non-contiguous and memory-mapped arrays are read in place.
+        [num_items, 2] (or more nodes that belong together, [num_items, k]), or any of these with labels [num_items,
+        ...], which become ``batch.y``: a tuple ``(ids, labels)``, a list of two tensors, or a
+        ``torch.utils.data.Dataset`` of (id, label). Pairs are one tensor or NumPy array: a list of them is refused, as
+        it may as well hold ids with labels. Of a graph with types, ids that count within a type, ``{"paper": ids}``, or
+        pairs, ``{("user", "rates", "movie"): pairs}``; what the sampler behind reads says where the type is, and
+        ``batch.seeds`` are global ids. Tensors must be on the CPU; non-contiguous and memory-mapped arrays are read in
+        place.
     batch_size
         Items in a batch, counted over all ranks together: one batch is one optimiser step. Default 1024.
     batch_size_per_rank
@@ -153,6 +154,18 @@ class ItemSampler(SourceStage):
         return bool(self.items.are_pairs)
 
     @property
+    def nodes_per_seed(self) -> int | None:
+        return int(self.items.nodes_per_item)
+
+    def all_seeds(self) -> torch.Tensor | None:
+        seeds: torch.Tensor = self.items.all_ids()
+        return None if self.items.types is not None else seeds
+
+    @property
+    def smallest_label(self) -> float | None:
+        return None if self.items.labels is None else float(self.items.labels.min())
+
+    @property
     def gives_labels(self) -> bool:
         return self.items.labels is not None
 
@@ -226,7 +239,7 @@ class ItemSource(BatchSource):
         by_owner = partition is not None
         start = first if by_owner else first + size * settings.rank // settings.world_size
         stop = first + size if by_owner else first + size * (settings.rank + 1) // settings.world_size
-        positions = self._shuffled(epoch, start, stop) if sampler.shuffle else np.arange(start, stop, dtype=np.int64)
+        positions = self._positions(epoch, start, stop)
         slots = None if settings.world_size == 1 else np.arange(start - first, stop - first)
         if partition is not None:
             seeds, _ = sampler.items.take(positions)
@@ -241,6 +254,17 @@ class ItemSource(BatchSource):
             seed_time=sampler.time[torch.from_numpy(positions)] if isinstance(sampler.time, torch.Tensor) else None,
             seed_slot=None if slots is None else torch.from_numpy(slots),
         )
+
+    def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
+        first = index * self.batch_size
+        stop = min(first + self.batch_size, len(self._sampler.items))
+        items: ItemSet = self._sampler.items
+        seeds, _ = items.take(self._positions(epoch, first, stop))
+        return seeds
+
+    def _positions(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the items at positions start, ..., stop - 1 of an epoch."""
+        return self._shuffled(epoch, start, stop) if self._sampler.shuffle else np.arange(start, stop, dtype=np.int64)
 
     def _shuffled(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """Return the items at positions start, ..., stop - 1 of the epoch's order; int64, not to be changed."""

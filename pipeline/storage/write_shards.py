@@ -102,8 +102,8 @@ def write_shards(
         )
     if graph.node_attrs:
         raise GraphError(
-            f"write_shards: node attributes, {list(graph.node_attrs)}, cannot be written in this version; make "
-            "attributes of edges of them, or share the graph with shard()"
+            f"write_shards: node attributes, {list(graph.node_attrs)}, cannot be written in this version; make times "
+            "of edges of them, edge_attrs=, or share the graph with shard()"
         )
     features = FeatureStore() if store is None else store
     meta = _describe(graph, partition, features, whole)

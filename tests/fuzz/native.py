@@ -12,6 +12,7 @@ from headrace.ops._arrays import MAX_THREADS
 
 from fuzz.draw import LARGE_EDGES, LARGE_NODES, MAX_EDGES, Draw
 from fuzz.entry import Entry, check_compact, check_importance, check_rows, values
+from fuzz.links import check_excluded, excluded
 from fuzz.reducer import Liar, reducer
 
 KINDS = list(_native.RuleKind)
@@ -146,6 +147,7 @@ def _hop_arguments(draw: Draw) -> list[Any]:
         reducer(draw),
         draw.chance(0.5),
         *_elements(draw, len(frontier), graph.num_edges),
+        excluded(draw, graph),
     ]
 
 
@@ -188,6 +190,7 @@ def _check_native_hop(arguments: list[Any], answer: Any) -> None:
     indptr, indices, frontier, _, _, _, _, weights, _, parts, *_ = arguments
     if not isinstance(parts, Liar):
         check_hop(indptr, indices, frontier, weights, answer)
+        check_excluded(arguments[15], answer[2])
 
 
 def _sampler(

@@ -62,7 +62,8 @@ template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
               Rule rule, const VariateKeys& keys, nb::handle weights, int num_threads, nb::object reducer,
               bool parallel_edges, const OptionalIds& slots, const OptionalIds& times, const OptionalIds& bounds,
-              const OptionalIds& lows) {
+              const OptionalIds& lows, nb::handle excluded) {
+  const AnyExcluded excluded_arrays = any_excluded(excluded);
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
   HopCollector<Index> collector;
@@ -71,6 +72,8 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     graph.parallel_edges = parallel_edges;
     set_times(graph, times);
+    std::optional<ExcludedEdges<Index>> excluded_edges;
+    if (excluded_arrays.given) graph.excluded = &excluded_edges.emplace(graph.csc, view(excluded_arrays));
     const Frontier elements = elements_of(frontier, slots, bounds, lows);
     check_frontier(elements.nodes, elements.size, graph.csc.num_nodes, "sample_hop: frontier");
     sample_hop<Index>({graph, elements, rule, keys, num_threads, collector, parts.get()});
@@ -84,7 +87,8 @@ nb::tuple typed_hop(const InArray<std::int64_t>& row_ptr, const InArray<Index>& 
                     const std::vector<Relation>& relations, const InArray<std::int64_t>& frontier,
                     const std::vector<Rule>& rules, const VariateKeys& keys, nb::handle weights, int num_threads,
                     nb::object reducer, bool parallel_edges, const OptionalIds& slots, const OptionalIds& times,
-                    const OptionalIds& bounds, const OptionalIds& lows) {
+                    const OptionalIds& bounds, const OptionalIds& lows, nb::handle excluded) {
+  const AnyExcluded excluded_arrays = any_excluded(excluded);
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
   HopCollector<Index> collector;
@@ -93,6 +97,8 @@ nb::tuple typed_hop(const InArray<std::int64_t>& row_ptr, const InArray<Index>& 
     HopGraph<Index> graph = view(row_ptr, indices, {}, edge_weights);
     graph.parallel_edges = parallel_edges;
     check_relations(relations, num_nodes, graph.csc.num_nodes);
+    std::optional<ExcludedEdges<Index>> excluded_edges;
+    if (excluded_arrays.given) graph.excluded = &excluded_edges.emplace(graph.csc, view(excluded_arrays));
     const Frontier elements = elements_of(frontier, slots, bounds, lows);
     set_times(graph, times);
     check_frontier(elements.nodes, elements.size, num_nodes, "sample_hop: frontier");
@@ -134,12 +140,16 @@ class BoundSampler {
   }
 
   nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<std::vector<Rule>>& rules,
-                   const std::vector<VariateKeys>& keys, bool expand_new, bool want_edge_ids, int num_threads) {
+                   const std::vector<VariateKeys>& keys, bool expand_new, bool want_edge_ids, int num_threads,
+                   nb::handle excluded) {
+    const AnyExcluded excluded_arrays = any_excluded(excluded);
     const std::vector<HopSpec> hops = specs(rules, keys);
     const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
     return made_by(
         [&](auto& sampler) {
-          return sampler.sample(seeds.data(), seeds.shape(0), hops, expand, want_edge_ids, num_threads);
+          const ExcludedRows rows = excluded_arrays.given ? view(excluded_arrays) : ExcludedRows{};
+          return sampler.sample(seeds.data(), seeds.shape(0), hops, expand, want_edge_ids, num_threads,
+                                excluded_arrays.given ? &rows : nullptr);
         },
         want_edge_ids);
   }
@@ -147,7 +157,8 @@ class BoundSampler {
   nb::tuple sample_trees(const InArray<std::int64_t>& seeds, const InArray<std::int64_t>& slots, std::size_t num_trees,
                          const OptionalIds& streams, const OptionalIds& bounds, const OptionalIds& lows,
                          const std::vector<std::vector<Rule>>& rules, const std::vector<VariateKeys>& keys,
-                         bool expand_new, bool want_edge_ids, int num_threads) {
+                         bool expand_new, bool want_edge_ids, int num_threads, nb::handle excluded) {
+    const AnyExcluded excluded_arrays = any_excluded(excluded);
     check_length<ItemsError>("sample_trees: slots", slots.shape(0), seeds.shape(0), "seed");
     if (streams) check_length<ItemsError>("sample_trees: streams", streams->shape(0), num_trees, "tree");
     if (bounds) check_length<ItemsError>("sample_trees: bounds", bounds->shape(0), num_trees, "tree");
@@ -157,7 +168,9 @@ class BoundSampler {
     const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
     return made_by(
         [&](auto& sampler) {
-          return sampler.sample_trees(seeds.data(), seeds.shape(0), trees, hops, expand, want_edge_ids, num_threads);
+          const ExcludedRows rows = excluded_arrays.given ? view(excluded_arrays) : ExcludedRows{};
+          return sampler.sample_trees(seeds.data(), seeds.shape(0), trees, hops, expand, want_edge_ids, num_threads,
+                                      excluded_arrays.given ? &rows : nullptr);
         },
         want_edge_ids, true);
   }
@@ -216,11 +229,12 @@ void bind_hop(nb::module_& m) {
   m.def("sample_typed_hop", &typed_hop<Index>, "row_ptr"_a.noconvert(), "indices"_a.noconvert(), "num_nodes"_a,
         "relations"_a, "frontier"_a.noconvert(), "rules"_a, "key"_a, "weights"_a.none(), "num_threads"_a,
         "reducer"_a.none() = nb::none(), "parallel_edges"_a = true, "slots"_a.noconvert() = nb::none(),
-        "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none(), "lows"_a.noconvert() = nb::none());
+        "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none(), "lows"_a.noconvert() = nb::none(),
+        "excluded"_a.none() = nb::none());
   m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "rule"_a,
         "key"_a, "weights"_a.none(), "num_threads"_a, "reducer"_a.none() = nb::none(), "parallel_edges"_a = true,
         "slots"_a.noconvert() = nb::none(), "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none(),
-        "lows"_a.noconvert() = nb::none());
+        "lows"_a.noconvert() = nb::none(), "excluded"_a.none() = nb::none());
 }
 
 // One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.
@@ -313,10 +327,10 @@ void bind_sample(nb::module_& m) {
            "most_slots"_a = NodeMap::kMostSlots, "times"_a.noconvert() = nb::none())
       .def("scratch_bytes", &BoundSampler::scratch_bytes)
       .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "rules"_a, "keys"_a, "expand_new"_a,
-           "want_edge_ids"_a, "num_threads"_a)
+           "want_edge_ids"_a, "num_threads"_a, "excluded"_a.none() = nb::none())
       .def("sample_trees", &BoundSampler::sample_trees, "seeds"_a.noconvert(), "slots"_a.noconvert(), "num_trees"_a,
            "streams"_a.noconvert().none(), "bounds"_a.noconvert().none(), "lows"_a.noconvert().none(), "rules"_a,
-           "keys"_a, "expand_new"_a, "want_edge_ids"_a, "num_threads"_a);
+           "keys"_a, "expand_new"_a, "want_edge_ids"_a, "num_threads"_a, "excluded"_a.none() = nb::none());
 }
 
 }  // namespace headrace

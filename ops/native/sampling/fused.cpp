@@ -138,10 +138,12 @@ std::size_t FusedSampler<Index>::scratch_bytes() {
 template <class Index>
 Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_t num_seeds,
                                            const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids,
-                                           int num_threads) {
+                                           int num_threads, const ExcludedRows* excluded) {
   check_frontier(seeds, num_seeds, num_nodes_, "BlockSampler.sample: seeds");
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
+  std::optional<ExcludedEdges<Index>> excluded_edges;
+  if (excluded != nullptr) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded);
   std::unique_ptr<NodeMap> map = maps_.take();
   Sampled<Index> sampled;
   append_seeds(seeds, num_seeds, *map, sampled.n_id);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "sampling/excluded.hpp"
 #include "sampling/hop.hpp"
 #include "sampling/node_map_pool.hpp"
 #include "sampling/parallel_edges.hpp"
@@ -69,11 +70,12 @@ class FusedSampler {
                std::uint32_t first_number, std::size_t most_slots);
 
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
-                        Expand expand, bool want_edge_ids, int num_threads);
+                        Expand expand, bool want_edge_ids, int num_threads, const ExcludedRows* excluded = nullptr);
 
   // The same in trees; the elements are distinct (node, slot). In fused_trees.cpp.
   Sampled<Index> sample_trees(const std::int64_t* seeds, std::size_t num_seeds, const Trees& trees,
-                              const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids, int num_threads);
+                              const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids, int num_threads,
+                              const ExcludedRows* excluded = nullptr);
 
   // Bytes of running sums, of parallel edges, and of the node maps that no call uses now.
   std::size_t scratch_bytes();

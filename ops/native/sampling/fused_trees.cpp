@@ -1,10 +1,12 @@
 // The fused sampler where seeds grow trees: as fused.cpp, with elements (node, slot) in the place of nodes.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "core/id_range.hpp"
 #include "core/room.hpp"
+#include "sampling/excluded.hpp"
 #include "sampling/fused.hpp"
 #include "sampling/typed_hop.hpp"
 
@@ -206,10 +208,12 @@ void number_seeds(const std::int64_t* seeds, std::size_t num_seeds, const Trees&
 template <class Index>
 Sampled<Index> FusedSampler<Index>::sample_trees(const std::int64_t* seeds, std::size_t num_seeds, const Trees& trees,
                                                  const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids,
-                                                 int num_threads) {
+                                                 int num_threads, const ExcludedRows* excluded) {
   check_frontier(seeds, num_seeds, num_nodes_, "BlockSampler.sample_trees: seeds");
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
+  std::optional<ExcludedEdges<Index>> excluded_edges;
+  if (excluded != nullptr) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded);
   const ElementKeys keys(num_nodes_, trees.num_trees);
   std::unique_ptr<NodeMap> map = element_maps_.take();
   Buffer<std::int64_t> numbered;
@@ -245,8 +249,10 @@ Sampled<Index> FusedSampler<Index>::sample_trees(const std::int64_t* seeds, std:
 }
 
 template Sampled<std::int32_t> FusedSampler<std::int32_t>::sample_trees(const std::int64_t*, std::size_t, const Trees&,
-                                                                        const std::vector<HopSpec>&, Expand, bool, int);
+                                                                        const std::vector<HopSpec>&, Expand, bool, int,
+                                                                        const ExcludedRows*);
 template Sampled<std::int64_t> FusedSampler<std::int64_t>::sample_trees(const std::int64_t*, std::size_t, const Trees&,
-                                                                        const std::vector<HopSpec>&, Expand, bool, int);
+                                                                        const std::vector<HopSpec>&, Expand, bool, int,
+                                                                        const ExcludedRows*);
 
 }  // namespace headrace

@@ -9,27 +9,32 @@
 #include "core/prefetch.hpp"
 #include "graphs/edge_views.hpp"
 #include "graphs/graph.hpp"
+#include "sampling/excluded.hpp"
 #include "sampling/frontier.hpp"
 
 namespace headrace {
 
-// A run of one node's in-edges: all of its row, or what bounds leave of it.
+// A run of one node's in-edges: all of its row, or what bounds leave of it. Some of them may be excluded.
 struct Segment {
   std::int64_t node;
   Row row;
+  std::int64_t excluded = IdSet::kNone;  // the number of the row among those with excluded edges
 };
 
 template <class Index>
 class SegmentFinder {
  public:
   // `times` are read where the frontier has bounds.
-  SegmentFinder(const CscView<Index>& csc, EdgeTimes times, const Frontier& frontier)
-      : csc_(csc), times_(times), frontier_(frontier) {}
+  SegmentFinder(const HopGraph<Index>& graph, const Frontier& frontier)
+      : csc_(graph.csc), times_(graph.times), excluded_(graph.excluded), frontier_(frontier) {}
 
   Segment operator()(std::size_t i) const { return cut(i, row(i)); }
 
   // The whole row, and what bounds leave of it.
-  Segment row(std::size_t i) const { return {frontier_.nodes[i], csc_.row(frontier_.nodes[i])}; }
+  Segment row(std::size_t i) const {
+    const std::int64_t node = frontier_.nodes[i];
+    return {node, csc_.row(node), excluded_ == nullptr ? IdSet::kNone : excluded_->find(node)};
+  }
   Segment cut(std::size_t i, Segment segment) const {
     Row row = segment.row;
     if (frontier_.bounds != nullptr) row.degree = count_until(row, frontier_.bounds[i]);
@@ -37,7 +42,7 @@ class SegmentFinder {
       const std::uint64_t early = count_before(row, frontier_.lows[i]);
       row = {row.start + static_cast<std::int64_t>(early), row.degree - early};
     }
-    return {segment.node, row};
+    return {segment.node, row, segment.excluded};
   }
 
   bool cuts() const { return frontier_.bounds != nullptr; }
@@ -71,6 +76,7 @@ class SegmentFinder {
 
   CscView<Index> csc_;
   EdgeTimes times_;
+  const ExcludedEdges<Index>* excluded_;
   Frontier frontier_;
 };
 
