@@ -16,7 +16,7 @@ from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
-from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
+from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees, tree_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -351,13 +351,9 @@ class BlockSampler:
         if trees is None:
             n_id, blocks, num_nodes, num_edges = self._native.sample(nodes, *hops_asked)
         else:
-            known = [
-                None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)
-                for name, array in (("streams", trees.streams), ("bounds", trees.bounds), ("lows", trees.lows))
-            ]
-            of_seeds = as_numpy(trees.slots, "slots", stage=stage, error=ItemsError)
+            tree_slots, streams, bounds, lows = tree_arrays(trees, stage)
             n_id, blocks, num_nodes, num_edges, slots = self._native.sample_trees(
-                nodes, of_seeds, trees.num_trees, known[0], known[1], known[2], *hops_asked
+                nodes, tree_slots, trees.num_trees, streams, bounds, lows, *hops_asked
             )
         hops = [
             SampledHop(

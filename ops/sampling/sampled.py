@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+
+from headrace.ops._arrays import as_numpy
+from headrace.ops.errors import ItemsError
+
+if TYPE_CHECKING:
+    from headrace.ops import _native
 
 
 class SampledHop(NamedTuple):
@@ -78,3 +84,21 @@ class Trees(NamedTuple):
     streams: torch.Tensor | None = None
     bounds: torch.Tensor | None = None
     lows: torch.Tensor | None = None
+
+
+def tree_arrays(
+    trees: Trees, stage: str
+) -> tuple[_native.Int64Array, _native.Int64Array | None, _native.Int64Array | None, _native.Int64Array | None]:
+    """Return the arrays of trees as kernels take them: slots, streams, bounds and lower bounds.
+
+    Raises
+    ------
+    ItemsError
+        For other dtypes or devices.
+    """
+
+    def view(array: torch.Tensor | None, name: str) -> _native.Int64Array | None:
+        return None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)
+
+    slots = as_numpy(trees.slots, "slots", stage=stage, error=ItemsError)
+    return slots, view(trees.streams, "streams"), view(trees.bounds, "bounds"), view(trees.lows, "lows")

@@ -122,9 +122,8 @@ class Graph(GraphView):
         check_edge_ends(src, dst, node_types, edge_types)
         if csc.edge_ids is not None:
             attributes = {name: gather_rows(tensor, csc.edge_ids) for name, tensor in attributes.items()}
-        of_types = node_types, edge_types
         of_nodes = as_attributes(node_attrs, num_nodes, "node")
-        graph = cls(csc.indptr, csc.indices, csc.edge_ids, attributes, *of_types, node_attrs=of_nodes)
+        graph = cls(csc.indptr, csc.indices, csc.edge_ids, attributes, node_types, edge_types, None, of_nodes)
         return graph if time is None else replace(graph.by_time(time), edge_times=None)
 
     @classmethod

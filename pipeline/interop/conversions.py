@@ -100,7 +100,7 @@ def _joined_in_trees(hops: list[Block], slot: Tensor) -> JoinedHops:
 
     def of_tree(block: Block) -> Block:
         trees = slot[: block.num_dst].repeat_interleave(block.indptr.diff(), output_size=block.num_edges)
-        assert block.edge_ids is not None  # looked at before
+        assert block.edge_ids is not None  # looked at above
         return replace(block, edge_ids=trees * count + block.edge_ids)
 
     joined = joined_edges([of_tree(block) for block in hops])

@@ -125,7 +125,7 @@ LAWS = (
         "ops/native/sampling/segments.hpp",
         "if (frontier_.bounds != nullptr) row.degree =",
         "if (frontier_.bounds != nullptr)",
-        _TEMPORAL + "test_peers_14_nothing_in_a_tree_is_later_than_its_seed",
+        _TEMPORAL + "test_peers_14_equal_times_are_included",
     ),
     Mutant(
         "ops/native/sampling/segments.hpp",

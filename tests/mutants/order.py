@@ -57,6 +57,13 @@ ORDER = (
         "batch.epoch, batch.index // 2, key_layer",
         "tests/pipeline/stages/test_batch_dependency.py::test_the_step_is_that_of_the_batch",
     ),
+    # Nothing later than its seed in a tree.
+    Mutant(
+        "pipeline/lowered/trees.py",
+        "bounds = ordered(batch.seed_time)",
+        "bounds = ordered(batch.seed_time) + 9",
+        "tests/pipeline/stages/test_temporal.py::test_peers_14_equal_times_are_included",
+    ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",
         '"batch_dependency", ',
