@@ -14,8 +14,9 @@ Vet a graph           `check_csc` and `check_weights`, for what was not built he
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose); `dependent_key` that of
                       a LABOR hop whose batches depend on each other
 Order items           `shuffled_range` gives any chunk of a shuffled range, of more than 2**20 items without the rest
-Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LaborRule`, `LaborImportanceRule`,
-                      `LadiesRule`; with types, `sample_typed_hop` one for each relation (`ByRelation`, `TypedRows`)
+Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LatestRule`, `LaborRule`,
+                      `LaborImportanceRule`, `LadiesRule`; with types, `sample_typed_hop` one for each relation
+                      (`ByRelation`, `TypedRows`)
 Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw; a
                       `LayerReducer` lets them decide for a frontier that was cut in parts
 Find and draw links   `find_edges`, for the edges that samplers are not to pick; `draw_negatives`
@@ -88,6 +89,7 @@ from headrace.ops.sampling.rules import (
     LaborImportanceRule,
     LaborRule,
     LadiesRule,
+    LatestRule,
     NeighborRule,
     Rule,
 )
@@ -103,14 +105,8 @@ from headrace.ops.sampling.saint import (
     node_law,
     subgraph_weights,
 )
-from headrace.ops.sampling.sample import (
-    BlockSampler,
-    Hop,
-    Sampled,
-    SampledHop,
-    check_weights,
-    sample_hop,
-)
+from headrace.ops.sampling.sample import BlockSampler, Hop, check_weights, sample_hop
+from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
 from headrace.ops.sampling.typed_hop import sample_typed_hop
 from headrace.ops.sampling.typed_rows import TypedRows, typed_rows
 from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
@@ -143,6 +139,7 @@ __all__ = [
     "LaborRule",
     "LadiesDraw",
     "LadiesRule",
+    "LatestRule",
     "LayerReducer",
     "LineCache",
     "NeighborRule",
@@ -155,6 +152,7 @@ __all__ = [
     "Subgraph",
     "TierSizes",
     "Transposed",
+    "Trees",
     "TypedRows",
     "Visits",
     "WeightSums",

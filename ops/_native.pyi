@@ -18,11 +18,12 @@ Block: TypeAlias = tuple[Int64Array, IdArray, Int64Array | None, NDArray[np.floa
 class RuleKind(Enum):
     NEIGHBOR = 0
     NEIGHBOR_REPLACEMENT = 1
-    LABOR_EXACT = 2
-    LABOR_POISSON = 3
-    LABOR_IMPORTANCE = 4
-    LADIES = 5
-    LADIES_POISSON = 6
+    LATEST = 2
+    LABOR_EXACT = 3
+    LABOR_POISSON = 4
+    LABOR_IMPORTANCE = 5
+    LADIES = 6
+    LADIES_POISSON = 7
 
 class Rule:
     def __init__(self, kind: RuleKind, fanout: int, rounds: int = 0, by_weight: bool = False) -> None: ...
@@ -55,6 +56,7 @@ class FusedSampler:
         num_nodes: int | None = None,
         first_number: int = 1,
         most_slots: int = ...,
+        times: Int64Array | None = None,
     ) -> None: ...
     def scratch_bytes(self) -> int: ...
     def sample(
@@ -67,6 +69,21 @@ class FusedSampler:
         num_threads: int,
         excluded: Excluded | None = None,
     ) -> tuple[Int64Array, list[Block], list[int], list[int]]: ...
+    def sample_trees(
+        self,
+        seeds: Int64Array,
+        slots: Int64Array,
+        num_trees: int,
+        streams: Int64Array | None,
+        bounds: Int64Array | None,
+        lows: Int64Array | None,
+        rules: Sequence[Sequence[Rule]],
+        keys: Sequence[Keys],
+        expand_new: bool,
+        want_edge_ids: bool,
+        num_threads: int,
+        excluded: Excluded | None = None,
+    ) -> tuple[Int64Array, list[Block], list[int], list[int], Int64Array]: ...
 
 class NegativeLaw(Enum):
     UNIFORM = 0
@@ -142,6 +159,7 @@ def coo_to_csc(
     src: NDArray[Any], dst: NDArray[Any], num_nodes: int, num_threads: int
 ) -> tuple[Int64Array, IdArray, IdArray | None]: ...
 def check_csc(indptr: Int64Array, indices: IdArray, num_threads: int) -> None: ...
+def order_of_rows(indptr: Int64Array, keys: Int64Array, num_threads: int) -> Int64Array | None: ...
 def has_parallel_edges(indptr: Int64Array, indices: IdArray, num_threads: int) -> bool: ...
 def check_weights(indptr: Int64Array, weights: WeightArray, num_threads: int) -> None: ...
 def compact(seen: Int64Array, neighbors: IdArray) -> tuple[Int64Array, IdArray]: ...
@@ -174,6 +192,7 @@ def sample_hop(
     slots: Int64Array | None = None,
     times: Int64Array | None = None,
     bounds: Int64Array | None = None,
+    lows: Int64Array | None = None,
     excluded: Excluded | None = None,
 ) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
 def sample_typed_hop(
@@ -188,6 +207,10 @@ def sample_typed_hop(
     num_threads: int,
     reducer: LayerReducer | None = None,
     parallel_edges: bool = True,
+    slots: Int64Array | None = None,
+    times: Int64Array | None = None,
+    bounds: Int64Array | None = None,
+    lows: Int64Array | None = None,
     excluded: Excluded | None = None,
 ) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
 def has(instructions: InstructionSet) -> bool: ...

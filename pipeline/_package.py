@@ -24,7 +24,7 @@ from headrace.ops.errors import (
     UsageError,
 )
 from headrace.ops.features.tiers import TierSizes
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
+from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.gcn_norm import gcn_norm
@@ -94,6 +94,7 @@ __all__ = [
     "LaborImportanceRule",
     "LaborRule",
     "LadiesRule",
+    "LatestRule",
     "Loader",
     "LoaderError",
     "LocalGroup",

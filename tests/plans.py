@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from functools import cache
@@ -27,6 +28,27 @@ def graph() -> hr.Graph:
     return hr.Graph.from_coo(
         src, dst, num_nodes=NUM_NODES, edge_attrs={"weight": torch.rand(NUM_EDGES, generator=generator)}
     )
+
+
+def with_times(whole_or_shard: hr.Graph) -> hr.Graph:
+    """The graph with times of edges, by their ids, and of nodes: about a third of rows are early enough for a seed."""
+    one = whole_or_shard
+    of_edges = one.edge_ids.long() * 7919 % 50
+    attributes = {**one.edge_attrs_csc, "time": of_edges}
+    return dataclasses.replace(one, edge_attrs_csc=attributes, node_attrs={"time": torch.arange(NUM_NODES) * 31 % 40})
+
+
+@cache
+def timed_graph() -> hr.Graph:
+    return with_times(graph())
+
+
+def with_seed_times(plan: hr.Plan) -> hr.Plan:
+    """The plan with a time for each of its items; seeds of other sources have those of their nodes."""
+    source, *others = plan.stages
+    if not isinstance(source, hr.ItemSampler):
+        return plan
+    return hr.Plan([dataclasses.replace(source, time=torch.arange(len(source.items)) * 13 % 50), *others])
 
 
 @cache
@@ -120,6 +142,12 @@ def pairs(**changes: object) -> hr.Plan:
     return hr.ItemSampler(edges()[:60], **arguments)
 
 
+def timed_items(**changes: object) -> hr.Plan:
+    """Some come twice."""
+    arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, "time": torch.arange(100) * 7 % 50, **changes}
+    return hr.ItemSampler(torch.arange(100) % 80, **arguments)
+
+
 def double(batch: hr.MiniBatch) -> hr.MiniBatch:
     return batch.replace(node={**batch.node, "twice": batch.x * 2})
 
@@ -202,6 +230,31 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
         items().sample_saint_walk(graph(), 2, num_samples=30).fetch_feature(store(), node=["x"], labels="y")
     ),
     "saint_walk_without_norms": lambda: items().sample_saint_walk(graph(), 3, norms=False, edge_ids=False),
+    "disjoint": lambda: (
+        items()
+        .sample_neighbor(graph(), [4, 3], disjoint=True)
+        .fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
+    "disjoint_pairs": lambda: hr.ItemSampler(
+        torch.arange(60).reshape(30, 2) % 37, batch_size=7, shuffle=True, seed=SEED
+    ).sample_layer_neighbor(graph(), [3, 2], disjoint=True, weight="weight", expand="new"),
+    "temporal": lambda: (
+        timed_items()
+        .sample_neighbor(timed_graph(), [4, 3], time="time")
+        .fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
+    "temporal_last": lambda: timed_items().sample_neighbor(
+        timed_graph(), [4, 3, 2], time="time", strategy="last", window=30, expand="new"
+    ),
+    "temporal_of_nodes": lambda: timed_items(time="time").sample_neighbor(
+        timed_graph(), [4, -1], time="time", replace=True, edge_ids=False
+    ),
+    "temporal_weighted": lambda: timed_items().sample_neighbor(
+        timed_graph(), [4, 3], time="time", weight="weight", window=25
+    ),
+    "temporal_labor": lambda: timed_items().sample_layer_neighbor(
+        timed_graph(), [4, 3], time="time", window=35, batch_dependency=3
+    ),
     "typed": lambda: fetch_typed(
         typed_items().sample_neighbor(typed_graph(), {"likes": [4, 2], ("a", "to", "b"): [-1, 1], "default": [3, 2]})
     ),
@@ -210,6 +263,14 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "typed_labor_1": lambda: typed_items().sample_layer_neighbor(typed_graph(), [3, 2], importance=1),
     "typed_weighted": lambda: typed_items().sample_neighbor(
         typed_graph(), [3, {"likes": 0, "default": 2}], weight="weight"
+    ),
+    "typed_temporal": lambda: fetch_typed(
+        typed_items(time=torch.arange(60) * 7 % 50).sample_neighbor(
+            with_times(typed_graph()), {"likes": [4, 2], "default": [3, 2]}, time="time", window=40
+        )
+    ),
+    "typed_disjoint": lambda: typed_items().sample_layer_neighbor(
+        typed_graph(), [3, 2], disjoint=True, weight="weight", expand="new"
     ),
     "typed_ladies": lambda: typed_items().sample_ladies(typed_graph(), [20, 30]),
     "typed_in_subgraph": lambda: (

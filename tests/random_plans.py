@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.pipeline.data.digest import exact_digest
 
-from plans import NUM_NODES, double, graph, items, pairs, store, store_on_disk, unchanged
+from plans import NUM_NODES, double, graph, items, pairs, store, store_on_disk, unchanged, with_seed_times, with_times
 
 Chaining = Callable[[hr.Plan, hr.Graph], hr.Plan]
 
@@ -63,6 +63,22 @@ SAMPLERS = {
         lambda plan, one: plan.sample_layer_neighbor(one, [4, 2], importance="*", batch_dependency=3), together=True
     ),
     "ladies": Sampler(lambda plan, one: plan.sample_ladies(one, [20, 30], weight="weight"), together=True),
+    "disjoint": Sampler(
+        lambda plan, one: plan.sample_layer_neighbor(one, [4, 3], disjoint=True), by_row=True, together=True
+    ),
+    "temporal": Sampler(
+        lambda plan, one: with_seed_times(plan).sample_neighbor(
+            with_times(one), [4, 3], time="time", weight="weight", window=30
+        ),
+        by_row=True,
+        together=True,
+    ),
+    "temporal_new": Sampler(
+        lambda plan, one: with_seed_times(plan).sample_neighbor(
+            with_times(one), [4, 3], time="time", strategy="last", expand="new"
+        ),
+        by_row=True,
+    ),
     "in_subgraph": Sampler(lambda plan, one: plan.sample_in_subgraph(one, num_hops=2), by_row=True, together=True),
     "pinsage": Sampler(
         lambda plan, one: plan.sample_pinsage(one, 3, num_walks=4, walk_length=2, num_layers=2),

@@ -25,6 +25,10 @@ def sample_typed_hop(
     key: Any,
     *,
     weights: NDArray[Any] | None = None,
+    slots: IntArray | None = None,
+    times: IntArray | None = None,
+    bounds: IntArray | None = None,
+    lows: IntArray | None = None,
 ) -> Hop:
     """Sample each relation by itself, as a graph whose nodes are rows, and put the picks side by side."""
     row_ptr = rows.row_ptr.numpy()
@@ -33,7 +37,11 @@ def sample_typed_hop(
     for (first_node, end_node, first_row, stride), one in ranges(rows, rule):
         elements = [i for i, node in enumerate(frontier) if first_node <= node < end_node]
         own = np.array([first_row + (frontier[i] - first_node) * stride for i in elements], np.int64)
-        hop = sample_hop(row_ptr, indices, own, one, key, weights=weights)
+        of_elements = {
+            name: None if values is None else np.asarray(values)[elements]
+            for name, values in (("slots", slots), ("bounds", bounds), ("lows", lows))
+        }
+        hop = sample_hop(row_ptr, indices, own, one, key, weights=weights, times=times, **of_elements)
         has_weights |= hop.weights is not None
         for place, element in enumerate(elements):
             for e in range(hop.indptr[place], hop.indptr[place + 1]):

@@ -15,6 +15,7 @@ from headrace.ops.sampling.rules import (
     LaborImportanceRule,
     LaborRule,
     LadiesRule,
+    LatestRule,
     NeighborRule,
     Rule,
 )
@@ -39,6 +40,9 @@ def check_rule(rule: Rule, stage: str) -> None:
 def native_rule(rule: Rule, by_weight: bool, stage: str) -> _native.Rule:
     """Return the rule as the kernels of the CPU know it."""
     check_rule(rule, stage)
+    if by_weight and isinstance(rule, LatestRule):
+        message = f"{stage}: expected no weights for {rule}, which does not draw, got some; leave weights= out"
+        raise InputError(message)
     return _as_native(rule, by_weight)
 
 
@@ -50,6 +54,8 @@ def _as_native(rule: Rule, by_weight: bool) -> _native.Rule:
         case NeighborRule():
             kind = kinds.NEIGHBOR_REPLACEMENT if rule.replace else kinds.NEIGHBOR
             return _native.Rule(kind, rule.fanout, by_weight=by_weight)
+        case LatestRule():
+            return _native.Rule(kinds.LATEST, rule.fanout, by_weight=by_weight)
         case LaborRule():
             kind = kinds.LABOR_EXACT if rule.exact else kinds.LABOR_POISSON
             return _native.Rule(kind, rule.fanout, by_weight=by_weight)

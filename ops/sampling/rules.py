@@ -48,6 +48,28 @@ class NeighborRule:
 
 
 @dataclass(frozen=True)
+class LatestRule:
+    """Pick the last in-edges of each destination: where rows are sorted by time, the most recent ones.
+
+    Nothing is drawn, and weights are not read. Edges of one time count as later the later they came.
+
+    Attributes
+    ----------
+    fanout : int
+        In-edges per destination; all of them where there are no more, or when it is -1.
+    """
+
+    per_destination: ClassVar[bool] = True
+    has_edge_variates: ClassVar[bool] = False
+
+    fanout: int
+
+    def __post_init__(self) -> None:
+        """Check the fan-out."""
+        _check_count("LatestRule", "fanout", self.fanout, "in-edges")
+
+
+@dataclass(frozen=True)
 class LaborRule:
     """Layer-neighbour sampling, LABOR-0 (arXiv 2210.13339): destinations of a hop share one variate per source node.
 
@@ -174,7 +196,7 @@ class LadiesRule:
         _check_count("LadiesRule", "size", self.size, "sources")
 
 
-Rule: TypeAlias = NeighborRule | LaborRule | LaborImportanceRule | LadiesRule
+Rule: TypeAlias = NeighborRule | LatestRule | LaborRule | LaborImportanceRule | LadiesRule
 
 
 @dataclass(frozen=True)

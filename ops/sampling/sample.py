@@ -16,6 +16,7 @@ from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.sampling.rules import HopRule, Rule
+from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,52 +49,6 @@ class Hop(NamedTuple):
     weights: torch.Tensor | None = None
 
 
-class SampledHop(NamedTuple):
-    """One bipartite block in local ids: sources 0, ..., num_src - 1, of which the first num_dst are the destinations.
-
-    Attributes
-    ----------
-    indptr : torch.Tensor
-        int64[num_dst + 1].
-    indices : torch.Tensor
-        [num_edges] of the graph's index dtype, local source ids.
-    edge_ids : torch.Tensor or None
-        int64[num_edges], input edge ids; None when they were not asked for.
-    num_dst, num_src : int
-        Numbers of destinations and of sources.
-    weights : torch.Tensor or None
-        float32[num_edges], see `Hop`; None for a shared block of rules of which some give no weights.
-    """
-
-    indptr: torch.Tensor
-    indices: torch.Tensor
-    edge_ids: torch.Tensor | None
-    num_dst: int
-    num_src: int
-    weights: torch.Tensor | None = None
-
-
-class Sampled(NamedTuple):
-    """What the fused sampler returns.
-
-    Attributes
-    ----------
-    n_id : torch.Tensor
-        int64[num_src], global ids behind the local ones: the seeds, then nodes by discovery.
-    hops : list of SampledHop
-        The hop next to the seeds first; one merged hop when sampled with ``expand="new"``.
-    num_sampled_nodes : list of int
-        Nodes discovered by each hop, the seeds first.
-    num_sampled_edges : list of int
-        Edges picked by each hop.
-    """
-
-    n_id: torch.Tensor
-    hops: list[SampledHop]
-    num_sampled_nodes: list[int]
-    num_sampled_edges: list[int]
-
-
 def sample_hop(
     indptr: Array,
     indices: Array,
@@ -108,6 +63,7 @@ def sample_hop(
     slots: Array | None = None,
     times: Array | None = None,
     bounds: Array | None = None,
+    lows: Array | None = None,
     excluded: EdgePositions | None = None,
 ) -> Hop:
     """Pick in-edges of every node of a frontier.
@@ -125,7 +81,7 @@ def sample_hop(
         int32[num_graph_edges] or int64[num_graph_edges].
     frontier : torch.Tensor or numpy.ndarray
         int64[num_dst], destinations; one that is listed twice gets the same picks twice.
-    rule : NeighborRule, LaborRule, LaborImportanceRule or LadiesRule
+    rule : NeighborRule, LatestRule, LaborRule, LaborImportanceRule or LadiesRule
         How to pick. The last two are layer-wise: they decide for all of the frontier together.
     key : int or BlendedKey
         Stream key of the hop; for LABOR also what `dependent_key` returns.
@@ -147,6 +103,8 @@ def sample_hop(
         int64[num_graph_edges] in CSC order, ascending within each row, which is not looked at again here.
     bounds : torch.Tensor or numpy.ndarray, optional
         int64[num_dst]: of each destination's in-edges only those at this time or earlier are there. Needs `times`.
+    lows : torch.Tensor or numpy.ndarray, optional
+        int64[num_dst]: and of these only those at this time or later. Needs `bounds`.
     excluded : EdgePositions, optional
         Edges that are not there, from `find_edges`: the picks are those from the graph without them. On the CPU alone.
 
@@ -158,8 +116,8 @@ def sample_hop(
         If the frontier holds ids that are no nodes, or slots or bounds are not as many.
     InputError
         If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none; for
-        slots of a layer-wise rule, bounds without times, a blended key for another rule than LABOR, or excluded edges
-        that are not of this graph.
+        slots of a layer-wise rule, bounds without times, lower bounds without bounds, weights of a `LatestRule`, a
+        blended key for another rule than LABOR, or excluded edges that are not of this graph.
     """
     stage = "sample_hop"
     kernel_rule = native_rule(rule, weights is not None, stage)
@@ -170,7 +128,7 @@ def sample_hop(
     if device is not None and reducer is None and excluded is None and on_gpu.has_twin(rule):
         graph = on_gpu.graph_on(device, indptr, indices, stage, times=times, weights=weights)
         may_repeat = parallel_edges is not False
-        return Hop(*on_gpu.sample_hop(graph, device, frontier, rule, key, slots, bounds, may_repeat, stage))
+        return Hop(*on_gpu.sample_hop(graph, device, frontier, rule, key, slots, bounds, lows, may_repeat, stage))
     starts, sources = graph_arrays(indptr, indices, stage)
     indptr_out, neighbors, positions, importance = _native.sample_hop(
         starts,
@@ -185,6 +143,7 @@ def sample_hop(
         None if slots is None else as_numpy(slots, "slots", stage=stage, error=ItemsError),
         None if times is None else as_numpy(times, "times", stage=stage, error=GraphError),
         None if bounds is None else as_numpy(bounds, "bounds", stage=stage, error=ItemsError),
+        None if lows is None else as_numpy(lows, "lows", stage=stage, error=ItemsError),
         native_excluded(excluded, stage),
     )
     return Hop(
@@ -242,6 +201,8 @@ class BlockSampler:
     weights : torch.Tensor or numpy.ndarray, optional
         float32[num_edges] or float64[num_edges] in CSC order: pick by weight. Checked here, once;
         they are borrowed as well, and weights that change later give wrong picks or a `GraphError`.
+    times : torch.Tensor or numpy.ndarray, optional
+        int64[num_edges] in CSC order, ascending within each row, which is not looked at: for trees with bounds.
     trust_weights : bool
         Do not check the weights: `check_weights` has been called on them.
     device : torch.device, optional
@@ -262,6 +223,7 @@ class BlockSampler:
         edge_ids: Array | None = None,
         weights: Array | None = None,
         *,
+        times: Array | None = None,
         trust_weights: bool = False,
         device: torch.device | None = None,
         rows: TypedRows | None = None,
@@ -290,11 +252,15 @@ class BlockSampler:
             if trust_weights is not True:  # nothing else is a promise
                 check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
+        of_edges = None if times is None else as_numpy(times, "times", stage=stage, error=GraphError)
         if rows is None:
-            self._native = _native.FusedSampler(starts, sources, ids, values)
+            self._native = _native.FusedSampler(starts, sources, ids, values, times=of_edges)
         else:
             row_ptr, _ = graph_arrays(rows.row_ptr, sources, stage)
-            self._native = _native.FusedSampler(row_ptr, sources, ids, values, rows.native[0], rows.num_nodes)
+            relations = rows.native[0]
+            self._native = _native.FusedSampler(
+                row_ptr, sources, ids, values, relations, rows.num_nodes, times=of_edges
+            )
 
     @property
     def scratch_bytes(self) -> int:
@@ -312,6 +278,7 @@ class BlockSampler:
         edge_ids: bool = True,
         num_threads: int = 1,
         parallel_edges: bool = True,
+        trees: Trees | None = None,
         excluded: EdgePositions | None = None,
     ) -> Sampled:
         """Sample the neighbourhood of unique seeds.
@@ -333,13 +300,16 @@ class BlockSampler:
             The result does not depend on it.
         parallel_edges : bool
             For LABOR on a GPU, as for `sample_hop`: where False promises that no row has any, they are not looked for.
+        trees : Trees, optional
+            The tree of each seed, on a CPU. A node that two trees reach is two: seeds need be unique within a tree
+            alone.
         excluded : EdgePositions, optional
             Edges that are not there, as for `sample_hop`; for a graph in memory of the CPU.
 
         Raises
         ------
         ItemsError
-            If seeds are not unique or no nodes.
+            If seeds are not unique or no nodes, or what is known of trees has other lengths.
         InputError
             If there is not one key per rule, or a blended one for a rule without variates of edges; for an unknown
             `expand`, and excluded edges that are not of this graph.
@@ -358,16 +328,17 @@ class BlockSampler:
             and excluded is None
             and device_of(seeds) is not None
             and (self._native is None or all(map(on_gpu.has_twin, rules)))
+            and trees is None
         ):
             may_repeat = parallel_edges is not False  # nothing else is a promise
             found = self._on_gpu.sample(seeds, rules, keys, expand == "new", edge_ids, may_repeat, stage)
             made = [SampledHop(*one[:3], len(one.indptr) - 1, one.num_src, one.weights) for one in found.blocks]
             return Sampled(found.n_id, made, found.num_nodes, found.num_edges)
         if self._native is None:
-            message = f"{stage}: excluded edges are left out on the CPU, but the graph's arrays are on a GPU"
+            message = f"{stage}: trees grow, and excluded edges are left out, on the CPU, but the arrays are on a GPU"
             raise InputError(message)
-        n_id, blocks, num_nodes, num_edges = self._native.sample(
-            as_numpy(seeds, "seeds", stage=stage, error=ItemsError),
+        nodes = as_numpy(seeds, "seeds", stage=stage, error=ItemsError)
+        hops_asked = (
             [native_rules(rule, self._by_weight, self._rows, stage) for rule in rules],
             [native_keys(key, rule, stage) for key, rule in zip(keys, rules, strict=True)],
             expand == "new",
@@ -375,6 +346,18 @@ class BlockSampler:
             as_num_threads(num_threads, stage=stage),
             native_excluded(excluded, stage),
         )
+        slots = None
+        if trees is None:
+            n_id, blocks, num_nodes, num_edges = self._native.sample(nodes, *hops_asked)
+        else:
+            known = [
+                None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)
+                for name, array in zip(Trees._fields, trees, strict=True)
+                if name != "num_trees"
+            ]
+            n_id, blocks, num_nodes, num_edges, slots = self._native.sample_trees(
+                nodes, known[0], trees.num_trees, *known[1:], *hops_asked
+            )
         hops = [
             SampledHop(
                 torch.from_numpy(starts),
@@ -386,7 +369,7 @@ class BlockSampler:
             )
             for starts, indices, ids, importance, num_src in blocks
         ]
-        return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges)
+        return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges, optional(slots))
 
 
 def optional(array: NDArray[Any] | None) -> torch.Tensor | None:

@@ -8,7 +8,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_num_threads, as_numpy, graph_arrays, weight_array
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import GraphError, ItemsError
 from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
@@ -31,6 +31,10 @@ def sample_typed_hop(
     num_threads: int = 1,
     reducer: LayerReducer | None = None,
     parallel_edges: bool = True,
+    slots: Array | None = None,
+    times: Array | None = None,
+    bounds: Array | None = None,
+    lows: Array | None = None,
     excluded: EdgePositions | None = None,
 ) -> Hop:
     """Pick in-edges of every node of a frontier, of each relation by its own rule.
@@ -48,8 +52,8 @@ def sample_typed_hop(
         int64[num_dst], destinations of any types.
     rule : ByRelation
         One rule for each relation.
-    key, weights, num_threads, reducer, parallel_edges
-        As for `sample_hop`; parallel edges are those of one relation.
+    key, weights, num_threads, reducer, parallel_edges, slots, times, bounds, lows
+        As for `sample_hop`; parallel edges are those of one relation, and times ascend within each of its rows.
     excluded : EdgePositions, optional
         As for `sample_hop`, by the numbers of these rows: `find_edges` of ``rows.row_ptr`` and rows as destinations.
 
@@ -61,6 +65,15 @@ def sample_typed_hop(
     stage = "sample_typed_hop"
     rules = native_rules(rule, weights is not None, rows, stage)
     starts, sources = graph_arrays(rows.row_ptr, indices, stage)
+    elements = [
+        None if array is None else as_numpy(array, name, stage=stage, error=error)
+        for array, name, error in (
+            (slots, "slots", ItemsError),
+            (times, "times", GraphError),
+            (bounds, "bounds", ItemsError),
+            (lows, "lows", ItemsError),
+        )
+    ]
     found = _native.sample_typed_hop(
         starts,
         sources,
@@ -73,6 +86,7 @@ def sample_typed_hop(
         as_num_threads(num_threads, stage=stage),
         as_reducer(reducer, stage=stage),
         parallel_edges is not False,
+        *elements,
         native_excluded(excluded, stage),
     )
     indptr, neighbors, positions, importance = found

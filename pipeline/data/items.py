@@ -178,6 +178,8 @@ def seed_batch(
     epoch: int,
     index: int,
     num_global_seeds: int,
+    seed_time: torch.Tensor | None = None,
+    seed_slot: torch.Tensor | None = None,
 ) -> MiniBatch:
     """Return the batch, not yet sampled, whose seeds are the items at ``positions``, int64[num_seeds].
 
@@ -193,6 +195,8 @@ def seed_batch(
         y=labels,
         item_index=torch.from_numpy(positions + first),
         num_global_seeds=num_global_seeds,
+        seed_time=seed_time,
+        seed_slot=seed_slot,
     )
 
 

@@ -27,6 +27,8 @@ class GraphShard(GraphView):
 
     Parameters
     ----------
+    node_attrs
+        Those of all nodes: the sources of a rank's edges are anywhere.
     partition
         The owner of each node.
     part
@@ -97,7 +99,8 @@ class GraphShard(GraphView):
             self.node_types,
             self.edge_types,
         )
-        return _remade, (arrays, fields)
+        times = {"node_attrs": dict(self.node_attrs), "edge_times": self.edge_times}
+        return _remade, (arrays, {**fields, **times})
 
     def __repr__(self) -> str:
         # The same on every rank.
@@ -128,6 +131,7 @@ def shard(graph: Graph, partition: Partition, part: int) -> GraphShard:
         edge_attrs,
         graph.node_types,
         graph.edge_types,
+        node_attrs=graph.node_attrs,
         partition=partition,
         part=part,
         whole_num_edges=graph.num_edges,

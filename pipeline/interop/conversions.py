@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,7 +28,7 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
             "nodes of their own; use hr.cooperative(model) with block.to_pyg(h) for each of batch.blocks"
         )
     hops = list(reversed(batch.blocks))
-    joined = joined_edges(hops)
+    joined = joined_edges(hops, batch.slot)
     if batch.types is not None:
         labelled = batch.y is not None and batch.seeds.ndim == 1
         labels = labels_of_rows(batch, batch.y, "MiniBatch.to_pyg") if labelled and batch.y is not None else None
@@ -45,6 +46,10 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     data.num_sampled_edges = list(batch.num_sampled_edges) if len(hops) == 1 else list(joined.num_edges)
     if hops and all(block.weight is not None for block in hops):
         data[IMPORTANCE_WEIGHT] = joined.join([block.weight for block in hops if block.weight is not None])
+    if batch.slot is not None:
+        data.batch = batch.slot
+    if batch.seed_time is not None:
+        data.seed_time = batch.seed_time
     if batch.seeds.ndim == 2:
         add_link_labels(batch, data, batch.seed_index)
     else:
@@ -63,11 +68,14 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     return data
 
 
-def joined_edges(hops: list[Block]) -> JoinedHops:
+def joined_edges(hops: list[Block], slot: Tensor | None = None) -> JoinedHops:
     """Return the edges of all hops, from the seeds outward, without those that an earlier hop brought.
 
-    Edges repeated within one hop (sampling with replacement) stay.
+    Edges repeated within one hop (sampling with replacement) stay, and so does an edge that another tree brought, where
+    nodes are in slots.
     """
+    if slot is not None and len(hops) > 1:
+        return _joined_in_trees(hops, slot)
     edge_ids = [block.edge_ids for block in hops if block.edge_ids is not None]
     if len(hops) > 1 and len(edge_ids) < len(hops):
         raise InputError(
@@ -81,6 +89,21 @@ def joined_edges(hops: list[Block]) -> JoinedHops:
     if any(block.indptr.device.type != "cpu" for block in hops):
         return _joined_on_device(hops, edge_ids)
     return join_hops([block.indptr for block in hops], [block.indices for block in hops], edge_ids)
+
+
+def _joined_in_trees(hops: list[Block], slot: Tensor) -> JoinedHops:
+    """Do it with the edges of each tree under ids of their own."""
+    if any(block.edge_ids is None for block in hops):
+        return joined_edges(hops)  # which says so
+    largest = (int(block.edge_ids.max()) for block in hops if block.edge_ids is not None and block.num_edges)
+    count = 1 + max(largest, default=0)
+
+    def of_tree(block: Block) -> Block:
+        trees = slot[: block.num_dst].repeat_interleave(block.indptr.diff(), output_size=block.num_edges)
+        return replace(block, edge_ids=trees * count + block.edge_ids)
+
+    joined = joined_edges([of_tree(block) for block in hops])
+    return replace(joined, edge_ids=None if joined.edge_ids is None else joined.edge_ids % count)
 
 
 def edge_index_of(block: Block) -> Tensor:
@@ -161,6 +184,9 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
         sources = batch.exchanges[layer].wanted if batch.exchanges else batch.n_id
         result.srcdata[dgl.NID] = sources[: block.num_src]
         result.dstdata[dgl.NID] = sources[: block.num_dst]
+        if batch.slot is not None:
+            result.srcdata["slot"] = batch.slot[: block.num_src]
+            result.dstdata["slot"] = batch.slot[: block.num_dst]
         for name, tensors in batch.edge.items():
             result.edata[name] = tensors[layer]
         results.append(result)

@@ -60,6 +60,8 @@ def to_hetero_data(batch: MiniBatch, joined: JoinedHops, data: Any, labels: Tens
         store = data[node_type]
         store.n_id = types.within(node_type)
         store.num_nodes = len(store.n_id)
+        if batch.slot is not None:
+            store.batch = batch.slot[types.places(node_type)]
         store.num_sampled_nodes = [
             int((types.types[first:end] == number).sum()) for first, end in pairwise(node_bounds)
         ]
@@ -123,6 +125,8 @@ def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any, labels: Tensor | No
     """Say which nodes and pairs are the seeds, on the types that they have."""
     num_rows = batch.num_sampled_nodes[0]
     if batch.seeds.ndim > 1:
+        if batch.seed_time is not None:
+            data.seed_time = batch.seed_time
         add_link_labels(batch, data, types.numbers[batch.seed_index])
         return
     seeds = types.first(num_rows)
@@ -134,6 +138,8 @@ def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any, labels: Tensor | No
         store.batch_size = len(places)
         of_type = torch.isin(batch.seed_index, places)
         store.input_id = batch.item_index[of_type]
+        if batch.seed_time is not None:
+            store.seed_time = batch.seed_time[of_type]
         store.seed_index = types.numbers[batch.seed_index[of_type]]
         if labels is not None:
             _set(store, "y", labels[places])
@@ -159,6 +165,9 @@ def to_hetero_blocks(batch: MiniBatch, dgl: Any) -> list[Any]:
         for name in node_types:
             result.srcnodes[name].data[dgl.NID] = types.within(name)
             result.dstnodes[name].data[dgl.NID] = destinations.within(name)
+            if batch.slot is not None:
+                result.srcnodes[name].data["slot"] = batch.slot[types.places(name)]
+                result.dstnodes[name].data["slot"] = batch.slot[destinations.places(name)]
         for number, (name, one) in enumerate(relations.items()):
             assert one.edge_ids is not None
             result.edges[name].data[dgl.EID] = one.edge_ids - int(types.edge_types.offsets[number])

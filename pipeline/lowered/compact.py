@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import torch
 
-from headrace.ops.sampling.compact import compact
+from headrace.ops.sampling.compact import Compacted, CompactedElements, compact, compact_elements
 from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
@@ -75,9 +75,20 @@ class Compact(MapStage):
 
 
 def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand, graph: GraphView) -> MiniBatch:
-    """Return the batch with the nodes that a hop reached numbered, and its edges as a block."""
+    """Return the batch with the nodes that a hop reached numbered, and its edges as a block.
+
+    Where seeds grow trees, sources are in those of their destinations.
+    """
     num_seen = len(batch.n_id)
-    compacted = compact(batch.n_id, hop.neighbors)
+    slot = batch.slot
+    compacted: Compacted | CompactedElements
+    if slot is None:
+        compacted = compact(batch.n_id, hop.neighbors)
+    else:
+        degrees = hop.indptr.diff()
+        of_edges = slot[len(slot) - len(degrees) :].repeat_interleave(degrees, output_size=len(hop.neighbors))
+        compacted = compact_elements(batch.n_id, slot, hop.neighbors, of_edges, graph.num_nodes)
+        slot = compacted.slots
     types = typed_ids(graph, compacted.ids)
     block = Block(
         indptr=hop.indptr,
@@ -94,6 +105,7 @@ def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: 
         blocks = (block if not batch.blocks else _extend(batch.blocks[0], block),)
     return batch.replace(
         n_id=compacted.ids,
+        slot=slot,
         types=types,
         blocks=blocks,
         num_sampled_nodes=(*batch.num_sampled_nodes, len(compacted.ids) - num_seen),

@@ -94,7 +94,9 @@ class FetchAndExchange(MapStage):
                 exchange = exchanges[name]
                 num_own = exchange.num_own
                 own, asked = exchange.owned[:num_own], gather_rows(exchange.owned, exchange.send_rows)
-                order = None if exchange.places is None else _inverse(exchange.places)
+                # Nodes that two trees have are wanted once, and their rows are copied in the end.
+                copied = exchange.places is not None and len(exchange.places) != len(exchange.wanted)
+                order = None if exchange.places is None or copied else _inverse(exchange.places)
                 sizes = exchange.send_counts, exchange.receive_counts
                 rows = empty_rows((len(exchange.wanted), *source.shape[1:]), source.dtype)
                 sent = read_rows(source, asked, counts, num_threads=threads)
@@ -107,7 +109,7 @@ class FetchAndExchange(MapStage):
                     read_own = partial(read_own, rows, places=order[:num_own])
                     came = comm.all_to_all(sent, *sizes, meanwhile=read_own)
                     gather_rows(came, torch.arange(len(came)), out=rows, places=order[num_own:], num_threads=threads)
-                node[name] = rows
+                node[name] = gather_rows(rows, exchange.places) if copied else rows
             counts |= {"rows": 0, "bytes": 0}  # those that are sent; each row that is owned counts once
             for name, exchange in exchanges.items():
                 add_counts(counts, _counts(exchange, sources[name]))

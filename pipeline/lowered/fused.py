@@ -15,6 +15,7 @@ from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.hop import Expand, sampled_on_gpu
 from headrace.pipeline.lowered.hop_key import hop_key
+from headrace.pipeline.lowered.trees import tree_fields, trees_of
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
@@ -36,7 +37,7 @@ class SampleFused(MapStage):
         The layer that keys the randomness of each hop.
     first_layer
         Which hop the first of these is; blocks of the hops before it are there then.
-    batch_dependency, weight, expand, edge_ids, exclude
+    batch_dependency, weight, expand, edge_ids, disjoint, time, window, exclude
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 
@@ -51,6 +52,9 @@ class SampleFused(MapStage):
     weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+    disjoint: bool = field(default=False, kw_only=True)
+    time: str | None = field(default=None, kw_only=True)
+    window: float | None = field(default=None, kw_only=True)
     exclude: SeedEdges | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -61,7 +65,8 @@ class SampleFused(MapStage):
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU can do it, for a batch that is there."""
-        return self.exclude is None and sampled_on_gpu(self.graph, self.rules)
+        plain = self.exclude is None and not self.disjoint
+        return plain and sampled_on_gpu(self.graph, self.rules)
 
     @property
     def first_hop(self) -> int | None:
@@ -73,7 +78,8 @@ class SampleFused(MapStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"} | (set() if self.exclude is None else {"seeds"}))
+        fields = tree_fields(self.disjoint, self.time)
+        return frozenset({"n_id", "num_sampled_nodes"} | (set() if self.exclude is None else {"seeds"})) | fields
 
     @property
     def writes(self) -> frozenset[str]:
@@ -95,7 +101,7 @@ class SampleFused(MapStage):
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             if self.weight is not None:
                 self.graph.edge_weights(self.weight)  # refuses weights that were changed since
-            device = device_of(batch.n_id)
+            device = None if self.disjoint else device_of(batch.n_id)
             sampler = self.graph.block_sampler(self.weight, device)
             # The CPU's sampler finds out by itself.
             looks = device is not None and any(rule.has_edge_variates for rule in self.rules)
@@ -107,6 +113,7 @@ class SampleFused(MapStage):
                 edge_ids=self.edge_ids,
                 num_threads=settings.num_threads,
                 parallel_edges=not looks or self.graph.has_parallel_edges,
+                trees=trees_of(batch, self.time, self.window) if self.disjoint else None,
                 excluded=excluded(batch),
             )
             types = typed_ids(self.graph, sampled.n_id)
@@ -124,6 +131,7 @@ class SampleFused(MapStage):
             )
             found = batch.replace(
                 n_id=sampled.n_id,
+                slot=sampled.slots,
                 types=types,
                 blocks=(*blocks, *batch.blocks),
                 num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),

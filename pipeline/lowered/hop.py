@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -21,6 +21,7 @@ from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.hop_key import hop_key
+from headrace.pipeline.lowered.trees import of_elements, tree_fields, trees_of
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import HOP, Counts, Divided, MapStage, Runner, Stage
@@ -131,6 +132,12 @@ class RuleHop(HopStage):
         Batches over which the random numbers of sources change (LABOR); 1 for batches that are independent.
     edge_ids
         Whether blocks carry the original ids of the sampled edges.
+    disjoint
+        Whether each seed grows a tree of its own.
+    time
+        Name of the times that bound these, by which the graph is sorted; None for trees without.
+    window
+        How long before its seed a tree begins; None for always.
     exclude
         Edges between seeds that are not there; None for no such edges.
     """
@@ -141,11 +148,15 @@ class RuleHop(HopStage):
     key_layer: int = field(kw_only=True)
     batch_dependency: float = field(default=1, kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+    disjoint: bool = field(default=False, kw_only=True)
+    time: str | None = field(default=None, kw_only=True)
+    window: float | None = field(default=None, kw_only=True)
     exclude: SeedEdges | None = field(default=None, kw_only=True)
 
     @property
     def reads(self) -> frozenset[str]:
-        return super().reads | (frozenset() if self.exclude is None else {"seeds"})
+        of_exclusion = frozenset() if self.exclude is None else frozenset({"seeds"})
+        return super().reads | of_exclusion | tree_fields(self.disjoint, self.time)
 
     @property
     def reads_whole_rows(self) -> bool:
@@ -154,8 +165,9 @@ class RuleHop(HopStage):
 
     @property
     def takes_all(self) -> bool:
-        """Whether it takes all in-edges of its frontier; by weight it leaves out those of weight 0."""
-        return self.rule == NeighborRule(-1) and self.weight is None and self.exclude is None
+        """Whether it takes all in-edges of its frontier; by weight, time or exclusion it leaves some out."""
+        plain = self.weight is None and self.exclude is None and not self.disjoint
+        return self.rule == NeighborRule(-1) and plain
 
     def excluder(self, settings: RunSettings) -> Callable[[MiniBatch], EdgePositions | None]:
         """Return what finds the edges of a batch that are not there."""
@@ -169,11 +181,15 @@ class RuleHop(HopStage):
         frontier: Tensor | None = None,
         reducer: LayerReducer | None = None,
         excluded: EdgePositions | None = None,
+        elements: Mapping[str, Tensor | None] | None = None,
     ) -> Hop:
-        """Sample one hop of the batch's frontier, or of another one."""
+        """Sample one hop of the batch's frontier, or of another one, in trees with what is known of its elements."""
         nodes = self.frontier(batch) if frontier is None else frontier
+        if elements is None:
+            elements = self.elements(batch) if self.disjoint else {}
         key = hop_key(batch, settings, self.key_layer, self.batch_dependency)
         parallel_edges = not self.rule.has_edge_variates or self.graph.has_parallel_edges
+        times = None if self.time is None else self.graph.edge_times
         if isinstance(self.rule, ByRelation):
             return sample_typed_hop(
                 self.graph.typed_rows,
@@ -186,8 +202,10 @@ class RuleHop(HopStage):
                 reducer=reducer,
                 parallel_edges=parallel_edges,
                 excluded=excluded,
+                times=times,
+                **elements,
             )
-        device = device_of(nodes)
+        device = None if self.disjoint else device_of(nodes)
         arrays = self.graph if device is None else self.graph.arrays_on(device)
         return sample_hop(
             arrays.indptr,
@@ -200,7 +218,14 @@ class RuleHop(HopStage):
             reducer=reducer,
             parallel_edges=parallel_edges,
             excluded=excluded,
+            times=times,
+            **elements,
         )
+
+    def elements(self, batch: MiniBatch) -> Mapping[str, Tensor | None]:
+        """Return what is known of the elements of the frontier."""
+        trees = trees_of(batch, self.time, self.window)
+        return of_elements(trees, trees.slots[len(trees.slots) - len(self.frontier(batch)) :])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,7 +237,8 @@ class SampleHop(RuleHop):
 
     @property
     def on_gpu(self) -> bool:
-        return self.exclude is None and sampled_on_gpu(self.graph, (self.rule,))
+        plain = self.exclude is None and not self.disjoint
+        return plain and sampled_on_gpu(self.graph, (self.rule,))
 
     @property
     def cooperates(self) -> bool:

@@ -12,6 +12,8 @@ from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.induced_hop import InducedHop
+from headrace.pipeline.lowered.plant_trees import PlantTrees
+from headrace.pipeline.lowered.plant_trees_together import PlantTreesTogether
 from headrace.pipeline.lowered.repeat_layer import RepeatLayer
 from headrace.pipeline.lowered.return_ids import ReturnIds
 from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
@@ -50,6 +52,8 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
                 "sample_pinsage with expand='all', or cooperative=False"
             )
     finders = _finders(stages)
+    planting = [position for position, stage in enumerate(stages) if isinstance(stage, PlantTrees)]
+    finders = [position for position in finders if position >= max(planting, default=0)]  # trees begin there
     fetches = _fetches(stages)
     rewritten: list[Stage] = []
     for position, stage in enumerate(stages):
@@ -94,6 +98,8 @@ def _together(stage: Stage, partition: Partition) -> Window:
     """Return the stages by which ranks do together what none can do for its nodes alone; any other stage as it is."""
     if isinstance(stage, SampleInduced):
         return _induced_together(stage, partition)
+    if isinstance(stage, PlantTrees):
+        return (PlantTreesTogether(**stage.parameters()).made_of(stage),)
     if not isinstance(stage, SampleHop) or stage.rule.per_destination:
         return (stage,)
     return (SampleHopTogether(**stage.parameters(), partition=partition).made_of(stage),)

@@ -159,6 +159,16 @@ class SourceStage(Stage, Plan):
         """Whether the seeds are known to come with labels."""
         return False
 
+    @property
+    def seed_times(self) -> torch.Tensor | str | None:
+        """The times of all seeds, or the name of the node attribute that holds them; None if not known beforehand."""
+        return None
+
+    @property
+    def gives_no_times(self) -> bool:
+        """Whether the seeds are known to come without times."""
+        return False
+
     def settle_seed(self) -> None:
         """Take torch's seed where none was given, and check the one that was; for ``__post_init__``."""
         if self.seed is None:

@@ -18,6 +18,7 @@ from headrace.pipeline.stages.prefetch import Prefetch
 from headrace.pipeline.stages.saint_edge import SampleSaintEdge
 from headrace.pipeline.stages.saint_node import SampleSaintNode
 from headrace.pipeline.stages.saint_walk import SampleSaintWalk
+from headrace.pipeline.stages.shadow import SampleShadow
 from headrace.pipeline.stages.to_dgl import ToDgl
 from headrace.pipeline.stages.to_pyg import ToPyg
 from headrace.pipeline.stages.transform import Transform
@@ -42,6 +43,7 @@ __all__ = [
     "SampleSaintEdge",
     "SampleSaintNode",
     "SampleSaintWalk",
+    "SampleShadow",
     "SampleUniformNegative",
     "ToDgl",
     "ToPyg",

@@ -71,6 +71,9 @@ def hops(
     weight: str | None = None,
     expand: Expand = "all",
     edge_ids: bool = True,
+    disjoint: bool = False,
+    time: str | None = None,
+    window: float | None = None,
 ) -> tuple[Stage, ...]:
     """Return the stages that a sampler stands for: a hop and its compaction for each rule."""
     pieces: list[Stage] = []
@@ -84,6 +87,9 @@ def hops(
             weight=weight,
             expand=expand,
             edge_ids=edge_ids,
+            disjoint=disjoint,
+            time=time,
+            window=window,
         )
         pieces += [hop, Compact(graph, expand=expand, edge_ids=edge_ids)]
     return in_graph_ids(graph, pieces)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from headrace.ops.sampling.induced_trees import induced_in_trees
 from headrace.ops.sampling.saint import induced_subgraph
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
@@ -42,7 +43,7 @@ class InduceSubgraph(MapStage):
     InputError
         For a subject that is not a graph, or items that are not in it.
     PlanError
-        If several ranks would share a batch.
+        If several ranks would share a batch, or the sampler keeps to times, which the subgraph would not.
     """
 
     graph: GraphView
@@ -70,6 +71,12 @@ class InduceSubgraph(MapStage):
 
     def check(self, before: tuple[Stage, ...]) -> None:
         check_items_fit(self, self.graph, before)
+        timed = [stage for stage in before if stage.num_hops and getattr(stage, "time", None) is not None]
+        if timed:
+            raise PlanError(
+                f"{self.name}: expected a sampler without times, got {timed[0].origin.name} with time=; edges that are "
+                "later than a seed would be in its subgraph"
+            )
 
     def runner(self, settings: RunSettings) -> Runner:
         if settings.world_size > 1:
@@ -82,7 +89,12 @@ class InduceSubgraph(MapStage):
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             device = batch.n_id.device  # behind hops that a GPU sampled; the edges are looked up in CPU memory
             nodes = graph.to_graph_ids(batch.n_id.cpu())
-            subgraph = induced_subgraph(graph.indptr, graph.indices, nodes, num_threads=settings.num_threads)
+            threads = settings.num_threads
+            if batch.slot is None:
+                subgraph = induced_subgraph(graph.indptr, graph.indices, nodes, num_threads=threads)
+            else:
+                slots = batch.slot.cpu()
+                subgraph = induced_in_trees(graph.indptr, graph.indices, nodes, slots, num_threads=threads)
             edge_ids = graph.original_edge_ids(subgraph.positions) if self.edge_ids else None
             block = Block(subgraph.indptr, subgraph.indices, len(nodes), len(nodes), edge_ids, types=batch.types).to(
                 device

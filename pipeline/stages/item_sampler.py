@@ -15,6 +15,7 @@ from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
+from headrace.pipeline.data.times import as_times
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
 from headrace.pipeline.plan.stage import Divided
@@ -67,6 +68,10 @@ class ItemSampler(SourceStage):
         ``torch.initial_seed()`` as the plan is made, so that ``torch.manual_seed`` decides it; the plan prints it, and
         a checkpoint brings it back. Ranks of torch.distributed, and those that make batches together, then take that of
         rank 0; where ``rank=`` and ``world_size=`` are given by hand, give all ranks the same seed.
+    time
+        When each item is asked for, [num_items] integers or floating point, for samplers that keep to times: they
+        become ``batch.seed_time``. Or the name of the node attribute that holds them, which is that of the sampler:
+        the default where nodes have times.
     partition
         Let each rank take the seeds that it owns, in place of a contiguous share of the batch. Batches stay the same,
         shares may differ in size.
@@ -75,7 +80,7 @@ class ItemSampler(SourceStage):
     ------
     ItemsError
         For items that are empty, negative or of a wrong dtype or shape, or may be pairs as well as ids with labels, for
-        a batch size below 1, and for a partition of pairs.
+        a batch size below 1, for a partition of pairs, and for times that are NaN, of another dtype or length.
     """
 
     name: ClassVar[str] = "item_sampler"
@@ -86,6 +91,7 @@ class ItemSampler(SourceStage):
     shuffle: bool = field(default=False, kw_only=True)
     drop_last: bool = field(default=False, kw_only=True)
     seed: Any = field(default=None, kw_only=True)  # None or an int; an int once constructed
+    time: Any = field(default=None, kw_only=True)  # None, a name, or times; a tensor of these once constructed
     partition: Partition | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -100,6 +106,8 @@ class ItemSampler(SourceStage):
         for name in ("shuffle", "drop_last"):
             if not isinstance(getattr(self, name), bool):
                 raise ItemsError(f"ItemSampler: {name} must be True or False; {getattr(self, name)!r} came")
+        if self.time is not None and not isinstance(self.time, str):
+            object.__setattr__(self, "time", self._checked_time())
         if self.partition is not None and self.items.are_pairs:
             raise ItemsError("ItemSampler: a pair may have two owners, so pairs cannot be shared by partition")
         if self.partition is not None and self.items.mask_size not in (None, self.partition.num_nodes):
@@ -109,15 +117,28 @@ class ItemSampler(SourceStage):
             )
         self.settle_seed()
 
+    def _checked_time(self) -> torch.Tensor:
+        time = as_times(self.time, "time", ItemsError)
+        if len(time) != len(self.items):
+            of_all = len(time) == self.items.mask_size
+            raise ItemsError(
+                f"ItemSampler: expected a time for each of {len(self.items)} items, got {len(time)}"
+                f"{'; pass time[mask]' if of_all else ''}"
+            )
+        return time
+
     def decisive(self) -> dict[str, Any]:
         # Who takes which share changes no batch.
         decisive = {name: value for name, value in self.parameters().items() if name != "partition"}
+        if self.time is None:  # checkpoints of before there were times stay valid
+            del decisive["time"]
         return {**decisive, "order": ORDER} if self.shuffle else decisive
 
     @property
     def writes(self) -> frozenset[str]:
         labelled = {"y"} if self.items.labels is not None else set()
-        return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes"} | labelled)
+        timed = {"seed_time"} if isinstance(self.time, torch.Tensor) else set()
+        return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes"} | labelled | timed)
 
     @property
     def largest_id(self) -> int | None:
@@ -147,6 +168,15 @@ class ItemSampler(SourceStage):
     @property
     def gives_labels(self) -> bool:
         return self.items.labels is not None
+
+    @property
+    def seed_times(self) -> torch.Tensor | str | None:
+        times: torch.Tensor | str | None = self.time
+        return times
+
+    @property
+    def gives_no_times(self) -> bool:
+        return self.time is None
 
     def divided(self) -> tuple[Divided, ...]:
         return () if self.partition is None else (Divided("the partition of the items", self.partition),)
@@ -210,10 +240,20 @@ class ItemSource(BatchSource):
         start = first if by_owner else first + size * settings.rank // settings.world_size
         stop = first + size if by_owner else first + size * (settings.rank + 1) // settings.world_size
         positions = self._positions(epoch, start, stop)
+        slots = None if settings.world_size == 1 else np.arange(start - first, stop - first)
         if partition is not None:
             seeds, _ = sampler.items.take(positions)
-            positions = positions[partition.owner(seeds).numpy() == settings.rank]
-        return seed_batch(sampler.items, positions, epoch=epoch, index=index, num_global_seeds=size)
+            mine = partition.owner(seeds).numpy() == settings.rank
+            positions, slots = positions[mine], np.flatnonzero(mine)
+        return seed_batch(
+            sampler.items,
+            positions,
+            epoch=epoch,
+            index=index,
+            num_global_seeds=size,
+            seed_time=sampler.time[torch.from_numpy(positions)] if isinstance(sampler.time, torch.Tensor) else None,
+            seed_slot=None if slots is None else torch.from_numpy(slots),
+        )
 
     def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
         first = index * self.batch_size

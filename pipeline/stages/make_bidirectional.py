@@ -56,7 +56,7 @@ class MakeBidirectional(MapStage):
 
 def bidirectional(batch: MiniBatch) -> Block:
     """Return the edges of all blocks in both directions, by destination and then by source."""
-    joined = joined_edges(list(reversed(batch.blocks)))
+    joined = joined_edges(list(reversed(batch.blocks)), batch.slot)
     source, destination = joined.edge_index
     size = len(batch.n_id)
     # Edges come before those turned around: the first of those between two nodes is one that was sampled, if any was.

@@ -223,6 +223,7 @@ class SampleUniformNegative(MapStage):
                 num_positives=len(pairs),
                 item_index=torch.cat([batch.item_index, torch.full((len(destinations),), -1)]),
                 y=_labels(batch.y, len(pairs), len(destinations), shifts=shifts),
+                **_trees(batch, counts, int(_shares(total, batch.num_global_seeds, 0, first).sum())),
                 num_global_seeds=batch.num_global_seeds + total,
             )
             return found, {"negatives": len(destinations)}
@@ -240,6 +241,27 @@ def _with_seeds(batch: MiniBatch, seeds: Tensor, **changes: Any) -> MiniBatch:
     return batch.replace(
         seeds=seeds, seed_index=inverse.view_as(seeds), n_id=unique, num_sampled_nodes=(len(unique),), **changes
     )
+
+
+def _trees(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Tensor]:
+    """Return what is known of the trees of a batch's pairs, those of negatives behind: they have the times of theirs.
+
+    Parameters
+    ----------
+    batch
+        With positive pairs.
+    counts: int64[num_pairs]
+        How many negatives each has.
+    before
+        How many negatives of the whole batch come before those of this rank.
+    """
+    known = {}
+    if batch.seed_time is not None:
+        known["seed_time"] = torch.cat([batch.seed_time, batch.seed_time.repeat_interleave(counts)])
+    if batch.seed_slot is not None:
+        own = torch.arange(int(counts.sum())) + (batch.num_global_seeds + before)
+        known["seed_slot"] = torch.cat([batch.seed_slot, own])
+    return known
 
 
 def _first_of_share(batch: MiniBatch, settings: RunSettings) -> int:

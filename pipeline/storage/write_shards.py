@@ -100,6 +100,11 @@ def write_shards(
         raise GraphError(
             "write_shards: graphs with edge types cannot be written in this version; share it with shard()"
         )
+    if graph.node_attrs:
+        raise GraphError(
+            f"write_shards: node attributes, {list(graph.node_attrs)}, cannot be written in this version; make times "
+            "of edges of them, edge_attrs=, or share the graph with shard()"
+        )
     features = FeatureStore() if store is None else store
     meta = _describe(graph, partition, features, whole)
     total = _total_bytes(graph, features, meta)

@@ -152,8 +152,9 @@ def _hop_arguments(draw: Draw) -> list[Any]:
 
 
 def _elements(draw: Draw, num_dst: int, num_edges: int) -> list[Any]:
-    """Slots, times and bounds: often none, at times of another length, of which unsorted times are cut anywhere."""
+    """Slots, times and both bounds: often none, at times of another length; unsorted times are cut anywhere."""
     lengths = [length + (draw.integer(0, 2) if draw.chance(0.05) else 0) for length in (num_dst, num_edges, num_dst)]
+    lengths.append(lengths[-1])  # of lower bounds
     return [draw.ids(length, 6) if draw.chance(0.4) else None for length in lengths]
 
 
@@ -189,7 +190,7 @@ def _check_native_hop(arguments: list[Any], answer: Any) -> None:
     indptr, indices, frontier, _, _, _, _, weights, _, parts, *_ = arguments
     if not isinstance(parts, Liar):
         check_hop(indptr, indices, frontier, weights, answer)
-        check_excluded(arguments[14], answer[2])
+        check_excluded(arguments[15], answer[2])
 
 
 def _sampler(

@@ -21,6 +21,7 @@ from fuzz import (
     public_laws,
     spread,
     tiers,
+    trees,
     typed,
 )
 from fuzz.entry import Entry
@@ -39,6 +40,7 @@ NATIVE: Final = {
     **links.NATIVE_ENTRIES,
     **spread.NATIVE_ENTRIES,
     **tiers.NATIVE_ENTRIES,
+    **trees.NATIVE_ENTRIES,
     **typed.NATIVE_ENTRIES,
 }
 PUBLIC: Final = {

@@ -16,7 +16,7 @@ namespace headrace {
 
 // As callers give them: those of row rows[i] are at positions[starts[i]] to positions[starts[i + 1]], ascending.
 struct ExcludedRows {
-  const std::int64_t* rows = nullptr;       // [num_rows] distinct
+  const std::int64_t* rows = nullptr;  // [num_rows] distinct
   std::size_t num_rows = 0;
   const std::int64_t* starts = nullptr;     // [num_rows + 1]
   const std::int64_t* positions = nullptr;  // [num_positions]

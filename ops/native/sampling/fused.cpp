@@ -12,6 +12,8 @@
 namespace headrace {
 namespace {
 
+constexpr std::size_t kMostElements = std::size_t{1} << 63;  // no array has so many slots: a table keeps them
+
 [[noreturn]] void refuse_size() {
   throw InputError("BlockSampler.sample: one minibatch reaches more than " + std::to_string(NodeMap::kMostLocalIds) +
                    " nodes, more than a local id can number; use smaller batches or fanouts");
@@ -123,13 +125,14 @@ FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::vector<Rela
     : graph_(graph),
       relations_(std::move(relations)),
       num_nodes_(num_nodes),
-      maps_(num_nodes, first_number, most_slots) {}
+      maps_(num_nodes, first_number, most_slots),
+      element_maps_(kMostElements, first_number, 0) {}
 
 template <class Index>
 std::size_t FusedSampler<Index>::scratch_bytes() {
   const std::lock_guard<std::mutex> lock(tables_mutex_);
   const std::size_t of_parallel_edges = parallel_edges_.has_value() ? parallel_edges_->num_bytes() : 0;
-  return sums_.size() * sizeof(double) + of_parallel_edges + maps_.num_bytes();
+  return sums_.size() * sizeof(double) + of_parallel_edges + maps_.num_bytes() + element_maps_.num_bytes();
 }
 
 template <class Index>

@@ -55,9 +55,7 @@ class HopLoop {
     num_threads = threads_for(num_threads, nanoseconds());
     // Something is appended even of an empty frontier: it says whether there are weights.
     const std::size_t num_tasks = std::max<std::size_t>(1, (frontier_.size + kRowsInChunk - 1) / kRowsInChunk);
-    const auto make_scratch = [&] {
-      return Scratch{make_picker_(graph_, keys_), make_packed_picker(keys_), {}, {}};
-    };
+    const auto make_scratch = [&] { return Scratch{make_picker_(graph_, keys_), make_packed_picker(keys_), {}, {}}; };
     const auto sample_task = [&](std::size_t task, Scratch& scratch, Hop<Index>& hop) {
       const std::size_t first = part_bound(frontier_.size, num_tasks, task);
       sample_chunk(first, part_bound(frontier_.size, num_tasks, task + 1) - first, scratch, hop);
@@ -146,12 +144,25 @@ class HopLoop {
           if constexpr (Picker::kAhead == Ahead::kPicker) scratch.picker.prefetch_early(frontier_.nodes[first + i]);
         },
         [&](std::size_t i) {
-          const Segment segment = segment_(first + i);
+          const Segment segment = segment_.row(first + i);
           scratch.segments[i] = segment;
-          if constexpr (Picker::kAhead == Ahead::kRow || Picker::kAhead == Ahead::kPicker) {
-            if (segment.row.degree != 0) prefetch_far(scratch.picker.beginning(segment.row));
-          }
+          if (segment_.cuts()) return segment_.prefetch_times(segment.row);
+          prefetch_beginning(segment.row, scratch);
         });
+    if (!segment_.cuts()) return;
+    for (std::size_t i = 0; i < num_dst; ++i) {
+      scratch.segments[i] = segment_.cut(first + i, scratch.segments[i]);
+      prefetch_beginning(scratch.segments[i].row, scratch);
+    }
+  }
+
+  void prefetch_beginning(Row row, const Scratch& scratch) const {
+    if constexpr (Picker::kAhead == Ahead::kRow || Picker::kAhead == Ahead::kPicker) {
+      if (row.degree != 0) prefetch_far(scratch.picker.beginning(row));
+    } else {
+      static_cast<void>(row);
+      static_cast<void>(scratch);
+    }
   }
 
   // Elements of a slot come one after the other more often than not.

@@ -28,8 +28,17 @@ void sample_uniform_replacement(const HopCall<Index>& call) {
   });
 }
 
+template <class Index>
+void sample_latest(const HopCall<Index>& call) {
+  sample_with(call, [&](const HopGraph<Index>& /*graph*/, const VariateKeys& /*keys*/) {
+    return LatestPicker(call.rule.limit());
+  });
+}
+
 template void sample_all<std::int32_t>(const HopCall<std::int32_t>&);
 template void sample_all<std::int64_t>(const HopCall<std::int64_t>&);
+template void sample_latest<std::int32_t>(const HopCall<std::int32_t>&);
+template void sample_latest<std::int64_t>(const HopCall<std::int64_t>&);
 template void sample_uniform<std::int32_t>(const HopCall<std::int32_t>&);
 template void sample_uniform<std::int64_t>(const HopCall<std::int64_t>&);
 template void sample_uniform_replacement<std::int32_t>(const HopCall<std::int32_t>&);

@@ -19,10 +19,11 @@ struct Part {
   Buffer<std::int64_t> rows;
   Buffer<std::int64_t> slots;
   Buffer<std::int64_t> bounds;
+  Buffer<std::int64_t> lows;
 
   Frontier frontier() const {
     const auto or_none = [](const Buffer<std::int64_t>& ids) { return ids.size() == 0 ? nullptr : ids.data(); };
-    return {rows.data(), rows.size(), or_none(slots), or_none(bounds)};
+    return {rows.data(), rows.size(), or_none(slots), or_none(bounds), or_none(lows)};
   }
 };
 
@@ -43,6 +44,7 @@ Part part_of(const Frontier& frontier, const Relation& relation) {
   };
   taken(frontier.slots, part.slots);
   taken(frontier.bounds, part.bounds);
+  taken(frontier.lows, part.lows);
   return part;
 }
 

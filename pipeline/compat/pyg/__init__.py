@@ -14,6 +14,7 @@ from headrace.pipeline.compat.pyg.saint import (
     GraphSAINTRandomWalkSampler,
 )
 from headrace.pipeline.compat.pyg.sampler import Sampler
+from headrace.pipeline.compat.pyg.shadow import ShaDowKHopSampler
 
 __all__ = [
     "ClusterData",
@@ -24,4 +25,5 @@ __all__ = [
     "LinkNeighborLoader",
     "NeighborLoader",
     "Sampler",
+    "ShaDowKHopSampler",
 ]

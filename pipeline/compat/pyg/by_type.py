@@ -42,6 +42,8 @@ def hetero_output(flat: FlatOutput, types: TypedIds, *, counted: bool = True) ->
         col=by_name(col),
         edge=by_name(edge),
     )
+    if flat.slot is not None:
+        out.batch = {name: flat.slot[types.places(name)] for name in node_names}
     if counted:
         out.num_sampled_nodes = dict(
             zip(node_names, _by_hop(types.types, len(node_names), flat.num_nodes), strict=True)

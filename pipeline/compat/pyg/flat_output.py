@@ -26,6 +26,8 @@ class FlatOutput:
         Of each hop, the seeds first.
     num_edges
         Of each hop.
+    slot: int64[num_nodes], optional
+        The tree of each node, where seeds grow trees of their own: that of seed or pair i is i.
     """
 
     node: Tensor
@@ -33,6 +35,7 @@ class FlatOutput:
     edge: Tensor | None
     num_nodes: list[int]
     num_edges: list[int]
+    slot: Tensor | None = None
 
 
 def flat_output(batch: MiniBatch) -> FlatOutput:
@@ -41,7 +44,7 @@ def flat_output(batch: MiniBatch) -> FlatOutput:
     num_nodes, num_edges = list(batch.num_sampled_nodes), list(batch.num_sampled_edges)
     if batch.seeds.ndim == 1 and batch.num_seeds != num_nodes[0]:
         return _with_rows_for_all_seeds(batch)
-    return FlatOutput(batch.n_id, block.edge_index, block.edge_ids, num_nodes, num_edges)
+    return FlatOutput(batch.n_id, block.edge_index, block.edge_ids, num_nodes, num_edges, batch.slot)
 
 
 def _with_rows_for_all_seeds(batch: MiniBatch) -> FlatOutput:

@@ -138,6 +138,12 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
             pairs = self.link_sampler.flat_pairs(links.row, links.col, links.input_type)
         return pairs
 
+    @property
+    def item_times(self) -> Tensor | None:
+        """When each of them is asked for."""
+        time: Tensor | None = self.input_data.time
+        return time
+
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
         if not isinstance(self.link_sampler, Sampler):

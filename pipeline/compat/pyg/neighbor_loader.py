@@ -146,6 +146,12 @@ class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type
             return self.input_data.node
         return self.node_sampler.flat_ids(self.input_data.node, self.input_data.input_type)
 
+    @property
+    def item_times(self) -> Tensor | None:
+        """When each of them is asked for."""
+        time: Tensor | None = self.input_data.time
+        return time
+
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
         if isinstance(self.node_sampler, Sampler):

@@ -74,17 +74,23 @@ class PlanLoader(DataLoader[Any]):
         raise NotImplementedError
 
     @property
+    def item_times(self) -> Tensor | None:
+        """When each item is asked for; None where times do not count, or are those of the nodes."""
+        return None
+
+    @property
     def source(self) -> Plan:
         """What begins the plan: the items in the order that the arguments say."""
         if self.follows_sampler:
             assert self.batch_sampler is not None  # see settle
-            return TorchSampler(self.items, self.batch_sampler, seed=self.settled_seed)
+            return TorchSampler(self.items, self.batch_sampler, seed=self.settled_seed, time=self.item_times)
         return ItemSampler(
             self.items,
             batch_size=self.batch_size,
             shuffle=self.shuffles,
             drop_last=self.drop_last,
             seed=self.settled_seed,
+            time=self.item_times,
         )
 
     @abstractmethod

@@ -17,12 +17,13 @@ from torch_geometric.sampler import (
 )
 from torch_geometric.sampler.base import SubgraphType
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import InputError, ItemsError
 from headrace.pipeline.compat.pyg.batches import Output
 from headrace.pipeline.compat.pyg.graph import graph_of
 from headrace.pipeline.compat.pyg.links import link_metadata, with_negatives
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.times import as_times
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.run.one_batch import one_batch
 from headrace.pipeline.stages.item_sampler import ItemSampler
@@ -51,6 +52,10 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         among the sampled nodes).
     replace
         Whether to draw with replacement.
+    disjoint
+        Whether every seed has a tree of its own.
+    time_attr, temporal_strategy
+        Times of nodes or of edges: no edge is drawn that is later than its seed, "uniform" or the "last" ones.
     weight_attr
         Name of the edge attribute to sample by.
     is_sorted, share_memory
@@ -84,19 +89,28 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         num_threads: int | None = None,
     ) -> None:
         del is_sorted, share_memory
-        if time_attr is not None or disjoint or temporal_strategy != "uniform":
-            raise InputError("headrace.pyg: disjoint and temporal sampling are not there yet; leave out time_attr=")
-        self.graph = graph_of(data, weight_attr)
+        self.graph = graph_of(data, weight_attr, time_attr)
         self.num_neighbors = num_neighbors
         self.subgraph_type = SubgraphType(subgraph_type) if directed else SubgraphType.induced
         self.replace = replace
         self.disjoint = disjoint
+        self.temporal_strategy = temporal_strategy
+        self.time_attr = time_attr
         self.weight_attr = weight_attr
         self.seed = seed
         self.num_threads = num_threads
         self.epoch = 0
         self._functions: dict[Any, tuple[Callable[[MiniBatch], Output], Any]] = {}
         self.plan(ItemSampler(self.graph.num_nodes, seed=0))  # refuses what cannot be sampled
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether every seed has a tree of its own: asked for, or because times bound them."""
+        return self._disjoint or self.time_attr is not None
+
+    @disjoint.setter
+    def disjoint(self, value: bool) -> None:
+        self._disjoint = value
 
     @property
     def num_neighbors(self) -> NumNeighbors:
@@ -120,9 +134,21 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         """Return the plan that samples for the batches of a source and gives PyG's ``SamplerOutput``."""
         kind, typed = SubgraphType(self.subgraph_type), self.graph.is_typed
         plan = source.sample_neighbor(
-            self.graph, self._fanouts(), replace=self.replace, weight=self.weight_attr, expand="new"
+            self.graph,
+            self._fanouts(),
+            replace=self.replace,
+            weight=self.weight_attr,
+            expand="new",
+            disjoint=self.disjoint,
+            time=self.time_attr,
+            strategy=self.temporal_strategy if self.time_attr is not None else "uniform",
         )
         if kind == SubgraphType.induced:
+            if self.time_attr is not None:
+                raise InputError(
+                    'headrace.pyg: expected no time_attr with subgraph_type="induced", got one; edges that are later '
+                    "than a seed would be in its subgraph"
+                )
             plan = plan.induce_subgraph(self.graph)
         both_ways = kind == SubgraphType.bidirectional
         if both_ways and not typed:
@@ -159,14 +185,14 @@ class Sampler(BaseSampler):  # type: ignore[misc]
 
     def sample_from_nodes(self, index: NodeSamplerInput, **_: Any) -> Output:
         """Sample for seed nodes: what PyG's ``NodeLoader`` calls."""
-        out = self._sample(self.flat_ids(index.node, index.input_type), index.input_id)
+        out = self._sample(self.flat_ids(index.node, index.input_type), index.input_id, index.time)
         out.metadata = (index.input_id, index.time)
         return out
 
     def sample_from_edges(self, index: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None) -> Output:
         """Sample for both ends of seed links: what PyG's ``LinkLoader`` calls."""
         pairs = self.flat_pairs(index.row, index.col, index.input_type)
-        out = self._sample(pairs, index.input_id, neg_sampling, index.input_type)
+        out = self._sample(pairs, index.input_id, index.time, neg_sampling, index.input_type)
         _, rows, times = out.metadata
         out.metadata = link_metadata(index, rows, neg_sampling, times)
         return out
@@ -175,20 +201,26 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         self,
         seeds: Tensor,
         items: Tensor | None,
+        time: Tensor | None,
         negatives: NegativeSampling | None = None,
         edge_type: tuple[str, str, str] | None = None,
     ) -> Output:
         """Sample for one batch, by a function that is kept as long as the parameters stay what they are."""
-        parameters = (str(self.num_neighbors), str(self.subgraph_type), self.replace, self.weight_attr)
-        parameters = (*parameters, seeds.ndim, id(negatives), edge_type)
+        parameters = (
+            *(str(self.num_neighbors), str(self.subgraph_type), self.replace, self.weight_attr),
+            *(self.disjoint, self.time_attr, self.temporal_strategy),
+            *(seeds.ndim, None if time is None else time.dtype, id(negatives), edge_type),
+        )
         if parameters not in self._functions:
             # What the source goes through is not drawn here.
-            any_items = torch.tensor([[0, self.graph.num_nodes - 1]]) if seeds.ndim == 2 else self.graph.num_nodes
-            source = with_negatives(ItemSampler(any_items, seed=self.seed or 0), self.graph, negatives, edge_type)
-            run = one_batch(self.plan(source), num_threads=self.num_threads)
+            timed = {} if time is None else {"time": time[:1]}
+            source = ItemSampler(seeds[:1], seed=self.seed or 0, **timed)
+            plan = self.plan(with_negatives(source, self.graph, negatives, edge_type))
+            run = one_batch(plan, num_threads=self.num_threads)
             self._functions[parameters] = run, negatives  # which keeps its id
         epoch, index = self._key(seeds)
-        batch = MiniBatch.of_seeds(seeds.long(), epoch=epoch, index=index, item_index=items)
+        seed_time = None if time is None else as_times(time, "time", ItemsError)
+        batch = MiniBatch.of_seeds(seeds.long(), epoch=epoch, index=index, item_index=items, seed_time=seed_time)
         return self._functions[parameters][0](batch)
 
     def _key(self, seeds: Tensor) -> tuple[int, int]:

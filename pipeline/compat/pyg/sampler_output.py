@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -42,11 +42,13 @@ class ToSamplerOutput(Conversion):
 
         def run(batch: MiniBatch) -> tuple[Any, Counts]:
             flat = flat_output(batch)
+            if flat.slot is not None and batch.num_positives:
+                # As PyG has it, the trees of negatives have the numbers of positive ones.
+                flat = replace(flat, slot=flat.slot % batch.num_positives)
             out = self._typed(flat, batch) if batch.types is not None else self._plain(flat)
             out.metadata = (batch.item_index,)
             if batch.seeds.ndim == 2:
-                num_positives = getattr(batch, "num_positives", None)
-                out.metadata = (batch.item_index[:num_positives], self._rows(batch), None)
+                out.metadata = (batch.item_index[: batch.num_positives], self._rows(batch), batch.seed_time)
             return out, {"converted_nodes": len(flat.node), "converted_edges": flat.edge_index.shape[1]}
 
         return run
@@ -57,6 +59,7 @@ class ToSamplerOutput(Conversion):
             row=flat.edge_index[0],
             col=flat.edge_index[1],
             edge=flat.edge,
+            batch=flat.slot,
             num_sampled_nodes=flat.num_nodes if self.counted else None,
             num_sampled_edges=flat.num_edges if self.counted else None,
         )

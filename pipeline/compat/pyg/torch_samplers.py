@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from headrace.ops.errors import ItemsError
 from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
+from headrace.pipeline.data.times import as_times
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
 
@@ -33,6 +35,8 @@ class TorchSampler(SourceStage):
         Yields a list of positions for each batch.
     seed
         Seed of the plan.
+    time
+        When each item is asked for, as for ``ItemSampler``.
     """
 
     name: ClassVar[str] = "torch_sampler"
@@ -40,17 +44,29 @@ class TorchSampler(SourceStage):
     items: Any
     batches: Iterable[Any]
     seed: Any = field(default=None, kw_only=True)
+    time: Any = field(default=None, kw_only=True)  # a tensor once constructed
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "items", ItemSet.of(self.items))
+        if self.time is not None:
+            object.__setattr__(self, "time", as_times(self.time, "time", ItemsError))
         self.settle_seed()
 
     def decisive(self) -> dict[str, Any]:
-        return {"items": self.items, "seed": self.seed, "batches": type(self.batches)}
+        return {"items": self.items, "seed": self.seed, "batches": type(self.batches), "time": self.time}
 
     @property
     def writes(self) -> frozenset[str]:
-        return super().writes | ({"y"} if self.items.labels is not None else set())
+        timed = {"seed_time"} if self.time is not None else set()
+        return super().writes | timed | ({"y"} if self.items.labels is not None else set())
+
+    @property
+    def seed_times(self) -> Any:
+        return self.time
+
+    @property
+    def gives_no_times(self) -> bool:
+        return self.time is None
 
     @property
     def largest_id(self) -> int | None:
@@ -93,7 +109,12 @@ class _Positions(BatchSource):
             raise StopIteration
         positions = self._batches[self._next]
         batch = seed_batch(
-            self._stage.items, positions, epoch=self._epoch, index=self._next, num_global_seeds=len(positions)
+            self._stage.items,
+            positions,
+            epoch=self._epoch,
+            index=self._next,
+            num_global_seeds=len(positions),
+            seed_time=None if self._stage.time is None else self._stage.time[torch.from_numpy(positions)],
         )
         self._next += 1
         return batch

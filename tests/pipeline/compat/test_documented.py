@@ -95,12 +95,31 @@ def test_clusters_and_saint(undirected):
         (loss * batch.node_norm).sum().backward()
 
 
-def test_links(undirected):
+def test_training_on_links(undirected):
     loader = LinkNeighborLoader(
-        undirected, num_neighbors=[30] * 2, batch_size=64, edge_label_index=undirected.edge_index, shuffle=True
+        undirected,
+        num_neighbors=[30] * 2,
+        batch_size=64,
+        edge_label_index=undirected.edge_index,
+        neg_sampling_ratio=1.0,
+        shuffle=True,
     )
-    model = GraphSAGE(3, 8, num_layers=2)
+    model = GraphSAGE(3, 16, num_layers=2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for batch in loader:
+        optimizer.zero_grad()
+        h = model(batch.x, batch.edge_index)
+        score = (h[batch.edge_label_index[0]] * h[batch.edge_label_index[1]]).sum(-1)
+        loss = F.binary_cross_entropy_with_logits(score, batch.edge_label)
+        loss.backward()
+        optimizer.step()
+
+
+def test_training_on_triplets(undirected):
+    loader = LinkNeighborLoader(undirected, num_neighbors=[10] * 2, batch_size=64, neg_sampling="triplet")
+    model = GraphSAGE(3, 16, num_layers=2)
     for batch in loader:
         h = model(batch.x, batch.edge_index)
-        h_src, h_dst = h[batch.edge_label_index[0]], h[batch.edge_label_index[1]]
-        (h_src * h_dst).sum(-1).sigmoid().mean().backward()
+        better = (h[batch.src_index] * h[batch.dst_pos_index]).sum(-1)
+        worse = (h[batch.src_index] * h[batch.dst_neg_index]).sum(-1)
+        F.softplus(worse - better).mean().backward()

@@ -7,15 +7,20 @@ import inspect
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SequentialSampler, SubsetRandomSampler
-from torch_geometric.loader import ImbalancedSampler, PrefetchLoader
+from torch_geometric.loader import ImbalancedSampler, LinkLoader, NodeLoader, PrefetchLoader
 from torch_geometric.loader import NeighborLoader as TheirNeighborLoader
+from torch_geometric.sampler import BaseSampler, SamplerOutput
 
 import headrace as hr
-from headrace.pyg import NeighborLoader
+import headrace.pyg
+from headrace.pyg import LinkNeighborLoader, NeighborLoader, Sampler
+
+NUM_EDGES = 700
 
 
 def nodes_of(batches):
@@ -152,6 +157,58 @@ def test_lightning_makes_a_loader_anew(data):
     assert [len(batch.input_id) for batch in twin] == [3, 3, 3, 1]
 
 
+def test_lightning_changes_attributes_of_samplers(data):
+    """To evaluate with other numbers of neighbours it copies the sampler and sets those."""
+    sampler = Sampler(data, [1])
+    nodes = torch.arange(20)
+    (batch,) = NodeLoader(data, sampler, input_nodes=nodes, batch_size=20)
+    other = copy.copy(sampler)
+    other.num_neighbors = [-1]
+    (whole,) = NodeLoader(data, other, input_nodes=nodes, batch_size=20)
+    (again,) = NodeLoader(data, sampler, input_nodes=nodes, batch_size=20)
+    assert batch.num_edges == again.num_edges < whole.num_edges
+
+
+class Backwards(BaseSampler):
+    """A sampler of a user: the seeds, last first, with an edge from each to itself; edges in an order of its own."""
+
+    edge_permutation = torch.arange(NUM_EDGES).flip(0)
+
+    def sample_from_nodes(self, index, **kwargs):
+        node = index.node.flip(0)
+        own = torch.arange(len(node))
+        return SamplerOutput(node, own, own, edge=own, metadata=(index.input_id, index.time))
+
+    def sample_from_edges(self, index, neg_sampling=None):
+        node = torch.cat([index.row, index.col])
+        own = torch.arange(len(node))
+        rows = own.view(2, -1)
+        return SamplerOutput(node, own, own, edge=own, metadata=(index.input_id, rows, index.label, index.time))
+
+
+def test_samplers_of_the_user(data):
+    options = {"input_nodes": data.train_mask, "batch_size": 7}
+    ours = NeighborLoader(data, [2], neighbor_sampler=Backwards(), num_workers=2, **options)
+    for left, right in zip(ours, NodeLoader(data, Backwards(), **options), strict=True):
+        assert set(left.keys()) == set(right.keys())
+        for name in left.keys():  # noqa: SIM118 - not a dictionary
+            assert torch.equal(torch.as_tensor(left[name]), torch.as_tensor(right[name])), name
+    options = {"edge_label_index": data.edge_index[:, :20], "batch_size": 7}
+    ours = LinkNeighborLoader(data, [2], neighbor_sampler=Backwards(), **options)
+    for left, right in zip(ours, LinkLoader(data, Backwards(), **options), strict=True):
+        assert set(left.keys()) == set(right.keys())
+        assert torch.equal(left.edge_attr, right.edge_attr)
+        assert torch.equal(left.edge_label_index, right.edge_label_index)
+
+
+def test_loaders_share_a_sampler(data):
+    """And with it the graph in the form that is sampled."""
+    sampler = Sampler(data, [3, 2])
+    loader = NeighborLoader(data, [3, 2], neighbor_sampler=sampler, batch_size=16, shuffle=True, seed=8)
+    assert nodes_of(loader) == nodes_of(made(data))
+    assert loader.node_sampler is sampler
+
+
 def test_it_is_a_loader_of_pyg_and_of_torch(data):
     loader = made(data)
     assert isinstance(loader, TheirNeighborLoader)
@@ -192,6 +249,10 @@ def test_keywords_of_processes(data):
     assert nodes_of(loader) == nodes_of(made(data))
 
 
+def test_memory_is_pinned_where_there_is_something_to_pin_it_for(data):
+    assert nodes_of(made(data, pin_memory=True)) == nodes_of(made(data))
+
+
 def test_an_error_of_a_transform_comes_to_the_loop(data):
     def fail(batch):
         raise ZeroDivisionError(batch.batch_size)
@@ -205,6 +266,12 @@ def test_stats_and_explain(data):
     list(loader)
     assert loader.runner.stats()["join_attributes"]["batches"] == len(loader)
     assert "sample_neighbor" in loader.runner.explain()
+
+
+def test_the_installed_names_are_current():
+    """The public module is copied when headrace is installed, in editable installs too."""
+    source = Path(__file__).resolve().parents[3] / "pipeline/_pyg.py"
+    assert Path(headrace.pyg.__file__).read_text() == source.read_text()
 
 
 @pytest.mark.slow

@@ -94,6 +94,8 @@ def variations():
     yield "nothing", batch()
     for name in ("seeds", "seed_index", "item_index", "y", "n_id"):
         yield name, batch(**{name: getattr(batch(), name) + 1})
+    yield "slot", batch(slot=torch.tensor([0]))
+    yield "seed_time", batch(seed_time=torch.tensor([0]))
     yield "y missing", batch(y=None)
     yield "y dtype", batch(y=torch.tensor([2], dtype=torch.int32))
     yield "node value", batch(node={"x": batch().x + 1})
@@ -125,10 +127,11 @@ def test_digest_sees_every_field():
     for name, changed in variations():
         assert changed.digest() not in digests, f"{name} equals {digests.get(changed.digest())}"
         digests[changed.digest()] = name
-    # A field that this test does not know yet fails here: vary it above. A channel is no data, and types are those of
-    # the graph.
+    # A field that this test does not know yet fails here: vary it above. A channel is no data, types are those of the
+    # graph, and which seeds of all ranks these are decides what `slot` and blocks say.
     assert {field.name for field in dataclasses.fields(hr.MiniBatch)} == {
         *("seeds", "seed_index", "item_index", "y", "n_id", "node", "edge", "blocks", "comm", "types"),
+        *("slot", "seed_time", "seed_slot"),
         *("num_sampled_nodes", "num_sampled_edges", "exchanges", "epoch", "index", "num_global_seeds"),
         "num_positives",
     }
