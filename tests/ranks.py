@@ -100,6 +100,7 @@ def assert_same_union(whole: hr.MiniBatch, shares: list[hr.MiniBatch], owners: h
     assert torch.equal(positives_first([share.seeds for share in shares], shares), whole.seeds)
     assert torch.equal(positives_first([share.item_index for share in shares], shares), whole.item_index)
     num_layers = len(whole.blocks)
+    assert all(len(share.exchanges) == num_layers + 1 for share in shares)
     for layer in range(num_layers + 1):
         num_nodes = whole.blocks[layer].num_src if layer < num_layers else whole.num_sampled_nodes[0]
         expected = whole.n_id[:num_nodes].sort().values

@@ -100,7 +100,7 @@ LINKS = (
         "ops/native/links/negatives.cpp",
         "if (listed_for_ != source) list(source);",
         "if (listed_for_ < 0) list(source);",
-        _NEGATIVES + "test_equals_the_reference",
+        _NEGATIVES + "test_the_one_node_that_is_left_is_always_found[uniform]",
     ),
     Mutant(
         "ops/native/links/negatives.cpp",

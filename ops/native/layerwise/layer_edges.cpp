@@ -31,7 +31,8 @@ void fill(const HopGraph<Index>& graph, const Segment& segment, std::size_t firs
   std::int64_t* const positions = edges.positions.data() + first;
   std::size_t count = 0;
   visit_runs(graph, segment, [&](Row run) {
-    count += edges.has_weights ? take_positive(run, graph.weights, positions + count) : take_all(run, positions + count);
+    count +=
+        edges.has_weights ? take_positive(run, graph.weights, positions + count) : take_all(run, positions + count);
   });
   for (std::size_t i = 0; i < count; ++i) edges.sources[first + i] = graph.csc.indices[positions[i]];
   if (!edges.has_weights) return;

@@ -98,6 +98,19 @@ def test_a_pair_draws_the_same_wherever_it_is_drawn():
     assert draw_negatives(indptr, indices, counts + 1, key=9)[:3].tolist() == whole[:3].tolist()
 
 
+@pytest.mark.parametrize("kind", ["uniform", "degree", "weights"])
+def test_the_one_node_that_is_left_is_always_found(kind):
+    """Sources 0, 1 and 2 have edges to all of 400 nodes but one, another one for each; most draws end in the list."""
+    src = np.repeat(np.arange(3), 400)
+    dst = np.tile(np.arange(400), 3)
+    kept = (src - dst) % 400 != 100  # no edges 0 -> 300, 1 -> 301, 2 -> 302
+    indptr, indices = graph_of(src[kept], dst[kept], 400)
+    given_one = {"uniform": None, "degree": "degree", "weights": np.arange(1.0, 401.0).cumsum()}[kind]
+    sources, counts = np.array([0, 2, 1, 0]), np.full(4, 20)
+    drawn = draw_negatives(indptr, indices, counts, key=8, weight=given_one, reject=sources)
+    assert drawn.tolist() == np.repeat(sources + 300, 20).tolist()
+
+
 def test_joined_with_all():
     indptr, indices = graph_of([0, 0, 0, 0, 1, 1, 1, 1], [0, 1, 2, 3, 0, 1, 1, 2], 4)
     sources = np.array([3, 2, 1, 0])
