@@ -44,13 +44,14 @@ def draw_negatives(
     drawn = []
     for pair, count in enumerate(counts):
         words = _Words(key, first_pair + pair)
+        source = None if reject is None else int(reject[pair])
         for _ in range(count):
             for _ in range(NEGATIVE_TRIALS):
                 negative = _draw(words, list(nodes), indptr, weight)
-                if reject is None or int(reject[pair]) not in neighbors[negative - nodes.start]:
+                if source not in neighbors[negative - nodes.start]:
                     break
             else:
-                left = [i for i in range(len(nodes)) if int(reject[pair]) not in neighbors[i]]
+                left = [i for i in range(len(nodes)) if source not in neighbors[i]]
                 of_left = weight[left] if isinstance(weight, np.ndarray) else weight
                 negative = _draw(words, [nodes[i] for i in left], indptr, of_left)
             drawn.append(negative)

@@ -78,6 +78,7 @@ class ItemSet:
                 labels = _labels_of(items, labels)
             labels = as_cpu_tensor(labels, "labels", ItemsError)
         types = None
+        ids: range | torch.Tensor
         if isinstance(items, Mapping) and items:
             by_type = {name: _ids(some) for name, some in items.items()}
             tensors = {name: (_listed(ids), size) for name, (ids, size) in by_type.items()}
@@ -212,8 +213,9 @@ def _labels_of(items: Mapping[Any, Any], labels: Mapping[Any, Any]) -> torch.Ten
 
 def _refuse_transposed(ids: range | torch.Tensor, labels: torch.Tensor | None) -> None:
     """Refuse the edge_index of PyG, which would be two items of many nodes."""
-    two_rows = isinstance(ids, torch.Tensor) and ids.dim() == 2 and ids.shape[0] == 2 < ids.shape[1]
-    if two_rows and (labels is None or labels.shape[:1] != (2,)):
+    if isinstance(ids, range) or ids.dim() != 2 or not ids.shape[0] == 2 < ids.shape[1]:
+        return
+    if labels is None or labels.shape[:1] != (2,):
         raise ItemsError(
             f"items must have shape [num_items, 2]; {list(ids.shape)} came; pass its transpose, pairs.t(). Where these "
             "are two items of several nodes, give them with labels, (items, labels)"

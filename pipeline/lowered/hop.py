@@ -161,7 +161,7 @@ class RuleHop(HopStage):
     @property
     def reads_whole_rows(self) -> bool:
         """Whether the hop looks at whole rows of its frontier, and at nothing else."""
-        return self.weight is None and self.exclude is None and reads_whole_rows(self.rule)
+        return self.exclude is None and self.weight is None and reads_whole_rows(self.rule)
 
     @property
     def takes_all(self) -> bool:

@@ -106,14 +106,14 @@ class FetchFeature(FetchStage):
         fetched = any(isinstance(stage, FetchFeature) and stage.labels is not None for stage in before)
         if labels and (fetched or (isinstance(source, SourceStage) and source.gives_labels)):
             raise PlanError(labels_twice(self.labels))
-        if any("seeds" in stage.writes for stage in before[1:]):  # any node of the graph may be a seed then
+        others = [stage for stage in before[1:] if "seeds" in stage.writes]
+        pairs = isinstance(source, SourceStage) and source.gives_pairs
+        if labels and pairs and all("num_positives" in stage.writes for stage in others):
+            raise PlanError("fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)")
+        if others:  # any node of the graph may be a seed then
             for graph in graphs:
                 self.store.check(node=plain, num_nodes=graph.num_nodes)
         elif isinstance(source, SourceStage) and source.largest_id is not None:
-            if labels and source.gives_pairs:
-                raise PlanError(
-                    "fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)"
-                )
             reached = source.largest_id + 1
             reading = plain if graphs else (*self.node, *plain)
             self.store.check(node=reading, num_nodes=reached, all_nodes=False)

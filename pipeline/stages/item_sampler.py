@@ -258,7 +258,8 @@ class ItemSource(BatchSource):
     def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
         first = index * self.batch_size
         stop = min(first + self.batch_size, len(self._sampler.items))
-        seeds, _ = self._sampler.items.take(self._positions(epoch, first, stop))
+        items: ItemSet = self._sampler.items
+        seeds, _ = items.take(self._positions(epoch, first, stop))
         return seeds
 
     def _positions(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:

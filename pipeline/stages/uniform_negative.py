@@ -130,7 +130,8 @@ class SampleUniformNegative(MapStage):
     @property
     def writes(self) -> frozenset[str]:
         labels = {"y"} if self.mode == "binary" else set()
-        return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes"} | labels)
+        seeds = {"seeds", "seed_index", "item_index", "num_positives"}
+        return frozenset(seeds | {"n_id", "num_sampled_nodes"} | labels)
 
     def divided(self) -> tuple[Divided, ...]:
         return divided_graph(self.graph)
@@ -287,7 +288,7 @@ def _ranges(graph: GraphView, nodes: Tensor) -> list[tuple[tuple[int, int], Tens
     """Return the range of nodes of each type that is there, with the places where it is."""
     bounds = node_types_of(graph).offsets
     types = torch.searchsorted(bounds, nodes.contiguous(), right=True) - 1
-    present = types.unique().tolist()
+    present = sorted(set(types.tolist()))
     return [((int(bounds[one]), int(bounds[one + 1])), (types == one).nonzero().squeeze(1)) for one in present]
 
 

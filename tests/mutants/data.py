@@ -55,7 +55,7 @@ DATA = (
     ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",
-        "hop.weight == fused.weight and",
+        '"weight", ',
         "",
         _FUSE + "test_refuses_hops_that_disagree",
     ),

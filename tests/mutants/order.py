@@ -59,7 +59,7 @@ ORDER = (
     ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",
-        "and hop.batch_dependency == fused.batch_dependency",
+        '"batch_dependency", ',
         "",
         "tests/pipeline/stages/test_batch_dependency.py::test_hops_of_different_dependencies_are_not_fused",
     ),

@@ -13,6 +13,7 @@ from mutants.hybrid import HYBRID
 from mutants.inference import INFERENCE
 from mutants.kernels import KERNELS
 from mutants.laws import LAWS
+from mutants.links import LINKS
 from mutants.order import ORDER
 from mutants.ranks import RANKS
 from mutants.sar import SAR
@@ -27,6 +28,7 @@ MUTANTS = (
     *SAR,
     *INFERENCE,
     *LAWS,
+    *LINKS,
     *KERNELS,
     *AGGREGATE,
     *CACHES,

@@ -104,6 +104,8 @@ def variations():
     yield "edge", batch(edge={"w": [torch.tensor([0.5, 0.7]), torch.tensor([0.5, 0.8])]})
     yield "hops", batch(num_sampled_nodes=[1, 1, 2])
     yield "hop edges", batch(num_sampled_edges=[1, 3])
+    yield "num_positives", batch(num_positives=0)
+    yield "num_positives", batch(num_positives=1)
     for name in ("epoch", "index", "num_global_seeds"):
         yield name, batch(**{name: 9})
     outer, inner = batch().blocks
@@ -131,6 +133,7 @@ def test_digest_sees_every_field():
         *("seeds", "seed_index", "item_index", "y", "n_id", "node", "edge", "blocks", "comm", "types"),
         *("slot", "seed_time", "seed_slot"),
         *("num_sampled_nodes", "num_sampled_edges", "exchanges", "epoch", "index", "num_global_seeds"),
+        "num_positives",
     }
     assert batch().digest() == batch().digest()
 

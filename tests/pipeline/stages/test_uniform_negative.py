@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -14,19 +15,19 @@ import headrace as hr
 from plans import NUM_NODES, edges, graph, pairs, store
 
 
-def edge_set(one=None):
-    one = graph() if one is None else one
-    ends = torch.arange(one.num_nodes).repeat_interleave(one.indptr.diff())
-    return set(zip(one.indices.tolist(), ends.tolist(), strict=True))
+@cache
+def edge_set():
+    ends = torch.arange(NUM_NODES).repeat_interleave(graph().indptr.diff())
+    return set(zip(graph().indices.tolist(), ends.tolist(), strict=True))
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.sampled_from([0.1, 0.5, 1, 1.5, 3]), st.integers(1, 30), st.booleans())
+@settings(max_examples=10, deadline=None)
+@given(st.sampled_from([0.1, 0.5, 1, 1.5, 3]), st.integers(3, 30), st.booleans())
 def test_5_17_binary_negatives_stand_behind_the_positive_pairs(ratio, size, reject):
     """Ratios are rounded up; labels are floats where items have none; sources are those of the positive pairs."""
     plan = pairs(batch_size=size).sample_uniform_negative(graph(), ratio, reject=reject)
     positive = list(pairs(batch_size=size).loader())
-    for batch, alone in zip(plan.loader(), positive, strict=True):
+    for batch, alone in zip(plan.loader(prefetch=False), positive, strict=True):
         num = len(alone.seeds)
         num_negatives = math.ceil(round(num * ratio, 9))
         assert batch.num_positives == num
@@ -119,27 +120,27 @@ def test_both_ends_may_be_drawn():
 @pytest.mark.law
 @pytest.mark.parametrize("weight", [None, "degree", torch.arange(NUM_NODES).float()], ids=["even", "degree", "weights"])
 def test_law(weight):
-    """Over 40 epochs, in 20 groups of nodes: chi-square of 19 degrees of freedom, 1 in 1,000."""
+    """Over 20 epochs, in 20 groups of nodes: chi-square of 19 degrees of freedom, 1 in 1,000."""
     degrees = graph().indptr.diff().double()
     likely = torch.ones(NUM_NODES).double() if weight is None else degrees if weight == "degree" else weight.double()
     loader = pairs().sample_uniform_negative(graph(), 20, node_weight=weight).loader()
     seen = torch.zeros(NUM_NODES)
-    for _ in loader.epochs(40):
+    for _ in loader.epochs(20):
         for batch in loader:
             seen += torch.bincount(batch.seeds[batch.num_positives :, 1], minlength=NUM_NODES)
-    seen, expected = seen.view(20, -1).sum(1), (likely / likely.sum()).view(20, -1).sum(1) * 40 * 20 * 60
+    seen, expected = seen.view(20, -1).sum(1), (likely / likely.sum()).view(20, -1).sum(1) * 20 * 20 * 60
     assert not seen[expected == 0].any()
     assert ((seen - expected)[expected > 0] ** 2 / expected[expected > 0]).sum() < 43.8
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 7, 20])
+@pytest.mark.parametrize("world_size", [2, 3, 20])
 @pytest.mark.parametrize(("mode", "ratio"), [("binary", 0.4), ("binary", 1.5), ("triplet", 2)])
 def test_5_19_ranks_draw_what_one_process_draws(world_size, mode, ratio):
     """Uneven shares, empty ones too: every rank has as many batches, and together they are the whole."""
     plan = pairs().sample_uniform_negative(graph(), ratio, mode).exclude_seed_edges(reverse=True)
     plan = plan.sample_neighbor(graph(), [-1])
     whole = list(plan.loader())
-    shares = [list(plan.loader(rank=rank, world_size=world_size)) for rank in range(world_size)]
+    shares = [list(plan.loader(rank=rank, world_size=world_size, prefetch=False)) for rank in range(world_size)]
     assert all(len(share) == len(whole) for share in shares)
     for index, batch in enumerate(whole):
         mine = [share[index] for share in shares]
@@ -241,6 +242,13 @@ def test_bad_places_and_seeds():
     shard = graph().shard(hr.Partition.hash(NUM_NODES, 2), 0)
     with pytest.raises(hr.PlanError, match="need a whole graph, got a shard"):
         pairs().sample_uniform_negative(shard, reject=True)
+
+
+@pytest.mark.parametrize("mode", ["binary", "triplet"])
+def test_labels_of_nodes_are_no_labels_of_pairs(mode):
+    plan = pairs().sample_uniform_negative(graph(), 1, mode).sample_neighbor(graph(), [2])
+    with pytest.raises(hr.PlanError, match="labels are rows of seed nodes"):
+        plan.fetch_feature(store(), labels="y").loader()
 
 
 def test_features_fetched_before_are_refused():
