@@ -66,7 +66,8 @@ def graph_of(data: Any, weight_attr: str | None = None, time_attr: str | None = 
         return _graph_of_hetero_data(data, weight_attr, time_attr)
     if weight_attr is not None:
         raise GraphError("headrace.pyg: expected no weight_attr for a (FeatureStore, GraphStore), as PyG, got one")
-    return _graph_of_stores(*data, time_attr)
+    feature_store, graph_store = data
+    return _graph_of_stores(feature_store, graph_store, time_attr)
 
 
 def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Graph:
@@ -220,8 +221,8 @@ def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None
         num_nodes = None if size is None else max(size)
         # As PyG has it: "time" is that of nodes, all else that of edges.
         known = {} if time_attr is None else {time_attr: next(iter(times.values()))}
-        where = {"node_attrs" if time_attr == "time" else "edge_attrs": known}
-        return Graph.from_coo(source, destination, num_nodes=num_nodes, **where)
+        of_nodes, of_edges = (known, None) if time_attr == "time" else (None, known)
+        return Graph.from_coo(source, destination, num_nodes=num_nodes, node_attrs=of_nodes, edge_attrs=of_edges)
     relations = [
         _Relation(name, *ends, {str(time_attr): times[name]} if name in times else {})
         for name, ends in edges.items()
