@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from headrace.ops.sampling.sample import Trees
+    from headrace.ops.sampling.sampled import Trees
 
     IntArray = NDArray[np.int64]
 

@@ -12,7 +12,7 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling.kernel_rules import check_rule, native_keys
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LatestRule, NeighborRule, Rule
+from headrace.ops.sampling.rules import ByRelation, LaborImportanceRule, LaborRule, LatestRule, NeighborRule, Rule
 
 if TYPE_CHECKING:
     from headrace.cuda.blocks import GpuSampled
@@ -41,7 +41,7 @@ def if_there_is_room(array: torch.Tensor, device: torch.device, make: Callable[[
         return otherwise
 
 
-def has_twin(rule: Rule) -> bool:
+def has_twin(rule: Rule | ByRelation) -> bool:
     """Whether a GPU can pick by a rule."""
     return isinstance(rule, NeighborRule | LatestRule | LaborRule | LaborImportanceRule)
 

@@ -15,7 +15,7 @@ from headrace.ops.sampling import on_gpu
 from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
-from headrace.ops.sampling.rules import HopRule, Rule
+from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
 from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
 
 if TYPE_CHECKING:
@@ -330,8 +330,9 @@ class BlockSampler:
             and (self._native is None or all(map(on_gpu.has_twin, rules)))
             and trees is None
         ):
+            plain = [rule for rule in rules if not isinstance(rule, ByRelation)]  # types have no twins
             may_repeat = parallel_edges is not False  # nothing else is a promise
-            found = self._on_gpu.sample(seeds, rules, keys, expand == "new", edge_ids, may_repeat, stage)
+            found = self._on_gpu.sample(seeds, plain, keys, expand == "new", edge_ids, may_repeat, stage)
             made = [SampledHop(*one[:3], len(one.indptr) - 1, one.num_src, one.weights) for one in found.blocks]
             return Sampled(found.n_id, made, found.num_nodes, found.num_edges)
         if self._native is None:
@@ -352,11 +353,11 @@ class BlockSampler:
         else:
             known = [
                 None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)
-                for name, array in zip(Trees._fields, trees, strict=True)
-                if name != "num_trees"
+                for name, array in (("streams", trees.streams), ("bounds", trees.bounds), ("lows", trees.lows))
             ]
+            of_seeds = as_numpy(trees.slots, "slots", stage=stage, error=ItemsError)
             n_id, blocks, num_nodes, num_edges, slots = self._native.sample_trees(
-                nodes, known[0], trees.num_trees, *known[1:], *hops_asked
+                nodes, of_seeds, trees.num_trees, known[0], known[1], known[2], *hops_asked
             )
         hops = [
             SampledHop(

@@ -65,15 +65,10 @@ def sample_typed_hop(
     stage = "sample_typed_hop"
     rules = native_rules(rule, weights is not None, rows, stage)
     starts, sources = graph_arrays(rows.row_ptr, indices, stage)
-    elements = [
-        None if array is None else as_numpy(array, name, stage=stage, error=error)
-        for array, name, error in (
-            (slots, "slots", ItemsError),
-            (times, "times", GraphError),
-            (bounds, "bounds", ItemsError),
-            (lows, "lows", ItemsError),
-        )
-    ]
+    of_slots, of_bounds, of_lows = (
+        None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)
+        for name, array in (("slots", slots), ("bounds", bounds), ("lows", lows))
+    )
     found = _native.sample_typed_hop(
         starts,
         sources,
@@ -86,8 +81,11 @@ def sample_typed_hop(
         as_num_threads(num_threads, stage=stage),
         as_reducer(reducer, stage=stage),
         parallel_edges is not False,
-        *elements,
+        of_slots,
+        None if times is None else as_numpy(times, "times", stage=stage, error=GraphError),
+        of_bounds,
+        of_lows,
         native_excluded(excluded, stage),
     )
     indptr, neighbors, positions, importance = found
-    return Hop(*map(torch.from_numpy, (indptr, neighbors, positions)), optional(importance))
+    return Hop(torch.from_numpy(indptr), torch.from_numpy(neighbors), torch.from_numpy(positions), optional(importance))

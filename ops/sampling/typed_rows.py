@@ -141,15 +141,15 @@ def typed_rows(
             message = f"{stage}: expected edge ids below {int(relation_offsets[-1])}, the end of the last relation"
             raise GraphError(message)
         node_types = torch.searchsorted(bounds, nodes, right=True) - 1
-        rank = ranks[node_types, found]
-        if bool((rank < 0).any()):
-            place = int((rank < 0).nonzero()[0, 0])
+        numbers = ranks[node_types, found]
+        if bool((numbers < 0).any()):
+            place = int((numbers < 0).nonzero()[0, 0])
             message = (
                 f"Graph: edge {int(ids[place])} of relation {int(found[place])} ends in node {int(nodes[place])}, "
                 "which has another type than that relation ends in"
             )
             raise GraphError(message)
-        rows = starts[node_types] + (nodes - bounds[node_types]) * strides[node_types] + rank
+        rows = starts[node_types] + (nodes - bounds[node_types]) * strides[node_types] + numbers
         if int(rows[0]) < last or bool((rows[1:] < rows[:-1]).any()):
             message = "Graph: expected in-edges of each node sorted by edge type, got others; build it with from_coo"
             raise GraphError(message)

@@ -359,10 +359,10 @@ class MiniBatch:
         for name in ("y", "slot", "seed_time"):
             if getattr(self, name) is not None:
                 yield name, getattr(self, name)
-        for name in sorted(self.node, key=str):
-            yield f"node/{name}", self.node[name]
-        for name in sorted(self.edge, key=str):
-            yield from ((f"edge/{name}/{layer}", tensor) for layer, tensor in enumerate(self.edge[name]))
+        for feature in sorted(self.node, key=str):
+            yield f"node/{feature}", self.node[feature]
+        for feature in sorted(self.edge, key=str):
+            yield from ((f"edge/{feature}/{layer}", tensor) for layer, tensor in enumerate(self.edge[feature]))
         for layer, block in enumerate(self.blocks):
             yield from ((f"blocks/{layer}/{name}", tensor) for name, tensor in block.named_tensors())
         for layer, exchange in enumerate(self.exchanges):

@@ -153,7 +153,7 @@ class Block:
         if self.types is None:
             raise GraphError("Block.relation: expected a block of a graph with edge types, got one without")
         edges = edges_of_relation(self, edge_type, self.types)
-        source, _, destination = self.types.edge_types.names[type_number(self.types.edge_types, edge_type)]
+        full = self.types.edge_types.names[type_number(self.types.edge_types, edge_type)]
         return Block(
             indptr=edges.indptr,
             indices=edges.indices,
@@ -161,7 +161,7 @@ class Block:
             num_dst=edges.num_dst,
             edge_ids=None if self.edge_ids is None else self.edge_ids[edges.places],
             weight=None if self.weight is None else self.weight[edges.places],
-            bipartite=source != destination,
+            bipartite=full[0] != full[2],
         )
 
     def relation_places(self, edge_type: TypeName) -> Tensor:

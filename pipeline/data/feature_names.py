@@ -21,8 +21,10 @@ def is_name(name: object) -> bool:
     """Whether something can be the name of a feature."""
     if isinstance(name, str):
         return True
-    is_pair = isinstance(name, tuple) and len(name) == 2 and isinstance(name[1], str)
-    return is_pair and (isinstance(name[0], str) or _is_triple(name[0]))
+    if not isinstance(name, tuple) or len(name) != 2:
+        return False
+    of_type, own = name
+    return isinstance(own, str) and (isinstance(of_type, str) or _is_triple(of_type))
 
 
 def _is_triple(name: Any) -> bool:

@@ -123,7 +123,8 @@ class Graph(GraphView):
         if csc.edge_ids is not None:
             attributes = {name: gather_rows(tensor, csc.edge_ids) for name, tensor in attributes.items()}
         of_types = node_types, edge_types
-        graph = cls(csc.indptr, csc.indices, csc.edge_ids, attributes, *of_types, node_attrs=node_attrs or {})
+        of_nodes = as_attributes(node_attrs, num_nodes, "node")
+        graph = cls(csc.indptr, csc.indices, csc.edge_ids, attributes, *of_types, node_attrs=of_nodes)
         return graph if time is None else replace(graph.by_time(time), edge_times=None)
 
     @classmethod
@@ -188,7 +189,8 @@ class Graph(GraphView):
                 indices, permutation = gather_rows(indices, order), gather_rows(ids, order)
                 attributes = {name: gather_rows(rows, order) for name, rows in attributes.items()}
         node_types = as_type_offsets(node_types, num_nodes, "node_types")
-        return cls(indptr, indices, permutation, attributes, node_types, edge_types, node_attrs=node_attrs or {})
+        of_nodes = as_attributes(node_attrs, num_nodes, "node")
+        return cls(indptr, indices, permutation, attributes, node_types, edge_types, node_attrs=of_nodes)
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, num_threads: int | None = None) -> Graph:

@@ -100,6 +100,7 @@ def _joined_in_trees(hops: list[Block], slot: Tensor) -> JoinedHops:
 
     def of_tree(block: Block) -> Block:
         trees = slot[: block.num_dst].repeat_interleave(block.indptr.diff(), output_size=block.num_edges)
+        assert block.edge_ids is not None  # looked at before
         return replace(block, edge_ids=trees * count + block.edge_ids)
 
     joined = joined_edges([of_tree(block) for block in hops])
@@ -187,12 +188,12 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
         if batch.slot is not None:
             result.srcdata["slot"] = batch.slot[: block.num_src]
             result.dstdata["slot"] = batch.slot[: block.num_dst]
-        for name, tensors in batch.edge.items():
-            result.edata[name] = tensors[layer]
+        for feature, tensors in batch.edge.items():
+            result.edata[feature] = tensors[layer]
         results.append(result)
     if results:
-        for name, tensor in batch.node.items():
-            results[0].srcdata[name] = tensor
+        for feature, tensor in batch.node.items():
+            results[0].srcdata[feature] = tensor
         # Labels of pairs are rows of no node; the last blocks of cooperative batches end at owned nodes, not seeds.
         if batch.y is not None and batch.seeds.ndim == 1 and not batch.exchanges:
             results[-1].dstdata["y"] = labels_of_rows(batch, batch.y, "MiniBatch.to_dgl")

@@ -154,8 +154,8 @@ def to_hetero_blocks(batch: MiniBatch, dgl: Any) -> list[Any]:
         destinations = types.first(block.num_dst)
         edges = {}
         relations = {triple(name, "MiniBatch.to_dgl"): block.relation(name) for name in types.edge_types.names}
-        for name, one in relations.items():
-            edges[name] = ("csc", (one.indptr, one.indices.to(torch.int64), torch.arange(one.num_edges)))
+        for edge_type, one in relations.items():
+            edges[edge_type] = ("csc", (one.indptr, one.indices.to(torch.int64), torch.arange(one.num_edges)))
         node_types = [str(name) for name in types.node_types.names]
         result = dgl.create_block(
             edges,
@@ -168,16 +168,16 @@ def to_hetero_blocks(batch: MiniBatch, dgl: Any) -> list[Any]:
             if batch.slot is not None:
                 result.srcnodes[name].data["slot"] = batch.slot[types.places(name)]
                 result.dstnodes[name].data["slot"] = batch.slot[destinations.places(name)]
-        for number, (name, one) in enumerate(relations.items()):
+        for number, (edge_type, one) in enumerate(relations.items()):
             assert one.edge_ids is not None
-            result.edges[name].data[dgl.EID] = one.edge_ids - int(types.edge_types.offsets[number])
+            result.edges[edge_type].data[dgl.EID] = one.edge_ids - int(types.edge_types.offsets[number])
             if one.weight is not None:
-                result.edges[name].data[IMPORTANCE_WEIGHT] = one.weight
+                result.edges[edge_type].data[IMPORTANCE_WEIGHT] = one.weight
             for feature, tensors in batch.edge.items():
-                if isinstance(feature, tuple) and feature[0] == name:
-                    result.edges[name].data[feature[1]] = tensors[layer]
+                if isinstance(feature, tuple) and feature[0] == edge_type:
+                    result.edges[edge_type].data[feature[1]] = tensors[layer]
                 elif isinstance(feature, str):
-                    result.edges[name].data[feature] = tensors[layer][block.relation_places(name)]
+                    result.edges[edge_type].data[feature] = tensors[layer][block.relation_places(edge_type)]
         results.append(result)
     return results
 

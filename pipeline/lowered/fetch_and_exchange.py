@@ -109,7 +109,7 @@ class FetchAndExchange(MapStage):
                     read_own = partial(read_own, rows, places=order[:num_own])
                     came = comm.all_to_all(sent, *sizes, meanwhile=read_own)
                     gather_rows(came, torch.arange(len(came)), out=rows, places=order[num_own:], num_threads=threads)
-                node[name] = gather_rows(rows, exchange.places) if copied else rows
+                node[name] = gather_rows(rows, exchange.places) if copied and exchange.places is not None else rows
             counts |= {"rows": 0, "bytes": 0}  # those that are sent; each row that is owned counts once
             for name, exchange in exchanges.items():
                 add_counts(counts, _counts(exchange, sources[name]))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.ops.errors import GraphError, InputError, ItemsError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.digest import equal
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.plan.source import SourceStage
@@ -63,13 +64,13 @@ def divided_graph(graph: GraphView) -> tuple[Divided, ...]:
     return (Divided("the shard of the graph", graph.partition, graph.part),)
 
 
-def check_node_features(store: FeatureStore, names: Iterable[str], before: Sequence[Stage]) -> None:
+def check_node_features(store: FeatureStore, names: Iterable[FeatureName], before: Sequence[Stage]) -> None:
     """Refuse node features that do not fit the graphs that were sampled."""
     for _, graph in graphs_of(before):
         store.check(node=tuple(names), num_nodes=graph.num_nodes)
 
 
-def divided_features(store: FeatureStore, names: Iterable[str]) -> tuple[Divided, ...]:
+def divided_features(store: FeatureStore, names: Iterable[FeatureName]) -> tuple[Divided, ...]:
     """Return which node features are in shards."""
     sources = {name: store.node[name] for name in names}
     return tuple(
@@ -210,13 +211,13 @@ def check_shares_edges(partition: EdgePartition, sampler: str, graph: GraphView)
         )
 
 
-def check_no_labels(batch: MiniBatch, labels: str | None) -> None:
+def check_no_labels(batch: MiniBatch, labels: FeatureName | None) -> None:
     """Refuse to fetch labels for a batch that has some."""
     if batch.y is not None:
         raise PlanError(labels_twice(labels))
 
 
-def labels_twice(labels: str | None) -> str:
+def labels_twice(labels: FeatureName | None) -> str:
     """Return what is wrong with fetching labels for batches that have some."""
     return (
         f"fetch_feature: labels={labels!r} would replace labels that the batch has already, those of the source's "

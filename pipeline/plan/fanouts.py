@@ -95,5 +95,5 @@ def _of_hop(stage: str, name: str, counts: Mapping[Any, Any], graph: GraphView) 
             f"{stage}: expected a {name} for each relation, got none for {missing}; name them, or add "
             f'"{DEFAULT}": ... for all that are not named'
         )
-    listed = [found.get(place, counts.get(DEFAULT)) for place in range(types.num_types)]
+    listed: list[Any] = [found.get(place, counts.get(DEFAULT)) for place in range(types.num_types)]
     return counts_by_hop(stage, name, listed)

@@ -146,12 +146,9 @@ def _label(labels: Any) -> FeatureName | None:
 def _names(kind: str, names: Any) -> tuple[FeatureName, ...]:
     if isinstance(names, str):
         return (names,)
+    listed: tuple[FeatureName, ...]
     if isinstance(names, Mapping):
-        listed: tuple[FeatureName, ...] = tuple(
-            (of_type, name)
-            for of_type, some in names.items()
-            for name in _names(kind, some)  # type: ignore[misc]
-        )
+        listed = tuple((of_type, str(name)) for of_type, some in names.items() for name in _names(kind, some))
     else:
         listed = tuple(names)
     if not all(map(is_name, listed)):

@@ -165,9 +165,10 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
         self._sources: dict[FeatureName, FeatureSource] = {}
         for key, value in arrays.items():
             # What is nested are the features of a type.
-            nested = isinstance(value, Mapping)
-            for name, array in value.items() if nested else [(key, value)]:
-                full = (key, name) if nested else key
+            of_type = (
+                {(key, name): array for name, array in value.items()} if isinstance(value, Mapping) else {key: value}
+            )
+            for full, array in of_type.items():
                 if not is_name(full):
                     raise FeatureError(
                         f"FeatureStore: expected a name, or a type and a name, of each {domain} feature, got {full!r}"
@@ -186,6 +187,19 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
                 f"FeatureStore: there is no {self._domain} feature {listed(name)}; those that exist are {self._names()}"
             )
         return self._sources[name]
+
+    def without_types(self, stage: str) -> dict[str, FeatureSource]:
+        """Return the sources by name, for what does not heed types.
+
+        Raises
+        ------
+        FeatureError
+            If there are features of a type; it begins with `stage`.
+        """
+        typed = [name for name in self._sources if not isinstance(name, str)]
+        if typed:
+            raise FeatureError(f"{stage}: expected features of all {self._domain}s, got one of a type, {typed[0]!r}")
+        return {name: source for name, source in self._sources.items() if isinstance(name, str)}
 
     def _names(self) -> str:
         return str(sorted(self._sources, key=str)) if self._sources else "none"
