@@ -222,6 +222,8 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
         .induce_subgraph(graph())
         .fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     ),
+    "shadow": lambda: items().sample_shadow(graph(), 2, 3).fetch_feature(store(), node=["x"], edge=["e"], labels="y"),
+    "bidirectional_trees": lambda: items().sample_neighbor(graph(), [3, 2], disjoint=True).make_bidirectional(),
     "saint_node": lambda: (
         items().sample_saint_node(graph(), 40).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     ),

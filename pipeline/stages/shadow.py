@@ -60,6 +60,11 @@ class SampleShadow(Sampler, MacroStage):
 
     def parts(self) -> tuple[Stage, ...]:
         sampler = SampleNeighbor(
-            self.graph, (self.fanout,) * self.depth, replace=self.replace, expand="new", edge_ids=False, disjoint=True
+            self.graph,
+            (self.fanout,) * self.depth,
+            replace=self.replace,
+            expand="new",
+            edge_ids=self.edge_ids,
+            disjoint=True,
         )
         return (*sampler.parts(), InduceSubgraph(self.graph, edge_ids=self.edge_ids))

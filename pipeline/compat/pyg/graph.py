@@ -221,7 +221,7 @@ def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None
         num_nodes = None if size is None else max(size)
         # As PyG has it: "time" is that of nodes, all else that of edges.
         known = {} if time_attr is None else {time_attr: next(iter(times.values()))}
-        of_nodes, of_edges = (known, {}) if time_attr == "time" else ({}, known)
+        of_nodes, of_edges = (known, None) if time_attr == "time" else (None, known)
         return Graph.from_coo(source, destination, num_nodes=num_nodes, node_attrs=of_nodes, edge_attrs=of_edges)
     relations = [
         _Relation(name, *ends, {str(time_attr): times[name]} if name in times else {})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from threading import current_thread
+
 import numpy as np
 import pytest
 import torch
@@ -125,18 +128,19 @@ def test_transforms_and_where_they_run(data):
 
 def test_transforms_run_in_the_training_loop_without_workers(data):
     """What they draw from torch's generator comes in the order in which the loop asks for batches."""
-    from threading import current_thread
-
     threads = []
 
     def note(batch):
+        time.sleep(1e-3)  # so that it pays to make batches ahead
         threads.append(current_thread().name)
         return batch
 
-    for num_workers in (0, 1):
-        list(NeighborLoader(data, [2], batch_size=6, transform=note, num_workers=num_workers))
+    for num_workers, filter_per_worker, here in ((0, None, True), (1, None, False), (1, False, True)):
+        options = {"num_workers": num_workers, "filter_per_worker": filter_per_worker, "transform": note}
+        for _ in NeighborLoader(data, [2], batch_size=6, **options):
+            time.sleep(1e-3)
         in_loop = [name == current_thread().name for name in threads]
-        assert all(in_loop) if num_workers == 0 else not any(in_loop)
+        assert all(in_loop) if here else not any(in_loop)
         threads.clear()
 
 

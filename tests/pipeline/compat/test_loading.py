@@ -69,13 +69,16 @@ def test_nothing_to_go_through(data):
 
 
 def test_samplers_of_torch(data):
-    subset = SubsetRandomSampler(range(0, 120, 2))
+    subset = SubsetRandomSampler(range(0, 120, 2), generator=torch.Generator().manual_seed(1))
+    states = torch.get_rng_state(), subset.generator.get_state()
     loader = NeighborLoader(data, [2], batch_size=20, sampler=subset, seed=3)
     first, second = list(loader), list(loader)
     for epoch in (first, second):
         assert sorted(torch.cat([batch.input_id for batch in epoch]).tolist()) == list(range(0, 120, 2))
     assert nodes_of(first) != nodes_of(second)
     assert nodes_of(NeighborLoader(data, [2], batch_size=20, sampler=subset, seed=3)) == nodes_of(first)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert torch.equal(subset.generator.get_state(), states[1])
 
 
 def test_samplers_of_ranks(data):

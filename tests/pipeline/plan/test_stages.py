@@ -175,6 +175,7 @@ def test_the_verbs():
         "sample_saint_edge",
         "sample_saint_node",
         "sample_saint_walk",
+        "sample_shadow",
         "sample_uniform_negative",
         "to_dgl",
         "to_pyg",

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace import ops
 from headrace.pipeline.passes import rewrite
 
 from edge_lists import edge_lists
@@ -98,3 +99,38 @@ def test_what_is_refused():
             rewrite(square, hr.Machine(cores=2, world_size=2), {"cooperative": True})
     with pytest.raises(hr.PlanError, match="blocks, which no stage before it writes"):
         items().make_bidirectional().loader()
+
+
+def test_ego_nets():
+    """Each seed has one, repeats kept, with the edges among its nodes; it is the same whatever else is in the batch."""
+    seeds = torch.tensor([3, 7, 3, 199])
+    plan = hr.ItemSampler(seeds, batch_size=4, seed=5).sample_shadow(graph(), 2, 3)
+    batch = next(iter(plan.loader()))
+    (block,) = batch.blocks
+    assert torch.equal(batch.n_id[:4], seeds)
+    assert torch.equal(batch.slot[:4], torch.arange(4))
+    source, destination = block.edge_index
+    assert torch.equal(batch.slot[source], batch.slot[destination])
+    for slot in range(4):
+        nodes = batch.n_id[batch.slot == slot]
+        assert len(nodes.unique()) == len(nodes)
+        inside = ops.induced_subgraph(graph().indptr, graph().indices, nodes)
+        wanted = graph().original_edge_ids(inside.positions)
+        assert torch.equal(block.edge_ids[batch.slot[destination] == slot].sort().values, wanted.sort().values)
+    assert batch.n_id[batch.slot == 3].tolist() == [199], "a node without in-edges is its own ego net"
+
+
+def test_ego_nets_that_are_refused():
+    with pytest.raises(hr.InputError, match="depth"):
+        items().sample_shadow(graph(), 0, 3)
+    with pytest.raises(hr.InputError, match="fanout"):
+        items().sample_shadow(graph(), 2, -2)
+    with pytest.raises(hr.PlanError, match="cannot be cut into shares"):
+        items().sample_shadow(graph(), 2, 3).loader(rank=0, world_size=2)
+
+
+def test_a_subgraph_would_not_keep_to_times():
+    timed = hr.Graph.from_coo([0, 1], [1, 2], num_nodes=3, edge_attrs={"time": [1, 2]})
+    plan = hr.ItemSampler([2], time=[2]).sample_neighbor(timed, [1], time="time")
+    with pytest.raises(hr.PlanError, match="expected a sampler without times"):
+        plan.induce_subgraph(timed).loader()

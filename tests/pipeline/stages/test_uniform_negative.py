@@ -254,3 +254,38 @@ def test_labels_of_nodes_are_no_labels_of_pairs(mode):
 def test_features_fetched_before_are_refused():
     with pytest.raises(hr.PlanError, match="node features were fetched before"):
         pairs().fetch_feature(store(), node=["x"]).sample_uniform_negative(graph()).loader()
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_trees_of_negatives_have_the_times_of_their_pairs(world_size):
+    """And ranks that share a batch draw the trees of one process."""
+    source, destination = edges().unbind(1)
+    timed = hr.Graph.from_coo(source, destination, num_nodes=NUM_NODES, edge_attrs={"time": torch.arange(len(source))})
+    links = edges()[100:140]
+    source = hr.ItemSampler(links, batch_size=20, time=torch.arange(100, 140) * 10, seed=3)
+    plan = source.sample_uniform_negative(timed, 1.5).sample_neighbor(timed, [2, 2], time="time")
+
+    def trees(loader):
+        """Return for each batch the edges of the tree of each pair, by its ends."""
+        found = []
+        for batch in loader:
+            assert batch.seed_time.shape == (len(batch.seeds),)
+            of_batch = []
+            for slot in range(len(batch.seeds)):
+                edges_here = [
+                    block.edge_ids[batch.slot[block.edge_index[1]] == slot].sort().values.tolist()
+                    for block in batch.blocks
+                ]
+                assert all(edge <= int(batch.seed_time[slot]) for hop in edges_here for edge in hop)
+                of_batch.append((batch.seeds[slot].tolist(), int(batch.seed_time[slot]), edges_here))
+            found.append(of_batch)
+        return found
+
+    whole = trees(plan.loader(prefetch=False))
+    for batch in whole:
+        positive, negative = batch[:20], batch[20:]
+        assert len(negative) == 30
+        assert {time for _, time, _ in negative} == {time for _, time, _ in positive}
+    shares = [trees(plan.loader(rank=rank, world_size=world_size, prefetch=False)) for rank in range(world_size)]
+    for number, batch in enumerate(whole):
+        assert sorted(one for share in shares for one in share[number]) == sorted(batch)
