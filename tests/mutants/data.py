@@ -80,7 +80,7 @@ DATA = (
     # Features and batches.
     Mutant(
         "pipeline/lowered/fetch_stage.py",
-        "read(labels, batch.seeds,",
+        "read(labels, seed_ids_of(batch, self.labels),",
         "read(labels, batch.n_id[: len(batch.seeds)],",
         "tests/pipeline/interop/test_interop.py::test_repeated_seeds_have_one_row_each",
     ),

@@ -85,8 +85,8 @@ LINKS = (
     ),
     Mutant(
         "pipeline/lowered/hop.py",
-        "return self.rule == NeighborRule(-1) and self.weight is None and self.exclude is None",
-        "return self.rule == NeighborRule(-1) and self.weight is None",
+        "plain = self.weight is None and self.exclude is None and not self.disjoint",
+        "plain = self.weight is None and not self.disjoint",
         "tests/pipeline/passes/test_exclude_edges.py::test_fires_on_every_hop_behind",
     ),
     # Negatives: their law, and whose they are.

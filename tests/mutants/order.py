@@ -138,8 +138,8 @@ ORDER = (
     ),
     Mutant(
         "pipeline/lowered/fetch_stage.py",
-        "read(source, rows, counts)",
-        "read(source, rows, {'rows': 0, 'bytes': 0})",
+        "read(source, rows, counts) for rows",
+        "read(source, rows, {'rows': 0, 'bytes': 0}) for rows",
         "tests/pipeline/run/test_stats.py::test_stats_count_the_rows_of_edges",
     ),
 )

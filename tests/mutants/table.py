@@ -19,6 +19,7 @@ from mutants.ranks import RANKS
 from mutants.sar import SAR
 from mutants.scores import SCORES
 from mutants.tiers import TIERS
+from mutants.typed import TYPED
 
 MUTANTS = (
     *ORDER,
@@ -34,6 +35,7 @@ MUTANTS = (
     *CACHES,
     *FEATURE_CACHES,
     *TIERS,
+    *TYPED,
     *SCORES,
     *DISK,
     *CUDA,
