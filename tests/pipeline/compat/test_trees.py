@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch_geometric.loader import NodeLoader
 from torch_geometric.nn import GraphSAGE
+from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
 import headrace as hr
 from headrace.pyg import LinkNeighborLoader, NeighborLoader, Sampler, ShaDowKHopSampler
@@ -206,3 +207,21 @@ def test_peers_25_shadow(data, num_neighbors):
         assert batch.title == "a graph"
     assert torch.equal(torch.cat(roots).sort().values, data.train_mask.nonzero().flatten())
     assert len(ShaDowKHopSampler(data, 1, 3, batch_size=50)) == 3
+
+
+def test_peers_22_times_of_stores(data):
+    """Under the name "time" they are those of nodes, under others those of edges, as PyG has it."""
+    for name, size in (("time", data.num_nodes), ("when", data.num_edges)):
+        data[name] = torch.arange(size) % 31
+        features, graph = MyFeatureStore(), MyGraphStore()
+        features.put_tensor(data[name], group_name=None, attr_name=name, index=None)
+        graph.put_edge_index(tuple(data.edge_index), edge_type=None, layout="coo", size=(data.num_nodes,) * 2)
+        options = {"input_nodes": torch.arange(40), "input_time": torch.arange(40), "time_attr": name, "seed": 2}
+        ours = NeighborLoader((features, graph), [3, 2], batch_size=40, **options)
+        theirs = NeighborLoader(data, [3, 2], batch_size=40, **options)
+        for left, right in zip(ours, theirs, strict=True):
+            assert torch.equal(left.e_id, right.e_id)
+            assert torch.equal(left[name], right[name])
+            assert torch.equal(left.seed_time, right.seed_time)
+        with pytest.raises(hr.GraphError, match="time_attr"):
+            NeighborLoader((features, graph), [3], input_nodes=torch.arange(3), time_attr="none")
