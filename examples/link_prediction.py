@@ -53,7 +53,10 @@ def run(name: str, epochs: int, batch_size: int, *, exclude: bool = True) -> tup
     data = datasets.load(name) if name != "sbm" else datasets.block_model(num_nodes=5_000, mixing=0.2)
     links = split(data)
     # Messages go along the links to train on. Negatives are no links at all where links are held out to be found.
-    known, all_links = both_ways(links["train"], data.num_nodes), both_ways(torch.cat([*links.values()]), data.num_nodes)
+    known, all_links = (
+        both_ways(links["train"], data.num_nodes),
+        both_ways(torch.cat([*links.values()]), data.num_nodes),
+    )
     store = hr.FeatureStore(node={"x": data.x})
 
     def make_loader(part: str, graph: hr.Graph) -> hr.Loader:
