@@ -16,7 +16,7 @@ RATES, RATED_BY = ("user", "rates", "movie"), ("movie", "rated by", "user")
 
 @dataclass(frozen=True)
 class Ratings:
-    """Who rated which movie when (in seconds), earliest first; the genres of movies, float32[num_movies, num_genres]."""
+    """Who rated which movie when (in seconds), earliest first; genres of movies, float32[num_movies, num_genres]."""
 
     user: Tensor
     movie: Tensor

@@ -3,10 +3,9 @@
     python examples/temporal_links.py --data movielens_small.npz
     python examples/temporal_links.py
 
-Without a file the ratings are generated. The last ratings are to be predicted, the model learns from those before them.
-Each pair of a user and a movie is asked for a second before its rating, and so is its negative: their trees have no
-rating that is later. A user is what they have rated lately, so the model needs no user to be known. It is to beat
-popularity, which is how many ratings the movie had.
+Without a file the ratings are generated. The model learns from earlier ratings, and is to predict the last tenth. Pairs
+are asked for a second before their rating, and so are their negatives: no later rating is in their trees. A user is what
+they have rated lately. The model is to beat popularity, which is how many ratings the movie had.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ class Layer(nn.Module):
         for number, message in enumerate(self.messages):
             places = (block.edge_types == number).nonzero().squeeze(1)
             messages, ends = message(of_rating[places]), destination[places]
-            out = out + torch.zeros_like(out).index_reduce(0, ends, messages, "mean", include_self=False)
+            count = torch.bincount(ends, minlength=block.num_dst).clamp(min=1)
+            out = out + torch.zeros_like(out).index_add(0, ends, messages) / count[:, None]
         return out
 
 
@@ -107,9 +107,7 @@ def run(path: str | None, num_train: int, epochs: int, batch_size: int) -> tuple
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="movielens_small.npz (default: generated)")
-    parser.add_argument(
-        "--train", type=int, default=40_000, help="ratings to learn from, the last ones before the test"
-    )
+    parser.add_argument("--train", type=int, default=40_000, help="ratings to learn from, the last before the test")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=512)
     options = parser.parse_args()

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.slow
 def test_beats_popularity_on_generated_ratings():
     *_, last = run_example("temporal_links.py", "--epochs", "3", "--batch-size", "256")
     model, popularity = last.removeprefix("test AUC ").split(", of popularity ")
-    assert 0.55 < float(popularity) < 0.65
-    assert float(model) > float(popularity) + 0.05
+    assert 0.55 < float(popularity) < 0.62  # more where ratings of the very time count
+    assert float(popularity) + 0.1 < float(model) < 0.84  # likewise
 
 
 @pytest.fixture
