@@ -4,8 +4,8 @@
     python examples/temporal_links.py
 
 Without a file the ratings are generated. The model learns from earlier ratings, and is to predict the last tenth. Pairs
-are asked for a second before their rating, and so are their negatives: no later rating is in their trees. A user is what
-they have rated lately. The model is to beat popularity, which is how many ratings the movie had.
+are asked for a second before their rating, and so are their negatives: no later rating is in their trees. A user is
+what they have rated lately. The model is to beat popularity, which is how many ratings the movie had.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def run(path: str | None, num_train: int, epochs: int, batch_size: int) -> tuple
         )
 
     torch.manual_seed(0)
-    model = Network(*data.genres.shape, 32)
+    model = Network(len(data.genres), data.genres.shape[1], 32)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     train = make_loader("train")
     for epoch in train.epochs(epochs):
