@@ -32,8 +32,8 @@ class Network(nn.Module):
     def forward(self, batch: hr.MiniBatch) -> Tensor:
         types = batch.types
         assert types is not None  # the graph has some
-        h = self.layers[0].weight.new_empty(len(batch.n_id), self.movie.out_features)
-        h = h.index_copy(0, types.places("movie"), self.movie(batch.node["movie", "x"]))
+        movies = self.movie(batch.node["movie", "x"])
+        h = movies.new_empty(len(batch.n_id), movies.shape[1]).index_copy(0, types.places("movie"), movies)
         for kind, vectors in self.people.items():
             h = h.index_copy(0, types.places(kind), vectors(types.within(kind)))
         for layer, block in zip(self.layers, batch.blocks, strict=True):
