@@ -1,7 +1,7 @@
-"""A generated graph with types: papers, authors, fields and institutions, of the shape of ogbn-mag; kept in bench/cache.
+"""A generated graph of papers, authors, fields and institutions, after ogbn-mag; kept in bench/cache.
 
-Four relations and those that lead back, of distinct edges between nodes of Pareto popularity. Papers of half as many
-and denser: 24 M edges in all, 26 a node.
+Four relations and those that lead back, of distinct edges between nodes of Pareto popularity: 24 M edges in all, 26 a
+node.
 """
 
 from __future__ import annotations

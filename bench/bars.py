@@ -295,7 +295,7 @@ BARS = (
         "hetero `sample_neighbor` over GraphBolt",
         "types",
         f"types, {_BATCH_OF_TYPES}",
-        "headrace over GraphBolt",
+        "headrace over GraphBolt(, edge ids)?",
         "edge rate gain",
         at_least=8,
     ),

@@ -1,10 +1,11 @@
-"""Graphs with types and times: headrace beside GraphBolt's hetero and temporal samplers, and beside itself without types.
+"""Types and times: headrace beside GraphBolt's hetero and temporal samplers, and beside itself without types.
 
 A graph of 8 relations and 24 M edges (`academic_graph`), 1,024 seeds of one type, a fanout for each relation. Three
 questions, in cases of their own:
 
 - types: a minibatch of all relations beside GraphBolt's, and beside one of as many edges from the same graph without
-  types. Both return a graph of each relation; ours makes those when asked, so it is measured with and without.
+  types. GraphBolt returns a graph of each relation, ours makes those when asked, so it is measured with and without;
+  ours has edge ids always, so GraphBolt is measured with and without them.
 - times: trees of edges no later than their seeds, by relation. GraphBolt keeps each repeated node apart, and takes
   edges that are strictly earlier: edges a second compare.
 - exclusion: links, with and without the edges between them.
@@ -23,6 +24,7 @@ from pathlib import Path
 import exclusion
 import numpy as np
 import torch
+from academic_graph import SEEDS, cached_academic, edge_types, read_academic
 from environments import GRAPHBOLT, open_peers
 from graphs import seeds_of
 from harness import (
@@ -41,7 +43,6 @@ from harness import (
 )
 from plot import draw_bars
 from sampling import sampling_metrics
-from academic_graph import SEEDS, cached_academic, edge_types, read_academic
 from worker import Worker
 
 import headrace as hr
@@ -52,6 +53,7 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_types import typed_ids
 
 OURS, BY_RELATION, UNTYPED = "headrace", "headrace, blocks by relation", "headrace, no types"
+WITH_IDS = f"{GRAPHBOLT}, edge ids"
 BATCH, FANOUTS = 1_024, (10, 10)
 #: Seeds that the fanouts without types are fitted with.
 FITTED = 1 << 20
@@ -86,7 +88,12 @@ class Batches:
 
 
 def sampled(
-    sampler: BlockSampler, seeds: torch.Tensor, rules: list[HopRule], number: int, threads: int, trees: Trees | None = None
+    sampler: BlockSampler,
+    seeds: torch.Tensor,
+    rules: list[HopRule],
+    number: int,
+    threads: int,
+    trees: Trees | None = None,
 ) -> Sampled:
     keys = [stream_key(0, 0, number, layer, NEIGHBOR) for layer in range(len(rules))]
     return sampler.sample(seeds, rules, keys, num_threads=threads, trees=trees)
@@ -133,11 +140,12 @@ def trees_of_ours(
     return metrics(time.perf_counter() - started, sum(found.num_sampled_edges), found.n_id.numel())
 
 
-def graphbolts(number: int, *, peer: Worker, batches: Batches, fanouts: list[int], timed: bool, threads: int) -> Metrics:
+def graphbolts(
+    number: int, *, peer: Worker, batches: Batches, fanouts: list[int], timed: bool, edge_ids: bool, threads: int
+) -> Metrics:
+    asked = {"fanouts": fanouts, "edge_ids": edge_ids, "threads": threads}
     times = batches.times(number).tolist() if timed else None
-    answer = peer.call(
-        "sample_typed", type=SEEDS, seeds=batches.local(number), times=times, fanouts=fanouts, threads=threads
-    )
+    answer = peer.call("sample_typed", of_type=SEEDS, seeds=batches.local(number), times=times, **asked)
     return metrics(**answer)
 
 
@@ -172,11 +180,13 @@ def typed_records(
         systems.append(System(UNTYPED, partial(run, sampler=untyped, rules=without), count))
         if GRAPHBOLT in peers:
             peer = partial(graphbolts, peer=peers[GRAPHBOLT], batches=batches, fanouts=fanouts, timed=False)
-            systems.append(System(GRAPHBOLT, partial(peer, threads=count), count))
+            for name, edge_ids in ((GRAPHBOLT, False), (WITH_IDS, True)):
+                systems.append(System(name, partial(peer, edge_ids=edge_ids, threads=count), count))
     same_work = [
-        Gain((name, count), (GRAPHBOLT, count), metric)
+        Gain((name, count), (peer, count), metric)
         for count in threads
         for name in (OURS, BY_RELATION)
+        for peer in (GRAPHBOLT, WITH_IDS)
         for metric in ("edge rate", "edges", "inputs")
     ]
     # A cost's gain is the other's over its own: that of types in what it is without.
@@ -196,13 +206,13 @@ def temporal_records(
         systems.append(System(OURS, run, count))
         if GRAPHBOLT in peers:
             peer = partial(graphbolts, peer=peers[GRAPHBOLT], batches=batches, fanouts=fanouts, timed=True)
-            systems.append(System(GRAPHBOLT, partial(peer, threads=count), count))
+            systems.append(System(GRAPHBOLT, partial(peer, edge_ids=False, threads=count), count))
     gains = [Gain((OURS, count), (GRAPHBOLT, count), "edge rate") for count in threads]
     turns = [in_succession(system) for system in systems]
     return interleave("types", f"times, {case}", turns, rounds=rounds, gains=gains, warm_up=1)
 
 
-def exclusion_records(case: str, graph: hr.Graph, fanouts: list[int], threads: list[int], rounds: int) -> list[Record]:
+def exclusion_records(graph: hr.Graph, fanouts: list[int], threads: list[int], rounds: int) -> list[Record]:
     """Compare batches of links with and without the edges between them, types left aside."""
     sampler = graph.block_sampler()
     rules = [NeighborRule(fanout) for fanout in fanouts]
@@ -210,9 +220,7 @@ def exclusion_records(case: str, graph: hr.Graph, fanouts: list[int], threads: l
         in_succession(
             System(
                 name,
-                partial(
-                    exclusion.sampled, graph=graph, sampler=sampler, rules=rules, excludes=excludes, threads=count
-                ),
+                partial(exclusion.sampled, graph=graph, sampler=sampler, rules=rules, excludes=excludes, threads=count),
                 count,
             )
         )
@@ -220,7 +228,8 @@ def exclusion_records(case: str, graph: hr.Graph, fanouts: list[int], threads: l
         for count in threads
     ]
     gains = [Gain((exclusion.PLAIN, count), (exclusion.EXCLUDING, count)) for count in threads]
-    return interleave("types", f"exclusion, {case}", systems, rounds=rounds, gains=gains, warm_up=1)
+    case = f"exclusion, {exclusion.BATCH} pairs, fanouts {','.join(map(str, fanouts))}"
+    return interleave("types", case, systems, rounds=rounds, gains=gains, warm_up=1)
 
 
 def typed_rows_record(folder: Path, rounds: int) -> list[Record]:
@@ -245,7 +254,12 @@ def main() -> None:
     )
     options = parser.parse_args()
 
-    folder, fanouts, threads, rounds = cached_academic(options.scale), [*options.fanouts], options.threads, options.rounds
+    folder, fanouts, threads, rounds = (
+        cached_academic(options.scale),
+        [*options.fanouts],
+        options.threads,
+        options.rounds,
+    )
     graph = read_academic(folder)
     batches = Batches(graph, options.batch_size)
     case = f"batch {options.batch_size}, fanouts {','.join(map(str, fanouts))}"
@@ -258,7 +272,8 @@ def main() -> None:
         records = [
             *typed_records(case, batches, peers, fanouts, threads, rounds),
             *temporal_records(case, batches, peers, fanouts, threads, rounds),
-            *exclusion_records(case, graph.untyped(), fanouts, threads, rounds),
+            *exclusion_records(graph.untyped(), fanouts, threads, rounds),
+            *exclusion_records(graph.untyped(), [*exclusion.FANOUTS], threads, rounds),
             *typed_rows_record(folder, min(rounds, 3)),
         ]
     print_table(records)

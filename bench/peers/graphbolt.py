@@ -32,15 +32,16 @@ def load(folder: str, weights: str | None = None, types: dict[str, Any] | None =
     indptr, indices = array("indptr"), array("indices")
     if types is not None:
         nodes, edges = types["nodes"], [":".join(edge[:3]) for edge in types["edges"]]
-        state["graph"] = gb.fused_csc_sampling_graph(
-            indptr,
-            indices,
-            node_type_offset=torch.tensor([0, *nodes.values()]).cumsum(0),
-            type_per_edge=array("relations"),
-            node_type_to_id={name: number for number, name in enumerate(nodes)},
-            edge_type_to_id={name: number for number, name in enumerate(edges)},
-            edge_attributes={"time": array("times")},
-        )
+        for name, ids in (("graph", {}), ("graph with ids", {gb.base.ORIGINAL_EDGE_ID: array("edge_ids")})):
+            state[name] = gb.fused_csc_sampling_graph(
+                indptr,
+                indices,
+                node_type_offset=torch.tensor([0, *nodes.values()]).cumsum(0),
+                type_per_edge=array("relations"),
+                node_type_to_id={name: number for number, name in enumerate(nodes)},
+                edge_type_to_id={name: number for number, name in enumerate(edges)},
+                edge_attributes={"time": array("times"), **ids},
+            )
         return
     edges = None if weights is None else {"weight": torch.from_numpy(np.load(weights))}
     state["graph"] = gb.fused_csc_sampling_graph(indptr, indices, edge_attributes=edges)
@@ -65,14 +66,14 @@ def sample(rule: str, seeds: list[int], fanouts: list[int], threads: int) -> dic
 
 
 def sample_typed(
-    type: str, seeds: list[int], times: list[int] | None, fanouts: list[int], threads: int
+    of_type: str, seeds: list[int], times: list[int] | None, fanouts: list[int], edge_ids: bool, threads: int
 ) -> dict[str, float]:
     """Do what one minibatch goes through in ``sample_neighbor`` or ``temporal_sample_neighbor``."""
     torch.set_num_threads(threads)
-    graph = state["graph"]
+    graph = state["graph with ids" if edge_ids else "graph"]
 
     def of_types(values: list[int], dtype: torch.dtype) -> dict[str, torch.Tensor]:
-        return {name: torch.tensor(values if name == type else [], dtype=dtype) for name in graph.node_type_to_id}
+        return {name: torch.tensor(values if name == of_type else [], dtype=dtype) for name in graph.node_type_to_id}
 
     nodes = of_types(seeds, torch.int32)
     stamps = None if times is None else of_types(times, torch.int64)
