@@ -5,7 +5,7 @@ questions, in cases of their own:
 
 - types: a minibatch of all relations beside GraphBolt's, and beside one of as many edges from the same graph without
   types. GraphBolt returns a graph of each relation, ours makes those when asked, so it is measured with and without;
-  ours has edge ids always, so GraphBolt is measured with and without them.
+  ours has edge ids always, by which relations are known, so both are measured with and without them.
 - times: trees of edges no later than their seeds, by relation. GraphBolt keeps each repeated node apart, and takes
   edges that are strictly earlier: edges a second compare.
 - exclusion: links, with and without the edges between them.
@@ -53,7 +53,7 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_types import typed_ids
 
 OURS, BY_RELATION, UNTYPED = "headrace", "headrace, blocks by relation", "headrace, no types"
-WITH_IDS = f"{GRAPHBOLT}, edge ids"
+WITH_IDS, WITHOUT_IDS = f"{GRAPHBOLT}, edge ids", "headrace, no edge ids"
 BATCH, FANOUTS = 1_024, (10, 10)
 #: Seeds that the fanouts without types are fitted with.
 FITTED = 1 << 20
@@ -94,18 +94,26 @@ def sampled(
     number: int,
     threads: int,
     trees: Trees | None = None,
+    edge_ids: bool = True,
 ) -> Sampled:
     keys = [stream_key(0, 0, number, layer, NEIGHBOR) for layer in range(len(rules))]
-    return sampler.sample(seeds, rules, keys, num_threads=threads, trees=trees)
+    return sampler.sample(seeds, rules, keys, num_threads=threads, trees=trees, edge_ids=edge_ids)
 
 
 def ours(
-    number: int, *, batches: Batches, sampler: BlockSampler, rules: list[HopRule], threads: int, split: bool = False
+    number: int,
+    *,
+    batches: Batches,
+    sampler: BlockSampler,
+    rules: list[HopRule],
+    threads: int,
+    split: bool = False,
+    edge_ids: bool = True,
 ) -> Metrics:
     seeds = batches.seeds(number)
     torch.set_num_threads(threads)
     started = time.perf_counter()
-    found = sampled(sampler, seeds, rules, number, threads)
+    found = sampled(sampler, seeds, rules, number, threads, edge_ids=edge_ids)
     if split:
         split_by_relation(batches.graph, found)
     seconds = time.perf_counter() - started
@@ -177,16 +185,17 @@ def typed_records(
     for count in threads:
         run = partial(ours, batches=batches, sampler=typed, rules=rules, threads=count)
         systems += [System(OURS, run, count), System(BY_RELATION, partial(run, split=True), count)]
+        systems.append(System(WITHOUT_IDS, partial(run, edge_ids=False), count))
         systems.append(System(UNTYPED, partial(run, sampler=untyped, rules=without), count))
         if GRAPHBOLT in peers:
             peer = partial(graphbolts, peer=peers[GRAPHBOLT], batches=batches, fanouts=fanouts, timed=False)
             for name, edge_ids in ((GRAPHBOLT, False), (WITH_IDS, True)):
                 systems.append(System(name, partial(peer, edge_ids=edge_ids, threads=count), count))
+    pairs = [(name, peer) for name in (OURS, BY_RELATION) for peer in (GRAPHBOLT, WITH_IDS)]
     same_work = [
         Gain((name, count), (peer, count), metric)
         for count in threads
-        for name in (OURS, BY_RELATION)
-        for peer in (GRAPHBOLT, WITH_IDS)
+        for name, peer in [*pairs, (WITHOUT_IDS, GRAPHBOLT)]
         for metric in ("edge rate", "edges", "inputs")
     ]
     # A cost's gain is the other's over its own: that of types in what it is without.
