@@ -48,6 +48,7 @@ class Bar:
 
 
 _BATCH = "products, batch 1024, fanouts 10,10,10"
+_BATCH_OF_TYPES = "batch 1024, fanouts 10,10"
 _GROWTH = "from 10,000,000 to 1,000,000,000 edges"
 _GAIN = "time gain"
 _POINTS = "difference in accuracy"
@@ -289,5 +290,37 @@ BARS = (
         "GCN, clusters and 1 hop around less clusters",
         _POINTS,
         at_least=0,
+    ),
+    Bar(
+        "hetero `sample_neighbor` over GraphBolt",
+        "types",
+        f"types, {_BATCH_OF_TYPES}",
+        "headrace over GraphBolt(, edge ids)?",
+        "edge rate gain",
+        at_least=8,
+    ),
+    Bar(
+        "an edge's cost with types in what it is without",
+        "types",
+        f"types, {_BATCH_OF_TYPES}",
+        "headrace, no types over headrace",
+        "edge cost gain",
+        at_most=1.3,
+    ),
+    Bar(
+        "temporal `sample_neighbor` over GraphBolt",
+        "types",
+        f"times, {_BATCH_OF_TYPES}",
+        "headrace over GraphBolt",
+        "edge rate gain",
+        at_least=8,
+    ),
+    Bar(
+        "links without the edges of seeds: cost in that with them",
+        "types",
+        "exclusion, .*",
+        "all edges over without those of seeds",
+        _GAIN,
+        at_most=1.1,
     ),
 )

@@ -38,6 +38,7 @@ ORDER = (
     "sar_memory",
     "hybrid_parallel",
     "strategies",
+    "typed",
     "import_time",
     *GPU,
 )

@@ -128,28 +128,33 @@ def typed_rows(
     ranks = torch.full((num_types, len(relations)), -1, dtype=torch.int64)
     for relation, rank, node_type in _ranks(num_types, relations):
         ranks[node_type, relation] = rank
-    bounds = torch.tensor(first_nodes, dtype=torch.int64)
+    # Of each node the place of its type's ranks, and its first row.
+    sizes = torch.tensor(first_nodes, dtype=torch.int64).diff()
+    of_type = torch.arange(num_types).repeat_interleave(sizes) * len(relations)
+    own_rows = starts[:-1] - torch.tensor(first_nodes[:-1], dtype=torch.int64) * strides
+    first_rows = own_rows.repeat_interleave(sizes) + torch.arange(num_nodes) * strides.repeat_interleave(sizes)
     counts = torch.zeros(num_rows, dtype=torch.int64)
     num_edges = int(indptr[-1])
     last = -1
     for first in range(0, num_edges, _EDGES_AT_ONCE):
-        positions = torch.arange(first, min(first + _EDGES_AT_ONCE, num_edges))
-        nodes = torch.searchsorted(indptr, positions, right=True) - 1
-        ids = positions if edge_ids is None else edge_ids[positions].long()
+        end = min(first + _EDGES_AT_ONCE, num_edges)
+        nodes = slice(int(torch.searchsorted(indptr, first, right=True)) - 1, int(torch.searchsorted(indptr, end)))
+        degrees = indptr[nodes.start : nodes.stop + 1].clamp(first, end).diff()
+        ids = torch.arange(first, end) if edge_ids is None else edge_ids[first:end].long()
         found = torch.searchsorted(relation_offsets, ids, right=True) - 1
         if bool((found >= len(relations)).any()) or bool((found < 0).any()):
             message = f"{stage}: expected edge ids below {int(relation_offsets[-1])}, the end of the last relation"
             raise GraphError(message)
-        node_types = torch.searchsorted(bounds, nodes, right=True) - 1
-        numbers = ranks[node_types, found]
+        numbers = ranks.flatten()[of_type[nodes].repeat_interleave(degrees) + found]
         if bool((numbers < 0).any()):
             place = int((numbers < 0).nonzero()[0, 0])
+            node = int(torch.searchsorted(indptr, first + place, right=True)) - 1
             message = (
-                f"Graph: edge {int(ids[place])} of relation {int(found[place])} ends in node {int(nodes[place])}, "
+                f"Graph: edge {int(ids[place])} of relation {int(found[place])} ends in node {node}, "
                 "which has another type than that relation ends in"
             )
             raise GraphError(message)
-        rows = starts[node_types] + (nodes - bounds[node_types]) * strides[node_types] + numbers
+        rows = first_rows[nodes].repeat_interleave(degrees) + numbers
         if int(rows[0]) < last or bool((rows[1:] < rows[:-1]).any()):
             message = "Graph: expected in-edges of each node sorted by edge type, got others; build it with from_coo"
             raise GraphError(message)

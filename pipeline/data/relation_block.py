@@ -70,10 +70,9 @@ def edges_of_relation(block: Block, name: TypeName, types: TypedIds) -> Relation
         )
     source, _, destination = name
     places = (block.edge_types == number).nonzero().squeeze(1)
-    destinations = types.first(block.num_dst)
-    num_dst = destinations.count(destination)
-    rows = torch.searchsorted(block.indptr, places, right=True) - 1
+    # Destinations come first among the sources: they have the same numbers in either list.
+    num_dst = int((types.types[: block.num_dst] == type_number(types.node_types, destination)).sum())
+    sources, rows = (ends[places] for ends in block.edge_index)
     indptr = block.indptr.new_zeros(num_dst + 1)
-    torch.cumsum(torch.bincount(destinations.numbers[rows], minlength=num_dst), 0, out=indptr[1:])
-    indices = types.numbers[block.indices.long()[places]]
-    return RelationEdges(indptr, indices, places, types.count(source), num_dst)
+    torch.cumsum(torch.bincount(types.numbers[rows], minlength=num_dst), 0, out=indptr[1:])
+    return RelationEdges(indptr, types.numbers[sources], places, types.count(source), num_dst)

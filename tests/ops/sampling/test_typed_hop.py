@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -123,6 +125,24 @@ def test_refusals(change, match):
     arguments |= change
     with pytest.raises(ops.InputError, match=match):
         ops.sample_typed_hop(rows, csc.indices, key=1, **arguments)
+
+
+@given(typed_graphs(), st.integers(1, 5))
+def test_rows_do_not_depend_on_how_many_edges_are_looked_at_together(graph, edges_at_once):
+    counts = np.bincount(graph.relation_of_edge, minlength=graph.num_relations)
+    offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]))
+    whole = graph.rows
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["headrace.ops.sampling.typed_rows"], "_EDGES_AT_ONCE", edges_at_once)
+        rows = ops.typed_rows(graph.indptr, offsets, graph.edge_ids, whole.first_nodes, whole.relations)
+    assert torch.equal(rows.row_ptr, whole.row_ptr)
+
+
+def test_rows_name_the_edge_that_ends_elsewhere(monkeypatch):
+    monkeypatch.setattr(sys.modules["headrace.ops.sampling.typed_rows"], "_EDGES_AT_ONCE", 2)
+    csc = ops.coo_to_csc(torch.tensor([0, 0, 1]), torch.tensor([0, 0, 2]), 3)
+    with pytest.raises(ops.GraphError, match="edge 2 of relation 0 ends in node 2"):
+        ops.typed_rows(csc.indptr, torch.tensor([0, 3]), csc.edge_ids, (0, 2, 3), [(0,)])
 
 
 def test_rows_refuse_edges_that_end_elsewhere_and_rows_out_of_order():
