@@ -164,6 +164,7 @@ def _become(order: dict, files: list[int]) -> None:
     for number, file in enumerate(files, start=1):
         os.dup2(file, number)
         os.close(file)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which whoever runs the tests may ignore
     os.environ.clear()
     os.environ.update(order["environment"])
     sys.argv = [order["path"] or "-c", *order["arguments"]]

@@ -34,6 +34,8 @@ class Sampler:
         Whether its source may have labels, and come in pairs, and its seeds are those of the source.
     of_pairs
         Whether its source must come in pairs.
+    on_ranks
+        Whether ranks can share its batches.
     """
 
     chain: Chaining
@@ -41,6 +43,7 @@ class Sampler:
     together: bool = False
     edge_ids: bool = True
     keeps_seeds: bool = True
+    on_ranks: bool = True
     of_pairs: bool = False
 
 
@@ -80,6 +83,11 @@ SAMPLERS = {
         by_row=True,
     ),
     "in_subgraph": Sampler(lambda plan, one: plan.sample_in_subgraph(one, num_hops=2), by_row=True, together=True),
+    "bidirectional": Sampler(lambda plan, one: plan.sample_neighbor(one, [4, 3], expand="new").make_bidirectional()),
+    "induced": Sampler(
+        lambda plan, one: plan.sample_neighbor(one, [4, 3], expand="new").induce_subgraph(one), on_ranks=False
+    ),
+    "shadow": Sampler(lambda plan, one: plan.sample_shadow(one, 2, 3)),
     "pinsage": Sampler(
         lambda plan, one: plan.sample_pinsage(one, 3, num_walks=4, walk_length=2, num_layers=2),
         together=True,
@@ -195,7 +203,9 @@ def random_plans(
     samplers = [
         name
         for name, one in SAMPLERS.items()
-        if (not together or one.together) and (not by_row or one.by_row) and (not ranks or one.keeps_seeds)
+        if (not together or one.together)
+        and (not by_row or one.by_row)
+        and (not ranks or (one.keeps_seeds and one.on_ranks))
     ]
     name = draw(st.sampled_from(samplers))
     sampler = SAMPLERS[name]
