@@ -87,7 +87,7 @@ SAMPLERS = {
     "induced": Sampler(
         lambda plan, one: plan.sample_neighbor(one, [4, 3], expand="new").induce_subgraph(one), on_ranks=False
     ),
-    "shadow": Sampler(lambda plan, one: plan.sample_shadow(one, 2, 3)),
+    "shadow": Sampler(lambda plan, one: plan.sample_shadow(one, 2, 3), on_ranks=False),
     "pinsage": Sampler(
         lambda plan, one: plan.sample_pinsage(one, 3, num_walks=4, walk_length=2, num_layers=2),
         together=True,
