@@ -155,6 +155,21 @@ def test_peers_14_times_of_links(data):
         LinkNeighborLoader(data, [2], links, time_attr="time")
 
 
+@pytest.mark.parametrize("amount", [0.5, 1.5, 2, 3])
+def test_negatives_are_in_the_tree_of_the_pair_whose_time_they_have(data, amount):
+    data.time = torch.arange(data.num_edges)
+    label_time = torch.randperm(data.num_edges, generator=torch.Generator().manual_seed(3))[:60]
+    options = {"time_attr": "time", "neg_sampling": ("binary", amount), "batch_size": 20, "seed": 1}
+    links = data.edge_index[:, :60]
+    for batch in LinkNeighborLoader(data, [5, 5], links, edge_label_time=label_time, **options):
+        bound = batch.edge_label_time[:20][batch.batch[batch.edge_index[1]]]
+        assert len(bound) > 20
+        assert (batch.time <= bound).all()
+        trees = batch.batch[batch.edge_label_index]
+        assert torch.equal(trees[0], trees[1])
+        assert torch.equal(batch.edge_label_time, batch.edge_label_time[:20][trees[0]])
+
+
 def test_times_that_do_not_fit(data):
     data.time = torch.arange(data.num_nodes)
     with pytest.raises(hr.GraphError, match="time_attr"):
