@@ -17,6 +17,7 @@ from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
 from headrace.pipeline.data.times import as_times
+from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_items import joined_rows
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
@@ -161,6 +162,10 @@ class ItemSampler(SourceStage):
     @property
     def nodes_per_seed(self) -> int | None:
         return int(self.items.nodes_per_item)
+
+    @property
+    def seed_types(self) -> tuple[TypeName, ...]:
+        return tuple(name for name, count in self.items.types or () if count)
 
     def all_seeds(self) -> torch.Tensor | None:
         seeds: torch.Tensor = self.items.all_ids()

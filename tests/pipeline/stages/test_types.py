@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch_geometric.data import HeteroData
+from torchdata import nodes
 
 import headrace as hr
 
@@ -207,10 +208,18 @@ def test_features_of_another_size_or_without_types():
         plain.fetch_feature(typed_store(), node={"a": ["x"]}).loader()
 
 
-def test_labels_of_seeds_of_another_type():
-    plan = hr.ItemSampler({"b": [1]}, seed=1).sample_neighbor(typed_graph(), [1])
+@pytest.mark.parametrize("items", [{"b": [1]}, {"a": [1], "b": [1]}, [1, 130]])
+def test_labels_of_seeds_of_another_type(items):
+    plan = hr.ItemSampler(items, seed=1).sample_neighbor(typed_graph(), [1])
     with pytest.raises(hr.FeatureError, match="seeds of type 'a'"):
-        next(iter(plan.fetch_feature(typed_store(), labels={"a": "y"}).loader(prefetch=False)))
+        plan.fetch_feature(typed_store(), labels={"a": "y"}).loader()
+
+
+def test_labels_of_seeds_of_another_type_that_show_with_a_batch():
+    source = hr.NodeSource(nodes.IterableWrapper([torch.tensor([1, 130])]), seed=1)
+    plan = source.sample_neighbor(typed_graph(), [1]).fetch_feature(typed_store(), labels={"a": "y"})
+    with pytest.raises(hr.FeatureError, match="seeds of type 'a'"):
+        next(iter(plan.loader(prefetch=False)))
 
 
 def test_types_need_edge_ids():
@@ -255,6 +264,15 @@ def test_features_of_hetero_data():
         )
         assert torch.equal(data["a"].y, data["a"].n_id[: data["a"].batch_size] % 5)
         assert torch.equal(data["b"].all, data["b"].n_id + 120)
+
+
+def test_an_edge_feature_named_by_the_relation_alone_is_converted():
+    rows = typed_store().edge[RELATIONS[1], "e"]
+    store = hr.FeatureStore(edge={"likes": {"e": rows}})
+    plan = typed_items().sample_neighbor(typed_graph(), [3, 2]).fetch_feature(store, edge={"likes": ["e"]})
+    data = next(iter(plan.loader())).to_pyg()[RELATIONS[1]]
+    assert len(data.e_id)
+    assert torch.equal(data.e, rows.read(data.e_id).rows)
 
 
 def test_graph_in_csc_form_is_sorted_by_edge_type():
