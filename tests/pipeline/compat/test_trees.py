@@ -139,6 +139,20 @@ def test_peers_14_times_of_types(hetero):
     assert venues > 0, "what has no time was always there"
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_seeds_of_a_type_without_times_need_some(hetero, dtype):
+    hetero["paper"].time = torch.arange(60).to(dtype)
+    with pytest.raises(hr.InputError, match="expected input_time for seeds of type 'author'"):
+        NeighborLoader(hetero, [-1], "author", time_attr="time")
+    with pytest.raises(hr.InputError, match="expected input_time for seeds of type 'author'"):
+        next(iter(NodeLoader(hetero, Sampler(hetero, [-1], time_attr="time"), input_nodes="author")))
+    input_time = torch.full((40,), 100).to(dtype)
+    (batch,) = NeighborLoader(hetero, [-1], "author", input_time, time_attr="time", batch_size=40)
+    assert batch["paper", "rev_writes", "author"].edge_index.shape[1] == 150
+    (batch,) = NeighborLoader(hetero, [-1], "paper", time_attr="time", batch_size=60)
+    assert batch["author", "writes", "paper"].edge_index.shape[1] == 150
+
+
 def test_peers_14_times_of_links(data):
     data.time = torch.arange(data.num_edges)
     label_time = torch.arange(100, 200)
