@@ -197,7 +197,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         times = self.graph.node_attrs.get(self.time_attr)
         if times is not None and self.graph.node_types is not None:
             places = self.graph.node_types.id_range(node_type)
-            if bool((times[places.start : places.stop] == earliest(times.dtype)).all()):
+            if len(places) and bool((times[places.start : places.stop] == earliest(times.dtype)).all()):
                 raise InputError(
                     f"headrace.pyg: expected input_time for seeds of type {node_type!r}, which have no "
                     f"{self.time_attr!r} of their own, got none; say at which times they are asked for"
