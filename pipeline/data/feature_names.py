@@ -60,10 +60,16 @@ def seed_ids_of(batch: MiniBatch, name: FeatureName) -> Tensor:
     nodes = types_of(batch, name).node_types.id_range(name[0])
     ids = batch.seeds - nodes.start
     if bool(((ids < 0) | (ids >= len(nodes))).any()):
-        raise FeatureError(
-            f"fetch_feature: expected seeds of type {name[0]!r}, of which {name[1]!r} is a label, got others"
-        )
+        raise seeds_of_others(name)
     return ids
+
+
+def seeds_of_others(name: FeatureName) -> FeatureError:
+    """Return the error for labels of one type, and seeds of another."""
+    return FeatureError(
+        f"fetch_feature: expected seeds of type {name[0]!r}, of which {name[1]!r} is a label, got others; fetch their "
+        "labels under a name that all nodes have, or pass them with the items"
+    )
 
 
 def types_of(batch: MiniBatch, name: FeatureName) -> TypedIds:

@@ -17,7 +17,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
 from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset
 from headrace.pipeline.data.type_offsets import TypeOffsets
-from headrace.pipeline.data.typed_items import TypeRuns, in_space, joined
+from headrace.pipeline.data.typed_items import TypeRuns, in_space, joined, joined_rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,12 +35,15 @@ class ItemSet:
         Length of the mask that the ids were given as; None where there was none.
     types
         Where ids count within types, those of the items that follow each other; `in_space` makes them global.
+    mask_sizes
+        What `mask_size` is, for each of `types`.
     """
 
     ids: range | torch.Tensor
     labels: torch.Tensor | None = None
     mask_size: int | None = None
     types: TypeRuns | None = None
+    mask_sizes: tuple[int | None, ...] | None = None
 
     @staticmethod
     def of(items: Any, *, allow_empty: bool = False) -> ItemSet:
@@ -69,23 +72,24 @@ class ItemSet:
             return items
         if isinstance(items, torch.utils.data.Dataset):
             items = items_of_dataset(items)
-        labels = None
+        labels: Any = None
         if isinstance(items, tuple) or _are_two_arrays(items):
             if len(items) != 2:
                 raise ItemsError(f"a tuple of items is (ids, labels); this one has {len(items)} entries")
             items, labels = items
-            if isinstance(items, Mapping) and isinstance(labels, Mapping):
-                labels = _labels_of(items, labels)
-            labels = as_cpu_tensor(labels, "labels", ItemsError)
-        types = None
+        types = mask_sizes = None
         ids: range | torch.Tensor
         if isinstance(items, Mapping) and items:
             by_type = {name: _ids(some) for name, some in items.items()}
             tensors = {name: (_listed(ids), size) for name, (ids, size) in by_type.items()}
             ids, types = joined(tensors)
-            mask_size = None
+            mask_size, mask_sizes = None, tuple(size for _, size in by_type.values())
         else:
             ids, mask_size = _ids(items)
+        if types is not None and isinstance(labels, Mapping):
+            labels = joined_rows(labels, types, "labels", _as_labels)
+        elif labels is not None:
+            labels = _as_labels(labels)
         if not allow_empty:
             _refuse_transposed(ids, labels)
         if len(ids) == 0 and not allow_empty:
@@ -96,7 +100,7 @@ class ItemSet:
                 f"labels must have one row per item: {len(ids)} items, labels of shape {list(labels.shape)}"
                 f"{'; pass labels[mask]' if of_all else ''}"
             )
-        return ItemSet(ids, labels, mask_size, types)
+        return ItemSet(ids, labels, mask_size, types, mask_sizes)
 
     def in_space(self, node_types: TypeOffsets, edge_types: TypeOffsets) -> ItemSet:
         """Return the items in the id space of a graph.
@@ -104,12 +108,12 @@ class ItemSet:
         Raises
         ------
         ItemsError
-            If a type or an id is not there.
+            If a type or an id is not there, or a mask has another length than its type.
         """
         if self.types is None:
             return self
         assert isinstance(self.ids, torch.Tensor)
-        return ItemSet(in_space(self.ids, self.types, node_types, edge_types), self.labels)
+        return ItemSet(in_space(self.ids, self.types, node_types, edge_types, self.mask_sizes), self.labels)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -204,11 +208,8 @@ def _listed(ids: range | torch.Tensor) -> torch.Tensor:
     return ids if isinstance(ids, torch.Tensor) else torch.arange(ids.start, ids.stop, ids.step)
 
 
-def _labels_of(items: Mapping[Any, Any], labels: Mapping[Any, Any]) -> torch.Tensor:
-    """Return the labels of all types behind one another, in the order of the items."""
-    if items.keys() != labels.keys():
-        raise ItemsError(f"labels must have the types of the items, {list(items)}; {list(labels)} came")
-    return torch.cat([as_cpu_tensor(labels[name], "labels", ItemsError) for name in items])
+def _as_labels(labels: Any) -> torch.Tensor:
+    return as_cpu_tensor(labels, "labels", ItemsError)
 
 
 def _refuse_transposed(ids: range | torch.Tensor, labels: torch.Tensor | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -42,22 +42,69 @@ def joined(by_type: Mapping[Any, tuple[Tensor, int | None]]) -> tuple[Tensor, Ty
     return torch.cat([ids.to(torch.int64) for ids, _ in by_type.values()]), runs
 
 
-def in_space(ids: Tensor, runs: TypeRuns, node_types: TypeOffsets, edge_types: TypeOffsets) -> Tensor:
+def joined_rows(by_type: Mapping[Any, Any], runs: TypeRuns, what: str, convert: Callable[[Any], Tensor]) -> Tensor:
+    """Put what items of all types have, such as labels, behind one another: [num_items, ...].
+
+    Parameters
+    ----------
+    by_type
+        Of each type a row for each of its items.
+    runs
+        The types of the items.
+    what
+        Its name in messages.
+    convert
+        Makes a tensor of what came.
+
+    Raises
+    ------
+    ItemsError
+        If the types are others than those of the items, or a type has another number of rows, or rows another shape.
+    """
+    names = [name for name, _ in runs]
+    if set(names) != set(by_type):
+        raise ItemsError(f"{what} must have the types of the items, {names}; {list(by_type)} came")
+    parts = {name: convert(by_type[name]) for name in names}
+    for name, count in runs:
+        shape = list(parts[name].shape)
+        if shape[:1] != [count]:
+            raise ItemsError(
+                f"{what} of type {name!r} must have one row per item: {count} items, {what} of shape {shape}; of items "
+                f"that are a mask pass {what}[mask]"
+            )
+    # A type without items says nothing of the dtype: an empty list has that of floats.
+    full = {name: part for name, part in parts.items() if len(part)} or parts
+    if len({part.shape[1:] for part in full.values()}) > 1:
+        shapes = {name: list(part.shape) for name, part in full.items()}
+        raise ItemsError(f"expected rows of {what} to have one shape for all types, got {shapes}")
+    return torch.cat(list(full.values()))
+
+
+def in_space(
+    ids: Tensor,
+    runs: TypeRuns,
+    node_types: TypeOffsets,
+    edge_types: TypeOffsets,
+    mask_sizes: tuple[int | None, ...] | None = None,
+) -> Tensor:
     """Return items as ids of the whole id space: [num_items], or [num_items, 2] for pairs.
 
     Raises
     ------
     ItemsError
-        If there is no such type, it has no such node, or ids are named by an edge type or pairs by a node type.
+        If there is no such type, it has no such node, or ids are named by an edge type or pairs by a node type, or a
+        type has another number of nodes than the mask that its ids came as, one of `mask_sizes`.
     """
     made = []
     start = 0
-    for name, count in runs:
+    for (name, count), mask_size in zip(runs, mask_sizes or (None,) * len(runs), strict=True):
         part = ids[start : start + count]
         start += count
         try:
             ends = _ends(name, part.dim() == 2, edge_types)
-            columns = part.reshape(count, -1).unbind(1)
+            if mask_size is not None:
+                _check_mask(mask_size, len(node_types.id_range(name)))
+            columns = part.unbind(1) if part.dim() == 2 else (part,)
             flat = [node_types.global_ids(end, column) for end, column in zip(ends, columns, strict=True)]
         except GraphError as error:
             raise ItemsError(f"ItemSampler: items of type {name!r}: {error}") from error
@@ -73,3 +120,8 @@ def _ends(name: TypeName, pairs: bool, edge_types: TypeOffsets) -> tuple[TypeNam
     if not isinstance(full, tuple):
         raise GraphError("pairs need an edge type (source type, relation, destination type)")
     return full[0], full[2]
+
+
+def _check_mask(size: int, num_nodes: int) -> None:
+    if size != num_nodes:
+        raise GraphError(f"expected a mask for {num_nodes} nodes, got one of {size} entries")

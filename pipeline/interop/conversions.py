@@ -12,7 +12,13 @@ from headrace.ops.errors import InputError
 from headrace.ops.optional import require
 from headrace.ops.sampling.join_hops import JoinedHops, join_hops
 from headrace.pipeline.interop.link_labels import add_link_labels
-from headrace.pipeline.interop.typed import IMPORTANCE_WEIGHT, add_node_features, to_hetero_blocks, to_hetero_data
+from headrace.pipeline.interop.typed import (
+    IMPORTANCE_WEIGHT,
+    add_node_features,
+    slots_of_layer,
+    to_hetero_blocks,
+    to_hetero_data,
+)
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
@@ -185,9 +191,9 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
         sources = batch.exchanges[layer].wanted if batch.exchanges else batch.n_id
         result.srcdata[dgl.NID] = sources[: block.num_src]
         result.dstdata[dgl.NID] = sources[: block.num_dst]
-        if batch.slot is not None:
-            result.srcdata["slot"] = batch.slot[: block.num_src]
-            result.dstdata["slot"] = batch.slot[: block.num_dst]
+        slot = slots_of_layer(batch, layer)
+        if slot is not None:
+            result.srcdata["slot"], result.dstdata["slot"] = slot, slot[: block.num_dst]
         for feature, tensors in batch.edge.items():
             result.edata[feature] = tensors[layer]
         results.append(result)

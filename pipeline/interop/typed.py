@@ -11,7 +11,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.sampling.join_hops import JoinedHops
 from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.data.typed_ids import TypedIds
+from headrace.pipeline.data.typed_ids import TypedIds, type_number
 from headrace.pipeline.interop.link_labels import add_link_labels
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def to_hetero_data(batch: MiniBatch, joined: JoinedHops, data: Any, labels: Tens
         if of_all is not None:
             store[IMPORTANCE_WEIGHT] = of_all[places]
         for feature, tensors in batch.edge.items():
-            if isinstance(feature, tuple) and feature[0] == name:
+            if isinstance(feature, tuple) and type_number(types.edge_types, feature[0]) == number:
                 _set(store, feature[1], _of_relation(batch.blocks, tensors, name, joined, places))
             elif isinstance(feature, str):
                 _set(store, feature, joined.join(list(reversed(tensors)))[places])
@@ -149,7 +149,7 @@ def to_hetero_blocks(batch: MiniBatch, dgl: Any) -> list[Any]:
     """Return DGL's heterogeneous blocks, input side first; `MiniBatch.to_dgl` says what they hold."""
     results = []
     for layer, block in enumerate(batch.blocks):
-        types = block.types
+        types, slot = block.types, slots_of_layer(batch, layer)
         assert types is not None
         destinations = types.first(block.num_dst)
         edges = {}
@@ -165,21 +165,31 @@ def to_hetero_blocks(batch: MiniBatch, dgl: Any) -> list[Any]:
         for name in node_types:
             result.srcnodes[name].data[dgl.NID] = types.within(name)
             result.dstnodes[name].data[dgl.NID] = destinations.within(name)
-            if batch.slot is not None:
-                result.srcnodes[name].data["slot"] = batch.slot[types.places(name)]
-                result.dstnodes[name].data["slot"] = batch.slot[destinations.places(name)]
+            if slot is not None:
+                result.srcnodes[name].data["slot"] = slot[types.places(name)]
+                result.dstnodes[name].data["slot"] = slot[destinations.places(name)]
         for number, (edge_type, one) in enumerate(relations.items()):
             assert one.edge_ids is not None
             result.edges[edge_type].data[dgl.EID] = one.edge_ids - int(types.edge_types.offsets[number])
             if one.weight is not None:
                 result.edges[edge_type].data[IMPORTANCE_WEIGHT] = one.weight
             for feature, tensors in batch.edge.items():
-                if isinstance(feature, tuple) and feature[0] == edge_type:
+                if isinstance(feature, tuple) and type_number(types.edge_types, feature[0]) == number:
                     result.edges[edge_type].data[feature[1]] = tensors[layer]
                 elif isinstance(feature, str):
                     result.edges[edge_type].data[feature] = tensors[layer][block.relation_places(edge_type)]
         results.append(result)
     return results
+
+
+def slots_of_layer(batch: MiniBatch, layer: int) -> Tensor | None:
+    """Return the trees of the sources of a block, int64[num_src]; None where seeds grow none.
+
+    Layers of a batch that ranks made together have nodes of their own, those of others begin with the same ones.
+    """
+    if batch.exchanges:
+        return batch.exchanges[layer].wanted_slot
+    return None if batch.slot is None else batch.slot[: batch.blocks[layer].num_src]
 
 
 def add_node_features(batch: MiniBatch, types: TypedIds, first: Any) -> None:

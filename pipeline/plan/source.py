@@ -15,6 +15,7 @@ from headrace.pipeline.plan.text import describe
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.data.type_offsets import TypeName
     from headrace.pipeline.plan.settings import RunSettings
 
 #: Seeds are 64-bit keys of the random streams.
@@ -144,6 +145,11 @@ class SourceStage(Stage, Plan):
     def nodes_per_seed(self) -> int | None:
         """How many nodes a seed is known to be: 1, or 2 where seeds are pairs; None if it shows only with a batch."""
         return None
+
+    @property
+    def seed_types(self) -> tuple[TypeName, ...]:
+        """The types by which the seeds were given; none where they are ids of the graph."""
+        return ()
 
     def all_seeds(self) -> torch.Tensor | None:
         """Return the seeds of an epoch in any order, int64[n] or int64[n, k]; None if not known beforehand."""

@@ -9,8 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, PlanError
-from headrace.pipeline.data.feature_names import FeatureName, is_name
+from headrace.pipeline.data.feature_names import FeatureName, is_name, seeds_of_others
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.checks import divided_features, graphs_of, labels_twice
 from headrace.pipeline.plan.settings import RunSettings
@@ -110,6 +112,8 @@ class FetchFeature(FetchStage):
         pairs = isinstance(source, SourceStage) and source.gives_pairs
         if labels and pairs and all("num_positives" in stage.writes for stage in others):
             raise PlanError("fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)")
+        if isinstance(self.labels, tuple) and isinstance(source, SourceStage) and not others:
+            self._check_seeds_have_labels(self.labels, source, graphs)
         if others:  # any node of the graph may be a seed then
             for graph in graphs:
                 self.store.check(node=plain, num_nodes=graph.num_nodes)
@@ -117,6 +121,17 @@ class FetchFeature(FetchStage):
             reached = source.largest_id + 1
             reading = plain if graphs else (*self.node, *plain)
             self.store.check(node=reading, num_nodes=reached, all_nodes=False)
+
+    def _check_seeds_have_labels(
+        self, labels: tuple[TypeName, str], source: SourceStage, graphs: list[GraphView]
+    ) -> None:
+        """Refuse seeds of other types, as far as all are known."""
+        seeds = source.all_seeds()
+        if any(name != labels[0] for name in source.seed_types):
+            raise seeds_of_others(labels)
+        for nodes in (node_types_of(graph).id_range(labels[0]) for graph in graphs if graph.is_typed):
+            if seeds is not None and not nodes.start <= int(seeds.min()) <= int(seeds.max()) < nodes.stop:
+                raise seeds_of_others(labels)
 
     def runner(self, settings: RunSettings) -> Runner:
         threads = settings.num_threads

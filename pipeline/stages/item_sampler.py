@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +17,8 @@ from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
 from headrace.pipeline.data.times import as_times
+from headrace.pipeline.data.type_offsets import TypeName
+from headrace.pipeline.data.typed_items import joined_rows
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
 from headrace.pipeline.plan.stage import Divided
@@ -70,8 +73,8 @@ class ItemSampler(SourceStage):
         rank 0; where ``rank=`` and ``world_size=`` are given by hand, give all ranks the same seed.
     time
         When each item is asked for, [num_items] integers or floating point, for samplers that keep to times: they
-        become ``batch.seed_time``. Or the name of the node attribute that holds them, which is that of the sampler:
-        the default where nodes have times.
+        become ``batch.seed_time``; of items by type a dictionary of the same keys. Or the name of the node attribute
+        that holds them, which is that of the sampler: the default where nodes have times.
     partition
         Let each rank take the seeds that it owns, in place of a contiguous share of the batch. Batches stay the same,
         shares may differ in size.
@@ -118,6 +121,9 @@ class ItemSampler(SourceStage):
         self.settle_seed()
 
     def _checked_time(self) -> torch.Tensor:
+        types = self.items.types
+        if types is not None and isinstance(self.time, Mapping):
+            return joined_rows(self.time, types, "time", lambda one: as_times(one, "time", ItemsError))
         time = as_times(self.time, "time", ItemsError)
         if len(time) != len(self.items):
             of_all = len(time) == self.items.mask_size
@@ -156,6 +162,10 @@ class ItemSampler(SourceStage):
     @property
     def nodes_per_seed(self) -> int | None:
         return int(self.items.nodes_per_item)
+
+    @property
+    def seed_types(self) -> tuple[TypeName, ...]:
+        return tuple(name for name, count in self.items.types or () if count)
 
     def all_seeds(self) -> torch.Tensor | None:
         seeds: torch.Tensor = self.items.all_ids()

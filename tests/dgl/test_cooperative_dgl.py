@@ -133,6 +133,18 @@ def test_batches_as_dgl_blocks():
         torch.testing.assert_close(together[seed], out, rtol=1e-10, atol=1e-10)
 
 
+def test_edges_of_dgl_blocks_stay_in_one_tree():
+    def work(comm: Comm) -> None:
+        made = hr.ItemSampler(torch.arange(40), batch_size=20, seed=3).sample_neighbor(graph(), [3, 2], disjoint=True)
+        with made.loader(comm=comm, cooperative=True) as loader:
+            for batch in loader:
+                for block in batch.to_dgl():
+                    sources, targets = block.edges()
+                    assert torch.equal(block.srcdata["slot"][sources], block.dstdata["slot"][targets])
+
+    run_ranks(2, work)
+
+
 def test_out_degrees_are_those_of_one_process_in_layers_alone():
     """A block of the user keeps its own; one for a layer counts the edges of all ranks, of any of its sources."""
     seen: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []

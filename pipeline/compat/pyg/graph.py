@@ -191,14 +191,18 @@ def _all_times(times: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor:
     """Return the times of all types; the earliest one for those that have none."""
     dtypes = {one.dtype for one in times if one is not None}
     floating = any(dtype.is_floating_point for dtype in dtypes)
-    earliest = -math.inf if floating else EARLIEST
     dtype = torch.float64 if floating else torch.int64
     return torch.cat(
         [
-            torch.full((size,), earliest, dtype=dtype) if one is None else one.to(dtype)
+            torch.full((size,), earliest(dtype), dtype=dtype) if one is None else one.to(dtype)
             for one, size in zip(times, sizes, strict=True)
         ]
     )
+
+
+def earliest(dtype: torch.dtype) -> float:
+    """Return the time of what has none: that of what has always been there."""
+    return -math.inf if dtype.is_floating_point else EARLIEST
 
 
 def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None) -> Graph:

@@ -44,7 +44,7 @@ class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type
     input_nodes
         Ids or a mask of the seeds; None for all nodes. Where there are types, a type, or a type with ids or a mask.
     input_time
-        Times of the seeds.
+        Times of the seeds; by default those of their nodes, which a type must have then.
     replace
         Whether to draw with replacement.
     subgraph_type
@@ -155,6 +155,8 @@ class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
         if isinstance(self.node_sampler, Sampler):
+            if self.input_data.time is None:
+                self.node_sampler.check_nodes_have_times(self.input_data.input_type)
             return self.node_sampler.plan(source)
         return source.then(ForeignSampler(self._sample_by_other))
 

@@ -19,7 +19,7 @@ from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import InputError, ItemsError
 from headrace.pipeline.compat.pyg.batches import Output
-from headrace.pipeline.compat.pyg.graph import graph_of
+from headrace.pipeline.compat.pyg.graph import earliest, graph_of
 from headrace.pipeline.compat.pyg.links import link_metadata, with_negatives
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.data.batch import MiniBatch
@@ -100,6 +100,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         self.seed = seed
         self.num_threads = num_threads
         self.epoch = 0
+        self._timed: set[str] = set()  # types whose nodes were seen to have times
         self._functions: dict[Any, tuple[Callable[[MiniBatch], Output], Any]] = {}
         self.plan(ItemSampler(self.graph.num_nodes, seed=0))  # refuses what cannot be sampled
 
@@ -183,8 +184,30 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         source, destination = (None, None) if edge_type is None else (edge_type[0], edge_type[-1])
         return torch.stack([self.flat_ids(row, source), self.flat_ids(col, destination)], 1)
 
+    def check_nodes_have_times(self, node_type: str | None) -> None:
+        """Check that seeds of a type are asked for at times of their own, if times count.
+
+        Raises
+        ------
+        InputError
+            If they have none: the earliest one stands for it, which nothing but what has always been there precedes.
+        """
+        if self.time_attr is None or node_type is None or node_type in self._timed:
+            return
+        times = self.graph.node_attrs.get(self.time_attr)
+        if times is not None and self.graph.node_types is not None:
+            places = self.graph.node_types.id_range(node_type)
+            if len(places) and bool((times[places.start : places.stop] == earliest(times.dtype)).all()):
+                raise InputError(
+                    f"headrace.pyg: expected input_time for seeds of type {node_type!r}, which have no "
+                    f"{self.time_attr!r} of their own, got none; say at which times they are asked for"
+                )
+        self._timed.add(node_type)
+
     def sample_from_nodes(self, index: NodeSamplerInput, **_: Any) -> Output:
         """Sample for seed nodes: what PyG's ``NodeLoader`` calls."""
+        if index.time is None:
+            self.check_nodes_have_times(index.input_type)
         out = self._sample(self.flat_ids(index.node, index.input_type), index.input_id, index.time)
         out.metadata = (index.input_id, index.time)
         return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 
@@ -43,8 +44,7 @@ class ToSamplerOutput(Conversion):
         def run(batch: MiniBatch) -> tuple[Any, Counts]:
             flat = flat_output(batch)
             if flat.slot is not None and batch.num_positives:
-                # As PyG has it, the trees of negatives have the numbers of positive ones.
-                flat = replace(flat, slot=flat.slot % batch.num_positives)
+                flat = replace(flat, slot=_pair_of(len(batch.seeds), batch.num_positives)[flat.slot])
             out = self._typed(flat, batch) if batch.types is not None else self._plain(flat)
             out.metadata = (batch.item_index,)
             if batch.seeds.ndim == 2:
@@ -72,3 +72,13 @@ class ToSamplerOutput(Conversion):
     def _rows(self, batch: MiniBatch) -> Tensor:
         """Return the rows of the ends of pairs, in the shape of the seeds, among the nodes of their types."""
         return batch.seed_index if batch.types is None else batch.types.numbers[batch.seed_index]
+
+
+def _pair_of(num_pairs: int, num_positives: int) -> Tensor:
+    """Return for each pair, negatives behind, the positive one whose number and times its tree has, int64[num_pairs].
+
+    Negatives of one pair follow each other, and where they do not come out even the first pairs have one more.
+    """
+    each, more = divmod(num_pairs - num_positives, num_positives)
+    number = torch.arange(num_positives)
+    return torch.cat([number, number.repeat_interleave(each + (number < more).long())])

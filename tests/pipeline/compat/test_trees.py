@@ -139,6 +139,20 @@ def test_peers_14_times_of_types(hetero):
     assert venues > 0, "what has no time was always there"
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_seeds_of_a_type_without_times_need_some(hetero, dtype):
+    hetero["paper"].time = torch.arange(60).to(dtype)
+    with pytest.raises(hr.InputError, match="expected input_time for seeds of type 'author'"):
+        NeighborLoader(hetero, [-1], "author", time_attr="time")
+    with pytest.raises(hr.InputError, match="expected input_time for seeds of type 'author'"):
+        next(iter(NodeLoader(hetero, Sampler(hetero, [-1], time_attr="time"), input_nodes="author")))
+    input_time = torch.full((40,), 100).to(dtype)
+    (batch,) = NeighborLoader(hetero, [-1], "author", input_time, time_attr="time", batch_size=40)
+    assert batch["paper", "rev_writes", "author"].edge_index.shape[1] == 150
+    (batch,) = NeighborLoader(hetero, [-1], "paper", time_attr="time", batch_size=60)
+    assert batch["author", "writes", "paper"].edge_index.shape[1] == 150
+
+
 def test_peers_14_times_of_links(data):
     data.time = torch.arange(data.num_edges)
     label_time = torch.arange(100, 200)
@@ -153,6 +167,21 @@ def test_peers_14_times_of_links(data):
         assert (batch.time <= bound).all()
     with pytest.raises(hr.InputError, match="edge_label_time and time_attr"):
         LinkNeighborLoader(data, [2], links, time_attr="time")
+
+
+@pytest.mark.parametrize("amount", [0.5, 1.5, 2, 3])
+def test_negatives_are_in_the_tree_of_the_pair_whose_time_they_have(data, amount):
+    data.time = torch.arange(data.num_edges)
+    label_time = torch.randperm(data.num_edges, generator=torch.Generator().manual_seed(3))[:60]
+    options = {"time_attr": "time", "neg_sampling": ("binary", amount), "batch_size": 20, "seed": 1}
+    links = data.edge_index[:, :60]
+    for batch in LinkNeighborLoader(data, [5, 5], links, edge_label_time=label_time, **options):
+        bound = batch.edge_label_time[:20][batch.batch[batch.edge_index[1]]]
+        assert len(bound) > 20
+        assert (batch.time <= bound).all()
+        trees = batch.batch[batch.edge_label_index]
+        assert torch.equal(trees[0], trees[1])
+        assert torch.equal(batch.edge_label_time, batch.edge_label_time[:20][trees[0]])
 
 
 def test_times_that_do_not_fit(data):

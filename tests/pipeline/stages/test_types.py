@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch_geometric.data import HeteroData
+from torchdata import nodes
 
 import headrace as hr
 
@@ -118,6 +119,50 @@ def test_items_of_several_types_and_their_labels():
     assert batch.seeds.tolist() == [2, 9]
 
 
+A_TO_B = ("a", "to", "b")
+
+
+def test_types_may_have_no_items():
+    some = torch.arange(120) < 3
+    items = {"b": torch.zeros(70, dtype=torch.bool), "a": some}
+    labels = {"b": [], "a": [4, 5, 6]}
+    (batch,) = hr.ItemSampler((items, labels), seed=1).sample_neighbor(typed_graph(), [1]).loader()
+    assert batch.seeds.tolist() == [0, 1, 2]
+    assert batch.y.tolist() == [4, 5, 6]
+    assert batch.y.dtype == torch.int64
+    pairs = {A_TO_B: torch.tensor([[3, 5]]), RELATIONS[0]: torch.empty(0, 2, dtype=torch.int64)}
+    for items in (pairs, dict(reversed(pairs.items()))):
+        (batch,) = hr.ItemSampler(items, seed=1).sample_neighbor(typed_graph(), [1]).loader()
+        assert batch.seeds.tolist() == [[3, 125]]
+
+
+@pytest.mark.parametrize(
+    "labels", [{"a": [10, 11], "b": [0, 1, 2]}, {"a": [[1], [2], [3]], "b": [1, 2]}, {"a": [0] * 5}]
+)
+def test_labels_have_a_row_for_each_item_of_their_type(labels):
+    with pytest.raises(hr.ItemsError, match=r"labels.*(of type 'a'.*3 items|one shape|types of the items)"):
+        hr.ItemSampler(({"a": [0, 1, 2], "b": [0, 1]}, labels))
+
+
+def test_masks_have_the_length_of_their_type():
+    masks = {"a": torch.ones(120, dtype=torch.bool), "b": torch.ones(60, dtype=torch.bool)}
+    with pytest.raises(hr.ItemsError, match=r"type 'b'.*a mask for 70 nodes, got one of 60"):
+        hr.ItemSampler(masks, seed=1).sample_neighbor(typed_graph(), [1]).loader()
+
+
+def test_times_of_items_by_type():
+    items = {"b": [3, 4], "a": [5]}
+    sampler = hr.ItemSampler(items, time={"a": [9], "b": [7, 8]}, seed=1)
+    assert sampler.time.tolist() == [7, 8, 9]
+    (batch,) = sampler.sample_neighbor(typed_graph(), [1]).loader()
+    assert batch.seed_time.tolist() == [7, 8, 9]
+    for time in ({"a": [9, 8], "b": [7]}, {"a": [9]}):
+        with pytest.raises(hr.ItemsError, match=r"time (of type 'b'.*2 items|must have the types)"):
+            hr.ItemSampler(items, time=time)
+    with pytest.raises(hr.ItemsError, match="time"):
+        hr.ItemSampler([3, 4], time={"a": [9, 8]})
+
+
 def test_pairs_of_an_edge_type():
     pairs = torch.tensor([[3, 5], [0, 69]])
     (batch,) = hr.ItemSampler({("a", "to", "b"): pairs}, seed=1).sample_neighbor(typed_graph(), [1]).loader()
@@ -163,10 +208,18 @@ def test_features_of_another_size_or_without_types():
         plain.fetch_feature(typed_store(), node={"a": ["x"]}).loader()
 
 
-def test_labels_of_seeds_of_another_type():
-    plan = hr.ItemSampler({"b": [1]}, seed=1).sample_neighbor(typed_graph(), [1])
+@pytest.mark.parametrize("items", [{"b": [1]}, {"a": [1], "b": [1]}, [1, 130]])
+def test_labels_of_seeds_of_another_type(items):
+    plan = hr.ItemSampler(items, seed=1).sample_neighbor(typed_graph(), [1])
     with pytest.raises(hr.FeatureError, match="seeds of type 'a'"):
-        next(iter(plan.fetch_feature(typed_store(), labels={"a": "y"}).loader(prefetch=False)))
+        plan.fetch_feature(typed_store(), labels={"a": "y"}).loader()
+
+
+def test_labels_of_seeds_of_another_type_that_show_with_a_batch():
+    source = hr.NodeSource(nodes.IterableWrapper([torch.tensor([1, 130])]), seed=1)
+    plan = source.sample_neighbor(typed_graph(), [1]).fetch_feature(typed_store(), labels={"a": "y"})
+    with pytest.raises(hr.FeatureError, match="seeds of type 'a'"):
+        next(iter(plan.loader(prefetch=False)))
 
 
 def test_types_need_edge_ids():
@@ -211,6 +264,15 @@ def test_features_of_hetero_data():
         )
         assert torch.equal(data["a"].y, data["a"].n_id[: data["a"].batch_size] % 5)
         assert torch.equal(data["b"].all, data["b"].n_id + 120)
+
+
+def test_an_edge_feature_named_by_the_relation_alone_is_converted():
+    rows = typed_store().edge[RELATIONS[1], "e"]
+    store = hr.FeatureStore(edge={"likes": {"e": rows}})
+    plan = typed_items().sample_neighbor(typed_graph(), [3, 2]).fetch_feature(store, edge={"likes": ["e"]})
+    data = next(iter(plan.loader())).to_pyg()[RELATIONS[1]]
+    assert len(data.e_id)
+    assert torch.equal(data.e, rows.read(data.e_id).rows)
 
 
 def test_graph_in_csc_form_is_sorted_by_edge_type():
