@@ -11,7 +11,7 @@ export DGLBACKEND := pytorch
 PYTHON ?= python3
 DATA ?=
 BENCH ?= sampling
-BENCHES ?= sampling gather loader small_batch conversion contention build scaling labor_table cooperative tiering projection spmm sar_memory import_time
+BENCHES ?= sampling gather loader small_batch conversion contention build scaling labor_table cooperative tiering projection spmm sar_memory hybrid_parallel strategies typed import_time
 ARGS ?=
 # Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down. Each
 # takes tests that stand together, which share what modules keep, and then what another one has left.
@@ -122,7 +122,7 @@ bench: .venv/.installed ## run bench/$(BENCH).py; ARGS="--shape products --json 
 
 # Results are small and are committed with the report that is made of them. BENCHES="sampling loader" runs and replaces
 # those alone.
-bench-all: .venv/.installed peers ## run all benchmarks (half an hour) into bench/results, and write bench/RESULTS.md
+bench-all: .venv/.installed peers ## run all benchmarks (an hour) into bench/results, and write bench/RESULTS.md
 	mkdir -p bench/results
 	status=0; for name in $(BENCHES); do \
 		echo "bench/$$name.py"; \

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from graphs import SHAPES, cached_csc, seeds_of
+from harness import DATA
 from numpy.typing import NDArray
 
 import headrace as hr
-
-#: Where graphs lie that cannot be generated; cases of those that are not there are left out.
-DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).resolve().parents[2] / "shared/data"))
 
 Ids = NDArray[np.int64]
 

@@ -48,8 +48,10 @@ class Bar:
 
 
 _BATCH = "products, batch 1024, fanouts 10,10,10"
+_BATCH_OF_TYPES = "batch 1024, fanouts 10,10"
 _GROWTH = "from 10,000,000 to 1,000,000,000 edges"
 _GAIN = "time gain"
+_POINTS = "difference in accuracy"
 
 BARS = (
     Bar("`sample_neighbor` over GraphBolt", "sampling", f"neighbor, {_BATCH}", "headrace over GraphBolt", _GAIN, 1, 12),
@@ -201,6 +203,7 @@ BARS = (
         "sums, means and GAT over PyG's default", "spmm", "(?!SAGE).*", "headrace over PyG, edge_index", _GAIN, None, 2
     ),
     Bar("sums and means over torch.sparse", "spmm", "(sum|mean).*", "headrace over torch.sparse.*", _GAIN, None, 1),
+    Bar("sums, means and GAT over DGL", "spmm", "(?!SAGE).*", "headrace over DGL", _GAIN, None, 1),
     Bar("a step of GraphSAGE over PyG's layers", "spmm", "SAGE.*", "headrace over PyG, edge_index", _GAIN, None, 1.5),
     Bar(
         "SAR: rows in memory over 2/N of all", "sar: memory", "one layer", "SAR over 2/N", "gain, 16 ranks", at_most=1.1
@@ -228,5 +231,96 @@ BARS = (
         "one-shot, autograd over SAR",
         "gain, 8 ranks",
         at_least=4,
+    ),
+    Bar(
+        "nodes and edges of many ranks over those of one",
+        "hybrid-parallel",
+        ".*",
+        "2D grid, .* ranks over 1",
+        "nodes and edges",
+        at_least=1,
+        at_most=1,
+    ),
+    Bar(
+        "copies of a node on a grid over R + C - 1",
+        "hybrid-parallel",
+        ".*, global-batch, 16 ranks",
+        r"2D grid over R \+ C - 1",
+        "most copies",
+        at_most=1,
+    ),
+    Bar(
+        "star, hub as destination: a rank's largest share of edges over 1/R",
+        "hybrid-parallel",
+        "star, .*, (4|8|16) ranks",
+        "2D grid over 1/R",
+        "largest share of edges",
+        at_most=1.1,
+    ),
+    Bar(
+        "Cora, GCN on the whole graph: accuracy, %",
+        "strategies",
+        "cora",
+        "GCN, global-batch",
+        "mean test accuracy",
+        at_least=80.5,
+        at_most=82.5,
+    ),
+    Bar(
+        "Cora: minibatches less the whole graph, points",
+        "strategies",
+        "cora",
+        "GCN, mini-batch less global-batch",
+        _POINTS,
+        at_least=-1,
+        at_most=1,
+    ),
+    Bar(
+        "Cora, GAT on the whole graph: accuracy, %",
+        "strategies",
+        "cora",
+        "GAT, global-batch",
+        "mean test accuracy",
+        at_least=81,
+    ),
+    Bar(
+        "Cora: clusters with 1 hop around less those without, points",
+        "strategies",
+        "cora",
+        "GCN, clusters and 1 hop around less clusters",
+        _POINTS,
+        at_least=0,
+    ),
+    Bar(
+        "hetero `sample_neighbor` over GraphBolt",
+        "types",
+        f"types, {_BATCH_OF_TYPES}",
+        "headrace over GraphBolt(, edge ids)?",
+        "edge rate gain",
+        at_least=8,
+    ),
+    Bar(
+        "an edge's cost with types in what it is without",
+        "types",
+        f"types, {_BATCH_OF_TYPES}",
+        "headrace, no types over headrace",
+        "edge cost gain",
+        at_most=1.3,
+    ),
+    Bar(
+        "temporal `sample_neighbor` over GraphBolt",
+        "types",
+        f"times, {_BATCH_OF_TYPES}",
+        "headrace over GraphBolt",
+        "edge rate gain",
+        at_least=8,
+    ),
+    Bar(
+        "links without the edges of seeds: cost in that with them",
+        "types",
+        "exclusion, .*",
+        "all edges over without those of seeds",
+        _GAIN,
+        at_most=1.1,
     ),
 )

@@ -31,10 +31,14 @@ class Environment:
 
 
 GRAPHBOLT = "GraphBolt"
+DGL = "DGL"
 TORCH_SPARSE = "torch-sparse"
 ENVIRONMENTS = {
     GRAPHBOLT: Environment(
         BENCH.parent / ".venv-dgl", ".dependencies", BENCH / "peers/graphbolt.py", "make peers-graphbolt"
+    ),
+    DGL: Environment(
+        BENCH.parent / ".venv-dgl", ".dependencies", BENCH / "peers/dgl_layers.py", "make peers-graphbolt"
     ),
     TORCH_SPARSE: Environment(
         BENCH.parent / ".venv-torch-sparse", ".installed", BENCH / "peers/pyg.py", "make peers-torch-sparse"

@@ -15,7 +15,7 @@ if [ "${1:-}" = --smoke ]; then
   shift
 fi
 alone=("$@")
-names=(gather sampling training shared cache)
+names=(gather sampling training shared cache aggregate)
 if [ ${#alone[@]} -gt 0 ]; then
   names=("${alone[@]}")
 fi
@@ -63,7 +63,7 @@ if [ ${#alone[@]} -eq 0 ]; then
       echo "$tool: compute-sanitizer is not installed"
       continue
     fi
-    for name in gather sampling cache; do
+    for name in gather sampling cache aggregate; do
       # Torch's allocator would hide reads past the end of a tensor: they find other tensors' memory.
       if env -u PYTHONSAFEPATH PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool "$tool" --error-exitcode 9 "$python" "bench/gpu_$name.py" \
         --smoke > "$out/gpu_${name}_$tool.txt" 2>&1; then

@@ -2,7 +2,8 @@
 
 Ranks share the edges of each batch by source, by destination (1D), or on a grid (2D vertex cut). What they do and send
 is counted in the in-process twin, and nothing is timed: total work must not depend on the number of ranks, and that is
-checked. A layer's rows go from masters to mirrors and come back, once in each direction of training; bytes are those of
+checked. On a grid of R x C ranks R + C - 1 of them need a node at most, and each of a hub's column has 1/R of its
+edges. A layer's rows go from masters to mirrors and come back, once in each direction of training; bytes are those of
 one direction, at --width float32 columns. Graphs: Chung-Lu and a star with all edges into its hub, both generated, and
 amazon_computers, which is skipped where its file is not there.
 """
@@ -17,19 +18,19 @@ from typing import Any
 import numpy as np
 import torch
 from chung_lu import chung_lu_graph
-from harness import Record, arguments, describe_machine, summarised, write_json
+from harness import Record, add_data, arguments, describe_machine, summarised, write_json
 from plot import draw_lines
 from twin import run_twin
 
 import headrace as hr
 
 BENCH = "hybrid-parallel"
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "amazon_computers.npz"
 NUM_SPOKES, NUM_CLUSTERS, TOGETHER = 80_000, 50, 5
+GRID = "2D grid"
 PARTITIONS: dict[str, Callable[..., hr.EdgePartition]] = {
     "1D by source": hr.EdgePartition.by_source,
     "1D by destination": hr.EdgePartition.by_destination,
-    "2D grid": hr.EdgePartition.grid,
+    GRID: hr.EdgePartition.grid,
 }
 #: What is counted of a layer, and the unit.
 UNITS = {
@@ -103,7 +104,36 @@ def records_of(
         records.append(summarised(BENCH, case, name, f"layer {layer + 1}: edge balance", "ratio", balance.tolist(), 1))
     copies = partition.report(graph).replication_factor
     records.append(summarised(BENCH, case, name, "replication", "copies", [copies], 1))
+    if name == GRID:
+        rows, columns = partition.num_rows, partition.num_columns
+        most = most_copies(graph, partition) / (rows + columns - 1)
+        records.append(summarised(BENCH, case, f"{name} over R + C - 1", "most copies", "ratio", [most], 1))
+        # Where a hub hears all, its column has all edges: a share of 1/R for each rank in it.
+        shares = rows * ranks[0, 1].max(1) / np.maximum(totals[0, 1], 1)
+        system = f"{name} over 1/R"
+        records.append(summarised(BENCH, case, system, "largest share of edges", "ratio", shares.tolist(), 1))
     return records, totals[:, :2]
+
+
+def most_copies(graph: hr.Graph, partition: hr.EdgePartition) -> int:
+    """Return how many ranks need a node at most: its master, and those that hold edges of it."""
+    nodes, parts = torch.arange(graph.num_nodes), partition.num_parts
+    sources, destinations = graph.indices.long(), nodes.repeat_interleave(graph.in_degrees())
+    holders = partition.owner(sources, destinations)
+    needs = torch.cat([sources, destinations, nodes]) * parts
+    needs += torch.cat([holders, holders, partition.nodes.owner(nodes)])
+    return int(torch.bincount(needs.unique() // parts).max())
+
+
+def work_records(case: str, totals: dict[tuple[str, int], np.ndarray]) -> list[Record]:
+    """Return nodes and edges of the largest number of ranks over those of the smallest, for each partition."""
+    least, most = (choose(ranks for _, ranks in totals) for choose in (min, max))
+    found = []
+    for name in PARTITIONS:
+        ratios = totals[name, most] / np.maximum(totals[name, least], 1)
+        system = f"{name}, {most} ranks over {least}"
+        found.append(summarised(BENCH, case, system, "nodes and edges", "ratio", ratios.flatten().tolist(), 1))
+    return found
 
 
 def check_work(case: str, totals: dict[tuple[str, int], np.ndarray]) -> None:
@@ -123,7 +153,7 @@ def check_work(case: str, totals: dict[tuple[str, int], np.ndarray]) -> None:
 def print_layers(records: list[Record]) -> None:
     """Print a line for each case and partition: what the layer of the inputs takes."""
     print(f"\n{'the first layer, all ranks together':64}" + "".join(f"{metric:>18}" for metric in (*UNITS, "balance")))
-    for case, name in dict.fromkeys((record.case, record.system) for record in records):
+    for case, name in dict.fromkeys((record.case, record.system) for record in records if record.system in PARTITIONS):
         found = {r.metric: r.median for r in records if (r.case, r.system) == (case, name)}
         cells = [found[f"layer 1: {metric}"] for metric in UNITS]
         balance = found["layer 1: edge balance"]
@@ -137,12 +167,12 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=3, help="batches of each case (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=256, help="seeds of a mini-batch (default: %(default)s)")
     parser.add_argument("--width", type=int, default=128, help="float32 columns of rows (default: %(default)s)")
-    parser.add_argument("--data", type=Path, default=DATA, help="amazon_computers.npz (default: %(default)s)")
+    add_data(parser)
     options = parser.parse_args()
 
     print(describe_machine(["headrace", "torch", "numpy"]))
     records: list[Record] = []
-    for graph_name, graph in graphs(options.data):
+    for graph_name, graph in graphs(options.data / "amazon_computers.npz"):
         print(f"{graph_name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges")
         for strategy, source in sources(graph, options.batch_size).items():
             if graph_name == "star" and strategy != "global-batch":
@@ -154,6 +184,7 @@ def main() -> None:
                     taken, totals[name, world_size] = records_of(case, source, graph, name, world_size, options)
                     records += taken
             check_work(f"{graph_name}, {strategy}", totals)
+            records += work_records(f"{graph_name}, {strategy}", totals)
     print_layers(records)
     write_json(options.json, records)
     draw_lines(options.plot, panels(records), axis="ranks")

@@ -21,7 +21,7 @@ from published import COLUMNS, PUBLISHED
 BENCH = Path(__file__).resolve().parent
 BEGIN, END = "<!-- by hand: begin -->", "<!-- by hand: end -->"
 #: Benchmarks of GPUs, which bench/gpu.sh runs.
-GPU = ("gpu_gather", "gpu_sampling", "gpu_training", "gpu_cache", "gpu_shared")
+GPU = ("gpu_gather", "gpu_sampling", "gpu_training", "gpu_cache", "gpu_shared", "gpu_aggregate")
 ORDER = (
     "sampling",
     "gather",
@@ -35,6 +35,10 @@ ORDER = (
     "tiering",
     "projection",
     "spmm",
+    "sar_memory",
+    "hybrid_parallel",
+    "strategies",
+    "typed",
     "import_time",
     *GPU,
 )

@@ -1,24 +1,30 @@
-"""Aggregation beside PyG and torch.sparse: sums, means and GAT, forward and backward, and a step of GraphSAGE.
+"""Aggregation beside PyG, torch.sparse and DGL: sums, means and GAT, forward and backward, and a step of GraphSAGE.
 
 The graph has the shape of ogbn-products over `--scale`, as PyG writes a row per edge, several times. Every system keeps
 what belongs to the graph: we and "torch.sparse, both ways" the transposed edges. PyG is its default path, edge_index;
-"torch.sparse" is what its layers run on a CSR matrix. In the training step each turn begins with blocks that know
+"torch.sparse" is what its layers run on a CSR matrix. DGL, with both ways of its graph, has a process of its own, and
+an older torch (`make peers`). In the training step each turn begins with blocks that know
 nothing, on the same batches for all. Peak memory is what the process grows by; results of ours lie in a pool that
 earlier calls may have filled.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch_geometric.nn as pyg
+from environments import DGL, open_peers
 from graphs import SHAPES, Shape, cached_csc, cached_train, seeds_of, skewed_edges
 from harness import (
     Gain,
@@ -34,6 +40,7 @@ from harness import (
 )
 from peak import peak_memory
 from plot import draw_bars
+from worker import Worker
 
 import headrace as hr
 from headrace import ops
@@ -85,53 +92,76 @@ def sums(block: hr.Block, reduce: Literal["sum", "mean"], threads: int) -> dict[
     }
 
 
-def attention(block: hr.Block, width: int) -> dict[str, Call]:
-    """Return the layers of GAT, of the same parameters."""
+def attention(block: hr.Block, width: int) -> tuple[dict[str, Call], hr.nn.GATConv]:
+    """Return the layers of GAT, of the same parameters, where the block is, and ours."""
     ours = hr.nn.GATConv(width, width // HEADS, HEADS, add_self_loops=False)
     theirs = pyg.GATConv(width, width // HEADS, HEADS, add_self_loops=False)
     theirs.load_state_dict(ours.state_dict())
+    ours, theirs = (layer.to(block.indptr.device) for layer in (ours, theirs))
     block.transposed  # noqa: B018 - made here, and kept
     edge_index = block.edge_index
-    return {OURS: lambda x: ours(x, block), PYG: lambda x: theirs(x, edge_index)}
+    return {OURS: lambda x: ours(x, block), PYG: lambda x: theirs(x, edge_index)}, ours
 
 
-def timed(
-    call: Call, x: torch.Tensor, gradient: torch.Tensor, backward: bool, edge_bytes: int, threads: int, _: int
-) -> Metrics:
+def timed(call: Call, x: torch.Tensor, gradient: torch.Tensor, backward: bool, threads: int) -> float:
+    """Return the seconds of one turn."""
     torch.set_num_threads(threads)
     leaf = x.detach().requires_grad_(backward)
     started = time.perf_counter()
     out = call(leaf)
     if backward:
         out.backward(gradient)
-    seconds = time.perf_counter() - started
-    directions = 2 if backward else 1
-    edges = edge_bytes // (4 * x.shape[1])
-    return {
-        "time": seconds * 1e3,
-        "edge rate": directions * edges / seconds / 1e6,
-        "row rate": directions * edge_bytes / seconds / 1e9,
-    }
+    return time.perf_counter() - started
 
 
-def aggregation_records(block: hr.Block, kind: str, width: int, case: str, options: Any) -> list[Record]:
+def aggregation_metrics(num_edges: int, width: int, backward: bool, turn: Callable[[], float], _: int) -> Metrics:
+    seconds = turn()
+    edges = num_edges * (2 if backward else 1) / seconds
+    return {"time": seconds * 1e3, "edge rate": edges / 1e6, "row rate": edges * width * 4 / 1e9}
+
+
+def tell(peer: Worker, folder: Path, kind: str, arrays: dict[str, torch.Tensor]) -> None:
+    """Let DGL compute the same, and refuse it if it does not."""
+    (folder / kind).mkdir()
+    for name, tensor in arrays.items():
+        np.save(folder / kind / f"{name}.npy", tensor.detach().numpy())
+    peer.call("prepare", kind=kind, folder=str(folder))
+    shutil.rmtree(folder / kind)
+
+
+def aggregation_records(
+    block: hr.Block, kind: str, width: int, case: str, options: Any, peer: Worker | None, folder: Path
+) -> list[Record]:
     records = []
     x = torch.randn(block.num_src, width, generator=torch.Generator().manual_seed(0))
     gradient = torch.randn(block.num_dst, width, generator=torch.Generator().manual_seed(1))
-    edge_bytes = block.num_edges * width * 4
+    arrays = {"x": x, "gradient": gradient}
+    if kind == "GAT":
+        torch.manual_seed(0)
+        calls, layer = attention(block, width)
+        arrays |= dict(layer.named_parameters())
+    for threads in options.threads:
+        torch.set_num_threads(threads)
+        of_threads = calls if kind == "GAT" else sums(block, "mean" if kind == "mean" else "sum", threads)
+        check_agree(of_threads, x)
+    if peer is not None:
+        with torch.no_grad():
+            tell(peer, folder, kind, arrays | {"expected": of_threads[OURS](x)})
     for backward in (False, True):
         systems, gains, peaks = [], [], {}
         for threads in options.threads:
             torch.set_num_threads(threads)
-            calls = (
-                attention(block, width) if kind == "GAT" else sums(block, "mean" if kind == "mean" else "sum", threads)
-            )
-            check_agree(calls, x)
-            for name, call in calls.items():
-                run = partial(timed, call, x, gradient, backward, edge_bytes, threads)
+            of_threads = calls if kind == "GAT" else sums(block, "mean" if kind == "mean" else "sum", threads)
+            turns = {name: partial(timed, call, x, gradient, backward, threads) for name, call in of_threads.items()}
+            for name, turn in turns.items():
+                peaks[name, threads] = peak_memory(turn)
+            if peer is not None:
+                turns[DGL] = partial(peer.call, "run", backward=backward, threads=threads)
+                peaks[DGL, threads] = peer.call("peak", backward=backward, threads=threads)
+            for name, turn in turns.items():
+                run = partial(aggregation_metrics, block.num_edges, width, backward, turn)
                 systems.append(System(name, run, threads))
                 gains.append(Gain((OURS, threads), (name, threads)))
-                peaks[name, threads] = peak_memory(partial(run, 0))
         name = f"{kind}, {'forward and backward' if backward else 'forward'}, {case}, {width} float32"
         gains = [gain for gain in gains if gain.over[0] != OURS]
         records += interleave("spmm", name, systems, rounds=options.rounds, gains=gains, warm_up=1)
@@ -246,9 +276,15 @@ def main() -> None:
         csc = ops.coo_to_csc(*skewed_edges(shape, seed=0), shape.num_nodes)
         block = hr.Block(csc.indptr, csc.indices, shape.num_nodes, shape.num_nodes)
         case = f"products over {options.scale}"
-        for kind in options.kinds:
-            width = options.attention_width if kind == "GAT" else options.width
-            records += aggregation_records(block, kind, width, case, options)
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            for array in ("indptr", "indices"):
+                np.save(folder / f"{array}.npy", getattr(csc, array))
+            peer = open_peers(stack, [DGL], folder=str(folder)).get(DGL)
+            for kind in options.kinds:
+                width = options.attention_width if kind == "GAT" else options.width
+                records += aggregation_records(block, kind, width, case, options, peer, folder)
+                write_json(options.json, records)  # what is there by now
         del block
     if options.step_shape != "none":
         records += step_records(options)

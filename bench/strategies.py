@@ -1,116 +1,172 @@
 """Strategies of training: accuracy on test nodes and time of an epoch, on real graphs, beside what was published.
 
 The same model on the whole graph (global-batch), on minibatches of whole neighbourhoods, on clusters with and without
-what is around them, and on sampled minibatches. Means over seeds; the spread is that of the seeds.
+what is around them, and on sampled minibatches. Validation accuracy chooses the epoch that counts. Means over seeds;
+the spread is that of the seeds.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import fmean, stdev
 
 import torch
-from harness import Record, arguments, describe_machine, print_table, summarised, write_json
+from harness import (
+    Record,
+    add_data,
+    arguments,
+    describe_machine,
+    print_table,
+    summarised,
+    write_json,
+)
+from plot import draw_bars
+from published_strategies import PUBLISHED
 from strategies_training import NUM_LAYERS, Data, Gat, Gcn, Training, data_of, train
 
 import headrace as hr
 
 BENCH = "strategies"
-FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
-#: Hidden columns, epochs, seeds of a minibatch, clusters, clusters of a batch.
+WHOLE, MINI, CLUSTERS, AROUND, AROUND_2 = (
+    "global-batch",
+    "mini-batch",
+    "clusters",
+    "clusters and 1 hop around",
+    "clusters and 2 hops around",
+)
+#: What is compared with what, in points of accuracy.
+DIFFERENCES = ((MINI, WHOLE), (AROUND, CLUSTERS), (AROUND_2, CLUSTERS))
+#: What claims are about, and is trained with all seeds; the rest gets a quarter of them.
+CLAIMED = {f"GCN, {name}" for name in (WHOLE, MINI, CLUSTERS, AROUND)} | {f"GAT, {WHOLE}"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How models are trained on a graph: a batch of each strategy is a step, and they take as many or more."""
+
+    hidden: int
+    batch_size: int
+    clusters: int
+    together: int
+    epochs: int
+    mini_epochs: int
+    cluster_epochs: int
+
+
 SETTINGS = {
-    "cora": (16, 200, 70, 20, 5),
-    "amazon_computers": (64, 60, 512, 50, 10),
-    "coauthor_physics": (64, 30, 512, 50, 10),
-}
-#: Test accuracies of GraphTheta (arXiv 2104.10569) and of the papers of the models, in per cent.
-PUBLISHED = {
-    ("cora", "GCN, global-batch"): "82.7 (GraphTheta), 81.5 (Kipf and Welling)",
-    ("cora", "GCN, mini-batch"): "82.4 (GraphTheta)",
-    ("cora", "GCN, clusters"): "70.5 (GraphTheta's rerun of Cluster-GCN)",
-    ("cora", "GAT, global-batch"): "81.1 (GraphTheta), 83.0 (Velickovic et al.)",
+    "cora": Setting(16, 70, 20, 5, epochs=200, mini_epochs=150, cluster_epochs=75),
+    "amazon_computers": Setting(64, 1024, 50, 10, epochs=120, mini_epochs=12, cluster_epochs=40),
+    "coauthor_physics": Setting(64, 1024, 50, 10, epochs=30, mini_epochs=3, cluster_epochs=8),
 }
 
+Source = Callable[[Data, int], hr.Plan]
 
-def trainings(name: str) -> dict[str, Training]:
-    """Return the strategies for a graph."""
-    hidden, epochs, batch_size, num_clusters, together = SETTINGS[name]
 
-    def clusters(data: Data) -> hr.Partition:
-        return hr.Partition.metis(data.graph, num_clusters)
+def sources(setting: Setting, data: Data) -> dict[str, tuple[Source, int]]:
+    """Return the strategies for a graph, plans up to the sampler by data and seed, and the epochs of each."""
+    partition = hr.Partition.metis(data.graph, setting.clusters)
 
     def items(data: Data, seed: int) -> hr.Plan:
-        return hr.ItemSampler(data.train, batch_size=batch_size, shuffle=True, seed=seed)
+        return hr.ItemSampler(data.train, batch_size=setting.batch_size, shuffle=True, seed=seed)
 
-    def whole(source: hr.Plan, data: Data) -> hr.Plan:
-        return source.sample_in_subgraph(data.graph, num_hops=NUM_LAYERS)
+    def whole(source: Source) -> Source:
+        return lambda data, seed: source(data, seed).sample_in_subgraph(data.graph, num_hops=NUM_LAYERS)
 
-    def in_clusters(boundary: int) -> Training:
-        def source(data: Data, seed: int) -> hr.Plan:
-            return whole(hr.ClusterSampler(clusters(data), together, boundary=boundary, seed=seed), data)
+    def clusters(boundary: int) -> tuple[Source, int]:
+        source = whole(lambda _, seed: hr.ClusterSampler(partition, setting.together, boundary=boundary, seed=seed))
+        return source, setting.cluster_epochs
 
-        return Training(gcn, source, epochs, 0.01)
+    def sampled(verb: str) -> tuple[Source, int]:
+        return lambda data, seed: getattr(items(data, seed), verb)(data.graph, [10, 10]), setting.mini_epochs
 
-    def gcn(data: Data) -> torch.nn.Module:
-        return Gcn(data, hidden)
-
-    found = {
-        "GCN, global-batch": Training(
-            gcn, lambda data, seed: whole(hr.GlobalBatch(data.graph, seed=seed), data), epochs, 0.01
-        ),
-        "GCN, mini-batch": Training(gcn, lambda data, seed: whole(items(data, seed), data), epochs, 0.01),
-        "GCN, clusters": in_clusters(0),
-        "GCN, clusters and 1 hop around": in_clusters(1),
-        "GCN, clusters and 2 hops around": in_clusters(2),
-        "GCN, neighbours 10, 10": Training(
-            gcn, lambda data, seed: items(data, seed).sample_neighbor(data.graph, [10, 10]), epochs, 0.01
-        ),
-        "GCN, LABOR 10, 10": Training(
-            gcn, lambda data, seed: items(data, seed).sample_layer_neighbor(data.graph, [10, 10]), epochs, 0.01
-        ),
+    return {
+        WHOLE: (whole(lambda data, seed: hr.GlobalBatch(data.graph, seed=seed)), setting.epochs),
+        MINI: (whole(items), setting.mini_epochs),
+        CLUSTERS: clusters(0),
+        AROUND: clusters(1),
+        AROUND_2: clusters(2),
+        "neighbours 10, 10": sampled("sample_neighbor"),
+        "LABOR 10, 10": sampled("sample_layer_neighbor"),
     }
-    if name == "cora":
-        found["GAT, global-batch"] = Training(
-            lambda data: Gat(data, 8),
-            lambda data, seed: whole(hr.GlobalBatch(data.graph, seed=seed), data),
-            epochs,
-            0.005,
-        )
+
+
+def trainings(name: str, data: Data) -> dict[str, Training]:
+    """Return what is trained on a graph: a GCN by all strategies, GAT by those that fit it."""
+    setting = SETTINGS[name]
+    gcn, gat = partial(Gcn, hidden=setting.hidden), partial(Gat, hidden=8)
+    found = sources(setting, data)
+    of_gcn = {f"GCN, {strategy}": Training(gcn, *source, 0.01) for strategy, source in found.items()}
+    of_gat = {
+        f"GAT, {strategy}": Training(gat, *found[strategy], 0.005, decayed="all")
+        for strategy in ((WHOLE, CLUSTERS, AROUND) if name == "cora" else (WHOLE,))
+    }
+    return of_gcn | of_gat
+
+
+def records_of(case: str, system: str, accuracies: list[float], seconds: list[float]) -> list[Record]:
+    """Return the records of one training with several seeds."""
+    threads = torch.get_num_threads()
+    percent = [100 * one for one in accuracies]
+    deviation = stdev(percent) if len(percent) > 1 else 0.0
+    return [
+        summarised(BENCH, case, system, "test accuracy", "%", percent, threads),
+        summarised(BENCH, case, system, "mean test accuracy", "%", [fmean(percent)], threads),
+        summarised(BENCH, case, system, "its standard deviation", "points", [deviation], threads),
+        summarised(BENCH, case, system, "time", "ms", [1000 * one for one in seconds], threads),
+    ]
+
+
+def differences(case: str, accuracies: dict[str, list[float]]) -> list[Record]:
+    """Return by how many points mean accuracies differ that are to be compared, over the seeds that both have."""
+    found = []
+    for model in ("GCN", "GAT"):
+        for strategy, other in DIFFERENCES:
+            pair = [accuracies.get(f"{model}, {one}", []) for one in (strategy, other)]
+            seeds = min(map(len, pair))
+            if seeds:
+                own, base = (fmean(one[:seeds]) for one in pair)
+                system, threads = f"{model}, {strategy} less {other}", torch.get_num_threads()
+                points = [100 * (own - base)]
+                found.append(summarised(BENCH, case, system, "difference in accuracy", "points", points, threads))
     return found
 
 
 def main() -> None:
     parser = arguments(__doc__ or "", rounds=1)
+    add_data(parser)
     parser.add_argument("--graphs", nargs="+", choices=SETTINGS, default=list(SETTINGS))
-    parser.add_argument("--seeds", type=int, default=20, help="of cora; others get a quarter")
+    parser.add_argument("--seeds", type=int, default=20, help="of cora (default: %(default)s)")
+    parser.add_argument("--other-seeds", type=int, default=4, help="of other graphs (default: %(default)s)")
     parser.add_argument("--epochs", type=int, help="fewer of them, to see that it runs")
+    parser.add_argument("--threads", type=int, default=1, help="of torch (default: %(default)s)")
     options = parser.parse_args()
-    print(describe_machine(["headrace", "torch", "numpy"]))
+    torch.set_num_threads(options.threads)
+    print(describe_machine(["headrace", "torch", "numpy"]) + "\n", flush=True)
     records: list[Record] = []
     for name in options.graphs:
-        path = FOLDER / f"{name}.npz"
+        path = options.data / f"{name}.npz"
         if not path.exists():
             print(f"{name}: skipped, as there is no {path}")
             continue
         data = data_of(path)
-        seeds = options.seeds if name == "cora" else max(options.seeds // 4, 1)
-        for system, training in trainings(name).items():
+        most = options.seeds if name == "cora" else options.other_seeds
+        found: dict[str, list[float]] = {}
+        for system, training in trainings(name, data).items():
             shortened = training if options.epochs is None else replace(training, epochs=options.epochs)
-            runs = [train(shortened, data, seed) for seed in range(seeds)]
-            accuracies, seconds = ([run[i] for run in runs] for i in range(2))
-            mean = 100 * sum(accuracies) / seeds
-            deviation = 100 * float(torch.tensor(accuracies).std()) if seeds > 1 else 0.0
-            published = PUBLISHED.get((name, system), "")
-            print(f"{name}, {system}: {mean:.2f} +- {deviation:.2f}{'; published ' if published else ''}{published}")
-            case, threads = f"{name}, {seeds} seeds", torch.get_num_threads()
-            percent = [100 * one for one in accuracies]
-            records += [
-                summarised(BENCH, case, system, "test accuracy", "%", percent, threads),
-                summarised(BENCH, case, system, "mean test accuracy", "%", [mean], threads),
-                summarised(BENCH, case, system, "time", "ms", [1000 * one for one in seconds], threads),
-            ]
+            seeds = most if system in CLAIMED else max(most // 4, 1)
+            accuracies, seconds = zip(*(train(shortened, data, seed) for seed in range(seeds)), strict=True)
+            found[system] = list(accuracies)
+            of_system = records_of(name, system, found[system], list(seconds))
+            published = PUBLISHED.get((name, system))
+            line = f"{name}, {system}: {of_system[1].median:.2f} +- {of_system[2].median:.2f}, {seeds} seeds"
+            print(line + (f"; published {published}" if published else ""), flush=True)
+            records += of_system
+        records += differences(name, found)
+        write_json(options.json, records)  # what is there by now
     print_table(records)
-    write_json(options.json, records)
+    draw_bars(options.plot, records, "test accuracy")
 
 
 if __name__ == "__main__":

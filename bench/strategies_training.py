@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ import headrace as hr
 NUM_LAYERS = 2
 WIDEST = 2048  # columns; of wider features random projections are taken, to
 PROJECTED = 512
+SPARSE = 0.05  # share of features that are not 0, below which dropout looks at these alone
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Data:
     val: Tensor
     test: Tensor
     width: int
+    is_sparse: bool
 
     @property
     def num_classes(self) -> int:
@@ -40,7 +43,7 @@ class Data:
 
 @cache
 def data_of(path: Path) -> Data:
-    """Read a graph of ../shared/data."""
+    """Read a file of a real graph."""
     arrays = np.load(path)
     num_nodes, width = (int(size) for size in arrays["x_shape"])
     rows = np.repeat(np.arange(num_nodes), np.diff(arrays["x_indptr"]))
@@ -51,11 +54,13 @@ def data_of(path: Path) -> Data:
         x = functional.embedding_bag(
             columns.long(), projection, starts.long(), mode="sum", per_sample_weights=values.float()
         )
-        x = functional.normalize(x)
     else:
         dense = np.zeros((num_nodes, width), np.float32)
         dense[rows, arrays["x_indices"]] = arrays["x_data"]
-        x = torch.from_numpy(dense / np.maximum(dense.sum(1, keepdims=True), 1))
+        x = torch.from_numpy(dense)
+    is_sparse = int(x.count_nonzero()) < SPARSE * x.numel()
+    # Few words add up to 1, as in Kipf and Welling's code; many would be too small then, and have length 1.
+    x = functional.normalize(x, p=1 if is_sparse else 2)
     src, dst = (torch.from_numpy(ends) for ends in arrays["edge_index"])
     graph = hr.Graph.from_coo(src, dst, num_nodes=num_nodes).with_self_loops()
     y = torch.from_numpy(arrays["y"])
@@ -63,7 +68,24 @@ def data_of(path: Path) -> Data:
     trained = torch.full_like(y, -1)
     trained[train] = y[train]
     store = hr.FeatureStore(node={"x": x, "y": trained}, edge={"norm": hr.gcn_norm(graph)})
-    return Data(graph, store, y, train, val, test, x.shape[1])
+    return Data(graph, store, y, train, val, test, x.shape[1], is_sparse)
+
+
+class InputDropout(nn.Module):
+    """Dropout of features. Of words, nearly all 0, it draws for the others alone: the law is the same."""
+
+    def __init__(self, probability: float, is_sparse: bool) -> None:
+        super().__init__()
+        self.probability, self.is_sparse = probability, is_sparse
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not (self.training and self.is_sparse):
+            return functional.dropout(x, self.probability, self.training)
+        flat = x.flatten()
+        places = flat.nonzero().squeeze(1)
+        out = torch.zeros_like(flat)
+        out[places] = functional.dropout(flat[places], self.probability)
+        return out.view_as(x)
 
 
 class Gcn(nn.Module):
@@ -72,13 +94,14 @@ class Gcn(nn.Module):
     def __init__(self, data: Data, hidden: int) -> None:
         super().__init__()
         widths = [data.width, *[hidden] * (NUM_LAYERS - 1), data.num_classes]
+        self.dropout = InputDropout(0.5, data.is_sparse)
         self.layers = nn.ModuleList(hr.nn.GCNConv(*pair, normalize=False) for pair in pairwise(widths))
 
     def forward(self, batch: hr.MiniBatch) -> Tensor:
-        x = batch.x
+        x = self.dropout(batch.x)
         for i, (layer, block) in enumerate(zip(self.layers, batch.blocks, strict=True)):
-            x = layer(functional.dropout(x, 0.5, self.training), block, batch.edge["norm"][i])
-            x = functional.relu(x) if i < NUM_LAYERS - 1 else x
+            x = layer(x, block, batch.edge["norm"][i])
+            x = functional.dropout(functional.relu(x), 0.5, self.training) if i < NUM_LAYERS - 1 else x
         return x
 
 
@@ -87,6 +110,7 @@ class Gat(nn.Module):
 
     def __init__(self, data: Data, hidden: int) -> None:
         super().__init__()
+        self.dropout = InputDropout(0.6, data.is_sparse)
         self.layers = nn.ModuleList(
             [
                 hr.nn.GATConv(data.width, hidden, 8, dropout=0.6),
@@ -95,10 +119,10 @@ class Gat(nn.Module):
         )
 
     def forward(self, batch: hr.MiniBatch) -> Tensor:
-        x = batch.x
+        x = self.dropout(batch.x)
         for i, (layer, block) in enumerate(zip(self.layers, batch.blocks, strict=True)):
-            x = layer(functional.dropout(x, 0.6, self.training), block)
-            x = functional.elu(x) if i == 0 else x
+            x = layer(x, block)
+            x = functional.dropout(functional.elu(x), 0.6, self.training) if i == 0 else x
         return x
 
 
@@ -116,26 +140,26 @@ class Training:
         Validation accuracy chooses the one that counts.
     rate
         Of Adam.
+    decayed
+        Layers whose weights decay: the first, as in Kipf and Welling's code, or all, as in that of GAT.
     """
 
     model: Callable[[Data], nn.Module]
     source: Callable[[Data, int], hr.Plan]
     epochs: int
     rate: float
+    decayed: Literal["first", "all"] = "first"
 
 
 def train(training: Training, data: Data, seed: int) -> tuple[float, float]:
     """Return the test accuracy, and the seconds of an epoch of training."""
     torch.manual_seed(seed)
     model = training.model(data)
-    first, *others = model.layers  # type: ignore[misc]
     groups = [
-        {"params": first.parameters(), "weight_decay": 5e-4},
-        {"params": [p for one in others for p in one.parameters()]},
+        {"params": layer.parameters(), "weight_decay": 5e-4 if number == 0 or training.decayed == "all" else 0.0}
+        for number, layer in enumerate(model.layers)  # type: ignore[arg-type]
     ]
-    optimizer = torch.optim.Adam(
-        groups, lr=training.rate
-    )  # half the squared norm of the first layer, as in Kipf's code
+    optimizer = torch.optim.Adam(groups, lr=training.rate)
     names: dict[str, list[str]] = {"node": ["x"], "edge": ["norm"]}
     plan = training.source(data, seed).fetch_feature(data.store, **names, labels="y")
     everything = hr.GlobalBatch(data.graph).sample_in_subgraph(data.graph, num_hops=NUM_LAYERS)

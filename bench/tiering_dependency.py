@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from graphs import SHAPES, cached_csc, cached_train
-from harness import Record, arguments, describe_machine, summarised, write_json
+from harness import Record, add_data, arguments, describe_machine, summarised, write_json
 from plot import draw_lines
 from row_cache import RowCache
 from tiering_accuracy import test_accuracy
@@ -28,6 +28,7 @@ import headrace as hr
 
 BENCH = "tiering: dependent batches"
 PARTS = ("cache", "accuracy")
+GRAPH = "amazon_computers.npz"
 DEPENDENCIES = (1, 2, 4, 8, 16, 32, 64, 256, math.inf)
 _PUBLISHED = 61.9 / 22.1  # of the miss rates of kappa = 1 and 32
 
@@ -89,9 +90,9 @@ def gain_records(records: Sequence[Record]) -> list[Record]:
 def accuracy_records(options: Any) -> list[Record]:
     """Train with each dependency and seed; test test_accuracy."""
     case = f"amazon_computers, GraphSAGE, 10, 10, {options.epochs} epochs of batches of 512"
-    records = []
+    path, records = options.data / GRAPH, []
     for dependency in options.trained:
-        found = [100 * test_accuracy(options.data, dependency, seed, options.epochs) for seed in range(options.seeds)]
+        found = [100 * test_accuracy(path, dependency, seed, options.epochs) for seed in range(options.seeds)]
         print(f"{case}, {name_of(dependency)}:", *(f"{one:.2f}" for one in found), flush=True)
         mean = summarised(BENCH, case, name_of(dependency), "test accuracy", "%", found, 1)
         records.append(replace(mean, metric="mean test accuracy", median=float(np.mean(found))))
@@ -107,7 +108,7 @@ def run(options: Any) -> list[Record]:
         # The published setting reaches 250 thousand rows a batch: as many as this graph with layers that depend.
         records = [*cache_records(options, layers=True), *cache_records(options, layers=False)]
         records += gain_records(records)
-    if "accuracy" in options.part and options.data.exists():
+    if "accuracy" in options.part and (options.data / GRAPH).exists():
         records += accuracy_records(options)
     return records
 
@@ -140,7 +141,6 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that `run` reads."""
-    data = Path(__file__).resolve().parents[2] / "shared" / "data" / "amazon_computers.npz"
     parser.add_argument("--part", choices=PARTS, nargs="+", default=PARTS)
     parser.add_argument("--shape", choices=SHAPES, default="products-footprint")
     parser.add_argument("--batch-size", type=int, default=1024)
@@ -148,7 +148,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dependencies", type=float_or_int, nargs="+", default=DEPENDENCIES)
     parser.add_argument("--warm-up", type=int, default=8, help="batches that fill the cache")
     parser.add_argument("--batches", type=int, default=24, help="batches that count")
-    parser.add_argument("--data", type=Path, default=data, help="amazon_computers.npz (default: %(default)s)")
+    add_data(parser)
     parser.add_argument("--trained", type=float_or_int, nargs="+", default=[1, 32, 256, math.inf])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=10)

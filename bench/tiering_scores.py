@@ -25,6 +25,7 @@ from harness import (
     Metrics,
     Record,
     System,
+    add_data,
     interleave,
     summarised,
 )
@@ -36,7 +37,6 @@ import headrace as hr
 
 BENCH = "tiering: scores"
 CPU = hr.Place("cpu")
-REAL = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "github_similar.npz"
 BOUND, OWN = "bound: counts of the same run", "the sampler's own law"
 FANOUTS = [12, 12, 12]
 SHARES = (0.05, 0.1, 0.25, 0.5)
@@ -172,12 +172,12 @@ def time_records(num_nodes: int, num_edges: int, rounds: int) -> list[Record]:
     return interleave(BENCH, case, systems, rounds=rounds, gains=gains, warm_up=1)
 
 
-def real_records(num_batches: int) -> list[Record]:
+def real_records(path: Path, num_batches: int) -> list[Record]:
     """Return hit rates on the real directed graph; none where it is not there."""
-    if not REAL.exists():
-        print(f"{REAL} is not there: the real graph is skipped", file=sys.stderr)
+    if not path.exists():
+        print(f"{path} is not there: the real graph is skipped", file=sys.stderr)
         return []
-    data = np.load(REAL)
+    data = np.load(path)
     graph = hr.Graph.from_coo(*data["edge_index"].astype(np.int64), num_nodes=len(data["y"]))
     degrees = np.sort(hr.scores.out_degree(graph).numpy())[::-1]
     share = degrees[: len(degrees) // 100].sum() / degrees.sum()
@@ -203,7 +203,7 @@ def run(options: argparse.Namespace) -> list[Record]:
         records += hit_records(f"{name}, labels in one corner", graph, corner, options.seeds[-1], options.batches)
         if top_share == max(options.top_shares):
             records += traffic_records(name, graph, spread, options.seeds[-1], options.batches // 4)
-    records += real_records(options.batches)
+    records += real_records(options.data / "github_similar.npz", options.batches)
     for nodes, edges in ((num_nodes, int(num_nodes * options.degree)), (10 * num_nodes, int(100 * num_nodes))):
         records += time_records(nodes, edges, options.rounds)
     return records
@@ -240,6 +240,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top-shares", type=float, nargs="+", default=[0.2, 0.35, 0.56, 0.8], help="of edges (default: %(default)s)"
     )
+    add_data(parser)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class Frontier(NamedTuple):
         int64[room].
     size
         int64[1], how many of them there are; None for all.
-    slots, bounds
+    slots, bounds, lows
         int64[room] or None.
     """
 
@@ -64,6 +64,7 @@ class Frontier(NamedTuple):
     size: Tensor | None = None
     slots: Tensor | None = None
     bounds: Tensor | None = None
+    lows: Tensor | None = None
 
 
 class Segments(NamedTuple):
@@ -120,8 +121,8 @@ def find_segments(graph: GpuGraph, frontier: Frontier, faults: Faults) -> Segmen
     starts, degrees = (torch.empty(num_dst, dtype=torch.int64, device=device) for _ in range(2))
     launch(
         "find_segments", (), num_dst, graph.indptr, graph.num_nodes, len(graph.indices), frontier.nodes, num_dst,
-        frontier.size, graph.times if frontier.bounds is not None else None, frontier.bounds, starts, degrees,
-        faults.items, device=device,
+        frontier.size, graph.times if frontier.bounds is not None else None, frontier.bounds, frontier.lows, starts,
+        degrees, faults.items, device=device,
     )  # fmt: skip
     return Segments(frontier.nodes, frontier.slots, starts, degrees)
 

@@ -83,6 +83,11 @@ _ALL = (
         count_kept=(_IDS,),
         keep_edges=(_IDS,),
     ),
+    *_kernels("edge_rows.cu", check_edge_rows=(_IDS,)),
+    *_kernels("spmm.cu", spmm=(_VALUES, _IDS), spmm_extreme=(_VALUES, _IDS), spmm_winners=(_VALUES, _IDS)),
+    *_kernels("sddmm.cu", sddmm=(_VALUES, _IDS), sddmm_won=(_VALUES, _IDS)),
+    *_kernels("attention.cu", attend=(_VALUES, _IDS)),
+    *_kernels("attention_backward.cu", attention_centres=(_VALUES,), attend_backward=(_VALUES, _IDS)),
     *_kernels("compact.cu", find_slots=(_IDS,), mark_first=(), number_new=(_IDS,), renumber=(_IDS,), check_new=()),
 )
 

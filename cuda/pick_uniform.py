@@ -26,6 +26,21 @@ class AllPicker(NamedTuple):
         launch("pick_all", (), 32 * num_dst, segments.starts, indptr, num_dst, positions, device=segments.device)
 
 
+class LatestPicker(NamedTuple):
+    """Picks so many of the last edges."""
+
+    fanout: int
+
+    def counts(self, segments: Segments) -> Tensor:
+        """Return the degrees, or the fanout where that is less."""
+        return segments.degrees.clamp(max=self.fanout)
+
+    def pick(self, segments: Segments, indptr: Tensor, positions: Tensor) -> None:
+        """Write the positions of the last edges."""
+        num_dst, first = len(segments), segments.starts + segments.degrees - self.counts(segments)
+        launch("pick_all", (), 32 * num_dst, first, indptr, num_dst, positions, device=segments.device)
+
+
 class UniformPicker(NamedTuple):
     """Picks so many distinct edges, or all if there are no more."""
 

@@ -13,7 +13,7 @@ from headrace.cuda.faults import Faults
 from headrace.cuda.hop import GpuGraph, Picker, Segments
 from headrace.cuda.importance import LaborImportancePicker
 from headrace.cuda.pick_labor import LaborExactPicker, LaborPoissonPicker, SharedVariates
-from headrace.cuda.pick_uniform import AllPicker, UniformPicker, UniformReplacementPicker
+from headrace.cuda.pick_uniform import AllPicker, LatestPicker, UniformPicker, UniformReplacementPicker
 from headrace.cuda.pick_weighted import (
     ALL,
     LaborWeightedPicker,
@@ -31,7 +31,8 @@ class HopRule:
     Attributes
     ----------
     kind
-        "neighbor", "replacement", "labor" or "poisson"; these by weight; "importance", by weight if the graph has any.
+        "latest"; "neighbor", "replacement", "labor" or "poisson"; these four by weight; "importance", by weight if the
+        graph has any.
     fanout
         In-edges per destination, -1 for all.
     rounds
@@ -41,6 +42,7 @@ class HopRule:
     kind: Literal[
         "neighbor",
         "replacement",
+        "latest",
         "labor",
         "poisson",
         "weighted",
@@ -79,6 +81,8 @@ def picker_of(
     def make(segments: Segments) -> Picker:
         if rule.fanout < 0:
             return AllPicker()
+        if rule.kind == "latest":
+            return LatestPicker(rule.fanout)
         if rule.kind == "neighbor":
             return UniformPicker(variates.key, rule.fanout)
         if rule.kind == "replacement":

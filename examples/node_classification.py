@@ -17,6 +17,7 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,14 +119,14 @@ class Network(nn.Module):
         self.layers = nn.ModuleList(layer(*pair) for pair in itertools.pairwise(widths))
         self.dropout = nn.Dropout(dropout)
 
-    def apply_layer(self, i: int, block: hr.Block, x: Tensor, weight: Tensor | None) -> Tensor:
+    def apply_layer(self, i: int, x: Tensor, block: hr.Block, weight: Tensor | None = None) -> Tensor:
         x = self.layers[i](block, self.dropout(x), weight)
         return x if i == len(self.layers) - 1 else F.relu(x)
 
     def forward(self, batch: hr.MiniBatch) -> Tensor:
         x = self.first(batch.x)
         for i, block in enumerate(batch.blocks):
-            x = self.apply_layer(i, block, x, batch.edge["weight"][i] if "weight" in batch.edge else None)
+            x = self.apply_layer(i, x, block, batch.edge["weight"][i] if "weight" in batch.edge else None)
         return x
 
 
@@ -158,18 +159,11 @@ def training_loader(
 def predict(model: Network, graph: hr.Graph, store: hr.FeatureStore, batch_size: int = 8192) -> Tensor:
     """Return the classes that the model gives to every node of the graph, int64[num_nodes]."""
     model.eval()
-    names = list(store.edge)
     everyone = hr.ItemSampler(graph.num_nodes, batch_size=batch_size, seed=0)
     x = torch.cat([model.first(batch.x) for batch in everyone.fetch_feature(store, node=["x"]).loader()])
-    for i in range(len(model.layers)):
-        inputs = hr.FeatureStore(node={"x": x}, edge=store.edge)
-        plan = everyone.sample_neighbor(graph, fanouts=[-1]).fetch_feature(inputs, node=["x"], edge=names)
-        x = torch.cat(
-            [
-                model.apply_layer(i, batch.blocks[0], batch.x, batch.edge["weight"][0] if names else None)
-                for batch in plan.loader()
-            ]
-        )
+    inputs = hr.FeatureStore(node={"x": x}, edge=store.edge)
+    layers = [partial(model.apply_layer, i) for i in range(len(model.layers))]
+    x = hr.inference(model, graph, inputs, layers=layers, edge=list(store.edge), batch_size=batch_size)
     return x.argmax(dim=1)
 
 

@@ -14,10 +14,12 @@ Vet a graph           `check_csc` and `check_weights`, for what was not built he
 Address randomness    `stream_key` names the stream of (seed, epoch, batch, layer, purpose); `dependent_key` that of
                       a LABOR hop whose batches depend on each other
 Order items           `shuffled_range` gives any chunk of a shuffled range, of more than 2**20 items without the rest
-Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LaborRule`, `LaborImportanceRule`,
-                      `LadiesRule`
+Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LatestRule`, `LaborRule`,
+                      `LaborImportanceRule`, `LadiesRule`; with types, `sample_typed_hop` one for each relation
+                      (`ByRelation`, `TypedRows`)
 Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw; a
                       `LayerReducer` lets them decide for a frontier that was cut in parts
+Find and draw links   `find_edges`, for the edges that samplers are not to pick; `draw_negatives`
 Walk                  `random_walk`, and `pinsage_neighbors` for the nodes that walks visit most
 Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the norms of GraphSAINT (`ops.saint`)
 Renumber nodes        `compact`, `Compactor` and `unique_and_inverse`
@@ -75,11 +77,22 @@ from headrace.ops.random.shuffle import shuffled_range
 from headrace.ops.sampling import saint as saint
 from headrace.ops.sampling.compact import Compacted, Compactor, compact, unique_and_inverse
 from headrace.ops.sampling.fetch_rows import FetchedRows, fetch_rows, sample_fetched
+from headrace.ops.sampling.find_edges import EdgePositions, find_edges
 from headrace.ops.sampling.join_hops import JoinedHops, join_hops
 from headrace.ops.sampling.labor import LaborImportance, labor_importance
 from headrace.ops.sampling.ladies import LadiesDraw, draw_ladies
 from headrace.ops.sampling.layer_reducer import LayerReducer
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
+from headrace.ops.sampling.negatives import draw_negatives
+from headrace.ops.sampling.rules import (
+    ByRelation,
+    HopRule,
+    LaborImportanceRule,
+    LaborRule,
+    LadiesRule,
+    LatestRule,
+    NeighborRule,
+    Rule,
+)
 from headrace.ops.sampling.saint import (
     EdgeLaw,
     NodeLaw,
@@ -92,7 +105,10 @@ from headrace.ops.sampling.saint import (
     node_law,
     subgraph_weights,
 )
-from headrace.ops.sampling.sample import BlockSampler, Hop, Sampled, SampledHop, check_weights, sample_hop
+from headrace.ops.sampling.sample import BlockSampler, Hop, check_weights, sample_hop
+from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
+from headrace.ops.sampling.typed_hop import sample_typed_hop
+from headrace.ops.sampling.typed_rows import TypedRows, typed_rows
 from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
 __all__ = [
@@ -101,17 +117,20 @@ __all__ = [
     "AttentionScores",
     "BlendedKey",
     "BlockSampler",
+    "ByRelation",
     "CacheIndex",
     "Compacted",
     "Compactor",
     "Csc",
     "EdgeLaw",
+    "EdgePositions",
     "Extremes",
     "FeatureError",
     "FetchedRows",
     "GraphError",
     "Grouped",
     "Hop",
+    "HopRule",
     "InputError",
     "ItemsError",
     "JoinedHops",
@@ -120,6 +139,7 @@ __all__ = [
     "LaborRule",
     "LadiesDraw",
     "LadiesRule",
+    "LatestRule",
     "LayerReducer",
     "LineCache",
     "NeighborRule",
@@ -132,6 +152,8 @@ __all__ = [
     "Subgraph",
     "TierSizes",
     "Transposed",
+    "Trees",
+    "TypedRows",
     "Visits",
     "WeightSums",
     "aggregate_with_grad",
@@ -144,10 +166,12 @@ __all__ = [
     "dependent_key",
     "draw_edges",
     "draw_ladies",
+    "draw_negatives",
     "draw_nodes",
     "dropout_mask",
     "edge_law",
     "fetch_rows",
+    "find_edges",
     "gather_rows",
     "gather_rows_with_grad",
     "gather_tables",
@@ -167,6 +191,7 @@ __all__ = [
     "reorder_csc",
     "sample_fetched",
     "sample_hop",
+    "sample_typed_hop",
     "scatter_add_rows",
     "sddmm",
     "shuffled_range",
@@ -176,6 +201,7 @@ __all__ = [
     "subgraph_weights",
     "sum_to_sources",
     "transpose_csc",
+    "typed_rows",
     "unique_and_inverse",
     "use_huge_pages",
     "weight_sums",

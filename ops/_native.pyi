@@ -12,16 +12,18 @@ from headrace.ops.sampling.layer_reducer import LayerReducer
 Int64Array: TypeAlias = NDArray[np.int64]
 IdArray: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 WeightArray: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
+Excluded: TypeAlias = tuple[Int64Array, Int64Array, Int64Array]
 Block: TypeAlias = tuple[Int64Array, IdArray, Int64Array | None, NDArray[np.float32] | None, int]
 
 class RuleKind(Enum):
     NEIGHBOR = 0
     NEIGHBOR_REPLACEMENT = 1
-    LABOR_EXACT = 2
-    LABOR_POISSON = 3
-    LABOR_IMPORTANCE = 4
-    LADIES = 5
-    LADIES_POISSON = 6
+    LATEST = 2
+    LABOR_EXACT = 3
+    LABOR_POISSON = 4
+    LABOR_IMPORTANCE = 5
+    LADIES = 6
+    LADIES_POISSON = 7
 
 class Rule:
     def __init__(self, kind: RuleKind, fanout: int, rounds: int = 0, by_weight: bool = False) -> None: ...
@@ -40,6 +42,9 @@ class InstructionSet(Enum):
     AVX2 = 1
     AVX512 = 2
 
+class Relation:
+    def __init__(self, first_node: int, end_node: int, first_row: int, stride: int) -> None: ...
+
 class FusedSampler:
     def __init__(
         self,
@@ -47,19 +52,43 @@ class FusedSampler:
         indices: IdArray,
         edge_ids: IdArray | None,
         weights: WeightArray | None,
+        relations: Sequence[Relation] = (),
+        num_nodes: int | None = None,
         first_number: int = 1,
         most_slots: int = ...,
+        times: Int64Array | None = None,
     ) -> None: ...
     def scratch_bytes(self) -> int: ...
     def sample(
         self,
         seeds: Int64Array,
-        rules: Sequence[Rule],
+        rules: Sequence[Sequence[Rule]],
         keys: Sequence[Keys],
         expand_new: bool,
         want_edge_ids: bool,
         num_threads: int,
+        excluded: Excluded | None = None,
     ) -> tuple[Int64Array, list[Block], list[int], list[int]]: ...
+    def sample_trees(
+        self,
+        seeds: Int64Array,
+        slots: Int64Array,
+        num_trees: int,
+        streams: Int64Array | None,
+        bounds: Int64Array | None,
+        lows: Int64Array | None,
+        rules: Sequence[Sequence[Rule]],
+        keys: Sequence[Keys],
+        expand_new: bool,
+        want_edge_ids: bool,
+        num_threads: int,
+        excluded: Excluded | None = None,
+    ) -> tuple[Int64Array, list[Block], list[int], list[int], Int64Array]: ...
+
+class NegativeLaw(Enum):
+    UNIFORM = 0
+    IN_DEGREE = 1
+    WEIGHT = 2
 
 class DiskReader:
     def __init__(
@@ -130,9 +159,26 @@ def coo_to_csc(
     src: NDArray[Any], dst: NDArray[Any], num_nodes: int, num_threads: int
 ) -> tuple[Int64Array, IdArray, IdArray | None]: ...
 def check_csc(indptr: Int64Array, indices: IdArray, num_threads: int) -> None: ...
+def order_of_rows(indptr: Int64Array, keys: Int64Array, num_threads: int) -> Int64Array | None: ...
 def has_parallel_edges(indptr: Int64Array, indices: IdArray, num_threads: int) -> bool: ...
 def check_weights(indptr: Int64Array, weights: WeightArray, num_threads: int) -> None: ...
 def compact(seen: Int64Array, neighbors: IdArray) -> tuple[Int64Array, IdArray]: ...
+def find_edges(
+    indptr: Int64Array, indices: IdArray, sources: Int64Array, destinations: Int64Array, num_threads: int
+) -> Excluded: ...
+def draw_negatives(
+    indptr: Int64Array,
+    indices: IdArray,
+    first: int,
+    last: int,
+    law: NegativeLaw,
+    sums: NDArray[np.float64] | None,
+    counts: Int64Array,
+    sources: Int64Array | None,
+    first_pair: int,
+    key: int,
+    num_threads: int,
+) -> Int64Array: ...
 def sample_hop(
     indptr: Int64Array,
     indices: IdArray,
@@ -146,6 +192,26 @@ def sample_hop(
     slots: Int64Array | None = None,
     times: Int64Array | None = None,
     bounds: Int64Array | None = None,
+    lows: Int64Array | None = None,
+    excluded: Excluded | None = None,
+) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
+def sample_typed_hop(
+    row_ptr: Int64Array,
+    indices: IdArray,
+    num_nodes: int,
+    relations: Sequence[Relation],
+    frontier: Int64Array,
+    rules: Sequence[Rule],
+    key: Keys,
+    weights: WeightArray | None,
+    num_threads: int,
+    reducer: LayerReducer | None = None,
+    parallel_edges: bool = True,
+    slots: Int64Array | None = None,
+    times: Int64Array | None = None,
+    bounds: Int64Array | None = None,
+    lows: Int64Array | None = None,
+    excluded: Excluded | None = None,
 ) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
 def has(instructions: InstructionSet) -> bool: ...
 def use_instruction_set(instructions: InstructionSet) -> bool: ...

@@ -30,6 +30,16 @@ def device_of(array: Array) -> torch.device | None:
     return torch.device("cpu") if on_cpu else None
 
 
+def kernels_for(array: Array) -> torch.device | None:
+    """Return the GPU whose kernels work on an array; None for the CPU and where there are none, as without CuPy."""
+    device = device_of(array)
+    if device is None:
+        return None
+    from headrace.cuda.backend import is_usable
+
+    return device if is_usable(device) else None
+
+
 def resolved(device: torch.device | str) -> torch.device:
     """Return a device of torch: what stands in for GPUs, if anything does, is in memory of the CPU."""
     wanted = torch.device(device)

@@ -24,7 +24,7 @@ from headrace.ops.errors import (
     UsageError,
 )
 from headrace.ops.features.tiers import TierSizes
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule
+from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.gcn_norm import gcn_norm
@@ -55,6 +55,7 @@ if _TYPE_CHECKING:
     from headrace.pipeline.distributed.local_comm import LocalGroup
     from headrace.pipeline.models import nn, sar
     from headrace.pipeline.models.cooperative import cooperative, sum_gradients
+    from headrace.pipeline.models.inference import inference
     from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
     from headrace.pipeline.partition.report import PartitionReport
@@ -93,6 +94,7 @@ __all__ = [
     "LaborImportanceRule",
     "LaborRule",
     "LadiesRule",
+    "LatestRule",
     "Loader",
     "LoaderError",
     "LocalGroup",
@@ -127,6 +129,7 @@ __all__ = [
     "cached",
     "cooperative",
     "gcn_norm",
+    "inference",
     "load_shards",
     "nn",
     "plan_tiers",
@@ -156,6 +159,7 @@ _LATER = {
     "TierPlan": "storage.plan_tiers",
     "TieredFeature": "storage.tiered_feature",
     "cooperative": "models.cooperative",
+    "inference": "models.inference",
     "load_shards": "storage.load_shards",
     "plan_tiers": "storage.plan_tiers",
     "reorder": "storage.reordering",

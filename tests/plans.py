@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from functools import cache
@@ -29,6 +30,27 @@ def graph() -> hr.Graph:
     )
 
 
+def with_times(whole_or_shard: hr.Graph) -> hr.Graph:
+    """The graph with times of edges, by their ids, and of nodes: about a third of rows are early enough for a seed."""
+    one = whole_or_shard
+    of_edges = one.edge_ids.long() * 7919 % 50
+    attributes = {**one.edge_attrs_csc, "time": of_edges}
+    return dataclasses.replace(one, edge_attrs_csc=attributes, node_attrs={"time": torch.arange(NUM_NODES) * 31 % 40})
+
+
+@cache
+def timed_graph() -> hr.Graph:
+    return with_times(graph())
+
+
+def with_seed_times(plan: hr.Plan) -> hr.Plan:
+    """The plan with a time for each of its items; seeds of other sources have those of their nodes."""
+    source, *others = plan.stages
+    if not isinstance(source, hr.ItemSampler):
+        return plan
+    return hr.Plan([dataclasses.replace(source, time=torch.arange(len(source.items)) * 13 % 50), *others])
+
+
 @cache
 def store() -> hr.FeatureStore:
     generator = torch.Generator().manual_seed(1)
@@ -52,9 +74,78 @@ def store_on_disk() -> hr.FeatureStore:
     )
 
 
+NODE_TYPES = {"a": 120, "b": 70, "lonely": 10}
+RELATIONS = (("a", "to", "a"), ("a", "likes", "a"), ("a", "to", "b"), ("b", "to", "a"), ("lonely", "to", "b"))
+
+
+@cache
+def typed_graph() -> hr.Graph:
+    """The edges of `graph` with types: several relations into one type, one relation without an edge."""
+    plain = graph()
+    ends = torch.stack([plain.indices.long(), torch.arange(NUM_NODES).repeat_interleave(plain.in_degrees())])
+    node_type = (ends >= NODE_TYPES["a"]).long()
+    relation = torch.tensor([[0, 2], [3, 4]])[node_type[0], node_type[1]]
+    relation[(relation == 0) & (torch.arange(NUM_EDGES) % 3 == 0)] = 1
+    kept = (relation < 4).nonzero().squeeze(1)
+    order = kept[relation[kept].argsort(stable=True)]
+    counts = torch.bincount(relation[kept], minlength=5).tolist()
+    return hr.Graph.from_coo(
+        *ends[:, order],
+        num_nodes=NUM_NODES,
+        edge_attrs={"weight": plain.edge_attrs_csc["weight"][order]},
+        node_types=NODE_TYPES,
+        edge_types=dict(zip(RELATIONS, counts, strict=True)),
+    )
+
+
+@cache
+def typed_store() -> hr.FeatureStore:
+    generator = torch.Generator().manual_seed(1)
+    count = dict(zip(RELATIONS, typed_graph().edge_types.offsets.diff().tolist(), strict=True))[RELATIONS[1]]
+    return hr.FeatureStore(
+        node={
+            "a": {"x": torch.randn(120, 8, generator=generator), "y": torch.arange(120) % 5},
+            "b": {"x": torch.randn(70, 4, generator=generator, dtype=torch.float64)},
+            "all": torch.arange(NUM_NODES),
+        },
+        edge={RELATIONS[1]: {"e": torch.randn(count, 3, generator=generator)}},
+    )
+
+
+def typed_items(**changes: object) -> hr.Plan:
+    arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, **changes}
+    return hr.ItemSampler({"a": torch.arange(0, 120, 2)}, **arguments)
+
+
+def fetch_typed(plan: hr.Plan) -> hr.Plan:
+    return plan.fetch_feature(
+        typed_store(), node=[("a", "x"), ("b", "x"), "all"], edge={RELATIONS[1]: ["e"]}, labels={"a": "y"}
+    )
+
+
 def items(**changes: object) -> hr.Plan:
     arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, **changes}
     return hr.ItemSampler(torch.arange(0, NUM_NODES, 2), **arguments)
+
+
+@cache
+def edges() -> torch.Tensor:
+    """The edges of the graph, int64[NUM_EDGES, 2]; every seventh one is no edge, but the pair of two that are."""
+    index = torch.stack([graph().indices.long(), torch.arange(NUM_NODES).repeat_interleave(graph().indptr.diff())], 1)
+    index[::7, 0] = index[::7, 0].roll(1)
+    return index[torch.randperm(NUM_EDGES, generator=torch.Generator().manual_seed(2))]
+
+
+def pairs(**changes: object) -> hr.Plan:
+    """Edges of the graph as items."""
+    arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, **changes}
+    return hr.ItemSampler(edges()[:60], **arguments)
+
+
+def timed_items(**changes: object) -> hr.Plan:
+    """Some come twice."""
+    arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, "time": torch.arange(100) * 7 % 50, **changes}
+    return hr.ItemSampler(torch.arange(100) % 80, **arguments)
 
 
 def double(batch: hr.MiniBatch) -> hr.MiniBatch:
@@ -122,6 +213,17 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "pinsage_weighted": lambda: items().sample_pinsage(
         graph(), 3, num_walks=5, walk_length=2, restart=0.0, num_layers=2, weight="weight", expand="new"
     ),
+    "neighbor_bidirectional": lambda: (
+        items().sample_neighbor(graph(), [5, 3], expand="new").make_bidirectional().fetch_feature(store(), edge=["e"])
+    ),
+    "neighbor_induced": lambda: (
+        items()
+        .sample_neighbor(graph(), [4, 2])
+        .induce_subgraph(graph())
+        .fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
+    "shadow": lambda: items().sample_shadow(graph(), 2, 3).fetch_feature(store(), node=["x"], edge=["e"], labels="y"),
+    "bidirectional_trees": lambda: items().sample_neighbor(graph(), [3, 2], disjoint=True).make_bidirectional(),
     "saint_node": lambda: (
         items().sample_saint_node(graph(), 40).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     ),
@@ -130,6 +232,86 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
         items().sample_saint_walk(graph(), 2, num_samples=30).fetch_feature(store(), node=["x"], labels="y")
     ),
     "saint_walk_without_norms": lambda: items().sample_saint_walk(graph(), 3, norms=False, edge_ids=False),
+    "disjoint": lambda: (
+        items()
+        .sample_neighbor(graph(), [4, 3], disjoint=True)
+        .fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
+    "disjoint_pairs": lambda: hr.ItemSampler(
+        torch.arange(60).reshape(30, 2) % 37, batch_size=7, shuffle=True, seed=SEED
+    ).sample_layer_neighbor(graph(), [3, 2], disjoint=True, weight="weight", expand="new"),
+    "temporal": lambda: (
+        timed_items()
+        .sample_neighbor(timed_graph(), [4, 3], time="time")
+        .fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+    ),
+    "temporal_last": lambda: timed_items().sample_neighbor(
+        timed_graph(), [4, 3, 2], time="time", strategy="last", window=30, expand="new"
+    ),
+    "temporal_of_nodes": lambda: timed_items(time="time").sample_neighbor(
+        timed_graph(), [4, -1], time="time", replace=True, edge_ids=False
+    ),
+    "temporal_weighted": lambda: timed_items().sample_neighbor(
+        timed_graph(), [4, 3], time="time", weight="weight", window=25
+    ),
+    "temporal_labor": lambda: timed_items().sample_layer_neighbor(
+        timed_graph(), [4, 3], time="time", window=35, batch_dependency=3
+    ),
+    "typed": lambda: fetch_typed(
+        typed_items().sample_neighbor(typed_graph(), {"likes": [4, 2], ("a", "to", "b"): [-1, 1], "default": [3, 2]})
+    ),
+    "typed_new": lambda: fetch_typed(typed_items().sample_neighbor(typed_graph(), [3, 2, 2], expand="new")),
+    "typed_labor": lambda: fetch_typed(typed_items().sample_layer_neighbor(typed_graph(), [3, 2])),
+    "typed_labor_1": lambda: typed_items().sample_layer_neighbor(typed_graph(), [3, 2], importance=1),
+    "typed_weighted": lambda: typed_items().sample_neighbor(
+        typed_graph(), [3, {"likes": 0, "default": 2}], weight="weight"
+    ),
+    "typed_temporal": lambda: fetch_typed(
+        typed_items(time=torch.arange(60) * 7 % 50).sample_neighbor(
+            with_times(typed_graph()), {"likes": [4, 2], "default": [3, 2]}, time="time", window=40
+        )
+    ),
+    "typed_disjoint": lambda: typed_items().sample_layer_neighbor(
+        typed_graph(), [3, 2], disjoint=True, weight="weight", expand="new"
+    ),
+    "typed_ladies": lambda: typed_items().sample_ladies(typed_graph(), [20, 30]),
+    "typed_in_subgraph": lambda: (
+        hr.ItemSampler({"b": 20, "a": torch.arange(9)}, batch_size=7, seed=SEED)
+        .sample_in_subgraph(typed_graph(), num_hops=2)
+        .fetch_feature(typed_store(), node={"b": ["x"]})
+    ),
+    "typed_pairs": lambda: hr.ItemSampler(
+        {("a", "to", "b"): torch.arange(60).reshape(30, 2) % 37}, batch_size=7, shuffle=True, seed=SEED
+    ).sample_neighbor(typed_graph(), [3, 2]),
+    "link_negatives": lambda: (
+        pairs()
+        .sample_uniform_negative(graph(), 1.5)
+        .sample_neighbor(graph(), [4, 3])
+        .fetch_feature(store(), node=["x"], edge=["e"])
+    ),
+    "link_triplets": lambda: (
+        pairs(shuffle=False)
+        .sample_uniform_negative(graph(), 2, "triplet", node_weight="degree", reject=True)
+        .exclude_seed_edges()
+        .sample_layer_neighbor(graph(), [4, 3])
+        .fetch_feature(store(), node=["x"])
+    ),
+    "link_corrupting_both": lambda: (
+        hr.ItemSampler((edges()[:40], torch.arange(40) % 3), batch_size=9, shuffle=True, seed=SEED)
+        .sample_uniform_negative(graph(), 0.5, corrupt="both", node_weight=torch.arange(NUM_NODES))
+        .exclude_seed_edges(reverse=True)
+        .sample_in_subgraph(graph(), num_hops=2)
+    ),
+    "link_excluding_weighted": lambda: (
+        pairs().exclude_seed_edges(reverse=True).sample_neighbor(graph(), [4, 3], weight="weight", expand="new")
+    ),
+    "link_excluding_ladies": lambda: pairs().exclude_seed_edges().sample_ladies(graph(), [15, 25], weight="weight"),
+    "link_excluding_labor_star": lambda: (
+        pairs().exclude_seed_edges(reverse=True).sample_layer_neighbor(graph(), [4, 2], importance="*")
+    ),
+    "hyper_edges": lambda: hr.ItemSampler(
+        (torch.arange(60).reshape(20, 3) % 37, torch.arange(20)), batch_size=7, shuffle=True, seed=SEED
+    ).sample_neighbor(graph(), [3, 2]),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

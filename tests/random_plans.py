@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.pipeline.data.digest import exact_digest
 
-from plans import NUM_NODES, double, graph, items, store, store_on_disk, unchanged
+from plans import NUM_NODES, double, graph, items, pairs, store, store_on_disk, unchanged, with_seed_times, with_times
 
 Chaining = Callable[[hr.Plan, hr.Graph], hr.Plan]
 
@@ -30,8 +30,10 @@ class Sampler:
         Whether ranks can make its batches together.
     edge_ids
         Whether its blocks have the ids of their edges.
-    takes_labels
+    keeps_seeds
         Whether its source may have labels, and come in pairs, and its seeds are those of the source.
+    of_pairs
+        Whether its source must come in pairs.
     """
 
     chain: Chaining
@@ -39,6 +41,7 @@ class Sampler:
     together: bool = False
     edge_ids: bool = True
     keeps_seeds: bool = True
+    of_pairs: bool = False
 
 
 SAMPLERS = {
@@ -60,11 +63,40 @@ SAMPLERS = {
         lambda plan, one: plan.sample_layer_neighbor(one, [4, 2], importance="*", batch_dependency=3), together=True
     ),
     "ladies": Sampler(lambda plan, one: plan.sample_ladies(one, [20, 30], weight="weight"), together=True),
+    "disjoint": Sampler(
+        lambda plan, one: plan.sample_layer_neighbor(one, [4, 3], disjoint=True), by_row=True, together=True
+    ),
+    "temporal": Sampler(
+        lambda plan, one: with_seed_times(plan).sample_neighbor(
+            with_times(one), [4, 3], time="time", weight="weight", window=30
+        ),
+        by_row=True,
+        together=True,
+    ),
+    "temporal_new": Sampler(
+        lambda plan, one: with_seed_times(plan).sample_neighbor(
+            with_times(one), [4, 3], time="time", strategy="last", expand="new"
+        ),
+        by_row=True,
+    ),
     "in_subgraph": Sampler(lambda plan, one: plan.sample_in_subgraph(one, num_hops=2), by_row=True, together=True),
     "pinsage": Sampler(
         lambda plan, one: plan.sample_pinsage(one, 3, num_walks=4, walk_length=2, num_layers=2),
         together=True,
         edge_ids=False,
+    ),
+    "link_neighbor": Sampler(
+        lambda plan, one: (
+            plan.sample_uniform_negative(one, 1.5).exclude_seed_edges(reverse=True).sample_neighbor(one, [4, 3])
+        ),
+        by_row=True,
+        together=True,
+        of_pairs=True,
+    ),
+    "link_ladies": Sampler(
+        lambda plan, one: plan.exclude_seed_edges().sample_uniform_negative(one, 2, "triplet").sample_ladies(one, [20]),
+        together=True,
+        of_pairs=True,
     ),
     "saint_node": Sampler(lambda plan, one: plan.sample_saint_node(one, 40), keeps_seeds=False),
     "saint_edge": Sampler(lambda plan, one: plan.sample_saint_edge(one, 25), keeps_seeds=False),
@@ -96,7 +128,7 @@ SOURCES: dict[str, Callable[[], hr.Plan]] = {
     "in_order": lambda: items(batch_size=33, shuffle=False, drop_last=True),
     "repeated": lambda: hr.ItemSampler(torch.arange(90) % 13, batch_size=40, seed=3),
     "labelled": lambda: hr.ItemSampler((torch.arange(50), torch.arange(50) * 2), batch_size=30, shuffle=True, seed=3),
-    "pairs": lambda: hr.ItemSampler(torch.arange(60).reshape(30, 2) % 37, batch_size=13, shuffle=True, seed=3),
+    "pairs": lambda: pairs(batch_size=13),
     "node_source": lambda: hr.NodeSource(Counting(), seed=3),
     "clusters": lambda: hr.ClusterSampler(hr.Partition.hash(NUM_NODES, 7), 3, boundary=1, seed=3),
     "global": lambda: hr.GlobalBatch(graph(), seed=3),
@@ -168,7 +200,9 @@ def random_plans(
     name = draw(st.sampled_from(samplers))
     sampler = SAMPLERS[name]
     sources = ["nodes", "in_order", "repeated", *(["labelled", "pairs"] if sampler.keeps_seeds else [])]
-    if not ranks and name != "saint_walk":
+    if sampler.of_pairs:
+        sources = ["pairs"]
+    elif not ranks and name != "saint_walk":
         sources.append("node_source")
     if name == "in_subgraph" and (together or not ranks):
         sources += ["clusters", "global"]

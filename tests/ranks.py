@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -16,6 +14,7 @@ import torch
 import headrace as hr
 from headrace.pipeline.distributed.channel import Comm
 
+from copies import Process
 from plans import NUM_NODES, graph
 
 T = TypeVar("T")
@@ -51,17 +50,11 @@ def run_processes(script: str, world_size: int, meeting: Path, *arguments: str, 
     """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(rank), str(world_size), str(meeting), *arguments],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for rank in range(world_size)
+        Process(script, rank, world_size, meeting, *arguments, environment=environment) for rank in range(world_size)
     ]
-    printed = [process.communicate(timeout=120)[0] for process in processes]
-    assert failing or [process.returncode for process in processes] == [0] * world_size
-    return printed
+    printed, errors = zip(*(process.communicate(timeout=120) for process in processes), strict=True)
+    assert failing or [process.returncode for process in processes] == [0] * world_size, "\n".join(errors)
+    return list(printed)
 
 
 def cooperative_batches(plan: hr.Plan, world_size: int, **options: object) -> list[list[hr.MiniBatch]]:
@@ -95,11 +88,19 @@ def edges(batch: hr.MiniBatch, layer: int) -> list[tuple[int, ...]]:
     return sorted(zip(src.tolist(), dst.tolist(), ids.tolist(), weight.tolist(), strict=True))
 
 
+def positives_first(rows: list[torch.Tensor], shares: list[hr.MiniBatch]) -> torch.Tensor:
+    """The rows of all ranks' seeds, those of negative pairs behind those of all positive ones."""
+    positive = [part[: share.num_positives] for part, share in zip(rows, shares, strict=True)]
+    negative = [part[len(first) :] for part, first in zip(rows, positive, strict=True)]
+    return torch.cat([*positive, *negative])
+
+
 def assert_same_union(whole: hr.MiniBatch, shares: list[hr.MiniBatch], owners: hr.Partition) -> None:
     """The ranks' shares hold each node and edge of the whole batch once, at every layer."""
-    assert torch.equal(torch.cat([share.seeds for share in shares]), whole.seeds)
-    assert torch.equal(torch.cat([share.item_index for share in shares]), whole.item_index)
+    assert torch.equal(positives_first([share.seeds for share in shares], shares), whole.seeds)
+    assert torch.equal(positives_first([share.item_index for share in shares], shares), whole.item_index)
     num_layers = len(whole.blocks)
+    assert all(len(share.exchanges) == num_layers + 1 for share in shares)
     for layer in range(num_layers + 1):
         num_nodes = whole.blocks[layer].num_src if layer < num_layers else whole.num_sampled_nodes[0]
         expected = whole.n_id[:num_nodes].sort().values

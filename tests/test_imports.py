@@ -29,7 +29,11 @@ BELOW = {
     "scores": VALUES | {"stages", "lowered", "passes", "run"},
     "models": VALUES | {"stages", "lowered", "passes", "run"},
     "cli": VALUES | {"stages", "lowered", "passes", "run"},
+    "compat": VALUES | {"stages", "lowered", "passes", "run"},
 }
+
+#: Loaders of another library are subclasses of its own: whoever imports them has it.
+OF_A_LIBRARY = {"compat/pyg": "torch_geometric"}
 
 
 #: The same for the folders of ops/native.
@@ -46,6 +50,7 @@ NATIVE_BELOW = {
     "weighted": {"core", "random", "graphs", "sampling"},
     "layerwise": {"core", "random", "graphs", "sampling", "weighted"},
     "walks": {"core", "random", "graphs", "sampling", "weighted"},
+    "links": {"core", "random", "graphs", "sampling", "weighted"},
     "bindings": {
         "core",
         "random",
@@ -57,6 +62,7 @@ NATIVE_BELOW = {
         "weighted",
         "layerwise",
         "walks",
+        "links",
         "cache",
         "aggregate",
     },
@@ -237,8 +243,21 @@ def test_torch_distributed_is_imported_in_one_module(module):
 
 @pytest.mark.parametrize("module", MODULES, ids=str)
 def test_optional_libraries_are_imported_where_they_are_used(module):
-    offending = [entry for entry in imports_of(module) if entry.at_import_time and within(entry.name, *OPTIONAL)]
+    needed = {library for folder, library in OF_A_LIBRARY.items() if module.is_relative_to(f"pipeline/{folder}")}
+    others = [library for library in OPTIONAL if library not in needed]
+    offending = [entry for entry in imports_of(module) if entry.at_import_time and within(entry.name, *others)]
     assert_none(module, offending, "headrace imports without its optional libraries")
+
+
+def test_nothing_below_imports_the_loaders_of_a_library():
+    offending = [
+        module
+        for module in MODULES
+        if not module.is_relative_to("pipeline/compat")
+        and module != Path("pipeline/_pyg.py")
+        and any(within(entry.name, "headrace.pipeline.compat") for entry in imports_of(module))
+    ]
+    assert not offending
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from torch.autograd.graph import increment_version
 
 from headrace.ops import _native
 from headrace.ops._arrays import Array
-from headrace.ops.aggregate import on_torch
+from headrace.ops.aggregate import on_gpu, on_torch
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
 from headrace.ops.aggregate.edges import (
     Edges,
@@ -17,10 +17,12 @@ from headrace.ops.aggregate.edges import (
     check_shape,
     check_table,
     check_written,
+    count_rows,
     new_rows,
     table,
 )
 from headrace.ops.errors import FeatureError
+from headrace.ops.gpu import kernels_for
 
 __all__ = [
     "Attended",
@@ -60,18 +62,19 @@ def attend(
     state: Attended | None = None,
     last: bool = True,
     num_threads: int | None = 1,
+    trusted: bool = False,
 ) -> Attended:
     """Add up rows of `x` by attention (GAT, arXiv 1710.10903); 0 for a destination without edges.
 
     Scores, softmax and sum are one pass over the edges, and nothing of edges times heads is written. The edges of a row
     may come in several calls, as shards do in SAR (arXiv 2111.06483): each goes on from the `state` that the one before
-    returned, which is rescaled as larger scores come (online softmax). The same bits for any number of threads; other
-    parts round differently. NaN in a score or a row makes the head of its destinations NaN, and so does a score of
-    +inf. No gradient flows through it (`attend_with_grad`).
+    returned, which is rescaled as larger scores come (online softmax). The same bits for any number of threads and on a
+    GPU; other parts round differently. NaN in a score or a row makes the head of its destinations NaN, and so does a
+    score of +inf. No gradient flows through it (`attend_with_grad`).
 
     Parameters
     ----------
-    indptr, indices, num_threads
+    indptr, indices, num_threads, trusted
         As for `spmm`.
     x : torch.Tensor
         [num_src, heads, ...] of float32 or float64.
@@ -92,7 +95,7 @@ def attend(
     stage = "attend"
     check_table(x, "x", stage)
     _check_scores(scores, x, stage)
-    num_rows = len(indptr) - 1
+    num_rows = count_rows(indptr, stage)
     shape = (num_rows, scores.heads)
     check_shape(scores.destination, "destination", stage, shape, x)
     if state is not None:
@@ -101,30 +104,34 @@ def attend(
             raise FeatureError(message)
         for name, part, of in zip(Attended._fields, state, ((num_rows, *x.shape[1:]), shape, shape), strict=True):
             check_written(part, name, stage, of, x)
-    if not x.is_cpu:
+    device, fresh = kernels_for(x), state is None
+    if device is None and not x.is_cpu:
         return Attended(*on_torch.attend(indptr, indices, x, scores, positions, state, last))
-    edges = as_edges(indptr, indices, positions, num_threads, stage)
-    edge, weight, options = scores.arguments(stage)
-    found = state or Attended(
-        new_rows(num_rows, x), torch.empty(shape, dtype=x.dtype), torch.empty(shape, dtype=x.dtype)
-    )
-    _native.attend(
-        edges.indptr,
-        edges.indices,
-        table(scores.source),
-        table(scores.destination),
-        table(x),
-        table(found.largest),
-        table(found.sums),
-        table(found.out),
-        edge,
-        weight,
-        edges.positions,
-        *options,
-        state is None,
-        last,
-        edges.num_threads,
-    )
+    found = state or Attended(new_rows(num_rows, x), *(x.new_empty(shape) for _ in range(2)))
+    if device is not None:
+        on_gpu.attend(
+            indptr, indices, x, scores, positions, found, device, fresh=fresh, last=last, trusted=trusted is True
+        )
+    else:
+        edges = as_edges(indptr, indices, positions, num_threads, stage)
+        edge, weight, options = scores.arguments(stage)
+        _native.attend(
+            edges.indptr,
+            edges.indices,
+            table(scores.source),
+            table(scores.destination),
+            table(x),
+            table(found.largest),
+            table(found.sums),
+            table(found.out),
+            edge,
+            weight,
+            edges.positions,
+            *options,
+            fresh,
+            last,
+            edges.num_threads,
+        )
     if state is not None:
         for part in found:  # one by one, for older torch
             increment_version(part)
@@ -143,6 +150,7 @@ def attend_backward_destinations(
     out: torch.Tensor | None = None,
     edge_out: torch.Tensor | None = None,
     num_threads: int | None = 1,
+    trusted: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return the gradients of the scores of destinations and of edges.
 
@@ -151,7 +159,7 @@ def attend_backward_destinations(
 
     Parameters
     ----------
-    indptr, indices, x, scores, positions, num_threads
+    indptr, indices, x, scores, positions, num_threads, trusted
         As for `attend`.
     attended : Attended
         What it returned.
@@ -173,16 +181,23 @@ def attend_backward_destinations(
         check_written(out, "out", stage, tuple(scores.destination.shape), x)
     if edge_out is not None:
         check_written(edge_out, "edge_out", stage, (len(edge_out), scores.heads), x)
-    if not x.is_cpu:
+    device = kernels_for(x)
+    if device is None and not x.is_cpu:
         return on_torch.attend_backward_destinations(
             indptr, indices, x, scores, attended, gradient, positions, out, edge_out
         )
-    edges = as_edges(indptr, indices, positions, num_threads, stage)
     by_edge = edge_out
     if by_edge is None and scores.edge is not None:
         by_edge = torch.zeros_like(scores.edge, memory_format=torch.contiguous_format)
     result = torch.zeros_like(scores.destination, memory_format=torch.contiguous_format) if out is None else out
-    _backward(edges, x, scores, attended, gradient, result, by_edge, to_sources=False, stage=stage)
+    if device is not None:
+        on_gpu.attend_backward(
+            indptr, indices, x, scores, attended, gradient, positions, result, device,
+            by_edge=by_edge, stage=stage, trusted=trusted is True,
+        )  # fmt: skip
+    else:
+        edges = as_edges(indptr, indices, positions, num_threads, stage)
+        _backward(edges, x, scores, attended, gradient, result, by_edge, to_sources=False, stage=stage)
     for tensor in (out, edge_out):
         if tensor is not None:
             increment_version(tensor)
@@ -200,6 +215,7 @@ def attend_backward_sources(
     positions: Array,
     out: tuple[torch.Tensor, torch.Tensor] | None = None,
     num_threads: int | None = 1,
+    trusted: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the gradients of the scores of sources and of `x`, over a transposed CSC.
 
@@ -207,7 +223,7 @@ def attend_backward_sources(
     ----------
     indptr, indices, positions
         What `transpose_csc` returns: rows are sources, indices are destinations.
-    x, scores, attended, gradient, num_threads
+    x, scores, attended, gradient, num_threads, trusted
         As for `attend_backward_destinations`.
     out : pair of torch.Tensor, optional
         [num_src, heads] and [num_src, heads, ...], added to. The second may be `x` itself, which is then overwritten,
@@ -224,17 +240,29 @@ def attend_backward_sources(
         by_scores, by_x = out
         check_written(by_scores, "out[0]", stage, tuple(scores.source.shape), x)
         check_written(by_x, "out[1]", stage, tuple(x.shape), x)
-    if not x.is_cpu:
-        if out is None or out[1].data_ptr() != x.data_ptr():
-            return on_torch.attend_backward_sources(indptr, indices, x, scores, attended, gradient, positions, out)
+    device = kernels_for(x)
+    written_over = out is not None and x.numel() > 0 and out[1].data_ptr() == x.data_ptr()
+    if written_over and (device is not None or not x.is_cpu):
+        # Elsewhere than on a CPU rows are read while others are written.
         apart = by_scores, torch.zeros_like(x)
-        on_torch.attend_backward_sources(indptr, indices, x, scores, attended, gradient, positions, apart)
+        attend_backward_sources(
+            indptr, indices, x, scores, attended, gradient,
+            positions=positions, out=apart, num_threads=num_threads, trusted=trusted,
+        )  # fmt: skip
         return by_scores, x.copy_(apart[1])
-    edges = as_edges(indptr, indices, positions, num_threads, stage)
+    if device is None and not x.is_cpu:
+        return on_torch.attend_backward_sources(indptr, indices, x, scores, attended, gradient, positions, out)
     if out is None:
-        by_scores = torch.zeros(scores.source.shape, dtype=x.dtype)
+        by_scores = x.new_zeros(scores.source.shape)
         by_x = new_rows(len(x), x).zero_()
-    _backward(edges, x, scores, attended, gradient, by_scores, by_x, to_sources=True, stage=stage)
+    if device is not None:
+        on_gpu.attend_backward(
+            indptr, indices, x, scores, attended, gradient, positions, by_scores, device,
+            by_x=by_x, stage=stage, trusted=trusted is True,
+        )  # fmt: skip
+    else:
+        edges = as_edges(indptr, indices, positions, num_threads, stage)
+        _backward(edges, x, scores, attended, gradient, by_scores, by_x, to_sources=True, stage=stage)
     if out is not None:
         increment_version(by_scores)
         increment_version(by_x)

@@ -53,6 +53,11 @@ class AttentionDropout:
         """Of 2**32 words so many are dropped."""
         return min(round(self.probability * 2**32), 2**32 - 1)
 
+    @property
+    def kept_scale(self) -> float:
+        """What attention that is kept is multiplied by."""
+        return 1 / (1 - self.probability)
+
 
 @dataclass(frozen=True)
 class AttentionScores:
@@ -122,5 +127,5 @@ class AttentionScores:
             return edge, weight, (float(self.slope), 0, 0, 1.0, None)
         ids = self.dropout.edge_ids
         names = None if ids is None else as_numpy(ids, "edge_ids", stage=stage)
-        kept = 1 / (1 - self.dropout.probability)
-        return edge, weight, (float(self.slope), self.dropout.key, self.dropout.threshold, kept, names)
+        dropout = self.dropout
+        return edge, weight, (float(self.slope), dropout.key, dropout.threshold, dropout.kept_scale, names)

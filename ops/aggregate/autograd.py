@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, cast
 
 import torch
@@ -16,11 +15,9 @@ from headrace.ops.aggregate.attention import (
 from headrace.ops.aggregate.attention_scores import AttentionScores
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
 from headrace.ops.aggregate.spmm import sddmm, spmm
-from headrace.ops.aggregate.transpose import Transposed, transpose_csc
+from headrace.ops.aggregate.way_back import Transpose, WayBack
 from headrace.ops.errors import InputError
 
-#: What is asked for the transposed CSC when a gradient needs it: so it is made once, and only then.
-Transpose: TypeAlias = Callable[[], Transposed]
 Reduce: TypeAlias = Literal["sum", "mean", "max", "min"]
 
 
@@ -34,6 +31,7 @@ def aggregate_with_grad(
     degrees: torch.Tensor | None = None,
     transpose: Transpose | None = None,
     num_threads: int | None = 1,
+    trusted: bool = False,
 ) -> torch.Tensor:
     """Reduce the messages ``weight[e] * x[indices[e]]`` of each row; gradients flow to `x` and `weight`.
 
@@ -42,8 +40,8 @@ def aggregate_with_grad(
 
     Parameters
     ----------
-    indptr, indices, x, weight, num_threads
-        As for `spmm`.
+    indptr, indices, x, weight, num_threads, trusted
+        As for `spmm`. On the way back nobody looks again, but at what `transpose` returns, unless that is trusted.
     reduce : {"sum", "mean", "max", "min"}
         A mean is the sum over `degrees`; of extremes see `spmm_extreme`.
     degrees : torch.Tensor, optional
@@ -72,13 +70,9 @@ def aggregate_with_grad(
     _check_vectors("aggregate_with_grad", indptr=indptr, indices=indices)
     if degrees is not None:
         _check_vectors("aggregate_with_grad", degrees=degrees)
-    if transpose is None:
-
-        def transpose() -> Transposed:
-            return transpose_csc(indptr, indices, len(x), num_threads=num_threads)
-
+    way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     if reduce in ("max", "min"):
-        out = _Extreme.apply(x, weight, indptr, indices, reduce == "max", transpose, num_threads)  # type: ignore[no-untyped-call]
+        out = _Extreme.apply(x, weight, indptr, indices, reduce == "max", way_back)  # type: ignore[no-untyped-call]
         return cast("torch.Tensor", out)
     if reduce not in ("sum", "mean"):
         message = f'aggregate_with_grad: reduce must be "sum", "mean", "max" or "min", got {reduce!r}'
@@ -89,7 +83,7 @@ def aggregate_with_grad(
         divisors = divisors.masked_fill(divisors == 0, 1)
     return cast(
         "torch.Tensor",
-        _Sum.apply(x, weight, indptr, indices, divisors, transpose, num_threads),  # type: ignore[no-untyped-call]
+        _Sum.apply(x, weight, indptr, indices, divisors, way_back),  # type: ignore[no-untyped-call]
     )
 
 
@@ -110,13 +104,12 @@ class _Sum(torch.autograd.Function):
         indptr: torch.Tensor,
         indices: torch.Tensor,
         divisors: torch.Tensor | None,
-        transpose: Transpose,
-        num_threads: int | None,
+        way_back: WayBack,
     ) -> torch.Tensor:
-        ctx.transpose, ctx.num_threads = transpose, num_threads
+        ctx.way_back = way_back
         needs_x = weight is not None and ctx.needs_input_grad[1]
         ctx.save_for_backward(x if needs_x else None, weight, indptr, indices, divisors)
-        return spmm(indptr, indices, x, weight=weight, divisors=divisors, num_threads=num_threads)
+        return spmm(indptr, indices, x, weight=weight, divisors=divisors, **way_back.there)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -127,19 +120,19 @@ class _Sum(torch.autograd.Function):
             gradient = gradient / divisors.view(-1, *(1 for _ in gradient.shape[1:]))
         by_x = by_weight = None
         if ctx.needs_input_grad[0]:
-            back = ctx.transpose()
+            back = ctx.way_back.transposed()
             by_x = spmm(
                 back.indptr,
                 back.indices,
                 gradient,
                 weight=weight,
                 positions=None if weight is None else back.positions,
-                num_threads=ctx.num_threads,
+                **ctx.way_back.back,
             )
         if weight is not None and ctx.needs_input_grad[1]:
             heads = None if weight.ndim == 1 else weight.shape[1]
-            by_weight = sddmm(indptr, indices, gradient, x, heads=heads, num_threads=ctx.num_threads)
-        return by_x, by_weight, None, None, None, None, None
+            by_weight = sddmm(indptr, indices, gradient, x, heads=heads, **ctx.way_back.again)
+        return by_x, by_weight, None, None, None, None
 
 
 class _Extreme(torch.autograd.Function):
@@ -151,11 +144,10 @@ class _Extreme(torch.autograd.Function):
         indptr: torch.Tensor,
         indices: torch.Tensor,
         largest: bool,
-        transpose: Transpose,
-        num_threads: int | None,
+        way_back: WayBack,
     ) -> torch.Tensor:
-        found: Extremes = spmm_extreme(indptr, indices, x, largest=largest, weight=weight, num_threads=num_threads)
-        ctx.transpose, ctx.num_threads = transpose, num_threads
+        found: Extremes = spmm_extreme(indptr, indices, x, largest=largest, weight=weight, **way_back.there)
+        ctx.way_back = way_back
         needs_x = weight is not None and ctx.needs_input_grad[1]
         ctx.save_for_backward(x if needs_x else None, weight, indptr, indices, found.winners)
         return found.values
@@ -167,7 +159,7 @@ class _Extreme(torch.autograd.Function):
         x, weight, indptr, indices, winners = ctx.saved_tensors
         by_x = by_weight = None
         if ctx.needs_input_grad[0]:
-            back = ctx.transpose()
+            back = ctx.way_back.transposed()
             by_x = spmm_winners(
                 back.indptr,
                 back.indices,
@@ -175,12 +167,12 @@ class _Extreme(torch.autograd.Function):
                 winners,
                 weight=weight,
                 positions=back.positions,
-                num_threads=ctx.num_threads,
+                **ctx.way_back.back,
             )
         if weight is not None and ctx.needs_input_grad[1]:
             heads = None if weight.ndim == 1 else weight.shape[1]
-            by_weight = sddmm(indptr, indices, gradient, x, heads=heads, winners=winners, num_threads=ctx.num_threads)
-        return by_x, by_weight, None, None, None, None, None
+            by_weight = sddmm(indptr, indices, gradient, x, heads=heads, winners=winners, **ctx.way_back.again)
+        return by_x, by_weight, None, None, None, None
 
 
 def attend_with_grad(
@@ -191,6 +183,7 @@ def attend_with_grad(
     *,
     transpose: Transpose | None = None,
     num_threads: int | None = 1,
+    trusted: bool = False,
 ) -> torch.Tensor:
     """Add up rows of `x` by attention; gradients flow to `x` and to all scores, but not to weights.
 
@@ -201,7 +194,7 @@ def attend_with_grad(
     ----------
     indptr, indices, x, scores, num_threads
         As for `attend`.
-    transpose : callable, optional
+    transpose, trusted
         As for `aggregate_with_grad`.
 
     Raises
@@ -213,14 +206,10 @@ def attend_with_grad(
     if not isinstance(scores, AttentionScores):
         message = f"attend_with_grad: scores must be AttentionScores, got {type(scores).__name__}"
         raise InputError(message)
-    if transpose is None:
-
-        def transpose() -> Transposed:
-            return transpose_csc(indptr, indices, len(x), num_threads=num_threads)
-
+    way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     options = scores.weight, scores.slope, scores.dropout
     out = _Attend.apply(  # type: ignore[no-untyped-call]
-        x, scores.source, scores.destination, scores.edge, options, indptr, indices, transpose, num_threads
+        x, scores.source, scores.destination, scores.edge, options, indptr, indices, way_back
     )
     return cast("torch.Tensor", out)
 
@@ -236,12 +225,11 @@ class _Attend(torch.autograd.Function):
         options: Any,
         indptr: torch.Tensor,
         indices: torch.Tensor,
-        transpose: Transpose,
-        num_threads: int | None,
+        way_back: WayBack,
     ) -> torch.Tensor:
         scores = AttentionScores(source, destination, edge, *options)
-        attended = attend(indptr, indices, x, scores, num_threads=num_threads)
-        ctx.options, ctx.transpose, ctx.num_threads = options, transpose, num_threads
+        attended = attend(indptr, indices, x, scores, **way_back.there)
+        ctx.options, ctx.way_back = options, way_back
         ctx.save_for_backward(x, source, destination, edge, indptr, indices, *attended)
         return attended.out
 
@@ -253,7 +241,7 @@ class _Attend(torch.autograd.Function):
         scores, attended = AttentionScores(source, destination, edge, *ctx.options), Attended(*state)
         by_x = by_source = by_destination = by_edge = None
         if any(ctx.needs_input_grad[:2]):
-            back = ctx.transpose()
+            back = ctx.way_back.transposed()
             by_source, by_x = attend_backward_sources(
                 back.indptr,
                 back.indices,
@@ -262,10 +250,10 @@ class _Attend(torch.autograd.Function):
                 attended,
                 gradient,
                 positions=back.positions,
-                num_threads=ctx.num_threads,
+                **ctx.way_back.back,
             )
         if any(ctx.needs_input_grad[2:4]):
             by_destination, by_edge = attend_backward_destinations(
-                indptr, indices, x, scores, attended, gradient, num_threads=ctx.num_threads
+                indptr, indices, x, scores, attended, gradient, **ctx.way_back.again
             )
-        return by_x, by_source, by_destination, by_edge, None, None, None, None, None
+        return by_x, by_source, by_destination, by_edge, None, None, None, None

@@ -36,6 +36,20 @@ class Edges:
         return len(self.indptr) - 1
 
 
+def count_rows(indptr: Array, stage: str) -> int:
+    """Return how many rows of edges there are.
+
+    Raises
+    ------
+    GraphError
+        For an `indptr` without entries.
+    """
+    if len(indptr) == 0:
+        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
+        raise GraphError(message)
+    return len(indptr) - 1
+
+
 def as_edges(indptr: Array, indices: Array, positions: Array | None, num_threads: int | None, stage: str) -> Edges:
     """Check rows of edges in O(1); what they hold is checked where it is read.
 
@@ -105,7 +119,7 @@ def check_written(value: torch.Tensor, name: str, stage: str, shape: tuple[int, 
         For any other.
     """
     check_shape(value, name, stage, shape, like)
-    if like.is_cpu and not is_readable(value):
+    if not is_readable(value):
         message = f"{stage}: {name} must be contiguous and aligned, got strides {list(value.stride())}"
         raise FeatureError(message)
 
@@ -115,25 +129,41 @@ def is_readable(value: torch.Tensor) -> bool:
     return value.is_contiguous() and not value.is_neg() and value.data_ptr() % value.element_size() == 0
 
 
-def table(value: torch.Tensor) -> NDArray[Any]:
-    """Return a CPU tensor as a table of two dimensions that kernels read: a copy if they cannot read its memory."""
+def check_winners(value: torch.Tensor, stage: str, shape: tuple[int, ...], like: torch.Tensor) -> None:
+    """Check positions of edges that have won.
+
+    Raises
+    ------
+    FeatureError
+        If they are not int64 of a shape, where `like` is.
+    """
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.int64 or tuple(value.shape) != shape:
+        got = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+        message = f"{stage}: winners must be a tensor of int64{list(shape)}, got {got}"
+        raise FeatureError(message)
+    if value.device != like.device:
+        message = f"{stage}: winners must be on {like.device}, as the rows are, got a tensor on {value.device}"
+        raise FeatureError(message)
+
+
+def readable(value: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as a table of two dimensions that kernels read: a copy if they cannot read its memory."""
     plain = value.detach()
     if not is_readable(plain):
         plain = plain.resolve_neg().contiguous()
         plain = plain if is_readable(plain) else plain.clone()
-    rows = plain.shape[0]
-    array: NDArray[Any] = plain.numpy()
-    return array.reshape(rows, math.prod(plain.shape[1:]))
+    return plain.view(plain.shape[0], math.prod(plain.shape[1:]))
+
+
+def table(value: torch.Tensor) -> NDArray[Any]:
+    """Return a CPU tensor as the table that its kernels read."""
+    array: NDArray[Any] = readable(value).numpy()
+    return array
 
 
 def vector(value: torch.Tensor) -> NDArray[Any]:
     """Return a CPU tensor of one dimension as kernels read it."""
     return table(value).reshape(-1)
-
-
-def weight_table(weight: torch.Tensor | None, x: torch.Tensor, stage: str) -> NDArray[Any] | None:
-    """Return weights of edges, or of edges and heads, as [num_positions, heads]."""
-    return None if weight is None else table(check_weight(weight, x, stage))
 
 
 def check_weight(weight: torch.Tensor, x: torch.Tensor, stage: str) -> torch.Tensor:

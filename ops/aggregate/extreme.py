@@ -9,18 +9,20 @@ from torch.autograd.graph import increment_version
 
 from headrace.ops import _native
 from headrace.ops._arrays import Array
-from headrace.ops.aggregate import on_torch
+from headrace.ops.aggregate import on_gpu, on_torch
 from headrace.ops.aggregate.edges import (
     as_edges,
     check_table,
     check_weight,
+    check_winners,
     check_written,
+    count_rows,
     is_readable,
     new_rows,
     table,
-    weight_table,
 )
 from headrace.ops.errors import FeatureError
+from headrace.ops.gpu import kernels_for
 
 
 class Extremes(NamedTuple):
@@ -49,6 +51,7 @@ def spmm_extreme(
     state: Extremes | None = None,
     last: bool = True,
     num_threads: int | None = 1,
+    trusted: bool = False,
 ) -> Extremes:
     """Find the largest message of each row, column by column, or the smallest one; 0 where there is none.
 
@@ -57,7 +60,7 @@ def spmm_extreme(
 
     Parameters
     ----------
-    indptr, indices, x, weight, num_threads
+    indptr, indices, x, weight, num_threads, trusted
         As for `spmm`.
     largest : bool
         Or the smallest ones.
@@ -75,34 +78,41 @@ def spmm_extreme(
     """
     stage = "spmm_extreme"
     check_table(x, "x", stage)
-    shape = (len(indptr) - 1, *x.shape[1:])
+    shape = (count_rows(indptr, stage), *x.shape[1:])
     if state is not None:
         if not isinstance(state, Extremes):
             message = f"{stage}: state must be Extremes, got {type(state).__name__}"
             raise FeatureError(message)
         check_written(state.values, "values", stage, shape, x)
-        _check_winners(state.winners, shape, stage)
-        if state.winners.is_cpu and not is_readable(state.winners):
+        check_winners(state.winners, stage, shape, x)
+        if not is_readable(state.winners):
             message = f"{stage}: winners must be contiguous, got strides {list(state.winners.stride())}"
             raise FeatureError(message)
-    if not x.is_cpu:
-        weight = None if weight is None else check_weight(weight, x, stage)
+    weight = None if weight is None else check_weight(weight, x, stage)
+    device, fresh = kernels_for(x), state is None
+    if device is None and not x.is_cpu:
         return Extremes(*on_torch.spmm_extreme(indptr, indices, x, largest, weight, positions, state, last))
-    edges = as_edges(indptr, indices, positions, num_threads, stage)
-    found = state or Extremes(new_rows(edges.num_rows, x), torch.empty(shape, dtype=torch.int64))
-    _native.spmm_extreme(
-        edges.indptr,
-        edges.indices,
-        table(x),
-        table(found.values),
-        table(found.winners),
-        weight_table(weight, x, stage),
-        edges.positions,
-        largest,
-        state is None,
-        last,
-        edges.num_threads,
-    )
+    found = state or Extremes(new_rows(shape[0], x), torch.empty(shape, dtype=torch.int64, device=x.device))
+    if device is not None:
+        on_gpu.spmm_extreme(
+            indptr, indices, x, weight, positions, found, device,
+            largest=largest, fresh=fresh, last=last, trusted=trusted is True,
+        )  # fmt: skip
+    else:
+        edges = as_edges(indptr, indices, positions, num_threads, stage)
+        _native.spmm_extreme(
+            edges.indptr,
+            edges.indices,
+            table(x),
+            table(found.values),
+            table(found.winners),
+            None if weight is None else table(weight),
+            edges.positions,
+            largest,
+            fresh,
+            last,
+            edges.num_threads,
+        )
     if state is not None:
         for part in found:  # one by one, for older torch
             increment_version(part)
@@ -119,6 +129,7 @@ def spmm_winners(
     positions: Array | None = None,
     out: torch.Tensor | None = None,
     num_threads: int | None = 1,
+    trusted: bool = False,
 ) -> torch.Tensor:
     """Add up gradients where edges have won: the backward direction of `spmm_extreme`, over a transposed CSC.
 
@@ -126,7 +137,7 @@ def spmm_winners(
 
     Parameters
     ----------
-    indptr, indices, weight, positions, out, num_threads
+    indptr, indices, weight, positions, out, num_threads, trusted
         As for `spmm`; those that `transpose_csc` returns.
     gradients : torch.Tensor
         [num_dst, ...] of float32 or float64.
@@ -140,33 +151,32 @@ def spmm_winners(
     """
     stage = "spmm_winners"
     check_table(gradients, "gradients", stage)
-    _check_winners(winners, tuple(gradients.shape), stage)
-    num_rows = len(indptr) - 1
+    check_winners(winners, stage, tuple(gradients.shape), gradients)
+    num_rows = count_rows(indptr, stage)
     if out is not None:
         check_written(out, "out", stage, (num_rows, *gradients.shape[1:]), gradients)
-    if not gradients.is_cpu:
-        weight = None if weight is None else check_weight(weight, gradients, stage)
+    weight = None if weight is None else check_weight(weight, gradients, stage)
+    device, fresh = kernels_for(gradients), out is None
+    if device is None and not gradients.is_cpu:
         return on_torch.spmm_winners(indptr, indices, gradients, winners, weight, positions, out)
-    edges = as_edges(indptr, indices, positions, num_threads, stage)
     result = new_rows(num_rows, gradients) if out is None else out
-    _native.spmm_winners(
-        edges.indptr,
-        edges.indices,
-        table(gradients),
-        table(winners),
-        table(result),
-        weight_table(weight, gradients, stage),
-        edges.positions,
-        out is None,
-        edges.num_threads,
-    )
+    if device is not None:
+        on_gpu.spmm_winners(
+            indptr, indices, gradients, winners, weight, positions, result, device, fresh=fresh, trusted=trusted is True
+        )
+    else:
+        edges = as_edges(indptr, indices, positions, num_threads, stage)
+        _native.spmm_winners(
+            edges.indptr,
+            edges.indices,
+            table(gradients),
+            table(winners),
+            table(result),
+            None if weight is None else table(weight),
+            edges.positions,
+            fresh,
+            edges.num_threads,
+        )
     if out is not None:
         increment_version(out)
     return result
-
-
-def _check_winners(winners: torch.Tensor, shape: tuple[int, ...], stage: str) -> None:
-    if not isinstance(winners, torch.Tensor) or winners.dtype != torch.int64 or tuple(winners.shape) != shape:
-        got = f"{winners.dtype}{list(winners.shape)}" if isinstance(winners, torch.Tensor) else type(winners).__name__
-        message = f"{stage}: winners must be a tensor of int64{list(shape)}, got {got}"
-        raise FeatureError(message)

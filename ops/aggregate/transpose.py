@@ -9,7 +9,10 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_count, as_num_threads, graph_arrays
+from headrace.ops.aggregate import on_gpu
+from headrace.ops.aggregate.edges import count_rows
 from headrace.ops.errors import GraphError
+from headrace.ops.gpu import kernels_for
 from headrace.ops.memory_limit import check_fits_memory
 
 
@@ -31,7 +34,9 @@ class Transposed(NamedTuple):
     positions: torch.Tensor
 
 
-def transpose_csc(indptr: Array, indices: Array, num_src: int, *, num_threads: int | None = None) -> Transposed:
+def transpose_csc(
+    indptr: Array, indices: Array, num_src: int, *, num_threads: int | None = None, trusted: bool = False
+) -> Transposed:
     """Sort the edges of a CSC by source, with a stable counting sort.
 
     Parameters
@@ -44,6 +49,8 @@ def transpose_csc(indptr: Array, indices: Array, num_src: int, *, num_threads: i
         Rows of the result.
     num_threads : int, optional
         Default: the cores this process may use. The result does not depend on it.
+    trusted : bool
+        A promise that the CSC is good, see `spmm`.
 
     Raises
     ------
@@ -53,8 +60,15 @@ def transpose_csc(indptr: Array, indices: Array, num_src: int, *, num_threads: i
     stage = "transpose_csc"
     num_src = as_count(num_src, "num_src", stage=stage, error=GraphError)
     check_fits_memory(8 * (num_src + 1), f"{stage}: got num_src = {num_src:,}", "is it a slip?", GraphError)
-    if isinstance(indices, torch.Tensor) and indices.is_cuda:
-        return _on_device(torch.as_tensor(indptr), indices, num_src)
+    count_rows(indptr, stage)
+    device = kernels_for(indices)
+    if device is not None:
+        rows = on_gpu.edge_rows(
+            indptr, indices, None, device, num_others=num_src, num_positions=None, stage=stage, trusted=trusted is True
+        )
+        return _sorted(rows.indptr, rows.indices, num_src)
+    if isinstance(indices, torch.Tensor) and not indices.is_cpu:
+        return _sorted(torch.as_tensor(indptr, device=indices.device), indices, num_src)
     starts, sources = graph_arrays(indptr, indices, stage)
     degrees = np.diff(starts)
     if degrees.size and degrees.min() < 0:
@@ -84,8 +98,10 @@ def transpose_csc(indptr: Array, indices: Array, num_src: int, *, num_threads: i
     )
 
 
-def _on_device(indptr: torch.Tensor, indices: torch.Tensor, num_src: int) -> Transposed:
-    """Sort by torch's operations, where there is no kernel."""
+def _sorted(indptr: torch.Tensor, indices: torch.Tensor, num_src: int) -> Transposed:
+    """Sort by torch's operations: devices other than the CPU do it so."""
+    if len(indices) > torch.iinfo(indices.dtype).max:
+        indices = indices.long()  # as positions have to be
     degrees = indptr.diff()
     rows = torch.arange(len(degrees), device=indices.device, dtype=indices.dtype)
     destinations = rows.repeat_interleave(degrees, output_size=indices.numel())

@@ -130,3 +130,32 @@ def has_parallel_edges(indptr: Array, indices: Array, *, num_threads: int | None
     stage = "has_parallel_edges"
     starts, sources = graph_arrays(indptr, indices, stage)
     return _native.has_parallel_edges(starts, sources, as_num_threads(num_threads, stage=stage))
+
+
+def order_of_rows(indptr: torch.Tensor, keys: torch.Tensor, *, num_threads: int | None = None) -> torch.Tensor | None:
+    """Return the order that sorts each row of a graph by keys of its edges; edges of equal keys stay in theirs.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor
+        int64[num_nodes + 1].
+    keys : torch.Tensor
+        int64[num_edges], in CSC order.
+    num_threads : int, optional
+        Default: the cores this process may use. The result does not depend on it.
+
+    Returns
+    -------
+    torch.Tensor or None
+        int64[num_edges], the CSC position of each edge in the order; None where rows are sorted already.
+
+    Raises
+    ------
+    GraphError
+        For arrays of other dtypes or lengths, or an indptr that does not bound rows.
+    """
+    stage = "order_of_rows"
+    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
+    values = as_numpy(keys, "keys", stage=stage, error=GraphError)
+    order = _native.order_of_rows(starts, values, as_num_threads(num_threads, stage=stage))
+    return None if order is None else torch.from_numpy(order)

@@ -33,7 +33,9 @@ A step of a random walk takes one word to decide on a restart (none where the wa
 integer, or two words for a step by weight. Each walk of `random_walk` has a stream; in PinSAGE, the walks of one
 destination share its stream and follow each other. Draw ``i`` from all nodes or edges uses stream ``i``: LABOR's
 variate of ``i`` as a real one for a draw by weight, bounded integers for a uniform destination and then one of its
-in-edges. `headrace.ops.random.shuffle` says which order of items a key names.
+in-edges. The negatives of a batch's pair use the stream of its place in the batch, one after the other: bounded
+integers, or by weight real variates as above (`headrace.ops.sampling.negatives`). `headrace.ops.random.shuffle` says
+which order of items a key names.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ WALK: Final = 4  # random walks
 DRAW: Final = 5  # nodes and edges drawn from the whole graph
 DROPOUT: Final = 6  # masks of rows, by dropout in the model in place of the layer
 WINDOW: Final = 7  # picks by LABOR in windows of batches that depend on each other, by window in place of the batch
+NEGATIVE: Final = 8  # negative pairs: destinations in layer 0, sources in layer 1
 
 _LIMITS = (("seed", 1 << 64), ("epoch", 1 << 32), ("batch", 1 << 64), ("layer", 1 << 16), ("purpose", 1 << 16))
 
@@ -69,7 +72,7 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     layer : int
         Hop, 0 next to the seeds, in [0, 2**16).
     purpose : int
-        What the stream is for, SHUFFLE, NEIGHBOR, WALK, DRAW, DROPOUT or WINDOW, in [0, 2**16).
+        What the stream is for, SHUFFLE, NEIGHBOR, WALK, DRAW, DROPOUT, WINDOW or NEGATIVE, in [0, 2**16).
 
     Raises
     ------

@@ -7,7 +7,7 @@ all of it is IEEE double precision in the written order, with no library call wh
 
 from __future__ import annotations
 
-from headrace.ops.reference import aggregate, join_hops, layer, partition, reorder, saint, spread, walk
+from headrace.ops.reference import aggregate, join_hops, layer, links, partition, reorder, saint, spread, walk
 from headrace.ops.reference.blocks import Sampled, SampledHop, sample_blocks
 from headrace.ops.reference.cache import CacheIndex
 from headrace.ops.reference.csc import coo_to_csc, has_parallel_edges
@@ -54,6 +54,7 @@ __all__ = [
     "join_hops",
     "labor_variate",
     "layer",
+    "links",
     "locate_rows",
     "negative_log",
     "normal_quantile",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from headrace.ops.sampling.sampled import Trees
+
     IntArray = NDArray[np.int64]
 
 
@@ -39,6 +41,7 @@ class Sampled:
     hops: list[SampledHop]
     num_sampled_nodes: list[int]
     num_sampled_edges: list[int]
+    slots: IntArray | None = None
 
 
 def sample_blocks(
@@ -51,8 +54,12 @@ def sample_blocks(
     expand: str = "all",
     edge_ids: IntArray | None = None,
     weights: NDArray[Any] | None = None,
+    times: IntArray | None = None,
+    trees: Trees | None = None,
 ) -> Sampled:
     """Hop, compact, hop, compact: what headrace.ops.BlockSampler returns."""
+    if trees is not None:
+        return _sample_trees(indptr, indices, seeds, rules, keys, expand, edge_ids, weights, times, trees)
     n_id = np.asarray(seeds, np.int64)
     first = 0
     hops: list[SampledHop] = []
@@ -70,6 +77,62 @@ def sample_blocks(
     if expand == "new":
         hops = [_merge(hops)]
     return Sampled(n_id, hops, num_nodes, num_edges)
+
+
+def _sample_trees(
+    indptr: IntArray,
+    indices: IntArray,
+    seeds: IntArray,
+    rules: Sequence[Rule],
+    keys: Sequence[int],
+    expand: str,
+    edge_ids: IntArray | None,
+    weights: NDArray[Any] | None,
+    times: IntArray | None,
+    trees: Trees,
+) -> Sampled:
+    """Do the same of pairs (node, slot): a source is in the slot of its destination."""
+    elements = list(zip(np.asarray(seeds).tolist(), np.asarray(trees.slots).tolist(), strict=True))
+
+    def of_slots(values: Any, slots: IntArray) -> IntArray | None:
+        return None if values is None else np.asarray(values)[slots]
+
+    first = 0
+    hops: list[SampledHop] = []
+    num_nodes, num_edges = [len(elements)], []
+    for rule, key in zip(rules, keys, strict=True):
+        frontier = elements[first:]
+        slots = np.array([slot for _, slot in frontier], np.int64)
+        hop = sample_hop(
+            indptr,
+            indices,
+            np.array([node for node, _ in frontier], np.int64),
+            rule,
+            key,
+            weights=weights,
+            slots=slots if trees.streams is None else of_slots(trees.streams, slots),
+            times=times,
+            bounds=of_slots(trees.bounds, slots),
+            lows=of_slots(trees.lows, slots),
+        )
+        seen = len(elements)
+        places = {element: place for place, element in enumerate(elements)}
+        local = []
+        for neighbor, slot in zip(hop.neighbors.tolist(), np.repeat(slots, np.diff(hop.indptr)).tolist(), strict=True):
+            if (neighbor, slot) not in places:
+                places[neighbor, slot] = len(elements)
+                elements.append((neighbor, slot))
+            local.append(places[neighbor, slot])
+        ids = hop.positions if edge_ids is None else np.asarray(edge_ids, np.int64)[hop.positions]
+        num_nodes.append(len(elements) - seen)
+        num_edges.append(len(local))
+        hops.append(SampledHop(hop.indptr, np.array(local, np.int64), ids, seen - first, len(elements), hop.weights))
+        if expand == "new":
+            first = seen
+    if expand == "new":
+        hops = [_merge(hops)]
+    pairs = np.array(elements, np.int64).reshape(-1, 2)
+    return Sampled(pairs[:, 0], hops, num_nodes, num_edges, pairs[:, 1])
 
 
 def _merge(hops: list[SampledHop]) -> SampledHop:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.ops.reference.picks import pick_labor, pick_labor_weighted, pick_uniform, pick_weighted
 from headrace.ops.reference.random import slot_key
-from headrace.ops.sampling.rules import LaborRule, NeighborRule, Rule
+from headrace.ops.sampling.rules import LaborRule, LatestRule, NeighborRule, Rule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,9 +38,26 @@ def sample_hop(
     slots: IntArray | None = None,
     times: IntArray | None = None,
     bounds: IntArray | None = None,
+    lows: IntArray | None = None,
+    excluded: IntArray | None = None,
 ) -> Hop:
-    """Pick in-edges of every node of a frontier."""
-    if not isinstance(rule, NeighborRule | LaborRule):
+    """Pick in-edges of every node of a frontier; `excluded` are positions of edges that are not there."""
+    if excluded is not None:
+        kept = np.delete(np.arange(len(indices)), excluded)
+        hop = sample_hop(
+            np.searchsorted(kept, indptr),
+            np.asarray(indices)[kept],
+            frontier,
+            rule,
+            key,
+            weights=None if weights is None else np.asarray(weights)[kept],
+            slots=slots,
+            times=None if times is None else times[kept],
+            bounds=bounds,
+            lows=lows,
+        )
+        return replace(hop, positions=kept[hop.positions])
+    if not isinstance(rule, NeighborRule | LatestRule | LaborRule):
         from headrace.ops.reference.layer import sample_layer
 
         return sample_layer(indptr, indices, frontier, rule, key, weights=weights)
@@ -51,10 +68,14 @@ def sample_hop(
         start, stop = int(indptr[node]), int(indptr[node + 1])
         if bounds is not None and times is not None:
             stop = start + int(np.sum(times[start:stop] <= bounds[i]))
+            start += 0 if lows is None else int(np.sum(times[start:stop] < lows[i]))
         key = hop_key if slots is None else slot_key(hop_key, int(slots[i]))
         sources = np.asarray(indices[start:stop], np.int64)
         row = None if weights is None else np.asarray(weights[start:stop], np.float64)
-        if isinstance(rule, NeighborRule):
+        if isinstance(rule, LatestRule):
+            picks = list(range(stop - start))
+            picks = picks if rule.fanout == -1 else picks[max(0, len(picks) - rule.fanout) :]
+        elif isinstance(rule, NeighborRule):
             if row is None:
                 picks = pick_uniform(node, stop - start, rule.fanout, key, replace=rule.replace)
             else:

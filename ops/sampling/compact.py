@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_numpy
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
 from headrace.ops.sampling import on_gpu
 
@@ -52,6 +54,77 @@ def compact(seen: Array, neighbors: Array) -> Compacted:
         as_numpy(neighbors, "neighbors", stage="compact", dtypes=ID_DTYPES),
     )
     return Compacted(torch.from_numpy(ids), torch.from_numpy(indices))
+
+
+class CompactedElements(NamedTuple):
+    """Elements of trees and the local numbers that stand for them.
+
+    Attributes
+    ----------
+    ids, slots : torch.Tensor
+        int64[num_src], nodes and their trees: the elements seen before, then new ones by first occurrence.
+    indices : torch.Tensor
+        [num_edges] of the neighbours' dtype: ``ids[indices]`` are the neighbours.
+    """
+
+    ids: torch.Tensor
+    slots: torch.Tensor
+    indices: torch.Tensor
+
+
+def compact_elements(
+    seen: torch.Tensor, seen_slots: torch.Tensor, neighbors: torch.Tensor, slots: torch.Tensor, num_nodes: int
+) -> CompactedElements:
+    """Renumber neighbours as `compact` does, where the same node in another tree is another element.
+
+    Parameters
+    ----------
+    seen, seen_slots : torch.Tensor
+        int64[num_seen] each, unique elements.
+    neighbors : torch.Tensor
+        int32[num_edges] or int64[num_edges].
+    slots : torch.Tensor
+        int64[num_edges], their trees.
+    num_nodes : int
+        Nodes are below it.
+
+    Raises
+    ------
+    InputError
+        As `compact`, and for more trees than 63 bits can tell apart.
+    """
+    of_edges = element_keys(neighbors.to(torch.int64), slots, num_nodes)
+    compacted = compact(element_keys(seen, seen_slots, num_nodes), of_edges)
+    ids, of_ids = nodes_and_slots(compacted.ids, num_nodes)
+    return CompactedElements(ids, of_ids, compacted.indices.to(neighbors.dtype))
+
+
+def element_keys(nodes: torch.Tensor, slots: torch.Tensor, num_nodes: int) -> torch.Tensor:
+    """Return one number for each element (node, slot), int64[n]; `nodes_and_slots` is the way back.
+
+    Raises
+    ------
+    InputError
+        If there are more elements than 63 bits can tell apart.
+    """
+    if len(slots) and int(slots.max()) >= torch.iinfo(torch.int64).max // num_nodes:
+        message = (
+            f"expected trees that 63 bits can tell apart, got {int(slots.max()) + 1} of a graph of {num_nodes} nodes; "
+            "use smaller batches"
+        )
+        raise InputError(message)
+    if slots.is_cpu:  # NumPy's sums of a minibatch take a fraction of the time of torch's, whose threads wait for cores
+        return torch.from_numpy(slots.numpy() * num_nodes + nodes.numpy())
+    return slots * num_nodes + nodes
+
+
+def nodes_and_slots(keys: torch.Tensor, num_nodes: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the elements of keys: nodes, and their slots."""
+    if keys.is_cpu:
+        divided, rest = np.divmod(keys.numpy(), num_nodes)
+        return torch.from_numpy(rest), torch.from_numpy(divided)
+    slots = torch.div(keys, num_nodes, rounding_mode="floor")
+    return keys - slots * num_nodes, slots
 
 
 class Compactor:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from headrace.ops import _native
 from headrace.ops._arrays import as_key
 from headrace.ops.errors import InputError
 from headrace.ops.random.dependency import BlendedKey
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, NeighborRule, Rule
+from headrace.ops.sampling.rules import (
+    ByRelation,
+    HopRule,
+    LaborImportanceRule,
+    LaborRule,
+    LadiesRule,
+    LatestRule,
+    NeighborRule,
+    Rule,
+)
+
+if TYPE_CHECKING:
+    from headrace.ops.sampling.typed_rows import TypedRows
 
 
 def check_rule(rule: Rule, stage: str) -> None:
@@ -27,6 +40,9 @@ def check_rule(rule: Rule, stage: str) -> None:
 def native_rule(rule: Rule, by_weight: bool, stage: str) -> _native.Rule:
     """Return the rule as the kernels of the CPU know it."""
     check_rule(rule, stage)
+    if by_weight and isinstance(rule, LatestRule):
+        message = f"{stage}: expected no weights for {rule}, which does not draw, got some; leave weights= out"
+        raise InputError(message)
     return _as_native(rule, by_weight)
 
 
@@ -38,6 +54,8 @@ def _as_native(rule: Rule, by_weight: bool) -> _native.Rule:
         case NeighborRule():
             kind = kinds.NEIGHBOR_REPLACEMENT if rule.replace else kinds.NEIGHBOR
             return _native.Rule(kind, rule.fanout, by_weight=by_weight)
+        case LatestRule():
+            return _native.Rule(kinds.LATEST, rule.fanout, by_weight=by_weight)
         case LaborRule():
             kind = kinds.LABOR_EXACT if rule.exact else kinds.LABOR_POISSON
             return _native.Rule(kind, rule.fanout, by_weight=by_weight)
@@ -48,7 +66,26 @@ def _as_native(rule: Rule, by_weight: bool) -> _native.Rule:
             return _native.Rule(kind, rule.size, by_weight=by_weight)
 
 
-def native_keys(key: int | BlendedKey, rule: Rule, stage: str) -> _native.Keys:
+def native_rules(rule: HopRule, by_weight: bool, rows: TypedRows | None, stage: str) -> list[_native.Rule]:
+    """Return one rule for each range of destinations of a graph with types; one alone for a graph without.
+
+    Raises
+    ------
+    InputError
+        If the rule is not for as many relations as the graph has.
+    """
+    if rows is None:
+        if isinstance(rule, ByRelation):
+            message = f"{stage}: expected a rule for a graph without types, got one by relation; pass rows="
+            raise InputError(message)
+        return [native_rule(rule, by_weight, stage)]
+    if not isinstance(rule, ByRelation) or len(rule.rules) != len(rows.relations):
+        message = f"{stage}: expected ByRelation with a rule for each of {len(rows.relations)} relations, got {rule}"
+        raise InputError(message)
+    return [native_rule(rule.rules[owner], by_weight, stage) for owner in rows.native[1]]
+
+
+def native_keys(key: int | BlendedKey, rule: HopRule, stage: str) -> _native.Keys:
     """Return the key, or both of them, as the kernels of the CPU know them."""
     if not isinstance(key, BlendedKey):
         return as_key(key, stage=stage)

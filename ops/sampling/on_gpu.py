@@ -12,7 +12,7 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling.kernel_rules import check_rule, native_keys
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, NeighborRule, Rule
+from headrace.ops.sampling.rules import ByRelation, LaborImportanceRule, LaborRule, LatestRule, NeighborRule, Rule
 
 if TYPE_CHECKING:
     from headrace.cuda.blocks import GpuSampled
@@ -41,9 +41,9 @@ def if_there_is_room(array: torch.Tensor, device: torch.device, make: Callable[[
         return otherwise
 
 
-def has_twin(rule: Rule) -> bool:
+def has_twin(rule: Rule | ByRelation) -> bool:
     """Whether a GPU can pick by a rule."""
-    return isinstance(rule, NeighborRule | LaborRule | LaborImportanceRule)
+    return isinstance(rule, NeighborRule | LatestRule | LaborRule | LaborImportanceRule)
 
 
 def graph_on(
@@ -100,6 +100,8 @@ def rule_of(rule: Rule, by_weight: bool, stage: str) -> HopRule:
         if by_weight:
             return HopRule("weighted_replacement" if rule.replace else "weighted", rule.fanout)
         return HopRule("replacement" if rule.replace else "neighbor", rule.fanout)
+    if isinstance(rule, LatestRule):
+        return HopRule("latest", rule.fanout)
     if isinstance(rule, LaborImportanceRule):
         return HopRule("importance", rule.fanout, rule.native_rounds)
     raise InputError(f"{stage}: a GPU does not pick by {rule}; pass the graph and the seeds in CPU memory")
@@ -124,6 +126,7 @@ def sample_hop(
     key: int | BlendedKey,
     slots: Array | None,
     bounds: Array | None,
+    lows: Array | None,
     parallel_edges: bool,
     stage: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
@@ -137,8 +140,8 @@ def sample_hop(
     from headrace.cuda.rules import picker_of
 
     nodes = on_device(frontier, "frontier", device, stage=stage, error=ItemsError)
-    of_elements: dict[str, torch.Tensor | None] = {"slots": None, "bounds": None}
-    for name, array in (("slots", slots), ("bounds", bounds)):
+    of_elements: dict[str, torch.Tensor | None] = {"slots": None, "bounds": None, "lows": None}
+    for name, array in (("slots", slots), ("bounds", bounds), ("lows", lows)):
         if array is not None:
             view = on_device(array, name, device, stage=stage, error=ItemsError)
             if len(view) != len(nodes):
@@ -148,6 +151,8 @@ def sample_hop(
             of_elements[name] = view
     if bounds is not None and graph.times is None:
         raise InputError(f"{stage}: expected the times of edges for a frontier with bounds, got none; pass times=")
+    if lows is not None and bounds is None:
+        raise InputError(f"{stage}: expected bounds for a frontier with lower bounds, got none; pass bounds=")
     if slots is not None and not rule.per_destination:
         raise InputError(
             f"{stage}: expected a frontier without slots for a layer-wise rule, which decides for all of it together, "
@@ -207,7 +212,7 @@ def sample_fetched(
     # Its ends are not looked at: that would wait for the device. Rows are checked where they are found.
     graph = GpuGraph(indptr, indices)
     every = torch.arange(graph.num_nodes, device=device)
-    return sample_hop(graph, device, every, rule, key, slots, None, parallel_edges, stage)
+    return sample_hop(graph, device, every, rule, key, slots, None, None, parallel_edges, stage)
 
 
 class BlockSampler:

@@ -48,6 +48,28 @@ class NeighborRule:
 
 
 @dataclass(frozen=True)
+class LatestRule:
+    """Pick the last in-edges of each destination: where rows are sorted by time, the most recent ones.
+
+    Nothing is drawn, and weights are not read. Edges of one time count as later the later they came.
+
+    Attributes
+    ----------
+    fanout : int
+        In-edges per destination; all of them where there are no more, or when it is -1.
+    """
+
+    per_destination: ClassVar[bool] = True
+    has_edge_variates: ClassVar[bool] = False
+
+    fanout: int
+
+    def __post_init__(self) -> None:
+        """Check the fan-out."""
+        _check_count("LatestRule", "fanout", self.fanout, "in-edges")
+
+
+@dataclass(frozen=True)
 class LaborRule:
     """Layer-neighbour sampling, LABOR-0 (arXiv 2210.13339): destinations of a hop share one variate per source node.
 
@@ -174,9 +196,38 @@ class LadiesRule:
         _check_count("LadiesRule", "size", self.size, "sources")
 
 
-Rule: TypeAlias = NeighborRule | LaborRule | LaborImportanceRule | LadiesRule
+Rule: TypeAlias = NeighborRule | LatestRule | LaborRule | LaborImportanceRule | LadiesRule
 
 
-def reads_whole_rows(rule: Rule) -> bool:
+@dataclass(frozen=True)
+class ByRelation:
+    """A rule for each relation of a graph with types.
+
+    Each relation's in-edges of a destination are picked from by themselves. LABOR's variates belong to source nodes, so
+    relations share them; other draws are independent.
+
+    Attributes
+    ----------
+    rules : tuple of Rule
+        In the order of the graph's edge types.
+    """
+
+    rules: tuple[Rule, ...]
+
+    @property
+    def per_destination(self) -> bool:
+        """Whether the picks of a destination do not depend on the others of the hop."""
+        return all(rule.per_destination for rule in self.rules)
+
+    @property
+    def has_edge_variates(self) -> bool:
+        """Whether edges are picked by variates of their own, of which parallel edges share none."""
+        return any(rule.has_edge_variates for rule in self.rules)
+
+
+HopRule: TypeAlias = Rule | ByRelation
+
+
+def reads_whole_rows(rule: HopRule) -> bool:
     """Whether a rule looks at all in-edges of a destination, without weights, and at nothing else of it."""
     return isinstance(rule, LaborRule) or (isinstance(rule, NeighborRule) and rule.fanout == -1)

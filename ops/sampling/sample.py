@@ -12,14 +12,18 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
-from headrace.ops.sampling.kernel_rules import native_keys, native_rule
+from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
+from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
-from headrace.ops.sampling.rules import Rule
+from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
+from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees, tree_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from headrace.ops.sampling.typed_rows import TypedRows
 
 
 class Hop(NamedTuple):
@@ -45,52 +49,6 @@ class Hop(NamedTuple):
     weights: torch.Tensor | None = None
 
 
-class SampledHop(NamedTuple):
-    """One bipartite block in local ids: sources 0, ..., num_src - 1, of which the first num_dst are the destinations.
-
-    Attributes
-    ----------
-    indptr : torch.Tensor
-        int64[num_dst + 1].
-    indices : torch.Tensor
-        [num_edges] of the graph's index dtype, local source ids.
-    edge_ids : torch.Tensor or None
-        int64[num_edges], input edge ids; None when they were not asked for.
-    num_dst, num_src : int
-        Numbers of destinations and of sources.
-    weights : torch.Tensor or None
-        float32[num_edges], see `Hop`; None for a shared block of rules of which some give no weights.
-    """
-
-    indptr: torch.Tensor
-    indices: torch.Tensor
-    edge_ids: torch.Tensor | None
-    num_dst: int
-    num_src: int
-    weights: torch.Tensor | None = None
-
-
-class Sampled(NamedTuple):
-    """What the fused sampler returns.
-
-    Attributes
-    ----------
-    n_id : torch.Tensor
-        int64[num_src], global ids behind the local ones: the seeds, then nodes by discovery.
-    hops : list of SampledHop
-        The hop next to the seeds first; one merged hop when sampled with ``expand="new"``.
-    num_sampled_nodes : list of int
-        Nodes discovered by each hop, the seeds first.
-    num_sampled_edges : list of int
-        Edges picked by each hop.
-    """
-
-    n_id: torch.Tensor
-    hops: list[SampledHop]
-    num_sampled_nodes: list[int]
-    num_sampled_edges: list[int]
-
-
 def sample_hop(
     indptr: Array,
     indices: Array,
@@ -105,6 +63,8 @@ def sample_hop(
     slots: Array | None = None,
     times: Array | None = None,
     bounds: Array | None = None,
+    lows: Array | None = None,
+    excluded: EdgePositions | None = None,
 ) -> Hop:
     """Pick in-edges of every node of a frontier.
 
@@ -121,7 +81,7 @@ def sample_hop(
         int32[num_graph_edges] or int64[num_graph_edges].
     frontier : torch.Tensor or numpy.ndarray
         int64[num_dst], destinations; one that is listed twice gets the same picks twice.
-    rule : NeighborRule, LaborRule, LaborImportanceRule or LadiesRule
+    rule : NeighborRule, LatestRule, LaborRule, LaborImportanceRule or LadiesRule
         How to pick. The last two are layer-wise: they decide for all of the frontier together.
     key : int or BlendedKey
         Stream key of the hop; for LABOR also what `dependent_key` returns.
@@ -143,6 +103,10 @@ def sample_hop(
         int64[num_graph_edges] in CSC order, ascending within each row, which is not looked at again here.
     bounds : torch.Tensor or numpy.ndarray, optional
         int64[num_dst]: of each destination's in-edges only those at this time or earlier are there. Needs `times`.
+    lows : torch.Tensor or numpy.ndarray, optional
+        int64[num_dst]: and of these only those at this time or later. Needs `bounds`.
+    excluded : EdgePositions, optional
+        Edges that are not there, from `find_edges`: the picks are those from the graph without them. On the CPU alone.
 
     Raises
     ------
@@ -152,7 +116,8 @@ def sample_hop(
         If the frontier holds ids that are no nodes, or slots or bounds are not as many.
     InputError
         If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none; for
-        slots of a layer-wise rule, bounds without times, or a blended key for another rule than LABOR.
+        slots of a layer-wise rule, bounds without times, lower bounds without bounds, weights of a `LatestRule`, a
+        blended key for another rule than LABOR, or excluded edges that are not of this graph.
     """
     stage = "sample_hop"
     kernel_rule = native_rule(rule, weights is not None, stage)
@@ -160,10 +125,10 @@ def sample_hop(
         message = f"{stage}: {rule} picks destination by destination, so parts of a frontier need no reducer"
         raise InputError(message)
     device = device_of(frontier)
-    if device is not None and reducer is None and on_gpu.has_twin(rule):
+    if device is not None and reducer is None and excluded is None and on_gpu.has_twin(rule):
         graph = on_gpu.graph_on(device, indptr, indices, stage, times=times, weights=weights)
         may_repeat = parallel_edges is not False
-        return Hop(*on_gpu.sample_hop(graph, device, frontier, rule, key, slots, bounds, may_repeat, stage))
+        return Hop(*on_gpu.sample_hop(graph, device, frontier, rule, key, slots, bounds, lows, may_repeat, stage))
     starts, sources = graph_arrays(indptr, indices, stage)
     indptr_out, neighbors, positions, importance = _native.sample_hop(
         starts,
@@ -178,12 +143,14 @@ def sample_hop(
         None if slots is None else as_numpy(slots, "slots", stage=stage, error=ItemsError),
         None if times is None else as_numpy(times, "times", stage=stage, error=GraphError),
         None if bounds is None else as_numpy(bounds, "bounds", stage=stage, error=ItemsError),
+        None if lows is None else as_numpy(lows, "lows", stage=stage, error=ItemsError),
+        native_excluded(excluded, stage),
     )
     return Hop(
         torch.from_numpy(indptr_out),
         torch.from_numpy(neighbors),
         torch.from_numpy(positions),
-        _optional(importance),
+        optional(importance),
     )
 
 
@@ -234,10 +201,14 @@ class BlockSampler:
     weights : torch.Tensor or numpy.ndarray, optional
         float32[num_edges] or float64[num_edges] in CSC order: pick by weight. Checked here, once;
         they are borrowed as well, and weights that change later give wrong picks or a `GraphError`.
+    times : torch.Tensor or numpy.ndarray, optional
+        int64[num_edges] in CSC order, ascending within each row, which is not looked at: for trees with bounds.
     trust_weights : bool
         Do not check the weights: `check_weights` has been called on them.
     device : torch.device, optional
         The GPU that samples, where it reads arrays in pinned memory; by default what has the arrays.
+    rows : TypedRows, optional
+        Those of a graph with types: rules are `ByRelation` then.
 
     Raises
     ------
@@ -252,11 +223,14 @@ class BlockSampler:
         edge_ids: Array | None = None,
         weights: Array | None = None,
         *,
+        times: Array | None = None,
         trust_weights: bool = False,
         device: torch.device | None = None,
+        rows: TypedRows | None = None,
     ) -> None:
         stage = "BlockSampler"
         device = device_of(indptr) if device is None else device
+        self._rows = rows
         self._on_gpu: on_gpu.BlockSampler | None = None
         if device is not None:
             if weights is not None and trust_weights is not True and device.type != "cpu":
@@ -278,7 +252,15 @@ class BlockSampler:
             if trust_weights is not True:  # nothing else is a promise
                 check_weights(starts, weights)
             values = weight_array(weights, sources.size, stage)
-        self._native = _native.FusedSampler(starts, sources, ids, values)
+        of_edges = None if times is None else as_numpy(times, "times", stage=stage, error=GraphError)
+        if rows is None:
+            self._native = _native.FusedSampler(starts, sources, ids, values, times=of_edges)
+        else:
+            row_ptr, _ = graph_arrays(rows.row_ptr, sources, stage)
+            relations = rows.native[0]
+            self._native = _native.FusedSampler(
+                row_ptr, sources, ids, values, relations, rows.num_nodes, times=of_edges
+            )
 
     @property
     def scratch_bytes(self) -> int:
@@ -289,13 +271,15 @@ class BlockSampler:
     def sample(
         self,
         seeds: Array,
-        rules: Sequence[Rule],
+        rules: Sequence[HopRule],
         keys: Sequence[int | BlendedKey],
         *,
         expand: Literal["all", "new"] = "all",
         edge_ids: bool = True,
         num_threads: int = 1,
         parallel_edges: bool = True,
+        trees: Trees | None = None,
+        excluded: EdgePositions | None = None,
     ) -> Sampled:
         """Sample the neighbourhood of unique seeds.
 
@@ -316,14 +300,19 @@ class BlockSampler:
             The result does not depend on it.
         parallel_edges : bool
             For LABOR on a GPU, as for `sample_hop`: where False promises that no row has any, they are not looked for.
+        trees : Trees, optional
+            The tree of each seed, on a CPU. A node that two trees reach is two: seeds need be unique within a tree
+            alone.
+        excluded : EdgePositions, optional
+            Edges that are not there, as for `sample_hop`; for a graph in memory of the CPU.
 
         Raises
         ------
         ItemsError
-            If seeds are not unique or no nodes.
+            If seeds are not unique or no nodes, or what is known of trees has other lengths.
         InputError
             If there is not one key per rule, or a blended one for a rule without variates of edges; for an unknown
-            `expand`.
+            `expand`, and excluded edges that are not of this graph.
         GraphError
             If the sampler meets an inconsistency of the graph.
         """
@@ -336,35 +325,50 @@ class BlockSampler:
             raise InputError(message)
         if (
             self._on_gpu is not None
+            and excluded is None
             and device_of(seeds) is not None
             and (self._native is None or all(map(on_gpu.has_twin, rules)))
+            and trees is None
         ):
+            plain = [rule for rule in rules if not isinstance(rule, ByRelation)]  # types have no twins
             may_repeat = parallel_edges is not False  # nothing else is a promise
-            found = self._on_gpu.sample(seeds, rules, keys, expand == "new", edge_ids, may_repeat, stage)
+            found = self._on_gpu.sample(seeds, plain, keys, expand == "new", edge_ids, may_repeat, stage)
             made = [SampledHop(*one[:3], len(one.indptr) - 1, one.num_src, one.weights) for one in found.blocks]
             return Sampled(found.n_id, made, found.num_nodes, found.num_edges)
-        assert self._native is not None
-        n_id, blocks, num_nodes, num_edges = self._native.sample(
-            as_numpy(seeds, "seeds", stage=stage, error=ItemsError),
-            [native_rule(rule, self._by_weight, stage) for rule in rules],
+        if self._native is None:
+            message = f"{stage}: trees grow, and excluded edges are left out, on the CPU, but the arrays are on a GPU"
+            raise InputError(message)
+        nodes = as_numpy(seeds, "seeds", stage=stage, error=ItemsError)
+        hops_asked = (
+            [native_rules(rule, self._by_weight, self._rows, stage) for rule in rules],
             [native_keys(key, rule, stage) for key, rule in zip(keys, rules, strict=True)],
             expand == "new",
             edge_ids,
             as_num_threads(num_threads, stage=stage),
+            native_excluded(excluded, stage),
         )
+        slots = None
+        if trees is None:
+            n_id, blocks, num_nodes, num_edges = self._native.sample(nodes, *hops_asked)
+        else:
+            tree_slots, streams, bounds, lows = tree_arrays(trees, stage)
+            n_id, blocks, num_nodes, num_edges, slots = self._native.sample_trees(
+                nodes, tree_slots, trees.num_trees, streams, bounds, lows, *hops_asked
+            )
         hops = [
             SampledHop(
                 torch.from_numpy(starts),
                 torch.from_numpy(indices),
-                _optional(ids),
+                optional(ids),
                 starts.size - 1,
                 num_src,
-                _optional(importance),
+                optional(importance),
             )
             for starts, indices, ids, importance, num_src in blocks
         ]
-        return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges)
+        return Sampled(torch.from_numpy(n_id), hops, num_nodes, num_edges, optional(slots))
 
 
-def _optional(array: NDArray[Any] | None) -> torch.Tensor | None:
+def optional(array: NDArray[Any] | None) -> torch.Tensor | None:
+    """Return an array of a kernel as a tensor, if there is one."""
     return None if array is None else torch.from_numpy(array)

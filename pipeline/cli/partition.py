@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> None:
         whole=whole,
         overwrite=options.overwrite,
     )
-    _say(f"{partition.num_parts} shards in {options.out}, with features {', '.join(store.node) or 'none'}")
+    _say(f"{partition.num_parts} shards in {options.out}, with features {', '.join(map(str, store.node)) or 'none'}")
     _say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, behind init_process_group:")
     _say(f"shards = headrace.load_shards({str(options.out)!r})")
 

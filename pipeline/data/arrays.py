@@ -124,7 +124,7 @@ def as_node_mask(nodes: ArrayLike | Tensor, num_nodes: int, name: str, error: ty
     return mask
 
 
-def as_rows(array: ArrayLike | Tensor, num_rows: int, name: str, error: type[InputError]) -> Tensor:
+def as_rows(array: ArrayLike | Tensor, num_rows: int, name: str, error: type[InputError], each: str = "edge") -> Tensor:
     """Return a contiguous CPU tensor of `num_rows` rows.
 
     Raises
@@ -134,5 +134,5 @@ def as_rows(array: ArrayLike | Tensor, num_rows: int, name: str, error: type[Inp
     """
     rows = as_cpu_tensor(array, name, error)
     if rows.ndim == 0 or rows.shape[0] != num_rows:
-        raise error(f"expected {name} to have {num_rows} rows, one for each edge, got {describe(rows)}")
+        raise error(f"expected {name} to have {num_rows} rows, one for each {each}, got {describe(rows)}")
     return rows.contiguous()

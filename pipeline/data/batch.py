@@ -13,9 +13,11 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
 from headrace.ops.sampling.compact import unique_and_inverse
-from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.batch_text import integers_of, text_of
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
+from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.typed_ids import TypedIds
 from headrace.pipeline.interop import conversions as interop
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Fields that are made read-only.
 _COLLECTIONS = frozenset({"node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
+
+_OPTIONAL = ("y", "slot", "seed_time", "seed_slot")
 
 
 def _no_ids() -> Tensor:
@@ -45,8 +49,8 @@ class MiniBatch:
 
     Parameters
     ----------
-    seeds: int64[num_seeds] or int64[num_pairs, 2]
-        Node ids, or the node ids of pairs.
+    seeds: int64[num_seeds], int64[num_pairs, 2] or int64[num_items, k]
+        Node ids, or the node ids of pairs, or of more nodes that belong together.
     seed_index
         Shape of `seeds`; each seed's row among the destinations of ``blocks[-1]``. 0, 1, 2, … when seeds are unique.
     item_index: int64[num_seeds] or int64[num_pairs]
@@ -62,6 +66,13 @@ class MiniBatch:
     blocks
         Input side first, as a model applies its layers: ``blocks[0]`` takes `x`, ``blocks[-1]`` ends at the seeds.
         Where ranks share edges (``partition=hr.EdgePartition``) each is a `SharedBlock`, for layers of `hr.nn`.
+    slot: int64[num_src], optional
+        The tree of each of `n_id`, where seeds grow trees of their own (``disjoint=True``, ``time=``; PyG's ``batch``):
+        that of seed or pair i is i. A node that two trees reach is there twice.
+    seed_time: [num_seeds] or [num_pairs], optional
+        When each seed is asked for, int64 or float64: what is in its tree is of this time or earlier.
+    seed_slot: int64[num_seeds], optional
+        Which seed of all ranks each is, by which its tree is drawn; None for 0, 1, 2, …
     num_sampled_nodes: num_hops + 1 counts
         Unique seeds, then the nodes first reached by each hop, from the seeds outward.
     num_sampled_edges: num_hops counts
@@ -71,10 +82,16 @@ class MiniBatch:
         and the one to the seeds last; see `exchange`. Empty otherwise.
     comm
         The channel on which a model exchanges these rows; None where ranks do not make the batch together.
+    types
+        `n_id` with the types of nodes and edges, where the graph has some: ``batch.types.places("paper")`` are the
+        places of papers in `n_id`, ``batch.types.within("paper")`` what they are called in their type. The key of a
+        feature of a type is ``batch.node["paper", "x"]``.
     epoch, index
         Which batch this is.
     num_global_seeds
         Seeds (or pairs) of the batch over all ranks together: divide a summed loss by it.
+    num_positives
+        Where negatives were drawn, the positive pairs: the first of `seeds`; see `sample_uniform_negative`.
     """
 
     seeds: Tensor
@@ -82,16 +99,21 @@ class MiniBatch:
     item_index: Tensor = field(default_factory=_no_ids)
     y: Tensor | None = None
     n_id: Tensor = field(default_factory=_no_ids)
-    node: Mapping[str, Tensor] = field(default_factory=dict)
-    edge: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
+    node: Mapping[FeatureName, Tensor] = field(default_factory=dict)
+    edge: Mapping[FeatureName, tuple[Tensor, ...]] = field(default_factory=dict)
     blocks: tuple[Block, ...] = ()
+    slot: Tensor | None = None
+    seed_time: Tensor | None = None
+    seed_slot: Tensor | None = None
     num_sampled_nodes: tuple[int, ...] = ()
     num_sampled_edges: tuple[int, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     comm: Comm | None = None
+    types: TypedIds | None = None
     epoch: int = 0
     index: int = 0
     num_global_seeds: int = 0
+    num_positives: int | None = None
 
     def __post_init__(self) -> None:
         self._freeze(_COLLECTIONS)
@@ -105,6 +127,8 @@ class MiniBatch:
         y: Tensor | None = None,
         item_index: Tensor | None = None,
         num_global_seeds: int | None = None,
+        seed_time: Tensor | None = None,
+        seed_slot: Tensor | None = None,
     ) -> MiniBatch:
         """Return a batch that is not yet sampled, as a source draws it.
 
@@ -120,6 +144,8 @@ class MiniBatch:
             Each seed's position in the item set; -1 by default.
         num_global_seeds
             Seeds of all ranks together; those of this one by default.
+        seed_time, seed_slot
+            As the fields of these names.
         """
         unique, inverse = unique_and_inverse(seeds.flatten())
         if seeds.ndim > 1:
@@ -135,6 +161,8 @@ class MiniBatch:
             epoch=epoch,
             index=index,
             num_global_seeds=num_seeds if num_global_seeds is None else num_global_seeds,
+            seed_time=seed_time,
+            seed_slot=seed_slot,
         )
 
     def replace(self, **changes: Any) -> MiniBatch:
@@ -153,6 +181,8 @@ class MiniBatch:
             unknown = changes.keys() - self.__dict__.keys()
             raise InputError(f"MiniBatch.replace: expected names of fields, got {', '.join(sorted(unknown))}")
         copied._freeze(_COLLECTIONS & changes.keys())
+        if copied.types is not None and copied.types.ids is not copied.n_id:
+            copied.__dict__["types"] = copied.types.of(copied.n_id)
         return copied
 
     def _freeze(self, names: Iterable[str]) -> None:
@@ -187,7 +217,7 @@ class MiniBatch:
         """
         if "x" not in self.node:
             raise FeatureError(
-                f"MiniBatch.x: expected a fetched node feature 'x', got {sorted(self.node) or 'none'}; "
+                f"MiniBatch.x: expected a fetched node feature 'x', got {sorted(self.node, key=str) or 'none'}; "
                 "fetch it with .fetch_feature(store, node=['x']), or read batch.node[name]"
             )
         return self.node["x"]
@@ -265,9 +295,11 @@ class MiniBatch:
         Its attributes are those of PyG's loaders: ``x`` and the other node features (rows of ``n_id``), ``y`` (a row
         for each of ``n_id[:batch_size]``), ``edge_index`` in local ids, ``n_id``, ``e_id``, ``batch_size`` (distinct
         seeds, which are the first rows, in order of first occurrence), ``input_id`` (the items of all seeds),
-        ``num_sampled_nodes``, ``num_sampled_edges``, ``importance_weight`` where blocks have weights, and the edge
-        features that were fetched. ``num_global_seeds`` is that of the batch.
-        Pairs become ``edge_label_index`` (and ``edge_label``).
+        ``num_sampled_nodes``, ``num_sampled_edges``, ``batch`` (`slot`) and ``seed_time`` where seeds grow trees of
+        their own, ``importance_weight`` where blocks have weights, and the edge features that were fetched.
+        ``num_global_seeds`` is that of the batch.
+        Pairs become ``edge_label_index`` (and ``edge_label``), triplets ``src_index``, ``dst_pos_index`` and
+        ``dst_neg_index``; ``input_id`` is that of the positive ones.
 
         When seeds repeat, ``seed_index`` leads from each of them to its row: ``out[data.seed_index]`` and
         ``data.y[data.seed_index]`` count them as often as they came, ``out[: data.batch_size]`` and ``data.y`` once.
@@ -298,7 +330,7 @@ class MiniBatch:
         ``dgl.NID`` is set on sources and destinations, ``dgl.EID`` on edges; node features are in ``srcdata`` of the
         first block, labels in ``dstdata["y"]`` of the last one (a row for each distinct seed; not those of pairs, nor
         where ranks make batches together), edge features in ``edata`` of each, importance weights in
-        ``edata["importance_weight"]``.
+        ``edata["importance_weight"]``, the trees of nodes in ``srcdata["slot"]`` and ``dstdata["slot"]``.
 
         The stage ``plan.to_dgl()`` makes the same ahead of the training loop, in background threads.
 
@@ -314,17 +346,7 @@ class MiniBatch:
 
     def digest(self) -> str:
         """Return a fingerprint of every bit of every field: equal digests mean equal batches, on any device."""
-        counts = {
-            "num_sampled_nodes": self.num_sampled_nodes,
-            "num_sampled_edges": self.num_sampled_edges,
-            "block_sizes": tuple(size for block in self.blocks for size in (block.num_src, block.num_dst)),
-            "exchanges": tuple(
-                count for one in self.exchanges for count in (one.num_own, *one.send_counts, *one.receive_counts)
-            ),
-            "position": (self.epoch, self.index, self.num_global_seeds),
-        }
-        integers = [(name, torch.tensor(values, dtype=torch.int64)) for name, values in counts.items()]
-        return exact_digest([*integers, *self._named_tensors()])
+        return exact_digest([*integers_of(self), *self._named_tensors()])
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield every tensor of the batch."""
@@ -334,12 +356,13 @@ class MiniBatch:
         """Yield every tensor of the batch under a name, in a fixed order."""
         for name in ("seeds", "seed_index", "item_index", "n_id"):
             yield name, getattr(self, name)
-        if self.y is not None:
-            yield "y", self.y
-        for name in sorted(self.node):
-            yield f"node/{name}", self.node[name]
-        for name in sorted(self.edge):
-            yield from ((f"edge/{name}/{layer}", tensor) for layer, tensor in enumerate(self.edge[name]))
+        for name in ("y", "slot", "seed_time"):
+            if getattr(self, name) is not None:
+                yield name, getattr(self, name)
+        for feature in sorted(self.node, key=str):
+            yield f"node/{feature}", self.node[feature]
+        for feature in sorted(self.edge, key=str):
+            yield from ((f"edge/{feature}/{layer}", tensor) for layer, tensor in enumerate(self.edge[feature]))
         for layer, block in enumerate(self.blocks):
             yield from ((f"blocks/{layer}/{name}", tensor) for name, tensor in block.named_tensors())
         for layer, exchange in enumerate(self.exchanges):
@@ -350,12 +373,13 @@ class MiniBatch:
             seeds=of_tensor(self.seeds),
             seed_index=of_tensor(self.seed_index),
             item_index=of_tensor(self.item_index),
-            y=None if self.y is None else of_tensor(self.y),
             n_id=of_tensor(self.n_id),
+            **{name: of_tensor(tensor) for name in _OPTIONAL if (tensor := getattr(self, name)) is not None},
             node={name: of_tensor(tensor) for name, tensor in self.node.items()},
             edge={name: tuple(map(of_tensor, tensors)) for name, tensors in self.edge.items()},
             blocks=tuple(map(of_block, self.blocks)),
             exchanges=tuple(exchange.map(of_tensor) for exchange in self.exchanges),
+            types=None if self.types is None else self.types.map(of_tensor),
         )
 
     def __reduce__(self) -> tuple[Callable[..., MiniBatch], tuple[Any, ...]]:
@@ -364,16 +388,7 @@ class MiniBatch:
         return _make_batch, ({**values, "node": dict(self.node), "edge": dict(self.edge)},)
 
     def __repr__(self) -> str:
-        lines = [f"MiniBatch(epoch={self.epoch}, index={self.index}, seeds={describe(self.seeds)}"]
-        if self.y is not None:
-            lines.append(f"  y={describe(self.y)}")
-        if self.blocks:
-            lines.append(f"  n_id={describe(self.n_id)}")
-        lines += [f"  node[{name!r}]={describe(tensor)}" for name, tensor in self.node.items()]
-        lines += [f"  edge[{name!r}]={', '.join(map(describe, tensors))}" for name, tensors in self.edge.items()]
-        lines += [f"  blocks[{layer}]={block!r}" for layer, block in enumerate(self.blocks)]
-        lines += [f"  exchanges[{layer}]={exchange!r}" for layer, exchange in enumerate(self.exchanges)]
-        return ",\n".join(lines) + ")"
+        return text_of(self)
 
 
 #: What sources fill in: a copy of it costs half of what a new batch with all its defaults does.

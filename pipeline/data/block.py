@@ -11,8 +11,11 @@ import torch
 from torch import Tensor
 
 from headrace.ops.aggregate.transpose import Transposed, transpose_csc
-from headrace.ops.errors import InputError
+from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation
+from headrace.pipeline.data.type_offsets import TypeName
+from headrace.pipeline.data.typed_ids import TypedIds, type_number
 from headrace.pipeline.interop import conversions as interop
 
 
@@ -35,6 +38,10 @@ class Block:
     weight: float[num_edges], optional
         Importance weights of the sampled edges; a mean weighted by them is the Hajek estimate of the full mean.
         None means that all sampled edges of a destination count alike.
+    types
+        The sources with their types, and the edge types, of a graph that has some; see `relation`.
+    bipartite
+        Whether sources are of another type than destinations, so that no destination is a source.
 
     Raises
     ------
@@ -48,13 +55,15 @@ class Block:
     num_dst: int
     edge_ids: Tensor | None = None
     weight: Tensor | None = None
+    types: TypedIds | None = None
+    bipartite: bool = False
 
     def __post_init__(self) -> None:
         if self.indptr.dtype != torch.int64 or self.indptr.shape != (self.num_dst + 1,):
             raise InputError(f"Block: expected indptr of int64[{self.num_dst + 1}], got {describe(self.indptr)}")
         if self.indices.dtype not in (torch.int32, torch.int64) or self.indices.ndim != 1:
             raise InputError(f"Block: expected indices of int32 or int64[num_edges], got {describe(self.indices)}")
-        if not 0 <= self.num_dst <= self.num_src:
+        if not (0 <= self.num_dst <= self.num_src or self.bipartite):
             raise InputError(
                 f"Block: expected 0 <= num_dst <= num_src, got num_dst={self.num_dst}, num_src={self.num_src}; "
                 "destinations come first among the sources"
@@ -99,6 +108,73 @@ class Block:
         Made when first asked for, and kept, as `edge_index` is.
         """
         return transpose_csc(self.indptr, self.indices, self.num_src, num_threads=torch.get_num_threads())
+
+    @cached_property
+    def edge_types(self) -> Tensor:
+        """Return the number of each edge's type among the graph's, int64[num_edges]; all 0 where it has none.
+
+        Layers such as PyG's ``RGCNConv`` take it as ``edge_type``. Made when first asked for, and kept.
+
+        Raises
+        ------
+        InputError
+            If the block has no edge ids, by which types are known.
+        """
+        if self.types is None:
+            return torch.zeros_like(self.indices, dtype=torch.int64)
+        return edge_types_of(self, self.types)
+
+    def relation(self, edge_type: TypeName) -> Block:
+        """Return the edges of one type as a bipartite block.
+
+        Its sources are the block's sources of the type that edges come from, numbered in their order, and so are its
+        destinations: row i of ``batch.node["paper", "x"]`` is source i of type "paper" of ``batch.blocks[0]``.
+
+        >>> import headrace as hr
+        >>> types = {("author", "writes", "paper"): 2, ("paper", "cites", "paper"): 1}
+        >>> graph = hr.Graph.from_coo(
+        ...     [0, 1, 3], [2, 3, 2], node_types={"author": 2, "paper": 2}, edge_types=types
+        ... )
+        >>> loader = hr.ItemSampler({"paper": [0]}, seed=0).sample_neighbor(graph, [-1]).loader()
+        >>> block = next(iter(loader)).blocks[0]
+        >>> block.relation(("author", "writes", "paper"))
+        Block(1 -> 1 nodes, 1 edges)
+
+        Parameters
+        ----------
+        edge_type
+            Its name: (source type, relation, destination type), or the relation alone where one type has it.
+
+        Raises
+        ------
+        GraphError
+            If the graph has no such edge type; the message lists those that exist.
+        """
+        if self.types is None:
+            raise GraphError("Block.relation: expected a block of a graph with edge types, got one without")
+        edges = edges_of_relation(self, edge_type, self.types)
+        full = self.types.edge_types.names[type_number(self.types.edge_types, edge_type)]
+        return Block(
+            indptr=edges.indptr,
+            indices=edges.indices,
+            num_src=edges.num_src,
+            num_dst=edges.num_dst,
+            edge_ids=None if self.edge_ids is None else self.edge_ids[edges.places],
+            weight=None if self.weight is None else self.weight[edges.places],
+            bipartite=full[0] != full[2],
+        )
+
+    def relation_places(self, edge_type: TypeName) -> Tensor:
+        """Return where the edges of a type are among those of the block, int64[n], ascending.
+
+        Raises
+        ------
+        GraphError
+            As `relation`.
+        """
+        if self.types is None:
+            raise GraphError("Block.relation_places: expected a block of a graph with edge types, got one without")
+        return (self.edge_types == type_number(self.types.edge_types, edge_type)).nonzero().squeeze(1)
 
     def adj_t(self, values: Tensor | None = None) -> Tensor:
         """Return the block as a ``torch.sparse_csr`` matrix [num_dst, num_src], for layers that multiply by one.
@@ -177,6 +253,8 @@ class Block:
             num_dst=self.num_dst,
             edge_ids=None if self.edge_ids is None else self.edge_ids.to(device, non_blocking=non_blocking),
             weight=None if self.weight is None else self.weight.to(device, non_blocking=non_blocking),
+            types=None if self.types is None else self.types.map(lambda ids: ids.to(device, non_blocking=non_blocking)),
+            bipartite=self.bipartite,
         )
 
     def pin_memory(self) -> Block:
@@ -194,6 +272,8 @@ class Block:
             num_dst=self.num_dst,
             edge_ids=None if self.edge_ids is None else self.edge_ids.pin_memory(),
             weight=None if self.weight is None else self.weight.pin_memory(),
+            types=None if self.types is None else self.types.map(Tensor.pin_memory),
+            bipartite=self.bipartite,
         )
 
     def to_pyg(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[int, int]]:
@@ -234,7 +314,8 @@ class Block:
 
     def __reduce__(self) -> tuple[type[Block], tuple[Any, ...]]:
         # Without `edge_index` and `transposed`, which are made anew from the others.
-        return type(self), (self.indptr, self.indices, self.num_src, self.num_dst, self.edge_ids, self.weight)
+        plain = self.indptr, self.indices, self.num_src, self.num_dst, self.edge_ids, self.weight
+        return type(self), (*plain, self.types, self.bipartite)
 
     def __repr__(self) -> str:
         device = "" if self.indptr.device.type == "cpu" else f", {self.indptr.device}"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.data.graph import Graph
+
+#: Edges that are looked at together: what is computed on the way takes some 50 bytes for each.
+CHUNK = 1 << 20
 
 
 def gcn_norm(graph: Graph, weight: str | None = None) -> Tensor:
@@ -43,13 +48,29 @@ def gcn_norm(graph: Graph, weight: str | None = None) -> Tensor:
     """
     if not isinstance(graph, Graph):
         raise GraphError(f"gcn_norm: expected a whole Graph, got {type(graph).__name__}")
-    row = torch.arange(graph.num_nodes).repeat_interleave(graph.in_degrees())
-    weights = torch.ones(graph.num_edges) if weight is None else graph.edge_weights(weight)
-    degree = torch.zeros(graph.num_nodes, dtype=torch.float64).index_add_(0, row, weights.double())
+    weights = None if weight is None else graph.edge_weights(weight)
+    if weights is None:
+        degree = graph.in_degrees().double()
+    else:
+        degree = torch.zeros(graph.num_nodes, dtype=torch.float64)
+        for edges, row in _chunks(graph):
+            degree.index_add_(0, row, weights[edges].double())
     scale = torch.where(degree > 0, degree.rsqrt(), 0.0)
-    in_csc_order = (weights * scale[row] * gather_rows(scale, graph.indices)).float()
-    if graph.edge_permutation is None:
-        return in_csc_order
-    out = torch.empty_like(in_csc_order)
-    out[graph.edge_permutation.long()] = in_csc_order
+    ids = graph.edge_permutation
+    out = torch.empty(graph.num_edges)
+    for edges, row in _chunks(graph):
+        norm = gather_rows(scale, row) if weights is None else weights[edges] * gather_rows(scale, row)
+        norm = (norm * gather_rows(scale, graph.indices[edges])).float()
+        out[edges if ids is None else ids[edges].long()] = norm
     return out
+
+
+def _chunks(graph: Graph) -> Iterator[tuple[slice, Tensor]]:
+    """Yield where edges are in CSC order, and the destination of each of these, int64[at most CHUNK]."""
+    for start in range(0, graph.num_edges, CHUNK):
+        stop = min(start + CHUNK, graph.num_edges)
+        # The rows that have edges here: the last that begins by the first of them, to the first that ends behind all.
+        first = int(torch.searchsorted(graph.indptr, start, right=True)) - 1
+        last = int(torch.searchsorted(graph.indptr, stop))
+        counts = graph.indptr[first : last + 1].clamp(start, stop).diff()
+        yield slice(start, stop), torch.arange(first, last).repeat_interleave(counts)

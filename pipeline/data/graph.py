@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -15,10 +14,12 @@ from torch import Tensor
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import check_csc, coo_to_csc
-from headrace.pipeline.data.arrays import as_ids, describe
+from headrace.pipeline.data.arrays import as_ids
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
-from headrace.pipeline.data.graph_sources import EdgeList, edges_from_dgl, edges_from_pyg, edges_from_scipy
+from headrace.pipeline.data.edge_ids import as_permutation
+from headrace.pipeline.data.graph_sources import EdgeList, as_ends, edges_from_dgl, edges_from_pyg, edges_from_scipy
+from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import GraphView, as_attributes
 from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
@@ -47,11 +48,14 @@ class Graph(GraphView):
     edge_attrs_csc
         Tensors of num_edges rows, in CSC order: row i belongs to ``indices[i]``. `edge_attrs` has them in input order.
     node_types, edge_types
-        Ranges of the node ids, and of the *input* edge ids. Graphs with types are not sampled in this version; see
-        `untyped`.
+        Ranges of the node ids, and of the *input* edge ids. Rows are sorted by edge type.
     node_ids: int64[num_nodes], optional
         The ids by which nodes are known outside, where they are not the places in `indptr`: `hr.reorder` makes such a
         graph. Items and ``batch.n_id`` are by these, and samplers translate.
+    node_attrs
+        Tensors of num_nodes rows, by the graph's own ids: times of nodes, by which `by_time` sorts.
+    edge_times: int64[num_edges], optional
+        Ascending within each row: of graphs that `by_time` returns.
 
     Raises
     ------
@@ -67,6 +71,8 @@ class Graph(GraphView):
         *,
         num_nodes: int | None = None,
         edge_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
+        node_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
+        time: str | None = None,
         node_types: Types | None = None,
         edge_types: Types | None = None,
         num_threads: int | None = None,
@@ -85,6 +91,10 @@ class Graph(GraphView):
             Default: the largest id plus one. Say it, or trailing nodes without edges are missing.
         edge_attrs
             Arrays of num_edges rows, of any dtype, in input order.
+        node_attrs
+            Arrays of num_nodes rows, such as times of nodes.
+        time
+            Name of times of edges or nodes to sort rows by: `by_time` then copies nothing.
         node_types, edge_types
             Counts per type in order, or `TypeOffsets`. Edge types that are (source, relation, destination)
             triples are checked against the node types.
@@ -97,18 +107,7 @@ class Graph(GraphView):
             If ids are negative or >= num_nodes, lengths or dtypes do not match, there are no nodes, tensors are not
             in CPU memory, or types do not cover the ids.
         """
-        if dst is None or (isinstance(src, (Tensor, np.ndarray)) and src.ndim == 2 and len(src) == 2):
-            came = describe(src) if isinstance(src, (Tensor, np.ndarray)) else type(src).__name__
-            raise GraphError(
-                f"Graph.from_coo: expected ids of sources and of destinations, got {came} as src"
-                f"{' and no dst' if dst is None else ''}; of an edge_index pass both rows: "
-                "from_coo(edge_index[0], edge_index[1], num_nodes=...)"
-            )
-        src, dst = as_ids(src, "src", GraphError), as_ids(dst, "dst", GraphError)
-        if src.shape != dst.shape:
-            raise GraphError(
-                f"Graph.from_coo: expected src and dst of equal length, got {src.numel()} and {dst.numel()} ids"
-            )
+        src, dst = as_ends(src, dst)
         if num_nodes is None:
             num_nodes = 1 + max((int(ids.max()) for ids in (src, dst) if ids.numel()), default=-1)
         if num_nodes < 1:
@@ -123,7 +122,9 @@ class Graph(GraphView):
         check_edge_ends(src, dst, node_types, edge_types)
         if csc.edge_ids is not None:
             attributes = {name: gather_rows(tensor, csc.edge_ids) for name, tensor in attributes.items()}
-        return cls(csc.indptr, csc.indices, csc.edge_ids, attributes, node_types, edge_types)
+        of_nodes = as_attributes(node_attrs, num_nodes, "node")
+        graph = cls(csc.indptr, csc.indices, csc.edge_ids, attributes, node_types, edge_types, None, of_nodes)
+        return graph if time is None else replace(graph.by_time(time), edge_times=None)
 
     @classmethod
     def from_csc(
@@ -133,13 +134,14 @@ class Graph(GraphView):
         *,
         edge_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
         edge_ids: ArrayLike | Tensor | None = None,
+        node_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
         node_types: Types | None = None,
         edge_types: Types | None = None,
     ) -> Graph:
         """Take a graph that is in CSC form already: in-neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``.
 
-        int64 indices are narrowed to int32 by copy when all node ids fit; non-contiguous arrays are copied; all others
-        are kept by reference.
+        int64 indices are narrowed to int32 by copy when all node ids fit; non-contiguous arrays are copied, and so are
+        those whose rows are not sorted by edge type; all others are kept by reference.
 
         Parameters
         ----------
@@ -150,6 +152,8 @@ class Graph(GraphView):
             graph that is its ``edge_attrs_csc``, not its ``edge_attrs``.
         edge_ids: int32[num_edges] or int64[num_edges], optional
             A permutation: the id of each CSC position's edge in your own edge order. Default: the position.
+        node_attrs
+            Arrays of num_nodes rows.
 
         Raises
         ------
@@ -174,15 +178,18 @@ class Graph(GraphView):
         check_csc(indptr, indices, num_nodes)
         if indices.dtype == torch.int64 and num_nodes <= torch.iinfo(torch.int32).max:
             indices = indices.to(torch.int32)
-        permutation = None if edge_ids is None else _as_permutation(edge_ids, indices.numel())
-        return cls(
-            indptr,
-            indices,
-            permutation,
-            as_attributes(edge_attrs, indices.numel()),
-            as_type_offsets(node_types, num_nodes, "node_types"),
-            as_type_offsets(edge_types, indices.numel(), "edge_types"),
-        )
+        permutation = None if edge_ids is None else as_permutation(edge_ids, indices.numel())
+        attributes = as_attributes(edge_attrs, indices.numel())
+        edge_types = as_type_offsets(edge_types, indices.numel(), "edge_types")
+        if edge_types is not None:
+            ids = torch.arange(indices.numel()) if permutation is None else permutation
+            order = order_by_type(indptr, ids, edge_types)
+            if order is not None:
+                indices, permutation = gather_rows(indices, order), gather_rows(ids, order)
+                attributes = {name: gather_rows(rows, order) for name, rows in attributes.items()}
+        node_types = as_type_offsets(node_types, num_nodes, "node_types")
+        of_nodes = as_attributes(node_attrs, num_nodes, "node")
+        return cls(indptr, indices, permutation, attributes, node_types, edge_types, node_attrs=of_nodes)
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, num_threads: int | None = None) -> Graph:
@@ -199,28 +206,41 @@ class Graph(GraphView):
         return cls._from_edges(edges_from_scipy(matrix), num_threads)
 
     @classmethod
-    def from_pyg(cls, data: Any, *, edge_attrs: Sequence[str] | None = None, num_threads: int | None = None) -> Graph:
+    def from_pyg(
+        cls,
+        data: Any,
+        *,
+        edge_attrs: Sequence[str] | None = None,
+        node_attrs: Sequence[str] | None = None,
+        num_threads: int | None = None,
+    ) -> Graph:
         """Take the topology of a torch_geometric ``Data`` or ``HeteroData``.
 
         The node types of a ``HeteroData`` follow each other in one id space, in its own order, and so do the edges of
-        its edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges. Types are not sampled in this
-        version: `untyped` gives the graph to sample, whose ids ``graph.node_types.global_ids(name, ids)`` finds.
+        its edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges.
 
         Parameters
         ----------
         edge_attrs
             Names of the edge attributes to take. Default: every edge-level tensor (``edge_attr``, ``edge_weight``, …),
-            which all edge types must then have.
+            which all edge types must then have. Of nodes `node_attrs`, by default ``time`` where all have it.
 
         Raises
         ------
         GraphError
             If `data` is neither class, has no ``edge_index``, or lacks an edge attribute, and as `from_coo`.
         """
-        return cls._from_edges(edges_from_pyg(data, edge_attrs), num_threads)
+        return cls._from_edges(edges_from_pyg(data, edge_attrs, node_attrs), num_threads)
 
     @classmethod
-    def from_dgl(cls, graph: Any, *, edge_attrs: Sequence[str] | None = None, num_threads: int | None = None) -> Graph:
+    def from_dgl(
+        cls,
+        graph: Any,
+        *,
+        edge_attrs: Sequence[str] | None = None,
+        node_attrs: Sequence[str] | None = None,
+        num_threads: int | None = None,
+    ) -> Graph:
         """Take the topology of a ``dgl.DGLGraph``, homogeneous or heterogeneous; edge ids are DGL's.
 
         Types as in `from_pyg`, in the order of ``graph.ntypes`` and ``graph.canonical_etypes``.
@@ -229,13 +249,15 @@ class Graph(GraphView):
         ----------
         edge_attrs
             Names of the edge features to take. Default: all in ``graph.edata``, which all edge types must then have.
+        node_attrs
+            Names of the node features to take. Default: ``time`` where all nodes have it.
 
         Raises
         ------
         GraphError
             If `graph` is not a DGL graph or lacks an edge feature, and as `from_coo`.
         """
-        return cls._from_edges(edges_from_dgl(graph, edge_attrs), num_threads)
+        return cls._from_edges(edges_from_dgl(graph, edge_attrs, node_attrs), num_threads)
 
     @classmethod
     def _from_edges(cls, edges: EdgeList, num_threads: int | None) -> Graph:
@@ -244,6 +266,7 @@ class Graph(GraphView):
             edges.dst,
             num_nodes=edges.num_nodes,
             edge_attrs=edges.edge_attrs,
+            node_attrs=edges.node_attrs,
             node_types=edges.node_types,
             edge_types=edges.edge_types,
             num_threads=num_threads,
@@ -343,6 +366,7 @@ class Graph(GraphView):
         arrays += [(f"edge_attrs/{name}", self.edge_attrs_csc[name]) for name in sorted(self.edge_attrs_csc)]
         if self.node_ids is not None:
             arrays.append(("node_ids", self.node_ids))
+        arrays += [(f"node_attrs/{name}", self.node_attrs[name]) for name in sorted(self.node_attrs)]
         for what, types in (("node_types", self.node_types), ("edge_types", self.edge_types)):
             if types is not None:
                 arrays.append((f"{what}/{types.names}", types.offsets))
@@ -358,33 +382,19 @@ class Graph(GraphView):
             self.node_types,
             self.edge_types,
             self.node_ids,
+            dict(self.node_attrs),
+            self.edge_times,
         )
 
     def __repr__(self) -> str:
         parts = [f"num_nodes={self.num_nodes}", f"num_edges={self.num_edges}"]
         if self.edge_attrs_csc:
             parts.append(f"edge_attrs={list(self.edge_attrs_csc)}")
+        if self.node_attrs:
+            parts.append(f"node_attrs={list(self.node_attrs)}")
         for what, types in (("node_types", self.node_types), ("edge_types", self.edge_types)):
             if types is not None:
                 parts.append(f"{what}={list(types.names)}")
         if self.node_ids is not None:
             parts.append("node_ids=...")
         return f"Graph({', '.join(parts)})"
-
-
-def _as_permutation(edge_ids: ArrayLike | Tensor, num_edges: int) -> Tensor:
-    ids = as_ids(edge_ids, "edge_ids", GraphError).contiguous()
-    if ids.numel() != num_edges:
-        raise GraphError(f"Graph.from_csc: expected edge_ids for {num_edges} edges, got {ids.numel()}")
-    if num_edges:
-        low, high = (int(value) for value in torch.aminmax(ids))
-        in_range = low >= 0 and high < num_edges
-        seen = torch.zeros(num_edges, dtype=torch.bool)
-        if in_range:
-            seen[ids.long()] = True
-        if not bool(seen.all()):
-            raise GraphError(
-                f"Graph.from_csc: expected edge_ids to be a permutation of 0 to {num_edges - 1}, got ids from {low} to "
-                f"{high}{' with repeats' if in_range else ''}; keep other keys of your edges as an edge attribute"
-            )
-    return ids

@@ -26,4 +26,5 @@ def reordered(graph: Graph, order: ArrayLike | Tensor) -> Graph:
     if csc.edge_ids is not None:
         edge_ids = csc.edge_ids if edge_ids is None else gather_rows(edge_ids, csc.edge_ids)
         edge_attrs = {name: gather_rows(rows, csc.edge_ids) for name, rows in edge_attrs.items()}
-    return Graph(csc.indptr, csc.indices, edge_ids, edge_attrs, None, graph.edge_types, node_ids)
+    node_attrs = {name: gather_rows(rows, ids) for name, rows in graph.node_attrs.items()}
+    return Graph(csc.indptr, csc.indices, edge_ids, edge_attrs, None, graph.edge_types, node_ids, node_attrs)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.pipeline.data.arrays import as_ids, describe
 from headrace.pipeline.data.type_offsets import TypeOffsets
 
 
@@ -24,6 +26,8 @@ class EdgeList:
         Messages go from ``src[i]`` to ``dst[i]``.
     edge_attrs
         Tensors of num_edges rows, in input order.
+    node_attrs
+        Tensors of num_nodes rows.
     """
 
     src: Tensor
@@ -32,6 +36,24 @@ class EdgeList:
     edge_attrs: Mapping[str, Tensor] = field(default_factory=dict)
     node_types: TypeOffsets | None = None
     edge_types: TypeOffsets | None = None
+    node_attrs: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+def as_ends(src: ArrayLike | Tensor, dst: ArrayLike | Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the sources and destinations of edges, or refuse what is not as many ids of each."""
+    if dst is None or (isinstance(src, (Tensor, np.ndarray)) and src.ndim == 2 and len(src) == 2):
+        came = describe(src) if isinstance(src, (Tensor, np.ndarray)) else type(src).__name__
+        raise GraphError(
+            f"Graph.from_coo: expected ids of sources and of destinations, got {came} as src"
+            f"{' and no dst' if dst is None else ''}; of an edge_index pass both rows: "
+            "from_coo(edge_index[0], edge_index[1], num_nodes=...)"
+        )
+    src, dst = as_ids(src, "src", GraphError), as_ids(dst, "dst", GraphError)
+    if src.shape != dst.shape:
+        raise GraphError(
+            f"Graph.from_coo: expected src and dst of equal length, got {src.numel()} and {dst.numel()} ids"
+        )
+    return src, dst
 
 
 def edges_from_scipy(matrix: Any) -> EdgeList:
@@ -62,7 +84,9 @@ def edges_from_scipy(matrix: Any) -> EdgeList:
     )
 
 
-def edges_from_pyg(data: Any, edge_attrs: Sequence[str] | None = None) -> EdgeList:
+def edges_from_pyg(
+    data: Any, edge_attrs: Sequence[str] | None = None, node_attrs: Sequence[str] | None = None
+) -> EdgeList:
     """Read a torch_geometric ``Data`` or ``HeteroData``.
 
     Raises
@@ -71,7 +95,7 @@ def edges_from_pyg(data: Any, edge_attrs: Sequence[str] | None = None) -> EdgeLi
         If `data` is neither, has no ``edge_index``, or a wanted edge attribute is missing (on some edge type).
     """
     if hasattr(data, "edge_types") and hasattr(data, "node_types"):
-        return _edges_from_hetero_data(data, edge_attrs)
+        return _edges_from_hetero_data(data, edge_attrs, node_attrs)
     if not hasattr(data, "edge_index"):
         raise GraphError(
             f"Graph.from_pyg: expected a torch_geometric Data or HeteroData, got {type(data).__name__}; "
@@ -88,10 +112,13 @@ def edges_from_pyg(data: Any, edge_attrs: Sequence[str] | None = None) -> EdgeLi
         dst=data.edge_index[1],
         num_nodes=int(data.num_nodes),
         edge_attrs=_select(available, edge_attrs, "Graph.from_pyg"),
+        node_attrs=_of_nodes([data], [int(data.num_nodes)], node_attrs, "Graph.from_pyg"),
     )
 
 
-def edges_from_dgl(graph: Any, edge_attrs: Sequence[str] | None = None) -> EdgeList:
+def edges_from_dgl(
+    graph: Any, edge_attrs: Sequence[str] | None = None, node_attrs: Sequence[str] | None = None
+) -> EdgeList:
     """Read a ``dgl.DGLGraph``, homogeneous or heterogeneous; every edge feature becomes an edge attribute.
 
     Raises
@@ -107,14 +134,19 @@ def edges_from_dgl(graph: Any, edge_attrs: Sequence[str] | None = None) -> EdgeL
     if graph.is_homogeneous:
         src, dst = graph.edges(order="eid")
         available = {name: value for name, value in graph.edata.items() if name != "_ID"}
-        return EdgeList(src, dst, int(graph.num_nodes()), _select(available, edge_attrs, "Graph.from_dgl"))
+        chosen = _select(available, edge_attrs, "Graph.from_dgl")
+        num_nodes = int(graph.num_nodes())
+        of_nodes = _of_nodes([graph.ndata], [num_nodes], node_attrs, "Graph.from_dgl")
+        return EdgeList(src, dst, num_nodes, chosen, node_attrs=of_nodes)
     relations = []
     for name in graph.canonical_etypes:
         src, dst = graph.edges(etype=name, order="eid")
         available = {key: value for key, value in graph.edges[name].data.items() if key != "_ID"}
         relations.append(_Relation(name, src, dst, available))
     node_counts = {name: int(graph.num_nodes(name)) for name in graph.ntypes}
-    return _join(node_counts, relations, edge_attrs, "Graph.from_dgl")
+    of_types = [graph.nodes[name].data for name in graph.ntypes]
+    of_nodes = _of_nodes(of_types, list(node_counts.values()), node_attrs, "Graph.from_dgl")
+    return replace(_join(node_counts, relations, edge_attrs, "Graph.from_dgl"), node_attrs=of_nodes)
 
 
 @dataclass(frozen=True)
@@ -127,7 +159,7 @@ class _Relation:
     edge_attrs: Mapping[str, Any]
 
 
-def _edges_from_hetero_data(data: Any, edge_attrs: Sequence[str] | None) -> EdgeList:
+def _edges_from_hetero_data(data: Any, edge_attrs: Sequence[str] | None, node_attrs: Sequence[str] | None) -> EdgeList:
     relations = []
     for name in data.edge_types:
         storage = data[name]
@@ -147,7 +179,35 @@ def _edges_from_hetero_data(data: Any, edge_attrs: Sequence[str] | None) -> Edge
                 f"set data[{name!r}].num_nodes or give it a feature tensor"
             )
         node_counts[name] = int(count)
-    return _join(node_counts, relations, edge_attrs, "Graph.from_pyg")
+    of_nodes = _of_nodes([data[name] for name in node_counts], list(node_counts.values()), node_attrs, "Graph.from_pyg")
+    return replace(_join(node_counts, relations, edge_attrs, "Graph.from_pyg"), node_attrs=of_nodes)
+
+
+def _of_nodes(
+    of_types: Sequence[Any], counts: Sequence[int], wanted: Sequence[str] | None, stage: str
+) -> dict[str, Tensor]:
+    """Return node attributes, those of one type behind those of the other; by default times, where all types have them.
+
+    Raises
+    ------
+    GraphError
+        If some nodes lack one that is asked for.
+    """
+    names = ["time"] if wanted is None else wanted
+    found = {}
+    for name in names:
+        parts = [storage[name] if name in storage else None for storage in of_types]  # noqa: SIM401 - no dictionaries
+        fitting = [
+            part for part, count in zip(parts, counts, strict=True) if isinstance(part, Tensor) and len(part) == count
+        ]
+        if len(fitting) == len(parts):
+            found[name] = torch.cat(fitting)
+        elif wanted is not None:
+            raise GraphError(
+                f"{stage}: expected node attribute {name!r} with a row for each node, of every type, got it of "
+                f"{len(fitting)} of {len(parts)}; add it there, or leave it out of node_attrs="
+            )
+    return found
 
 
 def _edge_level(storage: Any, num_edges: int, wanted: Sequence[str] | None) -> dict[str, Any]:

@@ -20,9 +20,11 @@ from headrace.ops.features.gather import gather_rows
 from headrace.ops.gpu import device_of, has_room, placed
 from headrace.ops.graphs.csc import check_csc, has_parallel_edges
 from headrace.ops.sampling.sample import BlockSampler
+from headrace.ops.sampling.typed_rows import TypedRows
 from headrace.pipeline.data.arrays import as_rows, describe
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.edge_weights import EdgeWeights
+from headrace.pipeline.data.graph_types import rows_of
 from headrace.pipeline.data.node_ids import check_node_ids
 from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
 
@@ -62,6 +64,8 @@ class GraphView(ABC):
     node_types: TypeOffsets | None = None
     edge_types: TypeOffsets | None = None
     node_ids: Tensor | None = None
+    node_attrs: Mapping[str, Tensor] = field(default_factory=dict)
+    edge_times: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.indptr.dtype != torch.int64 or self.indptr.ndim != 1:
@@ -86,6 +90,8 @@ class GraphView(ABC):
         check_csc(self.indptr, self.indices, self.num_nodes)
         attributes = as_attributes(self.edge_attrs_csc, self.num_local_edges)
         object.__setattr__(self, "edge_attrs_csc", MappingProxyType(attributes))
+        of_nodes = as_attributes(self.node_attrs, self.num_nodes, "node")
+        object.__setattr__(self, "node_attrs", MappingProxyType(of_nodes))
         object.__setattr__(self, "node_types", as_type_offsets(self.node_types, self.num_nodes, "node_types"))
         object.__setattr__(self, "edge_types", as_type_offsets(self.edge_types, self.num_edges, "edge_types"))
         if self.node_ids is not None:
@@ -118,11 +124,9 @@ class GraphView(ABC):
     def untyped(self) -> Self:
         """Return the graph without its types: all nodes and edges are of one kind, and ids are global.
 
-        Samplers refuse a graph with types, as they do not know about them in this version: fanouts would count edges of
-        all types together, and seeds that count from 0 within their type would be taken for nodes of the first one.
-        This says that it is meant. Items, features and labels are then those of the whole id space, where
-        ``graph.node_types.global_ids("paper", ids)`` are the ids of papers. Arrays are shared, not copied. Do it before
-        the graph is cut into shards, so that checkpoints of the whole graph and of shards are the same.
+        Fanouts then count edges of all types together. Items, features and labels are those of the whole id space,
+        where ``graph.node_types.global_ids("paper", ids)`` are the ids of papers. Arrays are shared, not copied. Do it
+        before the graph is cut into shards, so that checkpoints of the whole graph and of shards are the same.
 
         >>> import headrace as hr
         >>> graph = hr.Graph.from_coo([0, 1], [2, 2], node_types={"author": 2, "paper": 1})
@@ -132,6 +136,37 @@ class GraphView(ABC):
         [[2, 0, 1]]
         """
         return replace(self, node_types=None, edge_types=None)
+
+    def by_time(self, name: str) -> Self:
+        """Return the graph with each row sorted by time, for samplers that keep to times; made once, then kept.
+
+        The time of an edge is the later one of its own and of its source's, where the graph has both under this name:
+        edge attributes, node attributes. Edges of one time stay in their order, and edge ids lead where they did.
+        Where rows are sorted already all arrays are shared, otherwise copied.
+
+        Parameters
+        ----------
+        name
+            Of an edge attribute, a node attribute, or both: integers, or floating point without NaN.
+
+        Returns
+        -------
+        Graph
+            `edge_times`, int64[num_edges] in CSC order, holds the times, those of floating point as integers in the
+            same order.
+
+        Raises
+        ------
+        GraphError
+            If there are no times of this name, they are no times, or are integers of edges and not of nodes.
+        """
+        from headrace.pipeline.data.times import sorted_by_time
+
+        table = f"by time {name}"
+        if table not in self.tables:
+            self.tables.setdefault(table, sorted_by_time(self, name))
+        timed: Self = self.tables[table]
+        return timed
 
     def original_edge_ids(self, positions: Tensor) -> Tensor:
         """Return the input edge ids of CSC positions, int64[n] -> int64[n]."""
@@ -232,7 +267,9 @@ class GraphView(ABC):
             arrays = (self.indptr, self.indices, self.edge_permutation)
             if device is not None:
                 arrays = self.arrays_on(device)
-            made = BlockSampler(*arrays, weights, trust_weights=True, device=device)
+            rows = self.typed_rows if self.is_typed else None
+            times = self.edge_times if device is None else None
+            made = BlockSampler(*arrays, weights, times=times, trust_weights=True, device=device, rows=rows)
             known = self._block_samplers.setdefault((weight, device), made)  # another thread may have been faster
         return known
 
@@ -293,6 +330,19 @@ class GraphView(ABC):
     def _weights(self) -> dict[str, EdgeWeights]:
         return {}
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether nodes or edges have types."""
+        return self.node_types is not None or self.edge_types is not None
+
+    @cached_property
+    def typed_rows(self) -> TypedRows:
+        """The rows of nodes and edge types, made when a graph with types is first sampled: 8 bytes for each.
+
+        A node has one for each edge type that may end in it.
+        """
+        return rows_of(self)
+
     @cached_property
     def has_parallel_edges(self) -> bool:
         """Whether a node has several in-edges from one source; looked for once, on all cores."""
@@ -322,13 +372,15 @@ class GraphView(ABC):
             and self.node_types == other.node_types
             and self.edge_types == other.edge_types
             and equal(self.node_ids, other.node_ids)
+            and self.node_attrs.keys() == other.node_attrs.keys()
+            and all(equal(rows, other.node_attrs[name]) for name, rows in self.node_attrs.items())
         )
 
     def __hash__(self) -> int:
         return hash((self.num_nodes, self.num_edges))
 
 
-def as_attributes(edge_attrs: Mapping[str, ArrayLike | Tensor] | None, num_edges: int) -> dict[str, Tensor]:
-    """Return edge attributes as tensors of num_edges rows, or refuse them."""
-    given = edge_attrs or {}
-    return {name: as_rows(given[name], num_edges, f"edge_attrs[{name!r}]", GraphError) for name in given}
+def as_attributes(attrs: Mapping[str, ArrayLike | Tensor] | None, num_rows: int, of: str = "edge") -> dict[str, Tensor]:
+    """Return attributes of edges, or of nodes, as tensors of a row for each, or refuse them."""
+    given = attrs or {}
+    return {name: as_rows(given[name], num_rows, f"{of}_attrs[{name!r}]", GraphError, each=of) for name in given}

@@ -16,6 +16,8 @@ from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
 from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset
+from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.typed_items import TypeRuns, in_space, joined
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -25,16 +27,20 @@ class ItemSet:
     Parameters
     ----------
     ids
-        ``range``, or integer[num_items] node ids, or integer[num_items, 2] pairs of node ids.
+        ``range``, or integer[num_items] node ids, or integer[num_items, 2] pairs of node ids, or [num_items, k] node
+        ids of k nodes that belong together (hyper-edges).
     labels
         Any dtype, [num_items, ...]; None when the items carry no labels.
     mask_size
         Length of the mask that the ids were given as; None where there was none.
+    types
+        Where ids count within types, those of the items that follow each other; `in_space` makes them global.
     """
 
     ids: range | torch.Tensor
     labels: torch.Tensor | None = None
     mask_size: int | None = None
+    types: TypeRuns | None = None
 
     @staticmethod
     def of(items: Any, *, allow_empty: bool = False) -> ItemSet:
@@ -44,10 +50,12 @@ class ItemSet:
         ----------
         items
             An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes] (the ids where
-            it is true), integer pairs [num_items, 2], or any of these with labels [num_items, ...]: a tuple ``(ids,
-            labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of (id, label). Arrays may be torch
-            tensors on the CPU, NumPy arrays (memory-mapped ones too) or lists of ids, contiguous or not; pairs are
-            tensors or NumPy arrays alone, as a list of them may as well hold (id, label).
+            it is true), integer pairs [num_items, 2] or hyper-edges [num_items, k], or any of these with labels
+            [num_items, ...]: a tuple ``(ids, labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of
+            (id, label). Arrays may be torch tensors on the CPU, NumPy arrays (memory-mapped ones too) or lists of ids,
+            contiguous or not; pairs are tensors or NumPy arrays alone, as a list of them may as well hold (id, label).
+            Of a graph with types a dictionary has the ids of each node type as they count within it, or pairs by edge
+            type, and labels are a dictionary of the same keys.
         allow_empty
             Whether a set without items is accepted.
 
@@ -66,8 +74,20 @@ class ItemSet:
             if len(items) != 2:
                 raise ItemsError(f"a tuple of items is (ids, labels); this one has {len(items)} entries")
             items, labels = items
+            if isinstance(items, Mapping) and isinstance(labels, Mapping):
+                labels = _labels_of(items, labels)
             labels = as_cpu_tensor(labels, "labels", ItemsError)
-        ids, mask_size = _ids(items)
+        types = None
+        ids: range | torch.Tensor
+        if isinstance(items, Mapping) and items:
+            by_type = {name: _ids(some) for name, some in items.items()}
+            tensors = {name: (_listed(ids), size) for name, (ids, size) in by_type.items()}
+            ids, types = joined(tensors)
+            mask_size = None
+        else:
+            ids, mask_size = _ids(items)
+        if not allow_empty:
+            _refuse_transposed(ids, labels)
         if len(ids) == 0 and not allow_empty:
             raise ItemsError("ItemSampler needs at least one item; an empty set came (is the mask all false?)")
         if labels is not None and (labels.dim() == 0 or labels.shape[0] != len(ids)):
@@ -76,15 +96,33 @@ class ItemSet:
                 f"labels must have one row per item: {len(ids)} items, labels of shape {list(labels.shape)}"
                 f"{'; pass labels[mask]' if of_all else ''}"
             )
-        return ItemSet(ids, labels, mask_size)
+        return ItemSet(ids, labels, mask_size, types)
+
+    def in_space(self, node_types: TypeOffsets, edge_types: TypeOffsets) -> ItemSet:
+        """Return the items in the id space of a graph.
+
+        Raises
+        ------
+        ItemsError
+            If a type or an id is not there.
+        """
+        if self.types is None:
+            return self
+        assert isinstance(self.ids, torch.Tensor)
+        return ItemSet(in_space(self.ids, self.types, node_types, edge_types), self.labels)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def are_pairs(self) -> bool:
-        """Whether an item is a pair of nodes rather than one node."""
-        return isinstance(self.ids, torch.Tensor) and self.ids.dim() == 2
+        """Whether an item is a pair of nodes, or more of them, rather than one node."""
+        return self.nodes_per_item > 1
+
+    @property
+    def nodes_per_item(self) -> int:
+        """1 for nodes, 2 for pairs, k for hyper-edges."""
+        return self.ids.shape[1] if isinstance(self.ids, torch.Tensor) and self.ids.dim() == 2 else 1
 
     def take(self, positions: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return the ids (int64) and labels at the given positions, int64[n]."""
@@ -94,7 +132,7 @@ class ItemSet:
         return self.ids[torch.from_numpy(positions)].to(torch.int64), labels
 
     def all_ids(self) -> torch.Tensor:
-        """Return the ids of all items, int64[num_items] or int64[num_items, 2]; a range is written out."""
+        """Return the ids of all items, int64[num_items] or int64[num_items, k]; a range is written out."""
         if isinstance(self.ids, range):
             return torch.arange(self.ids.start, self.ids.stop, self.ids.step)
         return self.ids.to(torch.int64)
@@ -108,7 +146,7 @@ class ItemSet:
 
     def content_digest(self) -> str:
         """Return a fingerprint of every id (a second for each GB) and of the labels, sampled when they are many."""
-        digest = exact_digest([("ids", self._ids_tensor())])
+        digest = exact_digest([("ids", self._ids_tensor())]) + ("" if self.types is None else str(self.types))
         return digest if self.labels is None else digest + sampled_digest([("labels", self.labels)])
 
     def _ids_tensor(self) -> torch.Tensor:
@@ -120,13 +158,15 @@ class ItemSet:
         if not isinstance(other, ItemSet):
             return NotImplemented
         same_kind = isinstance(self.ids, range) == isinstance(other.ids, range)
+        same_kind = same_kind and self.types == other.types
         return same_kind and torch.equal(self._ids_tensor(), other._ids_tensor()) and equal(self.labels, other.labels)
 
     def __hash__(self) -> int:
         return hash(len(self))
 
     def __str__(self) -> str:
-        kind = "pairs" if self.are_pairs else "items"
+        width = self.nodes_per_item
+        kind = "items" if width == 1 else "pairs" if width == 2 else f"items of {width} nodes"
         return f"{len(self):,} {kind}{' with labels' if self.labels is not None else ''}"
 
 
@@ -138,6 +178,8 @@ def seed_batch(
     epoch: int,
     index: int,
     num_global_seeds: int,
+    seed_time: torch.Tensor | None = None,
+    seed_slot: torch.Tensor | None = None,
 ) -> MiniBatch:
     """Return the batch, not yet sampled, whose seeds are the items at ``positions``, int64[num_seeds].
 
@@ -153,7 +195,31 @@ def seed_batch(
         y=labels,
         item_index=torch.from_numpy(positions + first),
         num_global_seeds=num_global_seeds,
+        seed_time=seed_time,
+        seed_slot=seed_slot,
     )
+
+
+def _listed(ids: range | torch.Tensor) -> torch.Tensor:
+    return ids if isinstance(ids, torch.Tensor) else torch.arange(ids.start, ids.stop, ids.step)
+
+
+def _labels_of(items: Mapping[Any, Any], labels: Mapping[Any, Any]) -> torch.Tensor:
+    """Return the labels of all types behind one another, in the order of the items."""
+    if items.keys() != labels.keys():
+        raise ItemsError(f"labels must have the types of the items, {list(items)}; {list(labels)} came")
+    return torch.cat([as_cpu_tensor(labels[name], "labels", ItemsError) for name in items])
+
+
+def _refuse_transposed(ids: range | torch.Tensor, labels: torch.Tensor | None) -> None:
+    """Refuse the edge_index of PyG, which would be two items of many nodes."""
+    if isinstance(ids, range) or ids.dim() != 2 or not ids.shape[0] == 2 < ids.shape[1]:
+        return
+    if labels is None or labels.shape[:1] != (2,):
+        raise ItemsError(
+            f"items must have shape [num_items, 2]; {list(ids.shape)} came; pass its transpose, pairs.t(). Where these "
+            "are two items of several nodes, give them with labels, (items, labels)"
+        )
 
 
 def _are_two_arrays(items: Any) -> bool:
@@ -180,10 +246,7 @@ def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
             raise ItemsError(f"node ids must not be negative; {items!r} came")
         return items, None
     if isinstance(items, Mapping):
-        raise ItemsError(
-            f"items must be ids, a range, a mask or pairs; a mapping with the keys {list(items)} came. Items by node "
-            "type are not taken in this version: give global ids, graph.node_types.global_ids(name, ids)"
-        )
+        raise ItemsError(f"items must be ids, a range, a mask or pairs; a mapping with the keys {list(items)} came")
     ids = as_cpu_tensor(items, "items", ItemsError)
     if ids.dim() == 2 and not _is_array(items):
         raise ItemsError(
@@ -197,9 +260,11 @@ def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
     if ids.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
         hint = "; a mask of uint8 must be made one of bool, mask.bool()" if ids.dtype == torch.uint8 else ""
         raise ItemsError(f"ItemSampler: items must be integer ids or a boolean mask; dtype {ids.dtype} came{hint}")
-    if ids.dim() not in (1, 2) or (ids.dim() == 2 and ids.shape[1] != 2):
-        hint = "; pass its transpose, pairs.t()" if ids.dim() == 2 and ids.shape[0] == 2 else ""
-        raise ItemsError(f"items must have shape [num_items] or [num_items, 2]; {list(ids.shape)} came{hint}")
+    if ids.dim() not in (1, 2) or (ids.dim() == 2 and ids.shape[1] < 2):
+        raise ItemsError(
+            "items must have shape [num_items], [num_items, 2] or, for more nodes that belong together, [num_items, k]"
+            f"; {list(ids.shape)} came"
+        )
     if ids.numel() > 0 and int(ids.min()) < 0:
         raise ItemsError(f"node ids must not be negative; the smallest item is {int(ids.min())}")
     return ids, None

@@ -35,4 +35,7 @@ def with_self_loops(graph: Graph, fill: float) -> Graph:
         ids = ids.int()
     attributes = {name: joined(rows, fill) for name, rows in graph.edge_attrs_csc.items()}
     indices = joined(graph.indices, lacking.to(graph.indices.dtype))
-    return Graph(indptr, indices, None if in_order else ids, attributes, graph.node_types, None, graph.node_ids)
+    edge_ids = None if in_order else ids
+    return Graph(
+        indptr, indices, edge_ids, attributes, graph.node_types, None, graph.node_ids, node_attrs=graph.node_attrs
+    )

@@ -16,6 +16,7 @@ from headrace.ops.errors import InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.features.scatter import scatter_add_rows
 from headrace.ops.partition.owners import group_by_owner
+from headrace.ops.sampling.compact import compact, element_keys, nodes_and_slots
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.storage.router import RankRouter
 
@@ -44,6 +45,9 @@ class Exchange:
         Rows that come from each rank, none from this one.
     places: int64[num_wanted], optional
         Where the nodes that `wanted` was made of are in it, if the batch still has their order.
+    owned_slot: int64[num_owned], optional
+    wanted_slot: int64[num_wanted], optional
+        The trees of these nodes, where seeds grow trees: a node is there once for each of its trees.
     batch: (epoch, batch), optional
         The batch that it belongs to, of which ranks make sure when they exchange rows.
     stays
@@ -57,6 +61,8 @@ class Exchange:
     send_counts: tuple[int, ...]
     receive_counts: tuple[int, ...]
     places: Tensor | None = None
+    owned_slot: Tensor | None = None
+    wanted_slot: Tensor | None = None
     batch: tuple[int, int] | None = None
     stays: bool = False
 
@@ -130,7 +136,7 @@ class Exchange:
 
     def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Yield the tensors under their names, in a fixed order."""
-        for name in ("owned", "wanted", "send_rows", "places"):
+        for name in ("owned", "wanted", "send_rows", "places", "owned_slot", "wanted_slot"):
             tensor = getattr(self, name)
             if tensor is not None:
                 yield name, tensor
@@ -149,6 +155,7 @@ def exchange_ids(
     router: RankRouter,
     comm: Comm,
     *,
+    slot: Tensor | None = None,
     meanwhile: Callable[[Tensor], None] | None = None,
 ) -> Exchange:
     """Ask the owners of nodes for what this rank wants, and learn what the others want of it: one round.
@@ -161,25 +168,37 @@ def exchange_ids(
         The rank to get each from: its owner, or this one where it has a copy.
     comm
         The channel for the ids.
+    slot: int64[num_wanted], optional
+        Their trees, over all ranks: what is distinct then are nodes in trees.
     meanwhile
         Called with the places, int64[num_wanted], while this rank waits for the others.
     """
-    grouped = group_by_owner(nodes, router.rank_of(nodes), comm.world_size, first=comm.rank)
+    num_nodes = router.partition.num_nodes
+    ids = nodes if slot is None else element_keys(nodes, slot, num_nodes)
+    grouped = group_by_owner(ids, router.rank_of(nodes), comm.world_size, first=comm.rank)
     receive_counts = grouped.counts.tolist()
     num_own, receive_counts[comm.rank] = receive_counts[comm.rank], 0
     wait_with = None if meanwhile is None else partial(meanwhile, grouped.places)
     send_counts = comm.all_to_all_counts(receive_counts, meanwhile=wait_with)
     asked = comm.all_to_all(grouped.ids[num_own:], receive_counts, send_counts)
     # What this rank wants of itself comes first, so that the nodes of the layer before begin the list.
-    compacted = router.partition.compactor.compact(grouped.ids[:num_own], asked)
+    renumber = router.partition.compactor.compact if slot is None else compact
+    compacted = renumber(grouped.ids[:num_own], asked)
+    owned, owned_slot = compacted.ids, None
+    wanted, wanted_slot = grouped.ids, None
+    if slot is not None:
+        owned, owned_slot = nodes_and_slots(compacted.ids, num_nodes)
+        wanted, wanted_slot = nodes_and_slots(grouped.ids, num_nodes)
     return Exchange(
-        owned=compacted.ids,
-        wanted=grouped.ids,
+        owned=owned,
+        wanted=wanted,
         num_own=num_own,
         send_rows=compacted.indices,
         send_counts=tuple(send_counts),
         receive_counts=tuple(receive_counts),
         places=grouped.places,
+        owned_slot=owned_slot,
+        wanted_slot=wanted_slot,
         batch=comm.place,
     )
 

@@ -27,6 +27,8 @@ class GraphShard(GraphView):
 
     Parameters
     ----------
+    node_attrs
+        Those of all nodes: the sources of a rank's edges are anywhere.
     partition
         The owner of each node.
     part
@@ -89,8 +91,16 @@ class GraphShard(GraphView):
 
     def __reduce__(self) -> Any:
         fields = {name: getattr(self, name) for name in ("partition", "part", "whole_num_edges", "whole_digest")}
-        arrays = (self.indptr, self.indices, self.edge_permutation, dict(self.edge_attrs_csc), self.node_types)
-        return _remade, (arrays, fields)
+        arrays = (
+            self.indptr,
+            self.indices,
+            self.edge_permutation,
+            dict(self.edge_attrs_csc),
+            self.node_types,
+            self.edge_types,
+        )
+        times = {"node_attrs": dict(self.node_attrs), "edge_times": self.edge_times}
+        return _remade, (arrays, {**fields, **times})
 
     def __repr__(self) -> str:
         # The same on every rank.
@@ -120,6 +130,8 @@ def shard(graph: Graph, partition: Partition, part: int) -> GraphShard:
         edge_ids,
         edge_attrs,
         graph.node_types,
+        graph.edge_types,
+        node_attrs=graph.node_attrs,
         partition=partition,
         part=part,
         whole_num_edges=graph.num_edges,
@@ -128,7 +140,7 @@ def shard(graph: Graph, partition: Partition, part: int) -> GraphShard:
 
 
 def check_can_be_cut(graph: GraphView, partition: Partition, stage: str) -> None:
-    """Refuse a graph that is a part already, has edge types, or is not the one that was partitioned.
+    """Refuse a graph that is a part already, or is not the one that was partitioned.
 
     Raises
     ------
@@ -143,8 +155,6 @@ def check_can_be_cut(graph: GraphView, partition: Partition, stage: str) -> None
             f"{stage}: the partition has {partition.num_nodes} nodes, the graph {graph.num_nodes}; make the "
             "partition for this graph"
         )
-    if graph.edge_types is not None:
-        raise GraphError(f"{stage}: graphs with edge types cannot be cut in this version")
 
 
 def edge_id_dtype(num_edges: int) -> torch.dtype:

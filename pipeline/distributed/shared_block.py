@@ -207,6 +207,16 @@ class SharedBlock:
         out = attend(self, rows, source_scores, destination_scores, edge_scores, slope, dropout, key)
         return out.view(self.num_dst, *x.shape[1:])
 
+    def self_loops(self) -> Tensor:
+        """Return how many edges each destination has from itself, int64[num_dst]: its master holds them all."""
+        edges, num_own = self.edges, self.destinations.num_own
+        targets = self.destinations.rows[:num_own].repeat_interleave(edges.indptr[: num_own + 1].diff())
+        indices = edges.indices[: len(targets)].long()
+        mastered = indices < self.sources.num_own
+        # Destinations are the first of the sources, so a node has one row on both sides.
+        is_loop = self.sources.rows[indices[mastered]] == targets[mastered]
+        return torch.bincount(targets[mastered][is_loop], minlength=self.num_dst)
+
     def _check(
         self, method: str, name: str, rows: Tensor, expected: int, what: str, *, like: Tensor | None = None
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,12 +11,12 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.optional import require
 from headrace.ops.sampling.join_hops import JoinedHops, join_hops
+from headrace.pipeline.interop.link_labels import add_link_labels
+from headrace.pipeline.interop.typed import IMPORTANCE_WEIGHT, add_node_features, to_hetero_blocks, to_hetero_data
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
     from headrace.pipeline.data.block import Block
-
-IMPORTANCE_WEIGHT = "importance_weight"
 
 
 def batch_to_pyg(batch: MiniBatch) -> Any:
@@ -27,7 +28,11 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
             "nodes of their own; use hr.cooperative(model) with block.to_pyg(h) for each of batch.blocks"
         )
     hops = list(reversed(batch.blocks))
-    joined = joined_edges(hops)
+    joined = joined_edges(hops, batch.slot)
+    if batch.types is not None:
+        labelled = batch.y is not None and batch.seeds.ndim == 1
+        labels = labels_of_rows(batch, batch.y, "MiniBatch.to_pyg") if labelled and batch.y is not None else None
+        return to_hetero_data(batch, joined, require_pyg("MiniBatch.to_pyg").HeteroData(), labels)
     data = data_type(num_nodes=batch.n_id.numel())
     data.edge_index = joined.edge_index
     data.n_id = batch.n_id
@@ -41,10 +46,12 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     data.num_sampled_edges = list(batch.num_sampled_edges) if len(hops) == 1 else list(joined.num_edges)
     if hops and all(block.weight is not None for block in hops):
         data[IMPORTANCE_WEIGHT] = joined.join([block.weight for block in hops if block.weight is not None])
+    if batch.slot is not None:
+        data.batch = batch.slot
+    if batch.seed_time is not None:
+        data.seed_time = batch.seed_time
     if batch.seeds.ndim == 2:
-        data.edge_label_index = batch.seed_index.t().contiguous()
-        if batch.y is not None:
-            data.edge_label = batch.y
+        add_link_labels(batch, data, batch.seed_index)
     else:
         data.seed_index = batch.seed_index
         if batch.y is not None:
@@ -61,11 +68,14 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     return data
 
 
-def joined_edges(hops: list[Block]) -> JoinedHops:
+def joined_edges(hops: list[Block], slot: Tensor | None = None) -> JoinedHops:
     """Return the edges of all hops, from the seeds outward, without those that an earlier hop brought.
 
-    Edges repeated within one hop (sampling with replacement) stay.
+    Edges repeated within one hop (sampling with replacement) stay, and so does an edge that another tree brought, where
+    nodes are in slots.
     """
+    if slot is not None and len(hops) > 1:
+        return _joined_in_trees(hops, slot)
     edge_ids = [block.edge_ids for block in hops if block.edge_ids is not None]
     if len(hops) > 1 and len(edge_ids) < len(hops):
         raise InputError(
@@ -79,6 +89,22 @@ def joined_edges(hops: list[Block]) -> JoinedHops:
     if any(block.indptr.device.type != "cpu" for block in hops):
         return _joined_on_device(hops, edge_ids)
     return join_hops([block.indptr for block in hops], [block.indices for block in hops], edge_ids)
+
+
+def _joined_in_trees(hops: list[Block], slot: Tensor) -> JoinedHops:
+    """Do it with the edges of each tree under ids of their own."""
+    if any(block.edge_ids is None for block in hops):
+        return joined_edges(hops)  # which says so
+    largest = (int(block.edge_ids.max()) for block in hops if block.edge_ids is not None and block.num_edges)
+    count = 1 + max(largest, default=0)
+
+    def of_tree(block: Block) -> Block:
+        trees = slot[: block.num_dst].repeat_interleave(block.indptr.diff(), output_size=block.num_edges)
+        assert block.edge_ids is not None  # looked at above
+        return replace(block, edge_ids=trees * count + block.edge_ids)
+
+    joined = joined_edges([of_tree(block) for block in hops])
+    return replace(joined, edge_ids=None if joined.edge_ids is None else joined.edge_ids % count)
 
 
 def edge_index_of(block: Block) -> Tensor:
@@ -142,18 +168,32 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
             f"MiniBatch.to_dgl: expected one block per hop ({len(batch.num_sampled_edges)}), got one shared block; "
             'sample with expand="all", which DGL models need, or use to_pyg()'
         )
+    if batch.types is not None:
+        typed = to_hetero_blocks(batch, dgl)
+        if typed:
+            add_node_features(batch, batch.types, typed[0])
+            if batch.y is not None and batch.seeds.ndim == 1 and not batch.exchanges:
+                labels = labels_of_rows(batch, batch.y, "MiniBatch.to_dgl")
+                seeds = batch.types.first(batch.num_sampled_nodes[0])
+                for name in batch.types.node_types.names:
+                    if len(places := seeds.places(name)):
+                        typed[-1].dstnodes[name].data["y"] = labels[places]
+        return typed
     results = []
     for layer, block in enumerate(batch.blocks):
         result = block_to_dgl(block)
         sources = batch.exchanges[layer].wanted if batch.exchanges else batch.n_id
         result.srcdata[dgl.NID] = sources[: block.num_src]
         result.dstdata[dgl.NID] = sources[: block.num_dst]
-        for name, tensors in batch.edge.items():
-            result.edata[name] = tensors[layer]
+        if batch.slot is not None:
+            result.srcdata["slot"] = batch.slot[: block.num_src]
+            result.dstdata["slot"] = batch.slot[: block.num_dst]
+        for feature, tensors in batch.edge.items():
+            result.edata[feature] = tensors[layer]
         results.append(result)
     if results:
-        for name, tensor in batch.node.items():
-            results[0].srcdata[name] = tensor
+        for feature, tensor in batch.node.items():
+            results[0].srcdata[feature] = tensor
         # Labels of pairs are rows of no node; the last blocks of cooperative batches end at owned nodes, not seeds.
         if batch.y is not None and batch.seeds.ndim == 1 and not batch.exchanges:
             results[-1].dstdata["y"] = labels_of_rows(batch, batch.y, "MiniBatch.to_dgl")
@@ -164,9 +204,12 @@ def converted_tensors(converted: Any) -> list[Tensor]:
     """Return the tensors of a PyG Data, or of the features and ids of DGL's blocks."""
     if isinstance(converted, list):
         frames = [frame for block in converted for frame in (block.srcdata, block.dstdata, block.edata)]
-        # Their values() are columns of DGL's own, which are no tensors.
-        return [frame[name] for frame in frames for name in frame.keys()]  # noqa: SIM118 - not a dictionary
-    return [tensor for tensor in converted.to_dict().values() if isinstance(tensor, Tensor)]
+        # Their values() are columns of DGL's own, which are no tensors; with several types they are dictionaries.
+        columns = [frame[name] for frame in frames for name in frame.keys()]  # noqa: SIM118 - not a dictionary
+        parts = [column.values() if isinstance(column, dict) else (column,) for column in columns]
+        return [tensor for part in parts for tensor in part]
+    stores = converted.stores if hasattr(converted, "stores") else (converted.to_dict(),)
+    return [tensor for store in stores for tensor in store.values() if isinstance(tensor, Tensor)]
 
 
 def converted_bytes(converted: Any) -> int:

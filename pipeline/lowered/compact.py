@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import torch
 
-from headrace.ops.sampling.compact import compact
+from headrace.ops.sampling.compact import Compacted, CompactedElements, compact, compact_elements
 from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.hop import Expand, HopStage, SampledHop
 from headrace.pipeline.plan.checks import check_expand, check_graph
@@ -42,7 +43,7 @@ class Compact(MapStage):
     edge_ids: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph(self.name, self.graph)
+        check_graph(self.name, self.graph, with_types=True)
         check_expand(self.name, self.expand)
 
     @property
@@ -67,16 +68,28 @@ class Compact(MapStage):
 
         def run(sampled: SampledHop) -> tuple[MiniBatch, Counts]:
             edge_ids = self.graph.original_edge_ids(sampled.hop.positions) if self.edge_ids else None
-            batch = with_hop(sampled.batch, sampled.hop, edge_ids, self.expand)
+            batch = with_hop(sampled.batch, sampled.hop, edge_ids, self.expand, self.graph)
             return batch, count_new(sampled.batch, batch)
 
         return run
 
 
-def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand) -> MiniBatch:
-    """Return the batch with the nodes that a hop reached numbered, and its edges as a block."""
+def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand, graph: GraphView) -> MiniBatch:
+    """Return the batch with the nodes that a hop reached numbered, and its edges as a block.
+
+    Where seeds grow trees, sources are in those of their destinations.
+    """
     num_seen = len(batch.n_id)
-    compacted = compact(batch.n_id, hop.neighbors)
+    slot = batch.slot
+    compacted: Compacted | CompactedElements
+    if slot is None:
+        compacted = compact(batch.n_id, hop.neighbors)
+    else:
+        degrees = hop.indptr.diff()
+        of_edges = slot[len(slot) - len(degrees) :].repeat_interleave(degrees, output_size=len(hop.neighbors))
+        compacted = compact_elements(batch.n_id, slot, hop.neighbors, of_edges, graph.num_nodes)
+        slot = compacted.slots
+    types = typed_ids(graph, compacted.ids)
     block = Block(
         indptr=hop.indptr,
         indices=compacted.indices,
@@ -84,6 +97,7 @@ def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: 
         num_dst=len(hop.indptr) - 1,
         edge_ids=edge_ids,
         weight=hop.weights,
+        types=types,
     )
     if expand == "all":
         blocks = (block, *batch.blocks)
@@ -91,6 +105,8 @@ def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: 
         blocks = (block if not batch.blocks else _extend(batch.blocks[0], block),)
     return batch.replace(
         n_id=compacted.ids,
+        slot=slot,
+        types=types,
         blocks=blocks,
         num_sampled_nodes=(*batch.num_sampled_nodes, len(compacted.ids) - num_seen),
         num_sampled_edges=(*batch.num_sampled_edges, block.num_edges),
@@ -119,4 +135,5 @@ def _extend(block: Block, hop: Block) -> Block:
         num_dst=block.num_dst + hop.num_dst,
         edge_ids=joined(block.edge_ids, hop.edge_ids),
         weight=joined(block.weight, hop.weight),
+        types=hop.types,
     )

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from headrace.ops.features.gather import gather_rows
+from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
@@ -48,7 +49,7 @@ class ExchangeIds(MapStage):
 
     @property
     def writes(self) -> frozenset[str]:
-        renumbered = {"blocks", "seed_index"} if self.renumber else set()
+        renumbered = {"blocks", "seed_index", "slot"} if self.renumber else set()
         return frozenset({"n_id", "num_sampled_nodes", "exchanges"} | renumbered)
 
     @property
@@ -75,13 +76,28 @@ class ExchangeIds(MapStage):
             def renumber(places: Tensor) -> None:
                 renumbered.update(_local_ids(batch, places))
 
-            exchange = exchange_ids(batch.n_id, self.router, comm, meanwhile=renumber if self.renumber else None)
+            nodes, copies = batch.n_id, None
+            if batch.slot is not None and not self.renumber:
+                nodes, copies = unique_and_inverse(nodes)  # rows of a node are the same in all trees
+            exchange = exchange_ids(
+                nodes,
+                self.router,
+                comm,
+                slot=batch.slot if self.renumber else None,
+                meanwhile=renumber if self.renumber else None,
+            )
+            if copies is not None and exchange.places is not None:
+                exchange = replace(exchange, places=exchange.places[copies])
             found = len(exchange.owned) - len(batch.n_id)
             if self.renumber:
                 exchange = replace(exchange, places=None)  # local ids lead to exchange.wanted, as it is
+                if batch.types is not None and batch.blocks:
+                    first, *others = renumbered["blocks"]
+                    renumbered["blocks"] = (replace(first, types=batch.types.of(exchange.wanted)), *others)
             replaced = batch.replace(
                 **renumbered,
                 n_id=exchange.owned,
+                slot=exchange.owned_slot if self.renumber else batch.slot,
                 exchanges=(exchange, *batch.exchanges),
                 comm=rows_comm,
                 num_sampled_nodes=(*batch.num_sampled_nodes[:-1], batch.num_sampled_nodes[-1] + found),

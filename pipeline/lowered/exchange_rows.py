@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import take_rows
+from headrace.pipeline.distributed.typed_exchange import exchange_of
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 
@@ -32,7 +34,7 @@ class ExchangeRows(MapStage):
     reads_at: ClassVar[Place | None] = CPU
     collective: ClassVar[bool] = True
 
-    names: tuple[str, ...]
+    names: tuple[FeatureName, ...]
 
     @property
     def reads(self) -> frozenset[str]:
@@ -46,17 +48,15 @@ class ExchangeRows(MapStage):
         comm, _ = settings.channels()
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            exchange = batch.exchanges[0]
-            node = {name: exchange.deliver(batch.node[name], comm) for name in self.names}
-            row_bytes = sum(math.prod(rows.shape[1:]) * rows.element_size() for rows in node.values())
-            if exchange.places is not None:
-                node = {name: take_rows(rows, exchange.places) for name, rows in node.items()}
-            counts = {
-                "rounds": len(node),
-                "collectives": len(node),
-                "sent_bytes": row_bytes * exchange.num_sent,
-                "bytes_from_rank": row_bytes * exchange.num_received,
-            }
+            node = {}
+            counts = {"rounds": len(self.names), "collectives": len(self.names), "sent_bytes": 0, "bytes_from_rank": 0}
+            for name in self.names:
+                exchange = exchange_of(batch, name)
+                rows = exchange.deliver(batch.node[name], comm)
+                row_bytes = math.prod(rows.shape[1:]) * rows.element_size()
+                counts["sent_bytes"] += row_bytes * exchange.num_sent
+                counts["bytes_from_rank"] += row_bytes * exchange.num_received
+                node[name] = rows if exchange.places is None else take_rows(rows, exchange.places)
             return batch.replace(node={**batch.node, **node}), counts
 
         return run

@@ -8,6 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.feature_names import FeatureName, edge_ids_of, node_ids_of, seed_ids_of
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, WindowRunner, WindowStage
@@ -38,9 +39,9 @@ class ExpectRows(WindowStage):
 
     store: FeatureStore
     place: Place
-    node: tuple[str, ...] = field(default=(), kw_only=True)
-    edge: tuple[str, ...] = field(default=(), kw_only=True)
-    labels: str | None = field(default=None, kw_only=True)
+    node: tuple[FeatureName, ...] = field(default=(), kw_only=True)
+    edge: tuple[FeatureName, ...] = field(default=(), kw_only=True)
+    labels: FeatureName | None = field(default=None, kw_only=True)
     bytes_in_view: int = field(kw_only=True)
 
     @property
@@ -87,14 +88,16 @@ class _Expectations(WindowRunner):
             gains = isinstance(source, ExpectingSource) and gains_by_expecting(source, stage.place)
             return [_Expected(source)] if gains and isinstance(source, ExpectingSource) else []
 
-        self._node = [one for name in stage.node for one in expected(stage.store.node[name])]
-        self._edge = [one for name in stage.edge for one in expected(stage.store.edge[name])]
-        self._of_seeds = [] if stage.labels is None else expected(stage.store.node[stage.labels])
+        labels = () if stage.labels is None else (stage.labels,)
+        self._node = [(name, one) for name in stage.node for one in expected(stage.store.node[name])]
+        self._edge = [(name, one) for name in stage.edge for one in expected(stage.store.edge[name])]
+        self._of_seeds = [(name, one) for name in labels for one in expected(stage.store.node[name])]
+        self._all = [one for _, one in (*self._node, *self._edge, *self._of_seeds)]
         self._room = self._bytes_in_view = stage.bytes_in_view
 
     @property
     def wants_more(self) -> bool:
-        return self._room > 0 and any(one.wants_more for one in (*self._node, *self._edge, *self._of_seeds))
+        return self._room > 0 and any(one.wants_more for one in self._all)
 
     def enter(self, batch: MiniBatch) -> None:
         self._room -= batch.num_bytes
@@ -109,14 +112,13 @@ class _Expectations(WindowRunner):
 
     def clear(self) -> None:
         self._room = self._bytes_in_view
-        for one in (*self._node, *self._edge, *self._of_seeds):
+        for one in self._all:
             one.clear()
 
     def _reads_of(self, batch: MiniBatch) -> list[tuple[_Expected, list[Tensor]]]:
         """Return the ids that each source is asked for."""
-        edges = [block.edge_ids for block in batch.blocks if block.edge_ids is not None]
         return [
-            *((one, [batch.n_id]) for one in self._node),
-            *((one, edges) for one in self._edge),
-            *((one, [batch.seeds]) for one in self._of_seeds),
+            *((one, [node_ids_of(batch, name)]) for name, one in self._node),
+            *((one, list(edge_ids_of(batch, name))) for name, one in self._edge),
+            *((one, [seed_ids_of(batch, name)]) for name, one in self._of_seeds),
         ]

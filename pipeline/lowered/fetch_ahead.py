@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.feature_names import FeatureName, edge_ids_of, node_ids_of, seed_ids_of
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.checks import check_no_labels
 from headrace.pipeline.plan.settings import RunSettings
@@ -36,9 +37,9 @@ class FetchAhead(FetchStage, WindowStage):
     name: ClassVar[str] = "fetch_ahead"
     lowered: ClassVar[bool] = True
     store: FeatureStore
-    node: tuple[str, ...] = field(default=(), kw_only=True)
-    edge: tuple[str, ...] = field(default=(), kw_only=True)
-    labels: str | None = field(default=None, kw_only=True)
+    node: tuple[FeatureName, ...] = field(default=(), kw_only=True)
+    edge: tuple[FeatureName, ...] = field(default=(), kw_only=True)
+    labels: FeatureName | None = field(default=None, kw_only=True)
     bytes_in_view: int = field(kw_only=True)
 
     def runner(self, settings: RunSettings) -> WindowRunner:
@@ -64,13 +65,13 @@ class _Fetches(WindowRunner):
 
     def enter(self, batch: MiniBatch) -> None:
         self._room -= self._bytes_of(batch)
-        for reads in self._node.values():
-            reads.expect(batch.n_id.cpu())
-        for reads in self._edge.values():
-            for ids in _edges(batch):
+        for name, reads in self._node.items():
+            reads.expect(node_ids_of(batch, name).cpu())
+        for name, reads in self._edge.items():
+            for ids in edge_ids_of(batch, name):
                 reads.expect(ids.cpu())
-        if self._of_seeds is not None:
-            self._of_seeds.expect(batch.seeds.cpu())
+        if self._of_seeds is not None and self._labels is not None:
+            self._of_seeds.expect(seed_ids_of(batch, self._labels).cpu())
 
     def __call__(self, batch: MiniBatch) -> tuple[MiniBatch, Counts]:
         self._room += self._bytes_of(batch)

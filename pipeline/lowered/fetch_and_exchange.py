@@ -12,8 +12,10 @@ from torch import Tensor
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import Exchange
+from headrace.pipeline.distributed.typed_exchange import exchange_of
 from headrace.pipeline.plan.checks import check_node_features, divided_features
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
@@ -51,7 +53,7 @@ class FetchAndExchange(MapStage):
     collective: ClassVar[bool] = True
 
     store: FeatureStore
-    node: tuple[str, ...] = field(kw_only=True)
+    node: tuple[FeatureName, ...] = field(kw_only=True)
 
     def __post_init__(self) -> None:
         for name, source in self._sources().items():
@@ -67,7 +69,7 @@ class FetchAndExchange(MapStage):
         return frozenset({"node"})
 
     @property
-    def fetches(self) -> frozenset[tuple[str, str]]:
+    def fetches(self) -> frozenset[tuple[str, FeatureName]]:
         return frozenset(("node", name) for name in self.node)
 
     def decisive(self) -> dict[str, Any]:
@@ -85,14 +87,17 @@ class FetchAndExchange(MapStage):
         sources = self._sources()
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            exchange = batch.exchanges[0]
-            num_own = exchange.num_own
-            own, asked = exchange.owned[:num_own], gather_rows(exchange.owned, exchange.send_rows)
-            order = None if exchange.places is None else _inverse(exchange.places)
-            sizes = exchange.send_counts, exchange.receive_counts
             counts: dict[str, int] = {}
             node = dict(batch.node)
+            exchanges = {name: exchange_of(batch, name) for name in sources}
             for name, source in sources.items():
+                exchange = exchanges[name]
+                num_own = exchange.num_own
+                own, asked = exchange.owned[:num_own], gather_rows(exchange.owned, exchange.send_rows)
+                # Nodes that two trees have are wanted once, and their rows are copied in the end.
+                copied = exchange.places is not None and len(exchange.places) != len(exchange.wanted)
+                order = None if exchange.places is None or copied else _inverse(exchange.places)
+                sizes = exchange.send_counts, exchange.receive_counts
                 rows = empty_rows((len(exchange.wanted), *source.shape[1:]), source.dtype)
                 sent = read_rows(source, asked, counts, num_threads=threads)
                 # This rank's own rows are read while the others' are on their way.
@@ -104,28 +109,29 @@ class FetchAndExchange(MapStage):
                     read_own = partial(read_own, rows, places=order[:num_own])
                     came = comm.all_to_all(sent, *sizes, meanwhile=read_own)
                     gather_rows(came, torch.arange(len(came)), out=rows, places=order[num_own:], num_threads=threads)
-                node[name] = rows
+                node[name] = gather_rows(rows, exchange.places) if copied and exchange.places is not None else rows
             counts |= {"rows": 0, "bytes": 0}  # those that are sent; each row that is owned counts once
-            add_counts(counts, self._counts(exchange))
+            for name, exchange in exchanges.items():
+                add_counts(counts, _counts(exchange, sources[name]))
             return batch.replace(node=node), counts
 
         return run
 
-    def _counts(self, exchange: Exchange) -> Counts:
-        row_bytes = sum(source.row_bytes for source in self._sources().values())
-        num_rows, num_features = len(exchange.owned), len(self.node)
-        return {
-            "rows": num_features * num_rows,
-            "bytes": row_bytes * num_rows,
-            "reread_rows": num_features * (exchange.num_own + exchange.num_sent - num_rows),
-            "rounds": num_features,
-            "collectives": num_features,
-            "sent_bytes": row_bytes * exchange.num_sent,
-            "bytes_from_rank": row_bytes * exchange.num_received,
-        }
-
-    def _sources(self) -> dict[str, PlacingSource]:
+    def _sources(self) -> dict[FeatureName, PlacingSource]:
         return {name: self.store.node[name] for name in self.node}  # type: ignore[misc]
+
+
+def _counts(exchange: Exchange, source: PlacingSource) -> Counts:
+    num_rows = len(exchange.owned)
+    return {
+        "rows": num_rows,
+        "bytes": source.row_bytes * num_rows,
+        "reread_rows": exchange.num_own + exchange.num_sent - num_rows,
+        "rounds": 1,
+        "collectives": 1,
+        "sent_bytes": source.row_bytes * exchange.num_sent,
+        "bytes_from_rank": source.row_bytes * exchange.num_received,
+    }
 
 
 def _inverse(places: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.feature_names import FeatureName, node_ids_of
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_node_features, divided_features
 from headrace.pipeline.plan.settings import RunSettings
@@ -33,7 +34,7 @@ class FetchOwned(MapStage):
     reads_at: ClassVar[Place | None] = CPU
 
     store: FeatureStore
-    node: tuple[str, ...]
+    node: tuple[FeatureName, ...]
 
     @property
     def reads(self) -> frozenset[str]:
@@ -44,7 +45,7 @@ class FetchOwned(MapStage):
         return frozenset({"node"})
 
     @property
-    def fetches(self) -> frozenset[tuple[str, str]]:
+    def fetches(self) -> frozenset[tuple[str, FeatureName]]:
         return frozenset(("node", name) for name in self.node)
 
     def decisive(self) -> dict[str, Any]:
@@ -62,7 +63,8 @@ class FetchOwned(MapStage):
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             counts = {"rows": 0, "bytes": 0}
             read = {
-                name: read_rows(self.store.node[name], batch.n_id, counts, num_threads=threads) for name in self.node
+                name: read_rows(self.store.node[name], node_ids_of(batch, name), counts, num_threads=threads)
+                for name in self.node
             }
             return batch.replace(node={**batch.node, **read}), counts
 

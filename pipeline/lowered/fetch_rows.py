@@ -10,6 +10,7 @@ import torch
 
 from headrace.ops.gpu import device_of
 from headrace.ops.sampling.fetch_rows import FetchedRows, fetch_rows, sample_fetched
+from headrace.ops.sampling.rules import ByRelation
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.graph_cache import GraphCache
@@ -100,6 +101,7 @@ class SampleFetched(RuleHop):
             batch, rows = fetched
             if rows is None:
                 return SampledHop(batch, self.sample(batch, settings)), {}
+            assert not isinstance(self.rule, ByRelation)  # split_sample takes rules that look at whole rows of nodes
             hop = sample_fetched(
                 rows,
                 self.rule,

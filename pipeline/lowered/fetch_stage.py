@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.feature_names import FeatureName, edge_ids_of, node_ids_of, seed_ids_of
 from headrace.pipeline.plan.checks import check_no_labels
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
@@ -20,9 +21,9 @@ class FetchStage(MapStage):
     """Base of these stages; each has the parameters of ``fetch_feature``."""
 
     store: FeatureStore
-    node: tuple[str, ...]
-    edge: tuple[str, ...]
-    labels: str | None
+    node: tuple[FeatureName, ...]
+    edge: tuple[FeatureName, ...]
+    labels: FeatureName | None
 
     @property
     def reads(self) -> frozenset[str]:
@@ -35,7 +36,7 @@ class FetchStage(MapStage):
         return frozenset(name for name, wanted in fields.items() if wanted)
 
     @property
-    def fetches(self) -> frozenset[tuple[str, str]]:
+    def fetches(self) -> frozenset[tuple[str, FeatureName]]:
         return frozenset({*(("node", name) for name in self.node), *(("edge", name) for name in self.edge)})
 
     def fetching(self, read: Read) -> Runner:
@@ -48,15 +49,18 @@ class FetchStage(MapStage):
             counts = {"rows": 0, "bytes": 0}
             fetched: dict[str, Any] = {}
             if node:
-                rows = {name: read(source, batch.n_id, counts) for name, source in node.items()}
+                rows = {name: read(source, node_ids_of(batch, name), counts) for name, source in node.items()}
                 fetched["node"] = {**batch.node, **rows}
             if edge:
-                ids = [block.edge_ids for block in batch.blocks if block.edge_ids is not None]
-                per_block = {name: tuple(read(source, rows, counts) for rows in ids) for name, source in edge.items()}
+                per_block = {
+                    name: tuple(read(source, rows, counts) for rows in edge_ids_of(batch, name))
+                    for name, source in edge.items()
+                }
                 fetched["edge"] = {**batch.edge, **per_block}
             if labels is not None:
                 check_no_labels(batch, self.labels)
-                fetched["y"] = read(labels, batch.seeds, counts)
+                assert self.labels is not None
+                fetched["y"] = read(labels, seed_ids_of(batch, self.labels), counts)
             return batch.replace(**fetched), counts
 
         return run

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headrace.ops.errors import DeviceError
 from headrace.ops.features.on_gpu import check_ids
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.settings import RunSettings
@@ -42,9 +43,9 @@ class FetchTo(FetchStage):
 
     store: FeatureStore
     place: Place
-    node: tuple[str, ...] = field(default=(), kw_only=True)
-    edge: tuple[str, ...] = field(default=(), kw_only=True)
-    labels: str | None = field(default=None, kw_only=True)
+    node: tuple[FeatureName, ...] = field(default=(), kw_only=True)
+    edge: tuple[FeatureName, ...] = field(default=(), kw_only=True)
+    labels: FeatureName | None = field(default=None, kw_only=True)
     trusted: bool = field(default=False, kw_only=True)
 
     @property

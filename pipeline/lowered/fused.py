@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.gpu import device_of
-from headrace.ops.sampling.rules import Rule
+from headrace.ops.sampling.rules import HopRule
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.compact import count_new
+from headrace.pipeline.lowered.excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.hop import Expand, sampled_on_gpu
 from headrace.pipeline.lowered.hop_key import hop_key
+from headrace.pipeline.lowered.trees import tree_fields, trees_of
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
@@ -34,7 +37,7 @@ class SampleFused(MapStage):
         The layer that keys the randomness of each hop.
     first_layer
         Which hop the first of these is; blocks of the hops before it are there then.
-    batch_dependency, weight, expand, edge_ids
+    batch_dependency, weight, expand, edge_ids, disjoint, time, window, exclude
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 
@@ -42,23 +45,28 @@ class SampleFused(MapStage):
     lowered: ClassVar[bool] = True
 
     graph: GraphView
-    rules: tuple[Rule, ...]
+    rules: tuple[HopRule, ...]
     key_layers: tuple[int, ...] = field(kw_only=True)
     batch_dependency: float = field(default=1, kw_only=True)
     first_layer: int = field(default=0, kw_only=True)
     weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+    disjoint: bool = field(default=False, kw_only=True)
+    time: str | None = field(default=None, kw_only=True)
+    window: float | None = field(default=None, kw_only=True)
+    exclude: SeedEdges | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph(self.name, self.graph)
+        check_graph(self.name, self.graph, with_types=True)
         check_expand(self.name, self.expand)
         check_weight(self.name, self.graph, self.weight)
 
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU can do it, for a batch that is there."""
-        return sampled_on_gpu(self.graph, self.rules)
+        plain = self.exclude is None and not self.disjoint
+        return plain and sampled_on_gpu(self.graph, self.rules)
 
     @property
     def first_hop(self) -> int | None:
@@ -70,7 +78,8 @@ class SampleFused(MapStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
+        fields = tree_fields(self.disjoint, self.time)
+        return frozenset({"n_id", "num_sampled_nodes"} | (set() if self.exclude is None else {"seeds"})) | fields
 
     @property
     def writes(self) -> frozenset[str]:
@@ -87,10 +96,12 @@ class SampleFused(MapStage):
         return self.expand == "all" and self.num_hops == 1 and self.rules[0].per_destination
 
     def runner(self, settings: RunSettings) -> Runner:
+        excluded = excluder(self.exclude, self.graph, settings)
+
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             if self.weight is not None:
                 self.graph.edge_weights(self.weight)  # refuses weights that were changed since
-            device = device_of(batch.n_id)
+            device = None if self.disjoint else device_of(batch.n_id)
             sampler = self.graph.block_sampler(self.weight, device)
             # The CPU's sampler finds out by itself.
             looks = device is not None and any(rule.has_edge_variates for rule in self.rules)
@@ -102,7 +113,10 @@ class SampleFused(MapStage):
                 edge_ids=self.edge_ids,
                 num_threads=settings.num_threads,
                 parallel_edges=not looks or self.graph.has_parallel_edges,
+                trees=trees_of(batch, self.time, self.window) if self.disjoint else None,
+                excluded=excluded(batch),
             )
+            types = typed_ids(self.graph, sampled.n_id)
             blocks = tuple(
                 Block(
                     indptr=hop.indptr,
@@ -111,11 +125,14 @@ class SampleFused(MapStage):
                     num_dst=hop.num_dst,
                     edge_ids=hop.edge_ids,
                     weight=hop.weights,
+                    types=None if types is None else types.first(hop.num_src),
                 )
                 for hop in reversed(sampled.hops)
             )
             found = batch.replace(
                 n_id=sampled.n_id,
+                slot=sampled.slots,
+                types=types,
                 blocks=(*blocks, *batch.blocks),
                 num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),
                 num_sampled_edges=(*batch.num_sampled_edges, *sampled.num_sampled_edges),

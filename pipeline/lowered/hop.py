@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from headrace.ops.gpu import device_of
+from headrace.ops.sampling.find_edges import EdgePositions
 from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.on_gpu import has_twin
-from headrace.ops.sampling.rules import NeighborRule, Rule, reads_whole_rows
+from headrace.ops.sampling.rules import ByRelation, HopRule, NeighborRule, reads_whole_rows
 from headrace.ops.sampling.sample import Hop, sample_hop
+from headrace.ops.sampling.typed_hop import sample_typed_hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.lowered.excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.hop_key import hop_key
+from headrace.pipeline.lowered.trees import of_elements, tree_fields, trees_of
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import HOP, Counts, Divided, MapStage, Runner, Stage
@@ -50,6 +54,8 @@ class HopStage(MapStage):
     """
 
     gives: ClassVar[str | None] = HOP
+    heeds_types: ClassVar[bool] = False
+    """Whether the graph may have types."""
 
     graph: GraphView
     layer: int = field(kw_only=True)
@@ -57,7 +63,7 @@ class HopStage(MapStage):
     expand: Expand = field(default="all", kw_only=True)
 
     def __post_init__(self) -> None:
-        check_graph(self.name, self.graph)
+        check_graph(self.name, self.graph, with_types=self.heeds_types)
         check_expand(self.name, self.expand)
         check_weight(self.name, self.graph, self.weight)
 
@@ -104,9 +110,10 @@ def frontier_of(batch: MiniBatch, expand: Expand) -> Tensor:
     return batch.n_id if expand == "all" else batch.n_id[len(batch.n_id) - batch.num_sampled_nodes[-1] :]
 
 
-def sampled_on_gpu(graph: GraphView, rules: Iterable[Rule]) -> bool:
-    """Whether a GPU can sample a graph by rules: a whole one, in its own order."""
-    return isinstance(graph, Graph) and graph.node_ids is None and all(map(has_twin, rules))
+def sampled_on_gpu(graph: GraphView, rules: Iterable[HopRule]) -> bool:
+    """Whether a GPU can sample a graph by rules: a whole one without types, in its own order."""
+    plain = isinstance(graph, Graph) and graph.node_ids is None and not graph.is_typed
+    return plain and all(has_twin(rule) for rule in rules)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,22 +132,46 @@ class RuleHop(HopStage):
         Batches over which the random numbers of sources change (LABOR); 1 for batches that are independent.
     edge_ids
         Whether blocks carry the original ids of the sampled edges.
+    disjoint
+        Whether each seed grows a tree of its own.
+    time
+        Name of the times that bound these, by which the graph is sorted; None for trees without.
+    window
+        How long before its seed a tree begins; None for always.
+    exclude
+        Edges between seeds that are not there; None for no such edges.
     """
 
-    rule: Rule
+    heeds_types: ClassVar[bool] = True
+
+    rule: HopRule
     key_layer: int = field(kw_only=True)
     batch_dependency: float = field(default=1, kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+    disjoint: bool = field(default=False, kw_only=True)
+    time: str | None = field(default=None, kw_only=True)
+    window: float | None = field(default=None, kw_only=True)
+    exclude: SeedEdges | None = field(default=None, kw_only=True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        of_exclusion = frozenset() if self.exclude is None else frozenset({"seeds"})
+        return super().reads | of_exclusion | tree_fields(self.disjoint, self.time)
 
     @property
     def reads_whole_rows(self) -> bool:
         """Whether the hop looks at whole rows of its frontier, and at nothing else."""
-        return self.weight is None and reads_whole_rows(self.rule)
+        return self.exclude is None and self.weight is None and reads_whole_rows(self.rule)
 
     @property
     def takes_all(self) -> bool:
-        """Whether it takes all in-edges of its frontier; by weight it leaves out those of weight 0."""
-        return self.rule == NeighborRule(-1) and self.weight is None
+        """Whether it takes all in-edges of its frontier; by weight, time or exclusion it leaves some out."""
+        plain = self.weight is None and self.exclude is None and not self.disjoint
+        return self.rule == NeighborRule(-1) and plain
+
+    def excluder(self, settings: RunSettings) -> Callable[[MiniBatch], EdgePositions | None]:
+        """Return what finds the edges of a batch that are not there."""
+        return excluder(self.exclude, self.graph, settings)
 
     def sample(
         self,
@@ -149,22 +180,52 @@ class RuleHop(HopStage):
         *,
         frontier: Tensor | None = None,
         reducer: LayerReducer | None = None,
+        excluded: EdgePositions | None = None,
+        elements: Mapping[str, Tensor | None] | None = None,
     ) -> Hop:
-        """Sample one hop of the batch's frontier, or of another one."""
+        """Sample one hop of the batch's frontier, or of another one, in trees with what is known of its elements."""
         nodes = self.frontier(batch) if frontier is None else frontier
-        device = device_of(nodes)
+        if elements is None:
+            elements = self.elements(batch) if self.disjoint else {}
+        key = hop_key(batch, settings, self.key_layer, self.batch_dependency)
+        parallel_edges = not self.rule.has_edge_variates or self.graph.has_parallel_edges
+        times = None if self.time is None else self.graph.edge_times
+        if isinstance(self.rule, ByRelation):
+            return sample_typed_hop(
+                self.graph.typed_rows,
+                self.graph.indices,
+                nodes,
+                self.rule,
+                key,
+                weights=None if self.weight is None else self.graph.edge_weights(self.weight),
+                num_threads=settings.num_threads,
+                reducer=reducer,
+                parallel_edges=parallel_edges,
+                excluded=excluded,
+                times=times,
+                **elements,
+            )
+        device = None if self.disjoint else device_of(nodes)
         arrays = self.graph if device is None else self.graph.arrays_on(device)
         return sample_hop(
             arrays.indptr,
             arrays.indices,
             nodes,
             self.rule,
-            hop_key(batch, settings, self.key_layer, self.batch_dependency),
+            key,
             weights=None if self.weight is None else self.graph.weights_on(self.weight, device),
             num_threads=settings.num_threads,
             reducer=reducer,
-            parallel_edges=not self.rule.has_edge_variates or self.graph.has_parallel_edges,
+            parallel_edges=parallel_edges,
+            excluded=excluded,
+            times=times,
+            **elements,
         )
+
+    def elements(self, batch: MiniBatch) -> Mapping[str, Tensor | None]:
+        """Return what is known of the elements of the frontier."""
+        trees = trees_of(batch, self.time, self.window)
+        return of_elements(trees, trees.slots[len(trees.slots) - len(self.frontier(batch)) :])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,15 +237,18 @@ class SampleHop(RuleHop):
 
     @property
     def on_gpu(self) -> bool:
-        return sampled_on_gpu(self.graph, (self.rule,))
+        plain = self.exclude is None and not self.disjoint
+        return plain and sampled_on_gpu(self.graph, (self.rule,))
 
     @property
     def cooperates(self) -> bool:
         return super().cooperates and self.rule.per_destination
 
     def runner(self, settings: RunSettings) -> Runner:
+        excluded = self.excluder(settings)
+
         def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
-            hop = self.sample(batch, settings)
+            hop = self.sample(batch, settings, excluded=excluded(batch))
             return SampledHop(batch, hop), {}
 
         return run

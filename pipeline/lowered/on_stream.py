@@ -10,6 +10,7 @@ import torch
 
 from headrace.ops.gpu import Event, record, resolved, side_stream, use_here
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.interop.conversions import converted_tensors
 from headrace.pipeline.plan.settings import RunSettings
@@ -66,7 +67,7 @@ class OnStream(MapStage):
         return frozenset(name for stage in self.stages for name in stage.writes)
 
     @property
-    def fetches(self) -> frozenset[tuple[str, str]]:
+    def fetches(self) -> frozenset[tuple[str, FeatureName]]:
         return frozenset(feature for stage in self.stages for feature in stage.fetches)
 
     @property

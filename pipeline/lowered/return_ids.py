@@ -34,7 +34,7 @@ class ReturnIds(MapStage):
 
     @property
     def writes(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
+        return frozenset({"n_id", "num_sampled_nodes"} | ({"slot"} if self.keep else set()))
 
     @property
     def keeps_rows(self) -> bool:
@@ -47,13 +47,16 @@ class ReturnIds(MapStage):
             exchange = batch.exchanges[0]
             n_id = exchange.wanted if exchange.places is None else exchange.wanted[exchange.places]
             if self.keep:
-                return batch.replace(n_id=n_id), {}
+                slot = exchange.wanted_slot
+                if slot is not None and exchange.places is not None:
+                    slot = slot[exchange.places]
+                return batch.replace(n_id=n_id, slot=slot), {}
             *inner, last = batch.num_sampled_nodes
             given_back = batch.replace(
                 n_id=n_id,
                 exchanges=batch.exchanges[1:],
                 comm=batch.comm if len(batch.exchanges) > 1 else None,
-                num_sampled_nodes=(*inner, last + len(exchange.wanted) - len(exchange.owned)),
+                num_sampled_nodes=(*inner, last + len(n_id) - len(exchange.owned)),
             )
             return given_back, {}
 

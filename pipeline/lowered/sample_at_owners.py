@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edges
-from headrace.pipeline.distributed.exchange import exchange_ids
+from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.distributed.traffic import Traffic
 from headrace.pipeline.lowered.compact import count_new, with_hop
@@ -27,13 +30,13 @@ class SampleAtOwners(RuleHop):
     The frontier goes to the owners of its nodes, the picked edges come back: the hop of a fully partitioned graph
     in FastSample (arXiv 2311.17847). The pass ``sample_at_owners`` makes it from hops over shards. ``loader.stats()``
     counts as sent the ids that this rank asks others for, and the degrees, edges, ids of edges and weights that it
-    returns to them.
+    returns to them. Each bound of trees in time takes a round more.
 
     Parameters
     ----------
     graph
         A shard.
-    layer, rule, key_layer, batch_dependency, weight, expand, edge_ids
+    layer, rule, key_layer, batch_dependency, weight, expand, edge_ids, disjoint, time, window
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 
@@ -56,10 +59,13 @@ class SampleAtOwners(RuleHop):
         graph = self.graph
         assert isinstance(graph, GraphShard)  # the pass makes the stage of shards
         router = RankRouter(graph.partition)
+        excluded = self.excluder(settings)
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            exchange = exchange_ids(self.frontier(batch), router, comm)
-            hop = self.sample(batch, settings, frontier=exchange.owned)
+            elements = self.elements(batch) if self.disjoint else {}
+            exchange = exchange_ids(self.frontier(batch), router, comm, slot=elements.get("slots"))
+            asked = _at_owners(elements, exchange, comm)
+            hop = self.sample(batch, settings, frontier=exchange.owned, elements=asked, excluded=excluded(batch))
             columns = [hop.neighbors]
             if self.edge_ids:
                 columns.append(graph.original_edge_ids(hop.positions))
@@ -75,8 +81,32 @@ class SampleAtOwners(RuleHop):
                 torch.empty(0, dtype=torch.int64),
                 edges.columns[-1] if hop.weights is not None else None,
             )
-            found = with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand)
-            traffic = Traffic(2, 4, exchange.wanted.element_size() * exchange.num_received + edge_bytes)
+            found = with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand, graph)
+            num_bounds = sum(elements.get(name) is not None for name in _BOUNDS)
+            sent = exchange.wanted.element_size() * (1 + num_bounds) * exchange.num_received
+            traffic = Traffic(2 + num_bounds, 4 + num_bounds, sent + edge_bytes)
             return found, {**count_new(batch, found), **asdict(traffic)}
 
         return run
+
+
+#: What bounds elements in time.
+_BOUNDS = ("bounds", "lows")
+
+
+def _at_owners(elements: Mapping[str, Tensor | None], exchange: Exchange, comm: Comm) -> Mapping[str, Tensor | None]:
+    """Return what is known of the elements that ranks ask this one for; one round for each bound."""
+    if not elements:
+        return {}
+    known: dict[str, Tensor | None] = {"slots": exchange.owned_slot}
+    for name in _BOUNDS:
+        values = elements.get(name)
+        if values is None:
+            continue
+        assert exchange.places is not None  # nobody has renumbered it
+        of_wanted = torch.empty_like(values)
+        of_wanted[exchange.places] = values
+        of_owned = values.new_empty(len(exchange.owned))
+        of_owned[exchange.asked_rows] = exchange.collect(of_wanted, comm)
+        known[name] = of_owned
+    return known

@@ -59,10 +59,11 @@ class SampleHopTogether(RuleHop):
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
+        excluded = self.excluder(settings)
 
         def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
             reducer = RankReducer(self.partition, comm)
-            hop = self.sample(batch, settings, reducer=reducer)
+            hop = self.sample(batch, settings, reducer=reducer, excluded=excluded(batch))
             return SampledHop(batch, hop), asdict(reducer.traffic)
 
         return run

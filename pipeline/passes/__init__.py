@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.pipeline.passes.cooperative import COOPERATIVE
+from headrace.pipeline.passes.exclude_edges import EXCLUDE_EDGES
 from headrace.pipeline.passes.expand_macros import EXPAND_MACROS
 from headrace.pipeline.passes.feature_cache import FEATURE_CACHE
 from headrace.pipeline.passes.fetch_at_owners import FETCH_AT_OWNERS
@@ -22,6 +23,7 @@ from headrace.pipeline.passes.sample_on_cpu import SAMPLE_ON_CPU
 from headrace.pipeline.passes.split_sample import SPLIT_SAMPLE
 from headrace.pipeline.passes.stream_overlap import STREAM_OVERLAP
 from headrace.pipeline.passes.tiered_cache import TIERED_CACHE
+from headrace.pipeline.passes.typed_items import TYPED_ITEMS
 from headrace.pipeline.passes.uva_gather import UVA_GATHER
 from headrace.pipeline.passes.within_boundary import WITHIN_BOUNDARY
 from headrace.pipeline.plan import rewriting
@@ -32,6 +34,8 @@ from headrace.pipeline.plan.rules import Pass, Promise, Rule
 
 PASSES: tuple[Pass, ...] = (
     EXPAND_MACROS,  # first: every other pass is written against hops and compactions, not against samplers
+    TYPED_ITEMS,  # before all that asks for items: it asks in the ids of the graph
+    EXCLUDE_EDGES,  # behind it, as hops leave edges out; before all that asks what hops do
     WITHIN_BOUNDARY,  # before all that asks who finds nodes, and how
     SAMPLE_ON_CPU,  # before all that asks where a batch is
     TIERED_CACHE,  # before fetches become those of owners, which read through the caches then
@@ -57,6 +61,7 @@ def rewrite(plan: Plan, machine: Machine, switches: Mapping[str, bool] | None = 
 
 __all__ = [
     "COOPERATIVE",
+    "EXCLUDE_EDGES",
     "EXPAND_MACROS",
     "FEATURE_CACHE",
     "FETCH_AT_OWNERS",
@@ -71,6 +76,7 @@ __all__ = [
     "SPLIT_SAMPLE",
     "STREAM_OVERLAP",
     "TIERED_CACHE",
+    "TYPED_ITEMS",
     "UVA_GATHER",
     "WITHIN_BOUNDARY",
     "Pass",

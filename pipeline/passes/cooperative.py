@@ -12,6 +12,9 @@ from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.induced_hop import InducedHop
+from headrace.pipeline.lowered.plant_trees import PlantTrees
+from headrace.pipeline.lowered.plant_trees_together import PlantTreesTogether
+from headrace.pipeline.lowered.repeat_layer import RepeatLayer
 from headrace.pipeline.lowered.return_ids import ReturnIds
 from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
 from headrace.pipeline.lowered.sample_induced import SampleInduced
@@ -49,6 +52,8 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
                 "sample_pinsage with expand='all', or cooperative=False"
             )
     finders = _finders(stages)
+    planting = [position for position, stage in enumerate(stages) if isinstance(stage, PlantTrees)]
+    finders = [position for position in finders if position >= max(planting, default=0)]  # trees begin there
     fetches = _fetches(stages)
     rewritten: list[Stage] = []
     for position, stage in enumerate(stages):
@@ -64,13 +69,15 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
 
 
 def _finders(stages: Window) -> list[int]:
-    """Return the positions of the stages that find nodes."""
-    return [position for position, stage in enumerate(stages) if "n_id" in stage.writes]
+    """Return the positions of the stages that find nodes, from the last one on that says what the seeds are."""
+    first = max(position for position, stage in enumerate(stages) if "seeds" in stage.writes)
+    return [position for position, stage in enumerate(stages) if position >= first and "n_id" in stage.writes]
 
 
 def _fetches(stages: Window) -> range:
-    """Return the positions of the stages that fetch right behind the last that finds nodes; prefetches may be there."""
-    start = end = _finders(stages)[-1] + 1
+    """Return the positions of the stages that fetch right behind the last of layers; prefetches may be there."""
+    layers = [position for position, stage in enumerate(stages) if stage.num_hops]
+    start = end = max(_finders(stages) + layers) + 1
     for position, stage in enumerate(stages[start:], start):
         if isinstance(stage, FetchFeature):
             end = position + 1
@@ -91,19 +98,21 @@ def _together(stage: Stage, partition: Partition) -> Window:
     """Return the stages by which ranks do together what none can do for its nodes alone; any other stage as it is."""
     if isinstance(stage, SampleInduced):
         return _induced_together(stage, partition)
+    if isinstance(stage, PlantTrees):
+        return (PlantTreesTogether(**stage.parameters()).made_of(stage),)
     if not isinstance(stage, SampleHop) or stage.rule.per_destination:
         return (stage,)
     return (SampleHopTogether(**stage.parameters(), partition=partition).made_of(stage),)
 
 
 def _induced_together(stage: SampleInduced, partition: Partition) -> Window:
-    """Return a hop for each layer: rows of other ranks come anew for each."""
-    graph, edge_ids = stage.graph, stage.edge_ids
-    hops: list[Stage] = []
-    for layer in range(stage.first_layer, stage.first_layer + stage.num_layers):
-        hop = InducedHop(graph, layer=layer, partition=partition, edge_ids=edge_ids)
-        hops += [hop.made_of(stage), Compact(graph, edge_ids=edge_ids).made_of(stage)]
-    return tuple(hops)
+    """Return one hop of all ranks, and the layer that it finds again for each further one: no hop reaches new nodes."""
+    graph, first, edge_ids = stage.graph, stage.first_layer, stage.edge_ids
+    hop = InducedHop(graph, layer=first, partition=partition, edge_ids=edge_ids)
+    stages: list[Stage] = [hop, Compact(graph, edge_ids=edge_ids)]
+    if stage.num_layers > 1:
+        stages.append(RepeatLayer(num_layers=stage.num_layers - 1, first_layer=first + 1))
+    return tuple(one.made_of(stage) for one in stages)
 
 
 def _partition(stages: Window, given: Partition | None, world_size: int) -> Partition:

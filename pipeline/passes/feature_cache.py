@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.machine import Machine
@@ -74,7 +75,7 @@ def _gpu_of(stages: Window, position: int) -> Place | None:
     return place if place is not None and place.kind == "cuda" else None
 
 
-def _large(fetch: FetchFeature, place: Place) -> tuple[list[str], list[str]]:
+def _large(fetch: FetchFeature, place: Place) -> tuple[list[FeatureName], list[FeatureName]]:
     """Return the node and edge features of a fetch that are worth a cache."""
 
     def is_large(source: FeatureSource) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
@@ -26,9 +27,9 @@ def _route(fetch: FetchFeature, machine: Machine) -> Window | None:
     return (*stages, *fetch.with_node(tuple(name for name in fetch.node if name not in features)))
 
 
-def _by_owners(features: dict[str, ShardedFeature]) -> list[tuple[str, ...]]:
+def _by_owners(features: dict[FeatureName, ShardedFeature]) -> list[tuple[FeatureName, ...]]:
     """Return the names of features, those together that lie, and are copied, in the same places."""
-    groups: list[tuple[str, ...]] = []
+    groups: list[tuple[FeatureName, ...]] = []
     for name, feature in features.items():
         for i, group in enumerate(groups):
             if features[group[0]].lies_as(feature):

@@ -10,6 +10,9 @@ from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 
+#: What all hops of a fused stage have in common.
+_SHARED = ("weight", "batch_dependency", "disjoint", "time", "window", "exclude")
+
 
 def _fuse_hop(hop: SampleHop, compact: Compact, machine: Machine) -> Window | None:
     del machine
@@ -26,6 +29,10 @@ def _fuse_hop(hop: SampleHop, compact: Compact, machine: Machine) -> Window | No
         weight=hop.weight,
         expand=hop.expand,
         edge_ids=hop.edge_ids,
+        disjoint=hop.disjoint,
+        time=hop.time,
+        window=hop.window,
+        exclude=hop.exclude,
     )
     return (fused,)
 
@@ -33,7 +40,7 @@ def _fuse_hop(hop: SampleHop, compact: Compact, machine: Machine) -> Window | No
 def _extend_fused(fused: SampleFused, hop: SampleHop, compact: Compact, machine: Machine) -> Window | None:
     del machine
     follows = hop.layer == fused.first_layer + len(fused.rules)
-    alike = hop.weight == fused.weight and hop.batch_dependency == fused.batch_dependency
+    alike = all(getattr(hop, name) == getattr(fused, name) for name in _SHARED)
     if not (follows and alike and _agree(hop, compact) and _agree(fused, compact)):
         return None
     rules, key_layers = (*fused.rules, hop.rule), (*fused.key_layers, hop.key_layer)

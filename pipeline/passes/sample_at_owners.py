@@ -24,30 +24,33 @@ def _route(stages: Window, machine: Machine) -> Window | None:
     """Replace hops over shards by hops at the owners, and let each rank take the seeds that it owns."""
     partition = graph_partition(stages)
     source = stages[0]
-    routed = getattr(source, "partition", None) is not None
     # Ranks make the batch together, or hops go to the owners already.
-    routed = routed or any(stage.shares_layers or (stage.collective and stage.num_hops > 0) for stage in stages)
+    routed = any(stage.shares_layers or (stage.collective and stage.num_hops > 0) for stage in stages)
     if partition is None or machine.world_size == 1 or routed:
         return None
     rewritten: list[Stage] = [source]
     seeds_are_owned = False
     if isinstance(source, ItemSampler) and not source.gives_pairs:
         seeds_are_owned = True
-        rewritten = [replace(source, partition=partition).made_of(source)]
+        if source.partition is None:  # another one is refused with the plan
+            rewritten = [replace(source, partition=partition).made_of(source)]
     for before, stage in pairwise(stages):
         if isinstance(stage, Compact) and isinstance(before, SampleHop):
             if not (before.layer == 0 and seeds_are_owned):
                 rewritten[-1] = SampleAtOwners(**before.parameters()).made_of(before)
                 continue
-        elif graph_partition((stage,)) is not None and not (
-            isinstance(stage, SampleHop) and stage.rule.per_destination
+        elif (
+            stage.num_hops
+            and graph_partition((stage,)) is not None
+            and not (isinstance(stage, SampleHop) and stage.rule.per_destination)
         ):
             raise PlanError(
                 f"{stage.origin.name} cannot sample a graph in shards: it needs more of the graph than the rows of "
                 "single nodes. Use the whole graph on every rank, or another sampler"
             )
         rewritten.append(stage)
-    return tuple(rewritten)
+    unchanged = all(one is stage for one, stage in zip(rewritten, stages, strict=False))
+    return None if unchanged and len(rewritten) == len(stages) else tuple(rewritten)
 
 
 SAMPLE_AT_OWNERS = Pass(

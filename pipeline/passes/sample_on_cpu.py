@@ -10,6 +10,7 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.hop import HopStage
+from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.translate_ids import TranslateIds
 from headrace.pipeline.plan.machine import Machine
@@ -17,6 +18,7 @@ from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.sampler import Sampler
+from headrace.pipeline.stages.uniform_negative import SampleUniformNegative
 
 
 def _copy_behind_hop(copy: CopyTo, hop: HopStage, compact: Compact, machine: Machine) -> Window | None:
@@ -24,9 +26,14 @@ def _copy_behind_hop(copy: CopyTo, hop: HopStage, compact: Compact, machine: Mac
 
 
 def _copy_behind(
-    copy: CopyTo, stage: SampleFused | SampleInduced | Sampler | TranslateIds, machine: Machine
+    copy: CopyTo, stage: SampleFused | SampleInduced | Sampler | TranslateIds | PlantTrees, machine: Machine
 ) -> Window | None:
     return None if _stays(stage, copy.moves_to, machine) else (stage, copy)
+
+
+def _copy_behind_negatives(copy: CopyTo, stage: SampleUniformNegative, machine: Machine) -> Window | None:
+    del machine
+    return None if copy.moves_to == CPU else (stage, copy)
 
 
 def _stays(stage: Stage, place: Place | None, machine: Machine) -> bool:
@@ -42,10 +49,12 @@ SAMPLE_ON_CPU = Pass(
     "sample_on_cpu",
     Promise.SAME_BATCHES,
     rules=(
+        Rule("no kernel on a GPU: copy_to behind negatives", (CopyTo, SampleUniformNegative), _copy_behind_negatives),
         Rule("no kernel on a GPU: copy_to behind the hop", (CopyTo, HopStage, Compact), _copy_behind_hop),
         Rule("no kernel on a GPU: copy_to behind the hops", (CopyTo, SampleFused), _copy_behind),
         Rule("no kernel on a GPU: copy_to behind the subgraph", (CopyTo, SampleInduced), _copy_behind),
         Rule("no kernel on a GPU: copy_to behind the sampler", (CopyTo, Sampler), _copy_behind),
+        Rule("no trees on a GPU: copy_to behind their planting", (CopyTo, PlantTrees), _copy_behind),
         Rule("ids of a graph with an order of its own: copy_to behind them", (CopyTo, TranslateIds), _copy_behind),
     ),
     optional=False,

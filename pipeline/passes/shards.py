@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.checks import graphs_of
@@ -15,7 +16,7 @@ def graph_partition(stages: Window) -> Partition | None:
     return next((graph.partition for _, graph in graphs_of(stages) if isinstance(graph, GraphShard)), None)
 
 
-def sharded_features(stage: FetchFeature) -> dict[str, ShardedFeature]:
+def sharded_features(stage: FetchFeature) -> dict[FeatureName, ShardedFeature]:
     """Return the node features in shards that a stage fetches."""
     sources = {name: stage.store.node[name] for name in stage.node}
     return {name: source for name, source in sources.items() if isinstance(source, ShardedFeature)}

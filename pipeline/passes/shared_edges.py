@@ -6,6 +6,7 @@ from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.shared_hop import SharedHop
 from headrace.pipeline.lowered.shared_induced import SharedInduced
@@ -45,6 +46,12 @@ def share_edges(stages: Window, partition: EdgePartition, fetches: range) -> Win
             "cooperative: expected a sampler where ranks share edges, got a plan without one; chain "
             "sample_in_subgraph, or give a partition of nodes, partition=edge_partition.nodes"
         )
+    for stage in stages:
+        if isinstance(stage, PlantTrees):
+            raise PlanError(
+                f"cooperative: {stage.origin.name} grows a tree for each seed, but ranks share edges by {partition!r}, "
+                "and each node once for all trees; use a partition of nodes, partition=edge_partition.nodes"
+            )
     rewritten: list[Stage] = []
     for position, stage in enumerate(stages):
         if position == 0:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.ops.errors import GraphError, InputError, PlanError
+from headrace.ops.errors import GraphError, InputError, ItemsError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.digest import equal
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.plan.source import SourceStage
@@ -30,13 +31,13 @@ MOST_STEPS = 1 << 20
 MOST_HOPS = 1 << 12
 
 
-def check_graph(stage: str, graph: object) -> None:
+def check_graph(stage: str, graph: object, *, with_types: bool = False) -> None:
     """Refuse a subject that is not a graph, or one whose types would go unheeded."""
     if not isinstance(graph, GraphView):
         raise InputError(f"{stage}: expected an hr.Graph, got {type(graph).__name__}; {_how_to_make_it(graph)}")
-    if graph.node_types is not None or graph.edge_types is not None:
+    if graph.is_typed and not with_types:
         raise GraphError(
-            f"{stage}: expected a graph without types, got {graph!r}; types are not sampled in this version. To sample "
+            f"{stage}: expected a graph without types, got {graph!r}; {stage} does not heed them. To sample "
             "it as if all nodes and edges were of one type, pass graph.untyped(), and items as global ids: "
             "graph.node_types.global_ids(name, ids)"
         )
@@ -63,13 +64,13 @@ def divided_graph(graph: GraphView) -> tuple[Divided, ...]:
     return (Divided("the shard of the graph", graph.partition, graph.part),)
 
 
-def check_node_features(store: FeatureStore, names: Iterable[str], before: Sequence[Stage]) -> None:
+def check_node_features(store: FeatureStore, names: Iterable[FeatureName], before: Sequence[Stage]) -> None:
     """Refuse node features that do not fit the graphs that were sampled."""
     for _, graph in graphs_of(before):
         store.check(node=tuple(names), num_nodes=graph.num_nodes)
 
 
-def divided_features(store: FeatureStore, names: Iterable[str]) -> tuple[Divided, ...]:
+def divided_features(store: FeatureStore, names: Iterable[FeatureName]) -> tuple[Divided, ...]:
     """Return which node features are in shards."""
     sources = {name: store.node[name] for name in names}
     return tuple(
@@ -93,6 +94,12 @@ def check_expand(stage: str, expand: str) -> None:
     """Refuse a hop rule that does not exist."""
     if expand not in ("all", "new"):
         raise InputError(f"{stage}: expand must be 'all' or 'new'; {expand!r} came")
+
+
+def check_edge_ids(stage: str, graph: GraphView, edge_ids: bool) -> None:
+    """Refuse to leave out edge ids where the types of edges are known by them."""
+    if graph.is_typed and not edge_ids:
+        raise InputError(f"{stage}: expected edge_ids=True for a graph with types, which are known by them, got False")
 
 
 def check_weight(stage: str, graph: GraphView, weight: str | None) -> None:
@@ -123,6 +130,20 @@ def check_items_fit(stage: Stage, graph: GraphView, before: Sequence[Stage]) -> 
             f"{stage.origin.name}: item {largest} is not a node of the graph, which has "
             f"{graph.num_nodes} nodes (ids 0..{graph.num_nodes - 1}); do the items index another graph?"
         )
+
+
+def check_pairs_come(stage: str, before: Sequence[Stage]) -> None:
+    """Refuse a stage for pairs where seeds are known to be none, and one behind a sampler."""
+    source = before[0]
+    width = source.nodes_per_seed if isinstance(source, SourceStage) else None
+    if width not in (None, 2):
+        came = "nodes" if width == 1 else f"{width} nodes each"
+        raise ItemsError(
+            f"{stage}: expected seeds that are pairs, int64[num_pairs, 2], got {came}; give the source pairs, "
+            "ItemSampler(pairs)"
+        )
+    if any(one.num_hops for one in before):
+        raise PlanError(f"{stage}: expected a place ahead of the sampler, got one behind it; chain it before")
 
 
 def counts_by_hop(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ...]:
@@ -190,13 +211,13 @@ def check_shares_edges(partition: EdgePartition, sampler: str, graph: GraphView)
         )
 
 
-def check_no_labels(batch: MiniBatch, labels: str | None) -> None:
+def check_no_labels(batch: MiniBatch, labels: FeatureName | None) -> None:
     """Refuse to fetch labels for a batch that has some."""
     if batch.y is not None:
         raise PlanError(labels_twice(labels))
 
 
-def labels_twice(labels: str | None) -> str:
+def labels_twice(labels: FeatureName | None) -> str:
     """Return what is wrong with fetching labels for batches that have some."""
     return (
         f"fetch_feature: labels={labels!r} would replace labels that the batch has already, those of the source's "

@@ -40,7 +40,7 @@ def _absorb(digest: hashlib.blake2b, value: Any) -> None:
     elif isinstance(value, (torch.Tensor, np.ndarray)):
         digest.update(sampled_digest([("parameter", value)]).encode())
     elif isinstance(value, dict):
-        for key in sorted(value):
+        for key in sorted(value, key=str):
             _absorb(digest, key)
             _absorb(digest, value[key])
     elif isinstance(value, (tuple, list)):

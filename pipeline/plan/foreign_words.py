@@ -12,7 +12,7 @@ _IN_THREADS = "batches are made by threads of this process, so there is nothing 
 _ITEMS = "give it to hr.ItemSampler, which begins the plan"
 _DEVICE = "put .copy_to(device) into the plan, behind what works in CPU memory"
 _RANKS = "each rank takes its share by itself from torch.distributed, or by .loader(rank=, world_size=)"
-_NO_TIME = "temporal sampling is not there in this version"
+_TIME = "the name of times, given by edge_attrs= or node_attrs= when the graph is made"
 
 #: Foreign word -> the parameters that mean it, the first that a stage has being named.
 SAME: dict[str, tuple[str, ...]] = {
@@ -29,6 +29,10 @@ SAME: dict[str, tuple[str, ...]] = {
     "prob_name": ("weight",),
     "probs_name": ("weight",),
     "weight_attr": ("weight",),
+    "time_attr": ("time",),
+    "node_timestamp_attr_name": ("time",),
+    "edge_timestamp_attr_name": ("time",),
+    "temporal_strategy": ("strategy",),
     "edge_weight": ("weight",),
     "importance_sampling": ("importance",),
     "num_random_walks": ("num_walks",),
@@ -69,6 +73,9 @@ MEANING: dict[str, str] = {
     "probs_name": _ATTRIBUTE,
     "weight_attr": _ATTRIBUTE,
     "edge_weight": _ATTRIBUTE,
+    "time_attr": _TIME,
+    "node_timestamp_attr_name": _TIME,
+    "edge_timestamp_attr_name": _TIME,
     "importance_sampling": 'a number of rounds, or "*" where DGL says -1',
 }
 
@@ -83,10 +90,12 @@ ADVICE: dict[str, str] = {
     "subgraph_type": "messages go along the edges that were drawn ('directional'); for others, transform the batch",
     "directed": "messages go along the edges that were drawn; for others, transform the batch",
     "edge_dir": "in-edges are sampled; for out-edges make the graph with src and dst exchanged",
-    "disjoint": "seeds share their neighbourhoods in this version",
-    "time_attr": _NO_TIME,
-    "input_time": _NO_TIME,
-    "temporal_strategy": _NO_TIME,
+    "disjoint": "sample_neighbor and sample_layer_neighbor alone grow trees of seeds",
+    "time": "sample_neighbor and sample_layer_neighbor alone keep to times; those of seeds go to hr.ItemSampler(time=)",
+    "time_attr": "sample_neighbor and sample_layer_neighbor alone keep to times, time=",
+    "input_time": "give the times of seeds to hr.ItemSampler(items, time=...)",
+    "edge_label_time": "give the times of pairs to hr.ItemSampler(pairs, time=...)",
+    "temporal_strategy": "sample_neighbor alone takes the most recent edges, strategy=",
     "edge_label_index": "give hr.ItemSampler the pairs, or (pairs, labels)",
     "sampler": "a sampler is a stage: chain .sample_neighbor(graph, fanouts), or another one",
     "graph_sampler": "a sampler is a stage: chain .sample_neighbor(graph, fanouts), or another one",

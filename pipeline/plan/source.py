@@ -71,6 +71,29 @@ class BatchSource(ABC):
         """
         return {}
 
+    def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
+        """Return the seeds of a batch of all ranks together, as one process would draw them, wherever this one stands.
+
+        Needed by stages for which a rank has to know more than its share, such as `exclude_seed_edges`; called from
+        several threads at once.
+        """
+        del epoch, index
+        raise NotImplementedError
+
+    def check_whole_seeds(self) -> None:
+        """Refuse a source that has no `whole_seeds`.
+
+        Raises
+        ------
+        PlanError
+            Before any batch is drawn.
+        """
+        if type(self).whole_seeds is BatchSource.whole_seeds:
+            raise PlanError(
+                f"expected a source that knows the seeds of all ranks, got {type(self).__name__}, which draws those of "
+                "one; use ItemSampler, or give the source a method whole_seeds(epoch, index)"
+            )
+
 
 class SourceStage(Stage, Plan):
     """A stage that begins a plan, and by itself is the shortest one.
@@ -114,12 +137,36 @@ class SourceStage(Stage, Plan):
 
     @property
     def gives_pairs(self) -> bool:
-        """Whether the seeds are known to be pairs of nodes."""
+        """Whether the seeds are known to be pairs of nodes, or more nodes together."""
         return False
+
+    @property
+    def nodes_per_seed(self) -> int | None:
+        """How many nodes a seed is known to be: 1, or 2 where seeds are pairs; None if it shows only with a batch."""
+        return None
+
+    def all_seeds(self) -> torch.Tensor | None:
+        """Return the seeds of an epoch in any order, int64[n] or int64[n, k]; None if not known beforehand."""
+        return None
+
+    @property
+    def smallest_label(self) -> float | None:
+        """The smallest of all labels; None if it is not known beforehand."""
+        return None
 
     @property
     def gives_labels(self) -> bool:
         """Whether the seeds are known to come with labels."""
+        return False
+
+    @property
+    def seed_times(self) -> torch.Tensor | str | None:
+        """The times of all seeds, or the name of the node attribute that holds them; None if not known beforehand."""
+        return None
+
+    @property
+    def gives_no_times(self) -> bool:
+        """Whether the seeds are known to come without times."""
         return False
 
     def settle_seed(self) -> None:

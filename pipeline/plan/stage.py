@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.arguments import check_arguments
 
@@ -126,7 +127,7 @@ class Stage(ABC):
         return frozenset()
 
     @property
-    def fetches(self) -> frozenset[tuple[str, str]]:
+    def fetches(self) -> frozenset[tuple[str, FeatureName]]:
         """The features that the stage reads into the batch, each with its domain: ("node", "x")."""
         return frozenset()
 

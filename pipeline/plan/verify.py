@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headrace.ops.errors import PlanError
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_weights_unchanged
 from headrace.pipeline.plan.plan import Plan
@@ -73,7 +74,7 @@ class _Before:
     hops: int = 0
     given: str = MINIBATCH
     converted: Stage | None = None
-    fetched: set[tuple[str, str]] = field(default_factory=set)
+    fetched: set[tuple[str, FeatureName]] = field(default_factory=set)
 
     def add(self, stage: Stage) -> None:
         """Go past a stage."""
@@ -122,7 +123,7 @@ def _problem(stage: Stage, before: _Before) -> str | None:
     ):
         if changed in stage.writes and feature in fetched and not stage.keeps_rows:
             return f"it changes {changed}, for which {what} were fetched before: fetch them behind"
-    again = sorted(stage.fetches & before.fetched)
+    again = sorted(stage.fetches & before.fetched, key=str)
     if again:
         domain, name = again[0]
         return (

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, PlanError
+from headrace.pipeline.data.feature_names import FeatureName, is_name
+from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.checks import divided_features, graphs_of, labels_twice
 from headrace.pipeline.plan.settings import RunSettings
@@ -29,11 +31,15 @@ class FetchFeature(FetchStage):
     store
         Where the features are.
     node
-        Names of node features to read for every node of the batch, in the order of ``batch.n_id``.
+        Names of node features to read for every node of the batch, in the order of ``batch.n_id``. Of a graph with
+        types a dictionary has the names for each, ``node={"paper": ["x"], "author": ["x"]}``: ``batch.node["paper",
+        "x"]`` has a row for each paper of the batch, in their order.
     edge
-        Names of edge features to read for every sampled edge, one tensor per block; rows are in input edge order.
+        Names of edge features to read for every sampled edge, one tensor per block; rows are in input edge order. By
+        edge type likewise, with a row for each edge of ``block.relation(edge_type)``.
     labels
-        Name of the node feature to read for the seeds alone, into ``batch.y``; not where the items have labels.
+        Name of the node feature to read for the seeds alone, into ``batch.y``; not where the items have labels. Of the
+        nodes of a type ``labels={"paper": "y"}``, where seeds are of that type.
 
     Raises
     ------
@@ -44,9 +50,9 @@ class FetchFeature(FetchStage):
     """
 
     store: FeatureStore
-    node: tuple[str, ...] = field(default=(), kw_only=True)
-    edge: tuple[str, ...] = field(default=(), kw_only=True)
-    labels: str | None = field(default=None, kw_only=True)
+    node: tuple[FeatureName, ...] = field(default=(), kw_only=True)
+    edge: tuple[FeatureName, ...] = field(default=(), kw_only=True)
+    labels: FeatureName | None = field(default=None, kw_only=True)  # or a dictionary of one entry
 
     def __post_init__(self) -> None:
         if not isinstance(self.store, FeatureStore):
@@ -55,10 +61,7 @@ class FetchFeature(FetchStage):
             )
         object.__setattr__(self, "node", _names("node", self.node))
         object.__setattr__(self, "edge", _names("edge", self.edge))
-        if self.labels is not None and not isinstance(self.labels, str):
-            raise FeatureError(
-                f"fetch_feature: labels must be the name of one node feature; {type(self.labels).__name__} came"
-            )
+        object.__setattr__(self, "labels", _label(self.labels))
         if not self.node and not self.edge and self.labels is None:
             raise FeatureError("fetch_feature: name at least one feature, for example node=['x'] or labels='y'")
         for name in (*self.node, *(() if self.labels is None else (self.labels,))):
@@ -80,32 +83,39 @@ class FetchFeature(FetchStage):
     def check(self, before: tuple[Stage, ...]) -> None:
         if self.edge and any(getattr(stage, "edge_ids", True) is False for stage in before):
             raise PlanError("fetch_feature: edge features need edge ids; pass edge_ids=True to the sampler")
-        labels = () if self.labels is None else (self.labels,)
+        labels: tuple[FeatureName, ...] = () if self.labels is None else (self.labels,)
         graphs = [graph for _, graph in graphs_of(before)]
-        longest = max((self.store.node[name].num_rows for name in labels), default=0)
+        plain = tuple(name for name in labels if isinstance(name, str))
+        longest = max((self.store.node[name].num_rows for name in plain), default=0)
+        typed = [name for name in (*self.node, *self.edge, *labels) if not isinstance(name, str)]
+        if typed and not any(graph.is_typed for graph in graphs):
+            raise PlanError(
+                f"fetch_feature: expected a sampler of a graph with types before, for {typed[0]!r}, got none"
+            )
         for graph in graphs:
             self.store.check(
-                node=self.node,
+                node=(*self.node, *(name for name in labels if not isinstance(name, str))),
                 edge=self.edge,
                 num_nodes=graph.num_nodes,
                 num_edges=graph.num_edges,
+                types=(node_types_of(graph), edge_types_of(graph)),
             )
             # Labels may end behind the last seed, but those of a larger graph belong to other nodes.
-            self.store.check(node=labels if longest > graph.num_nodes else (), num_nodes=graph.num_nodes)
+            self.store.check(node=plain if longest > graph.num_nodes else (), num_nodes=graph.num_nodes)
         source = before[0]
         fetched = any(isinstance(stage, FetchFeature) and stage.labels is not None for stage in before)
         if labels and (fetched or (isinstance(source, SourceStage) and source.gives_labels)):
             raise PlanError(labels_twice(self.labels))
-        if any("seeds" in stage.writes for stage in before[1:]):  # any node of the graph may be a seed then
+        others = [stage for stage in before[1:] if "seeds" in stage.writes]
+        pairs = isinstance(source, SourceStage) and source.gives_pairs
+        if labels and pairs and all("num_positives" in stage.writes for stage in others):
+            raise PlanError("fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)")
+        if others:  # any node of the graph may be a seed then
             for graph in graphs:
-                self.store.check(node=labels, num_nodes=graph.num_nodes)
+                self.store.check(node=plain, num_nodes=graph.num_nodes)
         elif isinstance(source, SourceStage) and source.largest_id is not None:
-            if labels and source.gives_pairs:
-                raise PlanError(
-                    "fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)"
-                )
             reached = source.largest_id + 1
-            reading = labels if graphs else (*self.node, *labels)
+            reading = plain if graphs else (*self.node, *plain)
             self.store.check(node=reading, num_nodes=reached, all_nodes=False)
 
     def runner(self, settings: RunSettings) -> Runner:
@@ -119,16 +129,29 @@ class FetchFeature(FetchStage):
 
         return self.fetching(read)
 
-    def with_node(self, names: tuple[str, ...]) -> tuple[FetchFeature, ...]:
+    def with_node(self, names: tuple[FeatureName, ...]) -> tuple[FetchFeature, ...]:
         """Return the stage with other node features, or nothing where that leaves nothing to fetch."""
         return (replace(self, node=names),) if names or self.edge or self.labels is not None else ()
 
 
-def _names(kind: str, names: Sequence[str] | str) -> tuple[str, ...]:
+def _label(labels: Any) -> FeatureName | None:
+    if isinstance(labels, Mapping) and len(labels) == 1:
+        labels = next(iter(labels.items()))
+    if labels is not None and not is_name(labels):
+        came = f"{len(labels)} of them" if isinstance(labels, Mapping) else type(labels).__name__
+        raise FeatureError(f"fetch_feature: labels must be the name of one node feature; {came} came")
+    return labels  # type: ignore[no-any-return] # it is a name
+
+
+def _names(kind: str, names: Any) -> tuple[FeatureName, ...]:
     if isinstance(names, str):
         return (names,)
-    listed = tuple(names)
-    if not all(isinstance(name, str) for name in listed):
+    listed: tuple[FeatureName, ...]
+    if isinstance(names, Mapping):
+        listed = tuple((of_type, str(name)) for of_type, some in names.items() for name in _names(kind, some))
+    else:
+        listed = tuple(names)
+    if not all(map(is_name, listed)):
         raise FeatureError(f"fetch_feature: {kind} must be a list of feature names; {type(names).__name__} came")
     twice = next((name for place, name in enumerate(listed) if name in listed[:place]), None)
     if twice is not None:

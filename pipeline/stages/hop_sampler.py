@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from headrace.ops.sampling.rules import Rule
+from headrace.ops.sampling.rules import HopRule, Rule
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import Expand, SampleHop
 from headrace.pipeline.lowered.translate_ids import in_graph_ids
-from headrace.pipeline.plan.checks import check_expand, check_flags, check_weight, counts_by_hop
+from headrace.pipeline.plan.checks import check_edge_ids, check_expand, check_flags, check_weight
+from headrace.pipeline.plan.fanouts import Counts as FanoutsByHop
+from headrace.pipeline.plan.fanouts import counts_by_relation, rules_of
 from headrace.pipeline.plan.stage import MacroStage, Stage
 from headrace.pipeline.stages.sampler import Sampler
 
@@ -20,7 +23,9 @@ from headrace.pipeline.stages.sampler import Sampler
 class HopSampler(Sampler, MacroStage):
     """Base of the hop-by-hop samplers; a new one has only to name the rule of a hop."""
 
-    fanouts: tuple[int, ...]
+    heeds_types: ClassVar[bool] = True
+
+    fanouts: FanoutsByHop
     weight: str | None = field(default=None, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
@@ -38,7 +43,8 @@ class HopSampler(Sampler, MacroStage):
         check_expand(self.name, self.expand)
         check_flags(self, "edge_ids")
         check_weight(self.name, self.graph, self.weight)
-        object.__setattr__(self, "fanouts", counts_by_hop(self.name, "fanout", self.fanouts))
+        object.__setattr__(self, "fanouts", counts_by_relation(self.name, "fanout", self.fanouts, self.graph))
+        check_edge_ids(self.name, self.graph, self.edge_ids)
 
     @property
     def num_hops(self) -> int:
@@ -47,7 +53,7 @@ class HopSampler(Sampler, MacroStage):
     def parts(self) -> tuple[Stage, ...]:
         return hops(
             self.graph,
-            [self.rule(fanout) for fanout in self.fanouts],
+            rules_of(self.graph, self.fanouts, self.rule),
             [self.key_layer(layer) for layer in range(len(self.fanouts))],
             batch_dependency=self.batch_dependency,
             weight=self.weight,
@@ -58,13 +64,16 @@ class HopSampler(Sampler, MacroStage):
 
 def hops(
     graph: GraphView,
-    rules: Sequence[Rule],
+    rules: Sequence[HopRule],
     key_layers: Sequence[int],
     *,
     batch_dependency: float = 1,
     weight: str | None = None,
     expand: Expand = "all",
     edge_ids: bool = True,
+    disjoint: bool = False,
+    time: str | None = None,
+    window: float | None = None,
 ) -> tuple[Stage, ...]:
     """Return the stages that a sampler stands for: a hop and its compaction for each rule."""
     pieces: list[Stage] = []
@@ -78,6 +87,9 @@ def hops(
             weight=weight,
             expand=expand,
             edge_ids=edge_ids,
+            disjoint=disjoint,
+            time=time,
+            window=window,
         )
         pieces += [hop, Compact(graph, expand=expand, edge_ids=edge_ids)]
     return in_graph_ids(graph, pieces)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from headrace.ops.sampling.rules import NeighborRule
 from headrace.pipeline.lowered.hop import Expand
-from headrace.pipeline.plan.checks import MOST_HOPS, check_expand, check_flags, make_positive
+from headrace.pipeline.plan.checks import MOST_HOPS, check_edge_ids, check_expand, check_flags, make_positive
+from headrace.pipeline.plan.fanouts import rules_of
 from headrace.pipeline.plan.stage import MacroStage, Stage
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.hop_sampler import hops
@@ -34,6 +36,8 @@ class SampleInSubgraph(Sampler, MacroStage):
         For a number of hops below 1, a subject that is not a graph, or an unknown hop rule.
     """
 
+    heeds_types: ClassVar[bool] = True
+
     num_hops: int = field(default=1, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
@@ -43,11 +47,12 @@ class SampleInSubgraph(Sampler, MacroStage):
         check_expand(self.name, self.expand)
         make_positive(self, "num_hops", most=MOST_HOPS)
         check_flags(self, "edge_ids")
+        check_edge_ids(self.name, self.graph, self.edge_ids)
 
     def parts(self) -> tuple[Stage, ...]:
         return hops(
             self.graph,
-            [NeighborRule(-1)] * self.num_hops,
+            rules_of(self.graph, (-1,) * self.num_hops, NeighborRule),
             range(self.num_hops),
             expand=self.expand,
             edge_ids=self.edge_ids,

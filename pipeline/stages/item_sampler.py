@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import torch
 
 from headrace.ops.errors import ItemsError
 from headrace.ops.memory_limit import check_fits_memory
@@ -14,6 +15,7 @@ from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
+from headrace.pipeline.data.times import as_times
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
 from headrace.pipeline.plan.stage import Divided
@@ -46,10 +48,13 @@ class ItemSampler(SourceStage):
     ----------
     items
         An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes], integer pairs
-        [num_items, 2], or any of these with labels [num_items, ...], which become ``batch.y``: a tuple ``(ids,
-        labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of (id, label). Pairs are one tensor or
-        NumPy array: a list of them is refused, as it may as well hold ids with labels. Tensors must be on the CPU;
-        non-contiguous and memory-mapped arrays are read in place.
+        [num_items, 2] (or more nodes that belong together, [num_items, k]), or any of these with labels [num_items,
+        ...], which become ``batch.y``: a tuple ``(ids, labels)``, a list of two tensors, or a
+        ``torch.utils.data.Dataset`` of (id, label). Pairs are one tensor or NumPy array: a list of them is refused, as
+        it may as well hold ids with labels. Of a graph with types, ids that count within a type, ``{"paper": ids}``, or
+        pairs, ``{("user", "rates", "movie"): pairs}``; what the sampler behind reads says where the type is, and
+        ``batch.seeds`` are global ids. Tensors must be on the CPU; non-contiguous and memory-mapped arrays are read in
+        place.
     batch_size
         Items in a batch, counted over all ranks together: one batch is one optimiser step. Default 1024.
     batch_size_per_rank
@@ -63,6 +68,10 @@ class ItemSampler(SourceStage):
         ``torch.initial_seed()`` as the plan is made, so that ``torch.manual_seed`` decides it; the plan prints it, and
         a checkpoint brings it back. Ranks of torch.distributed, and those that make batches together, then take that of
         rank 0; where ``rank=`` and ``world_size=`` are given by hand, give all ranks the same seed.
+    time
+        When each item is asked for, [num_items] integers or floating point, for samplers that keep to times: they
+        become ``batch.seed_time``. Or the name of the node attribute that holds them, which is that of the sampler:
+        the default where nodes have times.
     partition
         Let each rank take the seeds that it owns, in place of a contiguous share of the batch. Batches stay the same,
         shares may differ in size.
@@ -71,7 +80,7 @@ class ItemSampler(SourceStage):
     ------
     ItemsError
         For items that are empty, negative or of a wrong dtype or shape, or may be pairs as well as ids with labels, for
-        a batch size below 1, and for a partition of pairs.
+        a batch size below 1, for a partition of pairs, and for times that are NaN, of another dtype or length.
     """
 
     name: ClassVar[str] = "item_sampler"
@@ -82,6 +91,7 @@ class ItemSampler(SourceStage):
     shuffle: bool = field(default=False, kw_only=True)
     drop_last: bool = field(default=False, kw_only=True)
     seed: Any = field(default=None, kw_only=True)  # None or an int; an int once constructed
+    time: Any = field(default=None, kw_only=True)  # None, a name, or times; a tensor of these once constructed
     partition: Partition | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -96,6 +106,8 @@ class ItemSampler(SourceStage):
         for name in ("shuffle", "drop_last"):
             if not isinstance(getattr(self, name), bool):
                 raise ItemsError(f"ItemSampler: {name} must be True or False; {getattr(self, name)!r} came")
+        if self.time is not None and not isinstance(self.time, str):
+            object.__setattr__(self, "time", self._checked_time())
         if self.partition is not None and self.items.are_pairs:
             raise ItemsError("ItemSampler: a pair may have two owners, so pairs cannot be shared by partition")
         if self.partition is not None and self.items.mask_size not in (None, self.partition.num_nodes):
@@ -105,19 +117,32 @@ class ItemSampler(SourceStage):
             )
         self.settle_seed()
 
+    def _checked_time(self) -> torch.Tensor:
+        time = as_times(self.time, "time", ItemsError)
+        if len(time) != len(self.items):
+            of_all = len(time) == self.items.mask_size
+            raise ItemsError(
+                f"ItemSampler: expected a time for each of {len(self.items)} items, got {len(time)}"
+                f"{'; pass time[mask]' if of_all else ''}"
+            )
+        return time
+
     def decisive(self) -> dict[str, Any]:
         # Who takes which share changes no batch.
         decisive = {name: value for name, value in self.parameters().items() if name != "partition"}
+        if self.time is None:  # checkpoints of before there were times stay valid
+            del decisive["time"]
         return {**decisive, "order": ORDER} if self.shuffle else decisive
 
     @property
     def writes(self) -> frozenset[str]:
         labelled = {"y"} if self.items.labels is not None else set()
-        return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes"} | labelled)
+        timed = {"seed_time"} if isinstance(self.time, torch.Tensor) else set()
+        return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes"} | labelled | timed)
 
     @property
     def largest_id(self) -> int | None:
-        return int(self.items.largest_id)
+        return None if self.items.types is not None else int(self.items.largest_id)
 
     @property
     def mask_size(self) -> int | None:
@@ -129,8 +154,29 @@ class ItemSampler(SourceStage):
         return bool(self.items.are_pairs)
 
     @property
+    def nodes_per_seed(self) -> int | None:
+        return int(self.items.nodes_per_item)
+
+    def all_seeds(self) -> torch.Tensor | None:
+        seeds: torch.Tensor = self.items.all_ids()
+        return None if self.items.types is not None else seeds
+
+    @property
+    def smallest_label(self) -> float | None:
+        return None if self.items.labels is None else float(self.items.labels.min())
+
+    @property
     def gives_labels(self) -> bool:
         return self.items.labels is not None
+
+    @property
+    def seed_times(self) -> torch.Tensor | str | None:
+        times: torch.Tensor | str | None = self.time
+        return times
+
+    @property
+    def gives_no_times(self) -> bool:
+        return self.time is None
 
     def divided(self) -> tuple[Divided, ...]:
         return () if self.partition is None else (Divided("the partition of the items", self.partition),)
@@ -193,11 +239,32 @@ class ItemSource(BatchSource):
         by_owner = partition is not None
         start = first if by_owner else first + size * settings.rank // settings.world_size
         stop = first + size if by_owner else first + size * (settings.rank + 1) // settings.world_size
-        positions = self._shuffled(epoch, start, stop) if sampler.shuffle else np.arange(start, stop, dtype=np.int64)
+        positions = self._positions(epoch, start, stop)
+        slots = None if settings.world_size == 1 else np.arange(start - first, stop - first)
         if partition is not None:
             seeds, _ = sampler.items.take(positions)
-            positions = positions[partition.owner(seeds).numpy() == settings.rank]
-        return seed_batch(sampler.items, positions, epoch=epoch, index=index, num_global_seeds=size)
+            mine = partition.owner(seeds).numpy() == settings.rank
+            positions, slots = positions[mine], np.flatnonzero(mine)
+        return seed_batch(
+            sampler.items,
+            positions,
+            epoch=epoch,
+            index=index,
+            num_global_seeds=size,
+            seed_time=sampler.time[torch.from_numpy(positions)] if isinstance(sampler.time, torch.Tensor) else None,
+            seed_slot=None if slots is None else torch.from_numpy(slots),
+        )
+
+    def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
+        first = index * self.batch_size
+        stop = min(first + self.batch_size, len(self._sampler.items))
+        items: ItemSet = self._sampler.items
+        seeds, _ = items.take(self._positions(epoch, first, stop))
+        return seeds
+
+    def _positions(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the items at positions start, ..., stop - 1 of an epoch."""
+        return self._shuffled(epoch, start, stop) if self._sampler.shuffle else np.arange(start, stop, dtype=np.int64)
 
     def _shuffled(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """Return the items at positions start, ..., stop - 1 of the epoch's order; int64, not to be changed."""

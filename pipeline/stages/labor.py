@@ -11,12 +11,12 @@ from headrace.ops.sampling.rules import MOST_ROUNDS, LaborImportanceRule, LaborR
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.plan.checks import LARGEST_COUNT, check_flags
 from headrace.pipeline.plan.verbs import verb
-from headrace.pipeline.stages.hop_sampler import HopSampler
+from headrace.pipeline.stages.tree_sampler import TreeSampler
 
 
 @verb("sample_layer_neighbor")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleLayerNeighbor(HopSampler):
+class SampleLayerNeighbor(TreeSampler):
     """Sample in-neighbours with one random number per *source* node and hop: LABOR (arXiv 2210.13339).
 
     Nodes that share a neighbour agree on whether to draw it, so a batch touches fewer nodes than with
@@ -73,8 +73,8 @@ class SampleLayerNeighbor(HopSampler):
         20 in-edges, by 0.02 to 0.05 at 1 to 10 of 100; not for messages that have nothing to do with the weights.
         ``sample_neighbor(..., weight=..., replace=True)`` has no bias at any fanout; larger fanouts, for which
         ``exact=False`` is the safer choice, make it small.
-    expand, edge_ids
-        As for ``sample_neighbor``.
+    expand, edge_ids, disjoint, time, window
+        As for ``sample_neighbor``. Trees share no random numbers, as they share no nodes: `importance` has to be 0.
 
     Raises
     ------
@@ -98,6 +98,11 @@ class SampleLayerNeighbor(HopSampler):
             what = f'{self.name}: importance (or "*", which stops by itself)'
             rounds = whole_number(self.importance, what, 0, InputError, MOST_ROUNDS)
             object.__setattr__(self, "importance", rounds)
+        if self.in_trees and self.importance != 0:
+            raise InputError(
+                f"{self.name}: expected importance=0 where each seed grows a tree of its own, got {self.importance!r}, "
+                "by which all nodes of a hop agree on what they draw; leave out importance, or disjoint and time"
+            )
         batches: float = math.inf
         if self.batch_dependency != math.inf:
             what = f"{self.name}: batch_dependency (or math.inf, for neighbourhoods that never change)"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from headrace.ops.sampling.rules import LadiesRule
-from headrace.pipeline.plan.checks import check_flags, check_weight, counts_by_hop
+from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_weight
+from headrace.pipeline.plan.fanouts import Counts as SizesByHop
+from headrace.pipeline.plan.fanouts import counts_by_relation, rules_of
 from headrace.pipeline.plan.stage import MacroStage, Stage
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.hop_sampler import hops
@@ -60,7 +63,9 @@ class SampleLadies(Sampler, MacroStage):
         For layer sizes that are empty or below -1, or a subject that is not a graph.
     """
 
-    layer_sizes: tuple[int, ...]
+    heeds_types: ClassVar[bool] = True
+
+    layer_sizes: SizesByHop
     poisson: bool = field(default=False, kw_only=True)
     layer_dependency: bool = field(default=False, kw_only=True)
     weight: str | None = field(default=None, kw_only=True)
@@ -70,7 +75,10 @@ class SampleLadies(Sampler, MacroStage):
         super().__post_init__()
         check_flags(self, "poisson", "layer_dependency", "edge_ids")
         check_weight(self.name, self.graph, self.weight)
-        object.__setattr__(self, "layer_sizes", counts_by_hop(self.name, "layer_size", self.layer_sizes))
+        object.__setattr__(
+            self, "layer_sizes", counts_by_relation(self.name, "layer_size", self.layer_sizes, self.graph)
+        )
+        check_edge_ids(self.name, self.graph, self.edge_ids)
 
     @property
     def num_hops(self) -> int:
@@ -79,7 +87,7 @@ class SampleLadies(Sampler, MacroStage):
     def parts(self) -> tuple[Stage, ...]:
         return hops(
             self.graph,
-            [LadiesRule(size, poisson=self.poisson) for size in self.layer_sizes],
+            rules_of(self.graph, self.layer_sizes, lambda size: LadiesRule(size, poisson=self.poisson)),
             [0 if self.layer_dependency else layer for layer in range(len(self.layer_sizes))],
             weight=self.weight,
             edge_ids=self.edge_ids,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from headrace.ops.sampling.rules import NeighborRule
+from headrace.ops.errors import InputError
+from headrace.ops.sampling.rules import LatestRule, NeighborRule
 from headrace.pipeline.plan.checks import check_flags
 from headrace.pipeline.plan.verbs import verb
-from headrace.pipeline.stages.hop_sampler import HopSampler
+from headrace.pipeline.stages.tree_sampler import TreeSampler
 
 
 @verb("sample_neighbor")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleNeighbor(HopSampler):
+class SampleNeighbor(TreeSampler):
     """Sample in-neighbours hop by hop, each node for itself (GraphSAGE, arXiv 1706.02216).
 
     Every k-subset of a node's in-edges is equally likely, exactly: the integers behind it are free of modulo bias.
@@ -38,20 +40,53 @@ class SampleNeighbor(HopSampler):
         layers share (PyG, ``trim_to_layer``).
     edge_ids
         Whether blocks carry the original ids of their edges; without them sampling is a little faster.
+    disjoint
+        Whether each seed grows a tree of its own: no node is shared, and one that two trees reach is there twice;
+        `MiniBatch.slot` says which is in which. Seeds come first, repeats kept, one tree each; both ends of a pair
+        share one. Draws of trees are independent.
+    time
+        Name of times of edges, of nodes, or of both (edge attributes and node attributes of the graph): a tree, which
+        is disjoint then, has only edges of the time of its seed or earlier, those of an edge being the later one of its
+        own time and of its source's. Seeds have times of their own, ``ItemSampler(items, time=...)``, or those of their
+        nodes. Rows are sorted by time once, at the first loader, which copies the graph where they are not yet; see
+        `Graph.by_time`.
+    window
+        Beside `time`, how far back trees look: edges are no earlier than the seed's time less this.
+    strategy
+        Beside `time`: ``"uniform"`` (default) draws among the edges of a tree, by weight if there is one; ``"last"``
+        takes the most recent, of edges of one time those that came last.
 
     Raises
     ------
     GraphError
-        If there is no such edge attribute, or it holds negative, infinite or undefined values.
+        If there is no such edge attribute, or it holds negative, infinite or undefined values; if there are no times of
+        this name, or they are none.
     InputError
-        For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule.
+        For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule; for a window or
+        ``strategy="last"`` without times, or the latter with a weight or replacement.
     """
 
     replace: bool = field(default=False, kw_only=True)
+    strategy: Literal["uniform", "last"] = field(default="uniform", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(self, "replace")
+        if self.strategy not in ("uniform", "last"):
+            raise InputError(f"{self.name}: strategy must be 'uniform' or 'last'; {self.strategy!r} came")
+        if self.strategy == "last" and (self.time is None or self.replace or self.weight is not None):
+            raise InputError(
+                f"{self.name}: strategy='last' takes the most recent edges, so it needs time=, and goes with neither "
+                f"replace nor weight; time={self.time!r}, replace={self.replace}, weight={self.weight!r} came"
+            )
 
-    def rule(self, fanout: int) -> NeighborRule:
+    def decisive(self) -> dict[str, Any]:
+        decisive = super().decisive()
+        if self.strategy == "uniform":  # checkpoints of before there was another stay valid
+            del decisive["strategy"]
+        return decisive
+
+    def rule(self, fanout: int) -> NeighborRule | LatestRule:
+        if self.strategy == "last":
+            return LatestRule(fanout)
         return NeighborRule(fanout, replace=self.replace)

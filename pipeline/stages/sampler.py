@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
@@ -14,10 +15,13 @@ from headrace.pipeline.plan.stage import Divided, Stage
 class Sampler(Stage):
     """Base of the stages that begin at the seeds of a batch and give it nodes and blocks; a plan has one of them."""
 
+    heeds_types: ClassVar[bool] = False
+    """Whether a graph may have types."""
+
     graph: GraphView
 
     def __post_init__(self) -> None:
-        check_graph(self.name, self.graph)
+        check_graph(self.name, self.graph, with_types=self.heeds_types)
 
     @property
     def first_hop(self) -> int | None:

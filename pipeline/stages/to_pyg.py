@@ -58,6 +58,6 @@ class ToPyg(Conversion):
 
         def run(batch: MiniBatch) -> tuple[Any, Counts]:
             data = batch_to_pyg(batch)
-            return data, {"converted_nodes": int(data.num_nodes), "converted_edges": int(data.edge_index.shape[1])}
+            return data, {"converted_nodes": int(data.num_nodes), "converted_edges": int(data.num_edges)}
 
         return run

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from headrace.ops.errors import FeatureError
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage import gpu_cached_feature
 from headrace.pipeline.storage.cached_feature import CachedFeature, bytes_per_row
@@ -18,8 +19,8 @@ POLICY = "sieve"
 
 def cached(
     store: FeatureStore,
-    node: Sequence[str] | None = None,
-    edge: Sequence[str] | None = None,
+    node: Sequence[FeatureName] | None = None,
+    edge: Sequence[FeatureName] | None = None,
     *,
     bytes: int,  # noqa: A002 - the name of a budget everywhere
     policy: str | None = None,
@@ -80,7 +81,7 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
             return CachedFeature(source, policy or POLICY, rows=rows)
         return GpuCachedFeature(source, rows=rows, place=at)
 
-    rows: dict[tuple[str, str], int] = {}
+    rows: dict[tuple[str, FeatureName], int] = {}
     # Those with the fewest rows first: what they do not need is for the others.
     named.sort(key=lambda one: one[1][one[2]].num_rows)
     costs = [cost_of(sources[name]) for _, sources, name in named]
@@ -91,7 +92,7 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
         if rows[domain, name] < room and costs[i + 1 :]:
             room = budget // sum(costs[i + 1 :])
 
-    def sources_of(domain: str, sources: FeatureSources) -> dict[str, FeatureSource]:
+    def sources_of(domain: str, sources: FeatureSources) -> dict[FeatureName, FeatureSource]:
         return {
             name: cache_of(source, rows[domain, name]) if (domain, name) in rows else source
             for name, source in sources.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,10 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError
 from headrace.pipeline.data.arrays import shown
 from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
 from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.typed_ids import type_size
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.rows import Rows
 
@@ -142,38 +145,69 @@ class ExpectingSource(FeatureSource, Protocol):
         """Forget the reads that are expected: an iteration has ended."""
 
 
-class FeatureSources(Mapping[str, FeatureSource]):
-    """Named feature sources of one domain, "node" or "edge"; asking for a missing name lists those that exist."""
+#: Features by name, or by type and name.
+Arrays: TypeAlias = Mapping[Any, ArrayLike | Tensor | FeatureSource | Mapping[str, ArrayLike | Tensor | FeatureSource]]
 
-    def __init__(self, domain: str, arrays: Mapping[str, ArrayLike | Tensor | FeatureSource]) -> None:
+
+class FeatureSources(Mapping[FeatureName, FeatureSource]):
+    """Named feature sources of one domain, "node" or "edge"; asking for a missing name lists those that exist.
+
+    Features of a type have keys of two parts: ``store.node["paper", "x"]``.
+    """
+
+    def __init__(self, domain: str, arrays: Arrays) -> None:
         if not isinstance(arrays, Mapping):
             raise FeatureError(
                 f"FeatureStore: expected {domain} features by name, such as {domain}={{'x': x}}, got "
                 f"{type(arrays).__name__}; name each feature"
             )
         self._domain = domain
-        self._sources: dict[str, FeatureSource] = {
-            name: array if isinstance(array, FeatureSource) else ArraySource(array, f"{domain} feature {name!r}")
-            for name, array in arrays.items()
-        }
+        self._sources: dict[FeatureName, FeatureSource] = {}
+        for key, value in arrays.items():
+            # What is nested are the features of a type.
+            of_type = (
+                {(key, name): array for name, array in value.items()} if isinstance(value, Mapping) else {key: value}
+            )
+            for full, array in of_type.items():
+                if not is_name(full):
+                    raise FeatureError(
+                        f"FeatureStore: expected a name, or a type and a name, of each {domain} feature, got {full!r}"
+                    )
+                what = f"{domain} feature {listed(full)}"
+                self._sources[full] = array if isinstance(array, FeatureSource) else ArraySource(array, what)
 
-    def __getitem__(self, name: str) -> FeatureSource:
-        if not isinstance(name, str):
+    def __getitem__(self, name: FeatureName) -> FeatureSource:
+        if not is_name(name):
             raise FeatureError(
                 f"FeatureStore: expected the name of a {self._domain} feature, got {type(name).__name__}; "
-                f"those that exist are {sorted(self._sources) or 'none'}"
+                f"those that exist are {self._names()}"
             )
         if name not in self._sources:
             raise FeatureError(
-                f"FeatureStore: there is no {self._domain} feature {name!r}; "
-                f"those that exist are {sorted(self._sources) or 'none'}"
+                f"FeatureStore: there is no {self._domain} feature {listed(name)}; those that exist are {self._names()}"
             )
         return self._sources[name]
+
+    def without_types(self, stage: str) -> dict[str, FeatureSource]:
+        """Return the sources by name, for what does not heed types.
+
+        Raises
+        ------
+        FeatureError
+            If there are features of a type; it begins with `stage`.
+        """
+        typed = [name for name in self._sources if not isinstance(name, str)]
+        if typed:
+            raise FeatureError(f"{stage}: expected features of all {self._domain}s, got one of a type, {typed[0]!r}")
+        return {name: source for name, source in self._sources.items() if isinstance(name, str)}
+
+    def _names(self) -> str:
+        return str(sorted(self._sources, key=str)) if self._sources else "none"
 
     def __contains__(self, name: object) -> bool:
         return name in self._sources
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[FeatureName]:
         return iter(self._sources)
 
     def __len__(self) -> int:
@@ -190,9 +224,11 @@ class FeatureStore:
     ----------
     node
         Arrays of num_nodes rows, row v for node v: tensors, NumPy arrays or memory maps, of any dtype and any
-        number of dimensions, or other `FeatureSource` objects. Labels are a node feature like any other.
+        number of dimensions, or other `FeatureSource` objects. Labels are a node feature like any other. Features of a
+        type are nested, ``{"paper": {"x": x}}``, with a row for each node of the type; types may have different ones.
     edge
-        Arrays of num_edges rows in *input* edge order (what ``graph.edge_ids`` and ``batch.e_id`` speak of).
+        Arrays of num_edges rows in *input* edge order (what ``graph.edge_ids`` and ``batch.e_id`` speak of); those of
+        an edge type nested under its name, with a row for each of its edges.
 
     Raises
     ------
@@ -202,8 +238,8 @@ class FeatureStore:
 
     def __init__(
         self,
-        node: Mapping[str, ArrayLike | Tensor | FeatureSource] | None = None,
-        edge: Mapping[str, ArrayLike | Tensor | FeatureSource] | None = None,
+        node: Arrays | None = None,
+        edge: Arrays | None = None,
     ) -> None:
         self.node = FeatureSources("node", {} if node is None else node)
         self.edge = FeatureSources("edge", {} if edge is None else edge)
@@ -211,11 +247,12 @@ class FeatureStore:
     def check(
         self,
         *,
-        node: Sequence[str] = (),
-        edge: Sequence[str] = (),
+        node: Sequence[FeatureName] = (),
+        edge: Sequence[FeatureName] = (),
         num_nodes: int | None = None,
         num_edges: int | None = None,
         all_nodes: bool = True,
+        types: tuple[TypeOffsets, TypeOffsets] | None = None,
         stage: str = "fetch_feature",
     ) -> None:
         """Check that the named features exist and are as long as the graph, before any batch is made.
@@ -225,18 +262,23 @@ class FeatureStore:
         FeatureError
             If a name is missing, or a feature has not as many rows as the graph has nodes or edges: with more it is
             that of another graph, whose ids mean other nodes. Without `all_nodes` (ids of a part of the nodes)
-            there may be more rows than that.
+            there may be more rows than that. Features of a type have as many as `types`, of nodes and of edges, say.
+        GraphError
+            If there is no such type.
         """
-        for sources, names, num_ids, all_ids, what in (
-            (self.node, node, num_nodes, all_nodes, "nodes"),
-            (self.edge, edge, num_edges, True, "edges"),
+        of_nodes, of_edges = (None, None) if types is None else types
+        for sources, names, num_all, all_ids, of_type, what in (
+            (self.node, node, num_nodes, all_nodes, of_nodes, "nodes"),
+            (self.edge, edge, num_edges, True, of_edges, "edges"),
         ):
             for name in names:
-                num_rows = sources[name].num_rows
+                num_rows, num_ids = sources[name].num_rows, num_all
+                if not isinstance(name, str):
+                    num_ids = None if of_type is None else type_size(of_type, name[0])
                 too_many = all_ids and num_ids is not None and num_rows > num_ids
                 if too_many or (num_ids is not None and num_rows < num_ids):
                     raise FeatureError(
-                        f"{stage}: expected {what[:-1]} feature {name!r} to have a row for each of the graph's "
+                        f"{stage}: expected {what[:-1]} feature {listed(name)} to have a row for each of the graph's "
                         f"{num_ids} {what}, got {num_rows} rows; pass the whole feature, or the graph it belongs to"
                     )
 
@@ -249,7 +291,7 @@ class FeatureStore:
         names = [
             f"{domain}/{name}={sources[name].content_digest()}"
             for domain, sources in (("node", self.node), ("edge", self.edge))
-            for name in sorted(sources)
+            for name in sorted(sources, key=str)
         ]
         text = np.frombuffer("\n".join(names).encode(), dtype=np.uint8)
         return sampled_digest([("features", text)])

@@ -214,7 +214,8 @@ def _names(store: FeatureStore, graph: Graph, node: Sequence[str] | None) -> tup
         store.check(node=node, num_nodes=graph.num_nodes, stage="plan_tiers")
         names = tuple(node)
     else:
-        names = _slowest({name: one for name, one in store.node.items() if one.num_rows == graph.num_nodes})
+        plain = store.node.without_types("plan_tiers")
+        names = _slowest({name: one for name, one in plain.items() if one.num_rows == graph.num_nodes})
     if not names:
         raise FeatureError(
             f"plan_tiers: expected features with a row for each of {graph.num_nodes} nodes, got {store}; name some"

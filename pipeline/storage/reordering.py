@@ -167,7 +167,7 @@ def _moved(store: FeatureStore, num_nodes: int, order: Tensor, rank: Tensor, *, 
     """Return the store with the rows of nodes in the new order, where they lie in memory."""
     store.check(node=tuple(store.node), num_nodes=num_nodes, stage="reorder")
     sources: dict[str, FeatureSource] = {}
-    for name, source in store.node.items():
+    for name, source in store.node.without_types("reorder").items():
         if not (isinstance(source, ArraySource) and source.place == CPU):
             sources[name] = source if original_ids else ReorderedRows(source, order)
             continue

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import FeatureError, GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data.graph import Graph
@@ -96,6 +96,15 @@ def write_shards(
     silent = not (progress and shows_bars())
 
     check_can_be_cut(graph, partition, "write_shards")
+    if graph.edge_types is not None:
+        raise GraphError(
+            "write_shards: graphs with edge types cannot be written in this version; share it with shard()"
+        )
+    if graph.node_attrs:
+        raise GraphError(
+            f"write_shards: node attributes, {list(graph.node_attrs)}, cannot be written in this version; make times "
+            "of edges of them, edge_attrs=, or share the graph with shard()"
+        )
     features = FeatureStore() if store is None else store
     meta = _describe(graph, partition, features, whole)
     total = _total_bytes(graph, features, meta)
@@ -137,12 +146,13 @@ class _Writer:
 def _describe(
     graph: Graph, partition: Partition, store: FeatureStore, whole: str | Collection[str] | None
 ) -> ShardMeta:
+    of_nodes, of_edges = store.node.without_types("write_shards"), store.edge.without_types("write_shards")
     names = {whole} if isinstance(whole, str) else whole
     if names is None:
-        names = {name for name, source in store.node.items() if math.prod(source.shape[1:]) == 1}
+        names = {name for name, source in of_nodes.items() if math.prod(source.shape[1:]) == 1}
     for name in names:
         store.node[name]  # an unknown one is refused with those that there are
-    for name, source in store.node.items():
+    for name, source in of_nodes.items():
         if isinstance(source, ShardedFeature):
             raise FeatureError(f"write_shards: node feature {name!r} is in shards already; give all of its rows")
         if name not in names and source.num_rows != graph.num_nodes:
@@ -162,8 +172,8 @@ def _describe(
         RowsMeta.of(graph.indices).dtype,
         {name: RowsMeta.of(rows) for name, rows in graph.edge_attrs_csc.items()},
         None if types is None else tuple(zip(map(str, types.names), types.offsets.diff().tolist(), strict=True)),
-        {name: FeatureMeta.of(source, whole=name in names) for name, source in store.node.items()},
-        {name: FeatureMeta.of(source, whole=True) for name, source in store.edge.items()},
+        {name: FeatureMeta.of(source, whole=name in names) for name, source in of_nodes.items()},
+        {name: FeatureMeta.of(source, whole=True) for name, source in of_edges.items()},
     )
 
 
@@ -187,7 +197,7 @@ def _write_common(
     whole = whole_folder(folder)
     whole.mkdir()
     for kind, sources, features in (("node", store.node, meta.node), ("edge", store.edge, meta.edge)):
-        for name, source in sources.items():
+        for name, source in sources.without_types("write_shards").items():
             if features[name].whole:
                 path, ids = whole / file_of(kind, name), _ids(source.num_rows, source.row_bytes)
                 digests[f"{whole.name}/{path.name}"] = _write_rows(writer, path, source, ids)
@@ -224,7 +234,7 @@ def _write_part(
     for name, rows in graph.edge_attrs_csc.items():
         attributes = (gather_rows(rows, piece) for piece in positions())
         write(file_of("edge_attribute", name), rows.dtype, tuple(rows.shape[1:]), attributes)
-    for name, source in store.node.items():
+    for name, source in store.node.without_types("write_shards").items():
         if not meta.node[name].whole:
             step = _rows_at_a_time(source.row_bytes)
             ids = (owned[low : low + step] for low in range(0, len(owned), step))

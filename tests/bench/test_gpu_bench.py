@@ -16,6 +16,7 @@ SCRIPTS = [
     "gather",
     "sampling",
     "cache",
+    "aggregate",
     *(pytest.param(name, marks=pytest.mark.slow) for name in ("shared", "training")),
 ]
 
@@ -186,7 +187,7 @@ def test_memory_is_checked_without_torchs_allocator(tmp_path):
     path = f"{tmp_path}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHON": str(tmp_path / "python"), "OUT": str(tmp_path)}
     subprocess.run(["bash", ROOT / "bench/gpu.sh"], env=environment, capture_output=True, check=True)
-    for name in ("gather", "sampling", "cache"):
+    for name in ("gather", "sampling", "cache", "aggregate"):
         assert (tmp_path / f"gpu_{name}_memcheck.txt").read_text() == "memcheck 1\n"
 
 

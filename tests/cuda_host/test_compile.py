@@ -59,7 +59,7 @@ def test_all_instances_compile(file, architecture):
     assert code.startswith(b"\x7fELF")
 
 
-@pytest.mark.parametrize("file", ["pick_weighted.cu", "scatter.cu"])
+@pytest.mark.parametrize("file", ["pick_weighted.cu", "scatter.cu", "attention.cu"])
 def test_subnormal_numbers_are_not_flushed(file, modules):
     """The CPU computes with them: weights and sums would have other bits. What is looked at is what is loaded."""
     code = compiling.module(file, 0)._loaded.code

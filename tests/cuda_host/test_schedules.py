@@ -49,6 +49,13 @@ def weights() -> torch.Tensor:
     return torch.rand(len(csc().indices), generator=torch.Generator().manual_seed(2)) * (drawn(1100, high=4) > 0)
 
 
+@cache
+def small_csc() -> ops.Csc:
+    """A hub with edges for three segments of attention, the last one not full."""
+    target = torch.cat([drawn(60, high=15), torch.full((66,), 7)])
+    return ops.coo_to_csc(drawn(126, high=20, seed=1), target, 20)
+
+
 def hop(rule: ops.Rule, *, weighted: bool = False, slotted: bool = False) -> Any:
     named = {"slots": torch.arange(50), "times": drawn(1100).sort().values, "bounds": torch.full((50,), 40)}
     return ops.sample_hop(
@@ -88,6 +95,30 @@ def fetched(rule: ops.Rule) -> Any:
     return rows.indptr, rows.indices, ops.sample_fetched(rows, rule, 4)
 
 
+def normal(*size: int) -> torch.Tensor:
+    return torch.randn(*size, generator=torch.Generator().manual_seed(6))
+
+
+def reduced(reduce: Any, *, weighted: bool) -> list[torch.Tensor]:
+    """Three heads, there and back to rows and weights."""
+    graph = small_csc()
+    x = normal(20, 3, 5).requires_grad_()
+    weight = normal(len(graph.indices), 3).requires_grad_() if weighted else None
+    found = ops.aggregate_with_grad(graph.indptr, graph.indices, x, reduce=reduce, weight=weight)
+    return [found, *torch.autograd.grad((found * found.detach()).sum(), [x] if weight is None else [x, weight])]
+
+
+def attended(heads: int) -> list[torch.Tensor]:
+    """With edge scores and dropout, there and back to all that has gradients."""
+    graph = small_csc()
+    shapes = (20, heads, 9), (20, heads), (20, heads), (len(graph.indices), heads)
+    inputs = [normal(*shape).requires_grad_() for shape in shapes]
+    weight = normal(len(graph.indices)).abs()
+    scores = ops.AttentionScores(*inputs[1:], weight, dropout=ops.AttentionDropout(0.4, 9))
+    found = ops.attend_with_grad(graph.indptr, graph.indices, inputs[0], scores)
+    return [found, *torch.autograd.grad((found * found.detach()).sum(), inputs)]
+
+
 def looked_up(width: int) -> list[torch.Tensor]:
     """Three reads through a cache of features; only what stands in for a GPU has one."""
     index, source = ops.SetIndex(64, torch.device("cpu")), torch.rand(NUM_NODES * 5, width)
@@ -118,6 +149,11 @@ CASES: dict[str, Callable[[], Any]] = {
     "fused": lambda: fused([ops.NeighborRule(4), ops.LaborRule(3)]),
     "fused, new": lambda: fused([ops.LaborRule(4), ops.NeighborRule(3)], "new", weighted=True),
     "fetched": lambda: fetched(ops.LaborRule(3)),
+    "sums": lambda: reduced("sum", weighted=False),
+    "means by weight": lambda: reduced("mean", weighted=True),
+    "extremes by weight": lambda: reduced("max", weighted=True),
+    "attention of a head": lambda: attended(1),
+    "attention of five heads": lambda: attended(5),
 }
 
 

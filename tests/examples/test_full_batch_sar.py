@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from launched import run_example
+
 pytest.importorskip("torch_geometric")
 pytestmark = pytest.mark.slow
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "full_batch_sar.py"
-
 
 def run(data: Path, processes: int, *arguments: str) -> list[str]:
-    """Run the example under torchrun, or by itself if there is one process."""
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment.pop("PYTHONSAFEPATH", None)  # the data sets are beside the script
-    result = subprocess.run(
-        [sys.executable, *(launcher if processes > 1 else []), str(EXAMPLE), "--data", str(data), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-        env=environment,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    return result.stdout.splitlines()
+    imports = ("torch_geometric",)
+    return run_example("full_batch_sar.py", "--data", data, *arguments, num_processes=processes, imports=imports)
 
 
 def epochs(lines: list[str]) -> list[list[float]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from copies import Process
 
 # Its processes have limits of their own, of which a test may need several.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -25,14 +25,13 @@ def command(data, folder, *options):
 def start(data, folder, *options):
     # The script's own folder belongs on the path of a script.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    program = [sys.executable, "-u", *command(data, folder, *options)]
-    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    return Process(*command(data, folder, *options), environment=environment)
 
 
 def run(data, folder, *options):
     process = start(data, folder, *options)
-    output, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, output
+    output, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, output + errors
     return output
 
 
@@ -75,7 +74,7 @@ def test_kill_and_resume_continues_with_the_very_next_batch(run_here, data, tmp_
     log = tmp_path / "killed.log"
     process = start(data, tmp_path / "killed", *epochs, log)
     while not (log.exists() and log.read_text().count("\n") >= 14):
-        assert process.poll() is None, process.communicate()[0]
+        assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -94,6 +93,6 @@ def test_kill_and_resume_continues_with_the_very_next_batch(run_here, data, tmp_
 def test_a_checkpoint_of_another_plan_is_refused(run_here, data, tmp_path):
     run_here(tmp_path, "--epochs", "1")
     process = start(data, tmp_path, "--epochs", "2", "--resume", "--seed", "5")
-    output, _ = process.communicate()
+    _, errors = process.communicate(timeout=240)
     assert process.returncode != 0
-    assert "stage item_sampler differs" in output
+    assert "stage item_sampler differs" in errors

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from launched import run_example
+
 # Its processes have limits of their own, of which a test may need several.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-
 
 def run(script: str, data: Path, *options: str, num_processes: int = 1) -> list[str]:
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(num_processes)]
-    command = [*(launcher if num_processes > 1 else [sys.executable]), str(EXAMPLES / script), "--data", str(data)]
-    # The script's own folder belongs on the path of a script.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    result = subprocess.run(
-        [*command, *options], capture_output=True, text=True, timeout=240, env=environment, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout.splitlines()
+    return run_example(script, "--data", data, *options, num_processes=num_processes)
 
 
 def accuracies(lines: list[str]) -> list[float]:
     return [float(found.group(1)) for line in lines if (found := re.search(r"test accuracy ([0-9.]+)", line))]
+
+
+def losses(lines: list[str]) -> list[float]:
+    return [float(found.group(1)) for line in lines if (found := re.search(r"loss ([0-9.]+)", line))]
 
 
 CLUSTERS = ("--clusters", "12", "--clusters-per-batch", "4")
@@ -47,8 +40,12 @@ def test_processes_print_what_one_does(options, data):
     assert run("strategies.py", data, *arguments, num_processes=2) == alone
 
 
-@pytest.mark.parametrize("boundary", ["0", "1"])
-def test_cluster_gcn_learns(boundary, data):
-    lines = run("cluster_gcn.py", data, *CLUSTERS, "--boundary", boundary, "--epochs", "8")
-    assert accuracies(lines)[-1] > 0.9
-    assert any("cluster_sampler" in line for line in lines)
+@pytest.mark.parametrize(("boundary", "num_processes"), [("0", 3), ("1", 2)])
+def test_cluster_gcn_learns_on_any_number_of_processes(boundary, num_processes, data):
+    arguments = (*CLUSTERS, "--boundary", boundary, "--epochs", "6")
+    alone, together = (run("cluster_gcn.py", data, *arguments, num_processes=number) for number in (1, num_processes))
+    assert len(accuracies(alone)) == 6
+    assert accuracies(alone)[-1] > 0.9
+    assert any("cluster_sampler" in line for line in alone)
+    assert accuracies(together) == pytest.approx(accuracies(alone), abs=0.01)
+    assert losses(together) == pytest.approx(losses(alone), abs=1e-3)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
+from copies import Process
 from exits import scenarios
 from exits.scenarios import SCENARIOS
 
@@ -48,20 +49,12 @@ class End:
 def run(name: str) -> End:
     _, expected = SCENARIOS[name]
     began = time.monotonic()
-    with subprocess.Popen(
-        [sys.executable, scenarios.__file__, name],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            _, errors = process.communicate(timeout=TIMEOUT)
-            status = process.returncode
-        except subprocess.TimeoutExpired:
-            process.kill()
-            _, errors = process.communicate()
-            status = None
-        finally:
-            process.kill()  # also where pytest is interrupted, or runs out of time
+    process = Process(Path(scenarios.__file__), name)
+    try:
+        status = process.wait(TIMEOUT)
+    except subprocess.TimeoutExpired:
+        status = None
+    finally:
+        process.kill()  # also where pytest is interrupted, or runs out of time
+    _, errors = process.communicate()
     return End(name, expected, status, errors, time.monotonic() - began)

@@ -12,6 +12,7 @@ from headrace.ops._arrays import MAX_THREADS
 
 from fuzz.draw import LARGE_EDGES, LARGE_NODES, MAX_EDGES, Draw
 from fuzz.entry import Entry, check_compact, check_importance, check_rows, values
+from fuzz.links import check_excluded, excluded
 from fuzz.reducer import Liar, reducer
 
 KINDS = list(_native.RuleKind)
@@ -146,12 +147,14 @@ def _hop_arguments(draw: Draw) -> list[Any]:
         reducer(draw),
         draw.chance(0.5),
         *_elements(draw, len(frontier), graph.num_edges),
+        excluded(draw, graph),
     ]
 
 
 def _elements(draw: Draw, num_dst: int, num_edges: int) -> list[Any]:
-    """Slots, times and bounds: often none, at times of another length, of which unsorted times are cut anywhere."""
+    """Slots, times and both bounds: often none, at times of another length; unsorted times are cut anywhere."""
     lengths = [length + (draw.integer(0, 2) if draw.chance(0.05) else 0) for length in (num_dst, num_edges, num_dst)]
+    lengths.append(lengths[-1])  # of lower bounds
     return [draw.ids(length, 6) if draw.chance(0.4) else None for length in lengths]
 
 
@@ -187,14 +190,24 @@ def _check_native_hop(arguments: list[Any], answer: Any) -> None:
     indptr, indices, frontier, _, _, _, _, weights, _, parts, *_ = arguments
     if not isinstance(parts, Liar):
         check_hop(indptr, indices, frontier, weights, answer)
+        check_excluded(arguments[15], answer[2])
+
+
+def _sampler(
+    indptr: Any, indices: Any, edge_ids: Any, weights: Any, first_number: Any, most_slots: Any
+) -> _native.FusedSampler:
+    """Of a graph without types, or of one with a relation that ends in all nodes, which is the same."""
+    num_nodes = len(indptr) - 1
+    relations = [_native.Relation(0, num_nodes, 0, 1)] if isinstance(first_number, int) and num_nodes > 0 else []
+    return _native.FusedSampler(indptr, indices, edge_ids, weights, relations, None, first_number, most_slots)
 
 
 def _fused(*arguments: Any) -> Any:
     """Construct and sample: what the two take are positional arguments 0 to 5 and the rest; 7 to 9 are of rules."""
-    sampler = _native.FusedSampler(*arguments[:6])
+    sampler = _sampler(*arguments[:6])
     seeds, kinds, limits, num_rounds, *rest = arguments[6:]
     by_weight = arguments[3] is not None
-    rules = [_native.Rule(*one, by_weight) for one in zip(kinds, limits, num_rounds, strict=True)]
+    rules = [[_native.Rule(*one, by_weight)] for one in zip(kinds, limits, num_rounds, strict=True)]
     sampler.sample(seeds, rules, *rest)
     return sampler.sample(seeds, rules, *rest)  # the second call finds the node map used
 
@@ -308,13 +321,13 @@ ENTRIES = {
     "Rule.__init__": Entry(_native.Rule, _rule_arguments, lambda given, answer: None),
     "sample_hop": Entry(_hop, _hop_arguments, _check_native_hop, frozenset({4, 5, 8}), aligned=True),
     "FusedSampler.__init__": Entry(
-        _native.FusedSampler,
+        _sampler,
         lambda draw: _fused_arguments(draw)[:6],
         lambda given, answer: None,
         aligned=True,
     ),
     "FusedSampler.scratch_bytes": Entry(
-        lambda *arguments: _native.FusedSampler(*arguments).scratch_bytes(),
+        lambda *arguments: _sampler(*arguments).scratch_bytes(),
         lambda draw: _fused_arguments(draw)[:6],
         lambda given, answer: None,
         aligned=True,

@@ -38,7 +38,9 @@ DTYPES = ("?", "u1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", ">f4", "O"
 def rule(draw: Draw) -> ops.Rule:
     """Any rule, rarely of a fan-out that memory cannot hold."""
     fanout = 1 << 62 if draw.chance(0.05) else draw.integer(-1, MAX_EDGES + 5)
-    kind = draw.one_of(ops.NeighborRule, ops.LaborRule, ops.LadiesRule, ops.LaborImportanceRule)
+    kind = draw.one_of(ops.NeighborRule, ops.LatestRule, ops.LaborRule, ops.LadiesRule, ops.LaborImportanceRule)
+    if kind is ops.LatestRule:
+        return kind(fanout)
     return kind(fanout, rounds(draw) if kind is ops.LaborImportanceRule else draw.chance(0.5))
 
 
@@ -187,6 +189,7 @@ def _check_reorder(arguments: list[Any], answer: ops.Csc) -> None:
 
 ENTRIES = {
     "NeighborRule": _rule_entry(ops.NeighborRule),
+    "LatestRule": Entry(ops.LatestRule, lambda draw: [draw.integer(-2, 9)], _check_rule),
     "LaborRule": _rule_entry(ops.LaborRule),
     "LaborImportanceRule": _rule_entry(ops.LaborImportanceRule),
     "LadiesRule": _rule_entry(ops.LadiesRule),

@@ -10,6 +10,7 @@ from fuzz import (
     compactor,
     fetched_rows,
     join_hops,
+    links,
     native,
     native_disk,
     native_labor,
@@ -20,6 +21,8 @@ from fuzz import (
     public_laws,
     spread,
     tiers,
+    trees,
+    typed,
 )
 from fuzz.entry import Entry
 
@@ -34,8 +37,11 @@ NATIVE: Final = {
     **cache.NATIVE_ENTRIES,
     **compactor.NATIVE_ENTRIES,
     **join_hops.NATIVE_ENTRIES,
+    **links.NATIVE_ENTRIES,
     **spread.NATIVE_ENTRIES,
     **tiers.NATIVE_ENTRIES,
+    **trees.NATIVE_ENTRIES,
+    **typed.NATIVE_ENTRIES,
 }
 PUBLIC: Final = {
     **public.ENTRIES,
@@ -45,8 +51,10 @@ PUBLIC: Final = {
     **compactor.PUBLIC_ENTRIES,
     **fetched_rows.PUBLIC_ENTRIES,
     **join_hops.PUBLIC_ENTRIES,
+    **links.PUBLIC_ENTRIES,
     **spread.PUBLIC_ENTRIES,
     **tiers.PUBLIC_ENTRIES,
+    **typed.PUBLIC_ENTRIES,
 }
 ENTRIES: Final[dict[str, Entry]] = {
     **{f"native.{name}": entry for name, entry in NATIVE.items()},

@@ -36,7 +36,7 @@ def test_every_native_function_has_an_entry():
 def test_every_public_function_has_an_entry():
     """Of the classes those that check their arguments; the others only carry results."""
     functions = {name for name in ops.__all__ if inspect.isfunction(getattr(ops, name))}
-    rules = {"NeighborRule", "LaborRule", "LaborImportanceRule", "LadiesRule"}
+    rules = {"NeighborRule", "LatestRule", "LaborRule", "LaborImportanceRule", "LadiesRule"}
     assert functions | rules | {"BlendedKey", "BlockSampler", "CacheIndex", "Compactor", "TierSizes"} == set(PUBLIC)
 
 

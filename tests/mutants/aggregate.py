@@ -8,6 +8,8 @@ _SPMM = "tests/ops/aggregate/test_spmm.py::"
 _EXTREME = "tests/ops/aggregate/test_extreme.py::"
 _ATTENTION = "tests/ops/aggregate/test_attention.py::"
 _AUTOGRAD = "tests/ops/aggregate/test_autograd.py::"
+_TWINS = "tests/ops/aggregate/test_twins.py::"
+_SCHEDULES = "tests/cuda_host/test_schedules.py::test_all_have_the_bits_of_the_cpu"
 _LAYERS = "tests/pipeline/models/nn/test_layers.py::"
 
 AGGREGATE = (
@@ -30,13 +32,13 @@ AGGREGATE = (
         _SPMM + "test_bad_input_is_refused_and_nothing_is_written",
     ),
     Mutant(
-        "ops/native/aggregate/spmm_extreme.cpp",
+        "ops/native/aggregate/extreme_order.hpp",
         "(level & (position < winner))",
         "level",
         _EXTREME + "test_of_equal_messages_the_first_edge_wins",
     ),
     Mutant(
-        "ops/native/aggregate/spmm_extreme.cpp",
+        "ops/native/aggregate/extreme_order.hpp",
         "above | (winner < 0) |",
         "above |",
         _EXTREME + "test_equals_the_reference",
@@ -48,9 +50,9 @@ AGGREGATE = (
         _ATTENTION + "test_parts_of_rows_come_in_any_order",
     ),
     Mutant(
-        "ops/native/aggregate/attention_segment.hpp",
-        "from[k] == kNoScore<Value> ? from[k] : from[k] - largest[k]",
-        "from[k] - largest[k]",
+        "ops/native/aggregate/attention_terms.hpp",
+        "score == no_score<Value>() ? score : score - largest",
+        "score - largest",
         _ATTENTION + "test_scores_that_are_no_numbers",
     ),
     Mutant(
@@ -66,10 +68,58 @@ AGGREGATE = (
         _AUTOGRAD + "test_gradients_of_attention",
     ),
     Mutant(
-        "ops/native/aggregate/attention_backward.cpp",
-        "(products[k] - share[k]) * leak(plain[k], scores.slope)",
-        "(products[k] - share[k])",
+        "ops/native/aggregate/attention_terms.hpp",
+        "(product - share) * leak(plain, slope)",
+        "(product - share)",
         _AUTOGRAD + "test_gradients_of_attention",
+    ),
+    Mutant(
+        "cuda/kernels/edge_rows.cu",
+        "number >= 0 && number < bound",
+        "number >= 0 && number <= bound",
+        _SPMM + "test_bad_input_is_refused_and_nothing_is_written",
+    ),
+    Mutant(
+        "cuda/kernels/spmm.cu",
+        "factors[rows.position(edge)] * value",
+        "factors[edge] * value",
+        _SPMM + "test_transposed_rows_find_their_weights",
+    ),
+    Mutant(
+        "cuda/kernels/edge_rows.cuh",
+        "for (int k = 0; k < kAtOnce; ++k) add(made[k]);",
+        "for (int k = kAtOnce; k-- > 0;) add(made[k]);",
+        _TWINS + "test_sums_extremes_and_products",
+    ),
+    Mutant(
+        "cuda/kernels/dot.cuh",
+        "int with = kDotLanes / 2; with != 0; with /= 2",
+        "int with = 1; with != kDotLanes; with *= 2",
+        _TWINS + "test_sums_extremes_and_products",
+    ),
+    Mutant(
+        "cuda/kernels/attention.cu",
+        "sum * segment.of_head[group.rank]",
+        "sum",
+        _TWINS + "test_attention_there_and_back",
+    ),
+    Mutant(
+        "cuda/kernels/attention.cu",
+        "      group.sync();  // before the next segment is written\n",
+        "",
+        _SCHEDULES + "[attention of five heads]",
+    ),
+    Mutant(
+        "cuda/kernels/attention_backward.cu",
+        "      group.sync();  // before the next segment is written\n",
+        "",
+        _SCHEDULES + "[attention of five heads]",
+    ),
+    Mutant(
+        "ops/aggregate/way_back.py",
+        "self.trusted or self.transpose is None",
+        "True",
+        "tests/cuda_host/test_aggregate.py::test_a_transposed_csc_that_is_given_is_looked_at_too",
     ),
     Mutant(
         "ops/aggregate/autograd.py",

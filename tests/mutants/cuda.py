@@ -62,6 +62,12 @@ CUDA = (
         "tests/ops/sampling/test_segments.py::test_slots_and_bounds_equal_the_reference",
     ),
     Mutant(
+        "cuda/kernels/segments.cu",
+        "times[middle] < low",
+        "times[middle] <= low",
+        "tests/ops/sampling/test_segments.py::test_slots_and_bounds_equal_the_reference",
+    ),
+    Mutant(
         "cuda/kernels/copy_row.cuh",
         "word = lane - in_line;",
         "word = lane;",

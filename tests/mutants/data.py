@@ -55,7 +55,7 @@ DATA = (
     ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",
-        "hop.weight == fused.weight and",
+        '"weight", ',
         "",
         _FUSE + "test_refuses_hops_that_disagree",
     ),
@@ -80,7 +80,7 @@ DATA = (
     # Features and batches.
     Mutant(
         "pipeline/lowered/fetch_stage.py",
-        "read(labels, batch.seeds,",
+        "read(labels, seed_ids_of(batch, self.labels),",
         "read(labels, batch.n_id[: len(batch.seeds)],",
         "tests/pipeline/interop/test_interop.py::test_repeated_seeds_have_one_row_each",
     ),

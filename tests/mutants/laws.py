@@ -9,6 +9,8 @@ from mutants.mutant import Mutant
 
 _WIDE = "tests/ops/core/test_wide_ids.py::"
 _SEGMENTS = "tests/ops/sampling/test_segments.py::"
+_TREES = "tests/ops/sampling/test_trees.py::"
+_TEMPORAL = "tests/pipeline/stages/test_temporal.py::"
 _LAW = "tests/ops/sampling/test_sample_law.py::"
 _WEIGHTED = "tests/ops/sampling/test_weighted_picks.py::test_picks_are_those_of_the_reference"
 _PARTS = "tests/ops/sampling/test_layer_reducer.py::"
@@ -118,6 +120,48 @@ LAWS = (
         "std::upper_bound(first, first + row.degree, bound)",
         "std::lower_bound(first, first + row.degree, bound)",
         _SEGMENTS + "test_slots_and_bounds_equal_the_reference",
+    ),
+    Mutant(
+        "ops/native/sampling/segments.hpp",
+        "if (frontier_.bounds != nullptr) row.degree =",
+        "if (frontier_.bounds != nullptr)",
+        _TEMPORAL + "test_peers_14_equal_times_are_included",
+    ),
+    Mutant(
+        "ops/native/sampling/segments.hpp",
+        "std::lower_bound(first, first + row.degree, low)",
+        "std::upper_bound(first, first + row.degree, low)",
+        _SEGMENTS + "test_slots_and_bounds_equal_the_reference",
+    ),
+    Mutant(
+        "ops/native/sampling/parallel_edges.hpp",
+        "if (row.start == indptr_[node] && is_in",
+        "if (is_in",
+        _TREES + "test_repeats_are_counted_from_where_a_window_begins",
+    ),
+    Mutant(
+        "ops/native/sampling/hop.cpp",
+        "if (call.frontier.lows != nullptr) graph.weights.sums = nullptr;",
+        "",
+        _TREES + "test_draws_by_weight_in_a_window",
+    ),
+    Mutant(
+        "ops/native/sampling/fused_trees.cpp",
+        "keys_.of(static_cast<std::int64_t>(neighbors[e]), slots_[i])",
+        "keys_.of(static_cast<std::int64_t>(neighbors[e]), 0)",
+        _TREES + "test_trees_equal_the_reference",
+    ),
+    Mutant(
+        "ops/native/sampling/pick_uniform.hpp",
+        "take_all({row.start + static_cast<std::int64_t>(row.degree - count), count}, positions)",
+        "take_all({row.start, count}, positions)",
+        _TEMPORAL + "test_peers_14_last_is_the_most_recent",
+    ),
+    Mutant(
+        "ops/native/graphs/row_order.cpp",
+        "keys[a] != keys[b] ? keys[a] < keys[b] : a < b",
+        "keys[a] != keys[b] ? keys[a] < keys[b] : a > b",
+        "tests/ops/graphs/test_row_order.py::test_rows_are_in_order_and_equal_keys_in_theirs",
     ),
     Mutant(
         "ops/native/sampling/hop_loop.hpp",

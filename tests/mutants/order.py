@@ -57,9 +57,16 @@ ORDER = (
         "batch.epoch, batch.index // 2, key_layer",
         "tests/pipeline/stages/test_batch_dependency.py::test_the_step_is_that_of_the_batch",
     ),
+    # Nothing later than its seed in a tree.
+    Mutant(
+        "pipeline/lowered/trees.py",
+        "bounds = ordered(batch.seed_time)",
+        "bounds = ordered(batch.seed_time) + 9",
+        "tests/pipeline/stages/test_temporal.py::test_peers_14_equal_times_are_included",
+    ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",
-        "and hop.batch_dependency == fused.batch_dependency",
+        '"batch_dependency", ',
         "",
         "tests/pipeline/stages/test_batch_dependency.py::test_hops_of_different_dependencies_are_not_fused",
     ),
@@ -131,8 +138,8 @@ ORDER = (
     ),
     Mutant(
         "pipeline/lowered/fetch_stage.py",
-        "read(source, rows, counts)",
-        "read(source, rows, {'rows': 0, 'bytes': 0})",
+        "read(source, rows, counts) for rows",
+        "read(source, rows, {'rows': 0, 'bytes': 0}) for rows",
         "tests/pipeline/run/test_stats.py::test_stats_count_the_rows_of_edges",
     ),
 )

@@ -10,13 +10,16 @@ from mutants.disk import DISK
 from mutants.feature_caches import FEATURE_CACHES
 from mutants.graph_fetch import GRAPH_FETCH
 from mutants.hybrid import HYBRID
+from mutants.inference import INFERENCE
 from mutants.kernels import KERNELS
 from mutants.laws import LAWS
+from mutants.links import LINKS
 from mutants.order import ORDER
 from mutants.ranks import RANKS
 from mutants.sar import SAR
 from mutants.scores import SCORES
 from mutants.tiers import TIERS
+from mutants.typed import TYPED
 
 MUTANTS = (
     *ORDER,
@@ -24,12 +27,15 @@ MUTANTS = (
     *RANKS,
     *HYBRID,
     *SAR,
+    *INFERENCE,
     *LAWS,
+    *LINKS,
     *KERNELS,
     *AGGREGATE,
     *CACHES,
     *FEATURE_CACHES,
     *TIERS,
+    *TYPED,
     *SCORES,
     *DISK,
     *CUDA,

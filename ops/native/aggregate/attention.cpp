@@ -25,7 +25,7 @@ struct AttendBody {
 
   HEADRACE_INLINE void start(std::size_t row) const {
     if (!state.fresh) return;
-    for (std::size_t h = 0; h < scores.heads; ++h) state.largest[row * scores.heads + h] = kNoScore<Value>;
+    for (std::size_t h = 0; h < scores.heads; ++h) state.largest[row * scores.heads + h] = no_score<Value>();
     for (std::size_t h = 0; h < scores.heads; ++h) state.sums[row * scores.heads + h] = 0;
     Value* const to = state.out + row * state.width;
     for (std::size_t i = 0; i < state.width; ++i) to[i] = 0;
@@ -80,7 +80,7 @@ struct AttendBody {
     for (std::size_t k = 0; k < edges.count; ++k) largest = segment[k] > largest ? segment[k] : largest;
     if (largest == before) return;
     state.largest[at] = largest;
-    if (before == kNoScore<Value>) return;  // nothing was summed
+    if (before == no_score<Value>()) return;  // nothing was summed
     const Value factor = exp_of_negative(before - largest);
     state.sums[at] = state.sums[at] * factor;
     Value* const to = state.out + row * state.width + head * head_width;

@@ -39,14 +39,13 @@ HEADRACE_INLINE void attention_of(const AttentionScores<Value>& scores, const Se
   for (std::size_t k = 0; k < edges.count; ++k) attention[k] = exps[k] * over_sum[k];
 }
 
-// The gradient of the score of an edge before its rectifier: its attention times (what dropout leaves of the dot
-// product of its source's row and the gradient of the destination's, less what all edges of the row have in common).
+// The gradients of the scores of one head, of products behind dropout.
 template <class Value, class Index, class Share>
 HEADRACE_INLINE void score_gradients(const AttentionScores<Value>& scores, const SegmentEdges<Index>& edges,
                                      const Value* plain, const Value* attention, const Share& share,
                                      Value* __restrict products) {
   for (std::size_t k = 0; k < edges.count; ++k) {
-    products[k] = attention[k] * (products[k] - share[k]) * leak(plain[k], scores.slope);
+    products[k] = score_gradient(plain[k], scores.slope, attention[k], products[k], share[k]);
   }
 }
 

@@ -2,17 +2,12 @@
 // are [heads, kSegment], so that loops are over edges and heads may be few.
 #pragma once
 
-#include <limits>
-
 #include "aggregate/attention.hpp"
-#include "aggregate/exponential.hpp"
+#include "aggregate/attention_terms.hpp"
 #include "core/buffer.hpp"
 #include "random/stream.hpp"
 
 namespace headrace {
-
-template <class Value>
-constexpr Value kNoScore = -std::numeric_limits<Value>::infinity();
 
 // One array of [heads, kSegment] behind the other.
 template <class Value>
@@ -58,18 +53,12 @@ HEADRACE_INLINE void add_edge_scores(const AttentionScores<Value>& scores, const
   }
 }
 
-// What a leaky rectifier multiplies by.
-template <class Value>
-HEADRACE_INLINE Value leak(Value plain, Value slope) {
-  return plain > 0 ? Value{1} : slope;
-}
-
-// exps[k] = weights[e] * exp(scores[k] - largest[k]): 0 for a score of -inf, also where that is the largest one.
+// exps[k] = weights[e] * exp(scores[k] - largest[k]).
 template <class Value, class Index, class Largest>
 HEADRACE_INLINE void exponentials(const AttentionScores<Value>& scores, const SegmentEdges<Index>& edges,
                                   const Value* __restrict from, const Largest& largest, Value* __restrict exps) {
   for (std::size_t k = 0; k < edges.count; ++k) {
-    exps[k] = exp_of_negative(from[k] == kNoScore<Value> ? from[k] : from[k] - largest[k]);
+    exps[k] = exponential(from[k], largest[k]);
   }
   if (scores.weights == nullptr) return;
   for (std::size_t k = 0; k < edges.count; ++k) exps[k] = exps[k] * scores.weights[edges.positions[k]];

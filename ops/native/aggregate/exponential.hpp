@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/instruction_set.hpp"
+#include "core/inline.hpp"
 
 namespace headrace {
 

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "aggregate/extreme_order.hpp"
+
 namespace headrace {
 namespace {
 
@@ -12,11 +14,7 @@ HEADRACE_INLINE void keep_extreme(Value* __restrict to, std::int64_t* __restrict
     const Value message = factor * from[i];
     const Value held = to[i];
     const std::int64_t winner = winners[i];
-    const bool message_is_nan = message != message;
-    const bool held_is_nan = held != held;
-    const bool above = (message > held) | (message_is_nan & !held_is_nan);
-    const bool level = (message == held) | (message_is_nan & held_is_nan);
-    const bool takes = above | (winner < 0) | (level & (position < winner));
+    const bool takes = takes_place(message, position, held, winner);
     to[i] = takes ? message : held;
     winners[i] = takes ? position : winner;
   }

@@ -63,5 +63,6 @@ void bind_join_hops(nb::module_& m);
 void bind_cache(nb::module_& m);
 void bind_spread(nb::module_& m);
 void bind_aggregate(nb::module_& m);
+void bind_links(nb::module_& m);
 
 }  // namespace headrace

@@ -2,8 +2,10 @@
 #include <new>
 
 #include "bindings/bindings.hpp"
+#include "bindings/views.hpp"
 #include "graphs/csc.hpp"
 #include "graphs/csc_buckets.hpp"
+#include "graphs/row_order.hpp"
 #include "sampling/compact.hpp"
 #include "sampling/compactor.hpp"
 #include "sampling/parallel_edges.hpp"
@@ -105,9 +107,25 @@ nb::tuple compact_again(Compactor& compactor, const InArray<std::int64_t>& seen,
   return compacted<Id>(seen, neighbors, [&](auto... arguments) { return compactor.compact(arguments...); });
 }
 
+nb::object order_of_rows(const InArray<std::int64_t>& indptr, const InArray<std::int64_t>& keys, int num_threads) {
+  const std::size_t num_nodes = num_nodes_of(indptr);
+  const std::size_t num_edges = keys.shape(0);
+  check_ends(indptr, num_edges);
+  Buffer<std::int64_t> order;
+  {
+    const nb::gil_scoped_release release;
+    if (!rows_ascend(indptr.data(), num_nodes, keys.data(), num_edges, num_threads)) {
+      order = Buffer<std::int64_t>::long_lived(num_edges);
+      order_rows(indptr.data(), num_nodes, keys.data(), num_edges, order.data(), num_threads);
+    }
+  }
+  return order.size() == 0 ? nb::none() : nb::cast(to_numpy(std::move(order)));
+}
+
 }  // namespace
 
 void bind_graph(nb::module_& m) {
+  m.def("order_of_rows", &order_of_rows, "indptr"_a.noconvert(), "keys"_a.noconvert(), "num_threads"_a);
   bind_ids<std::int32_t>(m);
   bind_ids<std::int64_t>(m);
   nb::class_<Compactor>(m, "Compactor")

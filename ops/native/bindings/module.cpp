@@ -50,4 +50,5 @@ NB_MODULE(_native, m) {
   headrace::bind_cache(m);
   headrace::bind_spread(m);
   headrace::bind_aggregate(m);
+  headrace::bind_links(m);
 }

@@ -12,13 +12,15 @@
 #include "bindings/bindings.hpp"
 #include "bindings/reducer.hpp"
 #include "bindings/views.hpp"
-#include "core/room.hpp"
 #include "core/thread_pool.hpp"
 #include "random/labor_variates.hpp"
 #include "sampling/blended_scan.hpp"
 #include "sampling/fused.hpp"
 #include "sampling/hop.hpp"
+#include "sampling/hop_collector.hpp"
 #include "sampling/labor_scan.hpp"
+#include "sampling/relations.hpp"
+#include "sampling/typed_hop.hpp"
 #include "weighted/weights.hpp"
 
 namespace headrace {
@@ -34,45 +36,34 @@ using OptionalIds = std::optional<InArray<std::int64_t>>;
 
 const std::int64_t* data(const OptionalIds& ids) { return ids ? ids->data() : nullptr; }
 
-// One hop as it comes, in global ids.
 template <class Index>
-class HopCollector : public HopSink<Index> {
- public:
-  HopCollector() { hop_.indptr.push_back(0); }
+nb::tuple to_tuple(Hop<Index>& hop) {
+  return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
+                        to_numpy(std::move(hop.edges)), optional(std::move(hop.weights), hop.has_weights));
+}
 
-  void expect(std::size_t num_dst, std::uint64_t limit) override {
-    hop_.indptr.ensure_spare(num_dst);
-    to_come_ = RowsToCome(num_dst, limit);
-  }
+template <class Index>
+void set_times(HopGraph<Index>& graph, const OptionalIds& times) {
+  if (times) check_length("times", times->shape(0), graph.csc.num_edges);
+  graph.times = data(times);
+}
 
-  bool wants_edges() const override { return true; }
-
-  void append(const Hop<Index>& chunk) override {
-    const std::int64_t start = hop_.indptr[hop_.indptr.size() - 1];
-    for (std::size_t i = 1; i < chunk.indptr.size(); ++i) hop_.indptr.push_back(start + chunk.indptr[i]);
-    const std::size_t num_edges = chunk.neighbors.size();
-    const std::size_t likely = to_come_.take(chunk.indptr.size() - 1, num_edges);
-    if (num_edges > hop_.neighbors.spare()) {
-      hop_.neighbors.ensure_spare(likely);
-      hop_.edges.ensure_spare(likely);
-    }
-    hop_.neighbors.extend(chunk.neighbors);
-    hop_.edges.extend(chunk.edges);
-    hop_.weights.extend(chunk.weights);
-    hop_.has_weights = chunk.has_weights;
-  }
-
-  Hop<Index>& hop() { return hop_; }
-
- private:
-  Hop<Index> hop_;
-  RowsToCome to_come_;
-};
+Frontier elements_of(const InArray<std::int64_t>& frontier, const OptionalIds& slots, const OptionalIds& bounds,
+                     const OptionalIds& lows) {
+  const std::size_t num_dst = frontier.shape(0);
+  constexpr const char* kElement = "element of the frontier";
+  if (slots) check_length<ItemsError>("sample_hop: slots", slots->shape(0), num_dst, kElement);
+  if (bounds) check_length<ItemsError>("sample_hop: bounds", bounds->shape(0), num_dst, kElement);
+  if (lows) check_length<ItemsError>("sample_hop: lows", lows->shape(0), num_dst, kElement);
+  return {frontier.data(), num_dst, data(slots), data(bounds), data(lows)};
+}
 
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
               Rule rule, const VariateKeys& keys, nb::handle weights, int num_threads, nb::object reducer,
-              bool parallel_edges, const OptionalIds& slots, const OptionalIds& times, const OptionalIds& bounds) {
+              bool parallel_edges, const OptionalIds& slots, const OptionalIds& times, const OptionalIds& bounds,
+              const OptionalIds& lows, nb::handle excluded) {
+  const AnyExcluded excluded_arrays = any_excluded(excluded);
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
   HopCollector<Index> collector;
@@ -80,34 +71,64 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     const nb::gil_scoped_release release;
     HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     graph.parallel_edges = parallel_edges;
-    if (times) check_length("times", times->shape(0), graph.csc.num_edges);
-    graph.times = data(times);
-    const std::size_t num_dst = frontier.shape(0);
-    constexpr const char* kElement = "element of the frontier";
-    if (slots) check_length<ItemsError>("sample_hop: slots", slots->shape(0), num_dst, kElement);
-    if (bounds) check_length<ItemsError>("sample_hop: bounds", bounds->shape(0), num_dst, kElement);
-    check_frontier(frontier.data(), num_dst, graph.csc.num_nodes, "sample_hop: frontier");
-    const Frontier elements{frontier.data(), num_dst, data(slots), data(bounds)};
+    set_times(graph, times);
+    std::optional<ExcludedEdges<Index>> excluded_edges;
+    if (excluded_arrays.given) graph.excluded = &excluded_edges.emplace(graph.csc, view(excluded_arrays));
+    const Frontier elements = elements_of(frontier, slots, bounds, lows);
+    check_frontier(elements.nodes, elements.size, graph.csc.num_nodes, "sample_hop: frontier");
     sample_hop<Index>({graph, elements, rule, keys, num_threads, collector, parts.get()});
   }
-  Hop<Index>& hop = collector.hop();
-  return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
-                        to_numpy(std::move(hop.edges)), optional(std::move(hop.weights), hop.has_weights));
+  return to_tuple(collector.hop());
+}
+
+// As `hop`, of a graph with a row for each node and relation.
+template <class Index>
+nb::tuple typed_hop(const InArray<std::int64_t>& row_ptr, const InArray<Index>& indices, std::size_t num_nodes,
+                    const std::vector<Relation>& relations, const InArray<std::int64_t>& frontier,
+                    const std::vector<Rule>& rules, const VariateKeys& keys, nb::handle weights, int num_threads,
+                    nb::object reducer, bool parallel_edges, const OptionalIds& slots, const OptionalIds& times,
+                    const OptionalIds& bounds, const OptionalIds& lows, nb::handle excluded) {
+  const AnyExcluded excluded_arrays = any_excluded(excluded);
+  const AnyWeights edge_weights = any_weights(weights);
+  const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
+  HopCollector<Index> collector;
+  {
+    const nb::gil_scoped_release release;
+    HopGraph<Index> graph = view(row_ptr, indices, {}, edge_weights);
+    graph.parallel_edges = parallel_edges;
+    check_relations(relations, num_nodes, graph.csc.num_nodes);
+    std::optional<ExcludedEdges<Index>> excluded_edges;
+    if (excluded_arrays.given) graph.excluded = &excluded_edges.emplace(graph.csc, view(excluded_arrays));
+    const Frontier elements = elements_of(frontier, slots, bounds, lows);
+    set_times(graph, times);
+    check_frontier(elements.nodes, elements.size, num_nodes, "sample_hop: frontier");
+    sample_typed_hop<Index>({graph, relations, elements, rules, keys, num_threads, collector, parts.get()});
+  }
+  return to_tuple(collector.hop());
 }
 
 // Owns references to the graph's arrays, so that the kernels may borrow them.
 class BoundSampler {
  public:
   BoundSampler(InArray<std::int64_t> indptr, nb::handle indices, nb::handle edge_ids, nb::handle weights,
-               std::uint32_t first_number, std::size_t most_slots)
+               const std::vector<Relation>& relations, std::optional<std::size_t> num_nodes, std::uint32_t first_number,
+               std::size_t most_slots, OptionalIds times)
       : indptr_(std::move(indptr)),
         indices_(any_ids(indices)),
         edge_ids_(any_ids(edge_ids)),
-        weights_(any_weights(weights)) {
+        weights_(any_weights(weights)),
+        times_(std::move(times)),
+        num_rules_(std::max<std::size_t>(relations.size(), 1)) {
     const auto make = [&](const auto& sources) {
       using Index = std::remove_const_t<typename std::decay_t<decltype(sources)>::Scalar>;
-      sampler_ =
-          std::make_unique<FusedSampler<Index>>(view(indptr_, sources, edge_ids_, weights_), first_number, most_slots);
+      HopGraph<Index> graph = view(indptr_, sources, edge_ids_, weights_);
+      set_times(graph, times_);
+      const std::size_t nodes = num_nodes.value_or(graph.csc.num_nodes);
+      if (relations.empty() && nodes != graph.csc.num_nodes) {
+        throw GraphError("a graph without relations has a row for each node");
+      }
+      check_relations(relations, nodes, graph.csc.num_nodes);
+      sampler_ = std::make_unique<FusedSampler<Index>>(graph, relations, nodes, first_number, most_slots);
     };
     if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&indices_)) {
       make(*narrow);
@@ -118,17 +139,66 @@ class BoundSampler {
     }
   }
 
-  nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<Rule>& rules,
-                   const std::vector<VariateKeys>& keys, bool expand_new, bool want_edge_ids, int num_threads) {
+  nb::tuple sample(const InArray<std::int64_t>& seeds, const std::vector<std::vector<Rule>>& rules,
+                   const std::vector<VariateKeys>& keys, bool expand_new, bool want_edge_ids, int num_threads,
+                   nb::handle excluded) {
+    const AnyExcluded excluded_arrays = any_excluded(excluded);
+    const std::vector<HopSpec> hops = specs(rules, keys);
+    const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
+    return made_by(
+        [&](auto& sampler) {
+          const ExcludedRows rows = excluded_arrays.given ? view(excluded_arrays) : ExcludedRows{};
+          return sampler.sample(seeds.data(), seeds.shape(0), hops, expand, want_edge_ids, num_threads,
+                                excluded_arrays.given ? &rows : nullptr);
+        },
+        want_edge_ids);
+  }
+
+  nb::tuple sample_trees(const InArray<std::int64_t>& seeds, const InArray<std::int64_t>& slots, std::size_t num_trees,
+                         const OptionalIds& streams, const OptionalIds& bounds, const OptionalIds& lows,
+                         const std::vector<std::vector<Rule>>& rules, const std::vector<VariateKeys>& keys,
+                         bool expand_new, bool want_edge_ids, int num_threads, nb::handle excluded) {
+    const AnyExcluded excluded_arrays = any_excluded(excluded);
+    check_length<ItemsError>("sample_trees: slots", slots.shape(0), seeds.shape(0), "seed");
+    if (streams) check_length<ItemsError>("sample_trees: streams", streams->shape(0), num_trees, "tree");
+    if (bounds) check_length<ItemsError>("sample_trees: bounds", bounds->shape(0), num_trees, "tree");
+    if (lows) check_length<ItemsError>("sample_trees: lows", lows->shape(0), num_trees, "tree");
+    const Trees trees{slots.data(), num_trees, data(streams), data(bounds), data(lows)};
+    const std::vector<HopSpec> hops = specs(rules, keys);
+    const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
+    return made_by(
+        [&](auto& sampler) {
+          const ExcludedRows rows = excluded_arrays.given ? view(excluded_arrays) : ExcludedRows{};
+          return sampler.sample_trees(seeds.data(), seeds.shape(0), trees, hops, expand, want_edge_ids, num_threads,
+                                      excluded_arrays.given ? &rows : nullptr);
+        },
+        want_edge_ids, true);
+  }
+
+  std::size_t scratch_bytes() {
+    const nb::gil_scoped_release release;
+    return std::visit([](auto& sampler) { return sampler->scratch_bytes(); }, sampler_);
+  }
+
+ private:
+  std::vector<HopSpec> specs(const std::vector<std::vector<Rule>>& rules, const std::vector<VariateKeys>& keys) const {
     if (keys.size() != rules.size()) throw InputError("expected one key per rule");
     std::vector<HopSpec> hops;
-    for (std::size_t i = 0; i < rules.size(); ++i) hops.push_back({rules[i], keys[i]});
-    const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      if (rules[i].size() != num_rules_) throw InputError("expected one rule for each relation, and one without types");
+      hops.push_back({rules[i], keys[i]});
+    }
+    return hops;
+  }
+
+  // What sample(sampler) returns, without the lock of the interpreter.
+  template <class Sample>
+  nb::tuple made_by(const Sample& sample, bool want_edge_ids, bool in_trees = false) {
     return std::visit(
         [&](auto& sampler) {
           auto sampled = [&] {
             const nb::gil_scoped_release release;
-            return sampler->sample(seeds.data(), seeds.shape(0), hops, expand, want_edge_ids, num_threads);
+            return sample(*sampler);
           }();
           nb::list blocks;
           for (auto& block : sampled.blocks) {
@@ -138,30 +208,33 @@ class BoundSampler {
                                          edge_ids, optional(std::move(block.weights), block.has_weights),
                                          block.num_src));
           }
-          return nb::make_tuple(to_numpy(std::move(sampled.n_id)), blocks, nb::cast(sampled.num_nodes),
-                                nb::cast(sampled.num_edges));
+          const nb::tuple found = nb::make_tuple(to_numpy(std::move(sampled.n_id)), blocks, nb::cast(sampled.num_nodes),
+                                                 nb::cast(sampled.num_edges));
+          return in_trees ? nb::tuple(found + nb::make_tuple(to_numpy(std::move(sampled.slots)))) : found;
         },
         sampler_);
   }
 
-  std::size_t scratch_bytes() {
-    const nb::gil_scoped_release release;
-    return std::visit([](auto& sampler) { return sampler->scratch_bytes(); }, sampler_);
-  }
-
- private:
   InArray<std::int64_t> indptr_;
   AnyIds indices_;
   AnyIds edge_ids_;
   AnyWeights weights_;
+  OptionalIds times_;
+  std::size_t num_rules_;
   std::variant<std::unique_ptr<FusedSampler<std::int32_t>>, std::unique_ptr<FusedSampler<std::int64_t>>> sampler_;
 };
 
 template <class Index>
 void bind_hop(nb::module_& m) {
+  m.def("sample_typed_hop", &typed_hop<Index>, "row_ptr"_a.noconvert(), "indices"_a.noconvert(), "num_nodes"_a,
+        "relations"_a, "frontier"_a.noconvert(), "rules"_a, "key"_a, "weights"_a.none(), "num_threads"_a,
+        "reducer"_a.none() = nb::none(), "parallel_edges"_a = true, "slots"_a.noconvert() = nb::none(),
+        "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none(), "lows"_a.noconvert() = nb::none(),
+        "excluded"_a.none() = nb::none());
   m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "rule"_a,
         "key"_a, "weights"_a.none(), "num_threads"_a, "reducer"_a.none() = nb::none(), "parallel_edges"_a = true,
-        "slots"_a.noconvert() = nb::none(), "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none());
+        "slots"_a.noconvert() = nb::none(), "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none(),
+        "lows"_a.noconvert() = nb::none(), "excluded"_a.none() = nb::none());
 }
 
 // One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.
@@ -226,6 +299,7 @@ void bind_sample(nb::module_& m) {
   nb::enum_<Rule::Kind>(m, "RuleKind")
       .value("NEIGHBOR", Rule::Kind::kNeighbor)
       .value("NEIGHBOR_REPLACEMENT", Rule::Kind::kNeighborReplacement)
+      .value("LATEST", Rule::Kind::kLatest)
       .value("LABOR_EXACT", Rule::Kind::kLaborExact)
       .value("LABOR_POISSON", Rule::Kind::kLaborPoisson)
       .value("LABOR_IMPORTANCE", Rule::Kind::kLaborImportance)
@@ -237,15 +311,26 @@ void bind_sample(nb::module_& m) {
         new (self) Rule(rule_of(kind, fanout, rounds, by_weight));
       },
       "kind"_a, "fanout"_a, "rounds"_a = 0, "by_weight"_a = false);
+  nb::class_<Relation>(m, "Relation")
+      .def(
+          "__init__",
+          [](Relation* self, std::int64_t first_node, std::int64_t end_node, std::int64_t first_row,
+             std::int64_t stride) { new (self) Relation{first_node, end_node, first_row, stride}; },
+          "first_node"_a, "end_node"_a, "first_row"_a, "stride"_a);
   bind_hop<std::int32_t>(m);
   bind_hop<std::int64_t>(m);
   nb::class_<BoundSampler>(m, "FusedSampler")
-      .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, std::uint32_t, std::size_t>(),
-           "indptr"_a.noconvert(), "indices"_a, "edge_ids"_a.none(), "weights"_a.none(), "first_number"_a = 1,
-           "most_slots"_a = NodeMap::kMostSlots)
+      .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, const std::vector<Relation>&,
+                    std::optional<std::size_t>, std::uint32_t, std::size_t, OptionalIds>(),
+           "indptr"_a.noconvert(), "indices"_a, "edge_ids"_a.none(), "weights"_a.none(),
+           "relations"_a = std::vector<Relation>(), "num_nodes"_a.none() = nb::none(), "first_number"_a = 1,
+           "most_slots"_a = NodeMap::kMostSlots, "times"_a.noconvert() = nb::none())
       .def("scratch_bytes", &BoundSampler::scratch_bytes)
       .def("sample", &BoundSampler::sample, "seeds"_a.noconvert(), "rules"_a, "keys"_a, "expand_new"_a,
-           "want_edge_ids"_a, "num_threads"_a);
+           "want_edge_ids"_a, "num_threads"_a, "excluded"_a.none() = nb::none())
+      .def("sample_trees", &BoundSampler::sample_trees, "seeds"_a.noconvert(), "slots"_a.noconvert(), "num_trees"_a,
+           "streams"_a.noconvert().none(), "bounds"_a.noconvert().none(), "lows"_a.noconvert().none(), "rules"_a,
+           "keys"_a, "expand_new"_a, "want_edge_ids"_a, "num_threads"_a, "excluded"_a.none() = nb::none());
 }
 
 }  // namespace headrace

@@ -7,6 +7,7 @@
 
 #include "bindings/bindings.hpp"
 #include "graphs/edge_views.hpp"
+#include "sampling/excluded.hpp"
 #include "sampling/hop.hpp"
 #include "sampling/rule.hpp"
 
@@ -78,6 +79,31 @@ HopGraph<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& 
   if (edge_ids.index() != 0) check_length("edge_ids", size(edge_ids), csc.num_edges);
   if (weights.index() != 0) check_length("weights", size(weights), csc.num_edges);
   return {csc, view(edge_ids), view(weights)};
+}
+
+// (rows, starts, positions) as find_edges returns them, or None; starts and positions are borrowed.
+struct AnyExcluded {
+  InArray<std::int64_t> rows;
+  InArray<std::int64_t> starts;
+  InArray<std::int64_t> positions;
+  bool given = false;
+};
+
+inline AnyExcluded any_excluded(nb::handle excluded) {
+  AnyExcluded any;
+  if (excluded.is_none()) return any;
+  nb::tuple parts;
+  any.given = nb::try_cast(excluded, parts) && parts.size() == 3 && nb::try_cast(parts[0], any.rows, false) &&
+              nb::try_cast(parts[1], any.starts, false) && nb::try_cast(parts[2], any.positions, false);
+  if (!any.given) throw nb::type_error("expected excluded edges as three contiguous arrays of int64, or None");
+  return any;
+}
+
+inline ExcludedRows view(const AnyExcluded& excluded) {
+  const std::size_t num_rows = excluded.rows.shape(0);
+  check_length<InputError>("excluded edges: starts", excluded.starts.shape(0), num_rows + 1, "row and one more");
+  return {excluded.rows.data(), num_rows, excluded.starts.data(), excluded.positions.data(),
+          excluded.positions.shape(0)};
 }
 
 inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 0, bool by_weight = false) {

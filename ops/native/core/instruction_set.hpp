@@ -5,10 +5,10 @@
 #define HEADRACE_AVX2 __attribute__((target("avx2,popcnt")))
 #define HEADRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512cd,avx512vl,popcnt,prefer-vector-width=512")))
 #endif
-// For what is compiled again for every instruction set that it is called in.
-#define HEADRACE_INLINE inline __attribute__((always_inline))
 
 #include <atomic>
+
+#include "core/inline.hpp"
 
 namespace headrace {
 

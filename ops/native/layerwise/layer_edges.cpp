@@ -9,6 +9,7 @@
 #include "layerwise/ordered_sum.hpp"
 #include "sampling/compact.hpp"
 #include "sampling/node_map.hpp"
+#include "sampling/picker.hpp"
 #include "sampling/segments.hpp"
 #include "weighted/weights.hpp"
 
@@ -17,25 +18,44 @@ namespace {
 
 constexpr std::size_t kNodesPerEdge = 4;
 
-// The edges of positive weight of one row, from `first` on in the arrays of `edges`.
+// Call visit(row) for the runs of a segment without excluded edges.
+template <class Index, class Visit>
+void visit_runs(const HopGraph<Index>& graph, const Segment& segment, const Visit& visit) {
+  if (segment.excluded == IdSet::kNone) return visit(segment.row);
+  graph.excluded->gaps(segment.excluded, segment.row).visit_runs(segment.row, visit);
+}
+
+// The edges of one segment, from `first` on in the arrays of `edges`; where there are weights those of positive weight.
 template <class Index>
-void fill_weighted(const HopGraph<Index>& graph, Row row, std::size_t first, LayerEdges<Index>& edges) {
+void fill(const HopGraph<Index>& graph, const Segment& segment, std::size_t first, LayerEdges<Index>& edges) {
   std::int64_t* const positions = edges.positions.data() + first;
+  std::size_t count = 0;
+  visit_runs(graph, segment, [&](Row run) {
+    count +=
+        edges.has_weights ? take_positive(run, graph.weights, positions + count) : take_all(run, positions + count);
+  });
+  for (std::size_t i = 0; i < count; ++i) edges.sources[first + i] = graph.csc.indices[positions[i]];
+  if (!edges.has_weights) return;
   double* const shares = edges.shares.data() + first;
-  const std::size_t count = take_positive(row, graph.weights, positions);
   const auto total = ordered_sum<double>(count, [&](std::size_t i) { return graph.weights[positions[i]]; });
   for (std::size_t i = 0; i < count; ++i) {
     shares[i] = std::max(graph.weights[positions[i]] / total, kSmallestShare);
-    edges.sources[first + i] = graph.csc.indices[positions[i]];
   }
 }
 
+// How many those are.
 template <class Index>
-std::int64_t count_positive(const HopGraph<Index>& graph, Row row) {
+std::int64_t count_edges(const HopGraph<Index>& graph, const Segment& segment) {
   std::int64_t count = 0;
-  for (std::uint64_t i = 0; i < row.degree; ++i) {
-    count += graph.weights[row.start + static_cast<std::int64_t>(i)] > 0.0 ? 1 : 0;
-  }
+  visit_runs(graph, segment, [&](Row run) {
+    if (graph.weights.none()) {
+      count += static_cast<std::int64_t>(run.degree);
+      return;
+    }
+    for (std::uint64_t i = 0; i < run.degree; ++i) {
+      count += graph.weights[run.start + static_cast<std::int64_t>(i)] > 0.0 ? 1 : 0;
+    }
+  });
   return count;
 }
 
@@ -66,9 +86,10 @@ Buffer<std::int64_t> number_sources(Buffer<Index>& sources, std::size_t num_node
 template <class Index>
 LayerEdges<Index> layer_edges(const HopGraph<Index>& graph, const Frontier& frontier, int num_threads) {
   const std::size_t num_dst = frontier.size;
-  const SegmentFinder<Index> segment(graph.csc, graph.times, frontier);
+  const SegmentFinder<Index> segment(graph, frontier);
   LayerEdges<Index> edges;
   edges.has_weights = !graph.weights.none();
+  edges.has_gaps = edges.has_weights || graph.excluded != nullptr;
   edges.offsets.resize(num_dst + 1);
   edges.starts.resize(num_dst);
   const std::size_t num_tasks = (num_dst + kLayerRowsPerTask - 1) / kLayerRowsPerTask;
@@ -80,25 +101,23 @@ LayerEdges<Index> layer_edges(const HopGraph<Index>& graph, const Frontier& fron
       const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
       for (std::size_t i = part_bound(num_dst, num_tasks, task); i < end; ++i) {
         if (i + kPrefetchDistance < num_dst) segment.prefetch(i + kPrefetchDistance);
-        body(i, segment(i).row);
+        body(i, segment(i));
       }
     });
   };
   edges.offsets[0] = 0;
-  for_rows([&](std::size_t i, Row row) {
-    edges.starts[i] = row.start;
-    edges.offsets[i + 1] = edges.has_weights ? count_positive(graph, row) : static_cast<std::int64_t>(row.degree);
+  for_rows([&](std::size_t i, const Segment& one) {
+    edges.starts[i] = one.row.start;
+    edges.offsets[i + 1] = count_edges(graph, one);
   });
   for (std::size_t i = 0; i < num_dst; ++i) edges.offsets[i + 1] += edges.offsets[i];
   const auto num_edges = static_cast<std::size_t>(edges.offsets[num_dst]);
   edges.sources.resize(num_edges);
-  if (edges.has_weights) {
-    edges.positions.resize(num_edges);
-    edges.shares.resize(num_edges);
-  }
-  for_rows([&](std::size_t i, Row row) {
-    if (edges.has_weights) return fill_weighted(graph, row, edges.begin(i), edges);
-    std::copy_n(graph.csc.indices + row.start, row.degree, edges.sources.data() + edges.begin(i));
+  if (edges.has_gaps) edges.positions.resize(num_edges);
+  if (edges.has_weights) edges.shares.resize(num_edges);
+  for_rows([&](std::size_t i, const Segment& one) {
+    if (edges.has_gaps) return fill(graph, one, edges.begin(i), edges);
+    std::copy_n(graph.csc.indices + one.row.start, one.row.degree, edges.sources.data() + edges.begin(i));
   });
   edges.candidates = number_sources(edges.sources, graph.csc.num_nodes);
   return edges;

@@ -17,12 +17,13 @@ template <class Index>
 struct LayerEdges {
   Buffer<std::int64_t> offsets;     // [num_dst + 1] where each destination's edges are
   Buffer<std::int64_t> starts;      // [num_dst] CSC position of the first in-edge
-  Buffer<std::int64_t> positions;   // [num_edges] CSC positions; empty without weights, where rows have no gaps
+  Buffer<std::int64_t> positions;   // [num_edges] CSC positions; empty where rows have no gaps
   Buffer<double> shares;            // [num_edges] P_ts = A_ts / A_*s; empty without weights, where all are 1 / d_s
   Buffer<Index> sources;            // [num_edges] numbers of the candidates
   Buffer<std::int64_t> candidates;  // [num_candidates] global ids, by first occurrence
 
   bool has_weights = false;
+  bool has_gaps = false;  // edges of weight 0 are left out, or excluded ones
 
   std::size_t num_dst() const { return starts.size(); }
   std::size_t num_candidates() const { return candidates.size(); }
@@ -30,7 +31,7 @@ struct LayerEdges {
   std::size_t degree(std::size_t row) const { return static_cast<std::size_t>(offsets[row + 1] - offsets[row]); }
   std::size_t source(std::size_t edge) const { return static_cast<std::size_t>(sources[edge]); }
   std::int64_t position(std::size_t row, std::size_t edge) const {
-    return has_weights ? positions[edge] : starts[row] + static_cast<std::int64_t>(edge - begin(row));
+    return has_gaps ? positions[edge] : starts[row] + static_cast<std::int64_t>(edge - begin(row));
   }
 };
 

@@ -19,19 +19,31 @@ Buffer<double> edge_quotients(const HopCall<Index>& call, const LayerEdges<Index
   const HopGraph<Index>& graph = call.graph;
   const std::size_t num_dst = edges.num_dst();
   const std::size_t num_tasks = (num_dst + kLayerRowsPerTask - 1) / kLayerRowsPerTask;
-  const SegmentFinder<Index> find(graph.csc, graph.times, call.frontier);
+  const SegmentFinder<Index> find(graph, call.frontier);
+  // Among parallel edges excluded ones do not count.
+  const bool excludes = graph.excluded != nullptr;
+  const HopGraph<Index> packed_graph = excludes ? graph.excluded->packed_graph(graph) : HopGraph<Index>{};
   Buffer<double> quotients(edges.sources.size());
   parallel_for(call.num_threads, num_tasks, [&](std::size_t task) {
     RowRepeats<Index> finder(graph);
+    RowRepeats<Index> packed_finder(packed_graph);
     const std::size_t end = part_bound(num_dst, num_tasks, task + 1);
     for (std::size_t i = part_bound(num_dst, num_tasks, task); i < end; ++i) {
       // Edges of weight 0 are no edges of the layer, but count among the parallel ones.
       const Segment segment = find(i);
-      const Repeats repeats = finder.of(segment.node, segment.row);
+      const bool packed = segment.excluded != IdSet::kNone;
+      Row row = segment.row;
+      Gaps gaps;
+      if (packed) {
+        gaps = graph.excluded->gaps(segment.excluded, row);
+        row = {graph.excluded->packed_start(segment.excluded, row.start), row.degree - gaps.count};
+      }
+      const Repeats repeats = (packed ? packed_finder : finder).of(segment.node, row);
       for (std::size_t e = edges.begin(i); e < edges.begin(i + 1); ++e) {
         const std::size_t t = edges.source(e);
         const std::int64_t position = edges.position(i, e);
-        const std::uint32_t number = repeats.number(position);
+        const std::int64_t place = packed ? row.start + gaps.pack(segment.row.start, position) : position;
+        const std::uint32_t number = repeats.number(place);
         quotients[e] = number == 0
                            ? by_source[t]
                            : unit_interval(edge_variate(call.keys, graph.csc.indices, position, number)) * inverse[t];

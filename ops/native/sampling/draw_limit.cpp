@@ -26,7 +26,7 @@ void refuse_too_many_draws(const HopCall<Index>& call) {
   constexpr std::uint64_t kFew = std::uint64_t{1} << 26;
   const std::uint64_t fanout = call.rule.limit();
   if (call.frontier.size == 0 || fanout <= kFew / call.frontier.size) return;
-  const SegmentFinder<Index> segment(call.graph.csc, call.graph.times, call.frontier);
+  const SegmentFinder<Index> segment(call.graph, call.frontier);
   std::uint64_t num_rows = 0;
   for (std::size_t i = 0; i < call.frontier.size; ++i) num_rows += segment(i).row.degree == 0 ? 0 : 1;
   if (num_rows == 0) return;

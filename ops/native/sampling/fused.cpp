@@ -6,10 +6,13 @@
 
 #include "core/id_range.hpp"
 #include "core/room.hpp"
+#include "sampling/typed_hop.hpp"
 #include "weighted/running_sums.hpp"
 
 namespace headrace {
 namespace {
+
+constexpr std::size_t kMostElements = std::size_t{1} << 63;  // no array has so many slots: a table keeps them
 
 [[noreturn]] void refuse_size() {
   throw InputError("BlockSampler.sample: one minibatch reaches more than " + std::to_string(NodeMap::kMostLocalIds) +
@@ -117,23 +120,30 @@ class BlockSink : public HopSink<Index> {
 }  // namespace
 
 template <class Index>
-FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number, std::size_t most_slots)
-    : graph_(graph), maps_(graph.csc.num_nodes, first_number, most_slots) {}
+FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::vector<Relation> relations, std::size_t num_nodes,
+                                  std::uint32_t first_number, std::size_t most_slots)
+    : graph_(graph),
+      relations_(std::move(relations)),
+      num_nodes_(num_nodes),
+      maps_(num_nodes, first_number, most_slots),
+      element_maps_(kMostElements, first_number, 0) {}
 
 template <class Index>
 std::size_t FusedSampler<Index>::scratch_bytes() {
   const std::lock_guard<std::mutex> lock(tables_mutex_);
   const std::size_t of_parallel_edges = parallel_edges_.has_value() ? parallel_edges_->num_bytes() : 0;
-  return sums_.size() * sizeof(double) + of_parallel_edges + maps_.num_bytes();
+  return sums_.size() * sizeof(double) + of_parallel_edges + maps_.num_bytes() + element_maps_.num_bytes();
 }
 
 template <class Index>
 Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_t num_seeds,
                                            const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids,
-                                           int num_threads) {
-  check_frontier(seeds, num_seeds, graph_.csc.num_nodes, "BlockSampler.sample: seeds");
+                                           int num_threads, const ExcludedRows* excluded) {
+  check_frontier(seeds, num_seeds, num_nodes_, "BlockSampler.sample: seeds");
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
+  std::optional<ExcludedEdges<Index>> excluded_edges;
+  if (excluded != nullptr) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded);
   std::unique_ptr<NodeMap> map = maps_.take();
   Sampled<Index> sampled;
   append_seeds(seeds, num_seeds, *map, sampled.n_id);
@@ -144,9 +154,13 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
     SampledBlock<Index>& block = sampled.blocks.back();
     const std::size_t num_seen = sampled.n_id.size();
     const std::size_t num_edges = block.indices.size();
-    BlockSink<Index> sink(block, graph.csc.num_nodes, want_edge_ids, *map, sampled.n_id);
+    BlockSink<Index> sink(block, num_nodes_, want_edge_ids, *map, sampled.n_id);
     const Frontier frontier{sampled.n_id.data() + first_dst, num_seen - first_dst};
-    sample_hop<Index>({graph, frontier, spec.rule, spec.keys, num_threads, sink});
+    if (relations_.empty()) {
+      sample_hop<Index>({graph, frontier, spec.rules.front(), spec.keys, num_threads, sink});
+    } else {
+      sample_typed_hop<Index>({graph, relations_, frontier, spec.rules, spec.keys, num_threads, sink});
+    }
     block.num_src = sampled.n_id.size();
     sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
     sampled.num_edges.push_back(static_cast<std::int64_t>(block.indices.size() - num_edges));
@@ -159,10 +173,13 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
 
 template <class Index>
 HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops, int num_threads) {
-  const auto draws = [](const HopSpec& hop) { return hop.rule.by_weight && hop.rule.draws_edges(); };
-  const auto has_variates = [](const HopSpec& hop) { return hop.rule.has_edge_variates(); };
-  const bool wants_variates = std::any_of(hops.begin(), hops.end(), has_variates);
-  const bool wants_sums = !graph_.weights.none() && std::any_of(hops.begin(), hops.end(), draws);
+  const auto any_rule = [&](const auto& is) {
+    return std::any_of(hops.begin(), hops.end(),
+                       [&](const HopSpec& hop) { return std::any_of(hop.rules.begin(), hop.rules.end(), is); });
+  };
+  const bool wants_variates = any_rule([](const Rule& rule) { return rule.has_edge_variates(); });
+  const bool wants_sums =
+      !graph_.weights.none() && any_rule([](const Rule& rule) { return rule.by_weight && rule.draws_edges(); });
   if (!wants_variates && !wants_sums) return graph_;
   const CscView<Index>& csc = graph_.csc;
   HopGraph<Index> graph = graph_;

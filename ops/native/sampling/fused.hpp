@@ -9,15 +9,17 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "sampling/excluded.hpp"
 #include "sampling/hop.hpp"
 #include "sampling/node_map_pool.hpp"
 #include "sampling/parallel_edges.hpp"
+#include "sampling/relations.hpp"
 #include "sampling/rule.hpp"
 
 namespace headrace {
 
 struct HopSpec {
-  Rule rule;
+  std::vector<Rule> rules;  // one for each relation; one where there are no types
   VariateKeys keys;
 };
 
@@ -40,8 +42,19 @@ template <class Index>
 struct Sampled {
   Buffer<std::int64_t> n_id;                // [num_src] global ids, seeds first, then by discovery
   std::vector<SampledBlock<Index>> blocks;  // next to the seeds first; one block when Expand::kNew
+  Buffer<std::int64_t> slots;               // [num_src] the tree of each node, where there are trees
   std::vector<std::int64_t> num_nodes;      // [num_hops + 1] nodes discovered by each hop, seeds first
   std::vector<std::int64_t> num_edges;      // [num_hops] edges picked by each hop
+};
+
+// The trees that seeds grow, each apart from the others: what is reached twice by one tree is one element, by two trees
+// two.
+struct Trees {
+  const std::int64_t* slots;              // [num_seeds] the tree of each seed
+  std::size_t num_trees;                  //
+  const std::int64_t* streams = nullptr;  // [num_trees] what keys the draws of each (slot_keys), or null for its slot
+  const std::int64_t* bounds = nullptr;   // [num_trees] or null
+  const std::int64_t* lows = nullptr;     // [num_trees] or null
 };
 
 // Samples from one graph, which it borrows. May be called from several threads at once: each call takes a node map
@@ -51,11 +64,18 @@ struct Sampled {
 template <class Index>
 class FusedSampler {
  public:
-  // `first_number` and `most_slots` are of its node maps.
-  FusedSampler(const HopGraph<Index>& graph, std::uint32_t first_number, std::size_t most_slots);
+  // Of a graph with types the rows are those of nodes and `relations`, which are checked; without types there are none
+  // of these. `first_number` and `most_slots` are of its node maps.
+  FusedSampler(const HopGraph<Index>& graph, std::vector<Relation> relations, std::size_t num_nodes,
+               std::uint32_t first_number, std::size_t most_slots);
 
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
-                        Expand expand, bool want_edge_ids, int num_threads);
+                        Expand expand, bool want_edge_ids, int num_threads, const ExcludedRows* excluded = nullptr);
+
+  // The same in trees; the elements are distinct (node, slot). In fused_trees.cpp.
+  Sampled<Index> sample_trees(const std::int64_t* seeds, std::size_t num_seeds, const Trees& trees,
+                              const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids, int num_threads,
+                              const ExcludedRows* excluded = nullptr);
 
   // Bytes of running sums, of parallel edges, and of the node maps that no call uses now.
   std::size_t scratch_bytes();
@@ -64,7 +84,10 @@ class FusedSampler {
   HopGraph<Index> graph_for(const std::vector<HopSpec>& hops, int num_threads);
 
   HopGraph<Index> graph_;
+  std::vector<Relation> relations_;
+  std::size_t num_nodes_;
   NodeMapPool maps_;
+  NodeMapPool element_maps_;
   std::mutex tables_mutex_;
   Buffer<double> sums_;
   std::optional<ParallelEdges> parallel_edges_;

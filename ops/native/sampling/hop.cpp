@@ -17,6 +17,9 @@ void sample_hop(const HopCall<Index>& call) {
   if (call.frontier.bounds != nullptr && call.graph.times == nullptr) {
     throw InputError("sample_hop: expected the times of edges for a frontier with bounds, got none; pass times=");
   }
+  if (call.frontier.lows != nullptr && call.frontier.bounds == nullptr) {
+    throw InputError("sample_hop: expected bounds for a frontier with lower bounds, got none; pass bounds=");
+  }
   if (rule.is_layer_wise() && call.frontier.slots != nullptr) {
     throw InputError(
         "sample_hop: expected a frontier without slots for a layer-wise rule, which decides for all of it together, "
@@ -25,6 +28,7 @@ void sample_hop(const HopCall<Index>& call) {
   }
   HopGraph<Index> graph = call.graph;
   if (!rule.by_weight) graph.weights = {};
+  if (call.frontier.lows != nullptr) graph.weights.sums = nullptr;  // they begin where rows do
   sampler_of<Index>(rule)({graph, call.frontier, rule, call.keys, call.num_threads, call.sink, call.reducer});
 }
 

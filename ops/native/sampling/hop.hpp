@@ -15,6 +15,8 @@ namespace headrace {
 
 class LayerReducer;
 class ParallelEdges;
+template <class Index>
+class ExcludedEdges;
 
 // What hops read of a graph: its rows, and views of its edges, any of which may be absent. A rule says whether it reads
 // weights; a frontier with bounds reads times. Without `parallel_edges` no row holds a source twice
@@ -27,6 +29,7 @@ struct HopGraph {
   EdgeTimes times = nullptr;
   bool parallel_edges = true;
   const ParallelEdges* known_parallel_edges = nullptr;
+  ExcludedEdges<Index>* excluded = nullptr;  // edges that are not to be picked (excluded.hpp)
 };
 
 // The picks of a frontier, or of a chunk of it.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -30,10 +31,11 @@ constexpr std::size_t kEdgesInFlight = 128;  // picked edges that are on their w
 
 template <class Index, class MakePicker>
 class HopLoop {
-  using Picker = decltype(std::declval<const MakePicker&>()(std::declval<const VariateKeys&>()));
+  using Picker = decltype(std::declval<const MakePicker&>()(std::declval<const HopGraph<Index>&>(),
+                                                            std::declval<const VariateKeys&>()));
 
  public:
-  // `make_picker(keys)` makes a picker of draws under them.
+  // `make_picker(graph, keys)` makes a picker of draws under them.
   HopLoop(const HopCall<Index>& call, const MakePicker& make_picker)
       : graph_(call.graph),
         frontier_(call.frontier),
@@ -42,14 +44,18 @@ class HopLoop {
         sink_(call.sink),
         wants_edges_(call.sink.wants_edges()),
         make_picker_(make_picker),
-        segment_(graph_.csc, graph_.times, frontier_) {}
+        segment_(graph_, frontier_) {
+    if constexpr (kReadsRows) {
+      if (graph_.excluded != nullptr) packed_graph_ = graph_.excluded->packed_graph(graph_);
+    }
+  }
 
   void run(int num_threads) {
     sink_.expect(frontier_.size, rule_.limit());
     num_threads = threads_for(num_threads, nanoseconds());
     // Something is appended even of an empty frontier: it says whether there are weights.
     const std::size_t num_tasks = std::max<std::size_t>(1, (frontier_.size + kRowsInChunk - 1) / kRowsInChunk);
-    const auto make_scratch = [&] { return Scratch{make_picker_(keys_), {}, {}}; };
+    const auto make_scratch = [&] { return Scratch{make_picker_(graph_, keys_), make_packed_picker(keys_), {}, {}}; };
     const auto sample_task = [&](std::size_t task, Scratch& scratch, Hop<Index>& hop) {
       const std::size_t first = part_bound(frontier_.size, num_tasks, task);
       sample_chunk(first, part_bound(frontier_.size, num_tasks, task + 1) - first, scratch, hop);
@@ -83,17 +89,24 @@ class HopLoop {
   // line each, a quarter of a second level cache of 1 MB.
   static constexpr std::size_t kMostPicksAhead = Picker::kAhead == Ahead::kPicks ? 4096 : 0;
 
+  // Such rules read a row from end to end; the others draw positions.
+  static constexpr bool kReadsRows = Picker::kAhead != Ahead::kNothing && Picker::kAhead != Ahead::kPicks;
+
   // What a task works with and leaves to the next one.
   struct Scratch {
     Picker picker;
+    std::optional<Picker> packed_picker;  // where rows with excluded edges are read: what is left of them
     Segment segments[kRowsInChunk];
     Buffer<std::int64_t> positions;
   };
 
-  // About what one thread takes for a hop, were the frontier's degrees those of the whole graph. Rules that read rows
-  // do so from end to end, the others draw positions.
+  std::optional<Picker> make_packed_picker(const VariateKeys& keys) const {
+    if (!packed_graph_) return std::nullopt;
+    return make_picker_(*packed_graph_, keys);
+  }
+
+  // About what one thread takes for a hop, were the frontier's degrees those of the whole graph.
   double nanoseconds() const {
-    constexpr bool kReadsRows = Picker::kAhead != Ahead::kNothing && Picker::kAhead != Ahead::kPicks;
     const CscView<Index>& csc = graph_.csc;
     const double degree =
         static_cast<double>(csc.num_edges) / static_cast<double>(std::max<std::size_t>(csc.num_nodes, 1));
@@ -131,19 +144,34 @@ class HopLoop {
           if constexpr (Picker::kAhead == Ahead::kPicker) scratch.picker.prefetch_early(frontier_.nodes[first + i]);
         },
         [&](std::size_t i) {
-          const Segment segment = segment_(first + i);
+          const Segment segment = segment_.row(first + i);
           scratch.segments[i] = segment;
-          if constexpr (Picker::kAhead == Ahead::kRow || Picker::kAhead == Ahead::kPicker) {
-            if (segment.row.degree != 0) prefetch_far(scratch.picker.beginning(segment.row));
-          }
+          if (segment_.cuts()) return segment_.prefetch_times(segment.row);
+          prefetch_beginning(segment.row, scratch);
         });
+    if (!segment_.cuts()) return;
+    for (std::size_t i = 0; i < num_dst; ++i) {
+      scratch.segments[i] = segment_.cut(first + i, scratch.segments[i]);
+      prefetch_beginning(scratch.segments[i].row, scratch);
+    }
+  }
+
+  void prefetch_beginning(Row row, const Scratch& scratch) const {
+    if constexpr (Picker::kAhead == Ahead::kRow || Picker::kAhead == Ahead::kPicker) {
+      if (row.degree != 0) prefetch_far(scratch.picker.beginning(row));
+    } else {
+      static_cast<void>(row);
+      static_cast<void>(scratch);
+    }
   }
 
   // Elements of a slot come one after the other more often than not.
   void pick_by_slot(const std::int64_t* slots, std::size_t num_dst, Scratch& scratch, Hop<Index>& hop) const {
     for (std::size_t begin = 0, end = 0; begin < num_dst; begin = end) {
       while (end < num_dst && slots[end] == slots[begin]) ++end;
-      scratch.picker = make_picker_(slot_keys(keys_, static_cast<std::uint64_t>(slots[begin])));
+      const VariateKeys keys = slot_keys(keys_, static_cast<std::uint64_t>(slots[begin]));
+      scratch.picker = make_picker_(graph_, keys);
+      if (packed_graph_) scratch.packed_picker.emplace(make_picker_(*packed_graph_, keys));
       pick(scratch, begin, end, hop);
     }
   }
@@ -167,7 +195,9 @@ class HopLoop {
         hop.weights.ensure_spare(max_picks);
         weights = hop.weights.data() + size;
       }
-      const std::size_t count = picker(segment.node, segment.row, positions.data() + size, weights);
+      const std::size_t count = segment.excluded == IdSet::kNone
+                                    ? picker(segment.node, segment.row, positions.data() + size, weights)
+                                    : pick_left(segment, scratch, positions.data() + size, weights);
       positions.resize(size + count);
       for (std::size_t e = size; e < std::min(size + count, kMostPicksAhead); ++e) {
         prefetch_far(graph_.csc.indices + positions[e]);
@@ -175,6 +205,18 @@ class HopLoop {
       if (Picker::kReturnsWeights) hop.weights.resize(size + count);
       hop.indptr[i + 1] = static_cast<std::int64_t>(size + count);
     }
+  }
+
+  // Pick from what excluded edges leave of a segment.
+  std::size_t pick_left(const Segment& segment, Scratch& scratch, std::int64_t* positions, float* weights) const {
+    const Row row = segment.row;
+    const Gaps gaps = graph_.excluded->gaps(segment.excluded, row);
+    Row left{row.start, row.degree - gaps.count};
+    if constexpr (kReadsRows) left.start = graph_.excluded->packed_start(segment.excluded, row.start);
+    Picker& picker = kReadsRows ? *scratch.packed_picker : scratch.picker;
+    const std::size_t count = picker(segment.node, left, positions, weights);
+    for (std::size_t i = 0; i < count; ++i) positions[i] = gaps.unpack(row.start, positions[i] - left.start);
+    return count;
   }
 
   // The picks to make room for: no row has more, but where a rule may pick whole rows it rarely picks more than its
@@ -235,9 +277,10 @@ class HopLoop {
   bool wants_edges_;
   const MakePicker& make_picker_;
   SegmentFinder<Index> segment_;
+  std::optional<HopGraph<Index>> packed_graph_;
 };
 
-// Sample with the pickers that `make_picker(keys)` makes.
+// Sample with the pickers that `make_picker(graph, keys)` makes.
 template <class Index, class MakePicker>
 void sample_with(const HopCall<Index>& call, const MakePicker& make_picker) {
   HopLoop<Index, MakePicker>(call, make_picker).run(call.num_threads);

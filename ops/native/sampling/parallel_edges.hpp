@@ -135,14 +135,19 @@ template <class Index>
 class RowRepeats {
  public:
   explicit RowRepeats(const HopGraph<Index>& graph)
-      : indices_(graph.csc.indices), may_repeat_(graph.parallel_edges), known_(graph.known_parallel_edges) {}
+      : indptr_(graph.csc.indptr),
+        indices_(graph.csc.indices),
+        may_repeat_(graph.parallel_edges),
+        known_(graph.known_parallel_edges) {}
 
   // Valid until the next call.
   Repeats of(std::int64_t node, Row row) {
     if (!may_repeat_) return {};
     if (known_ != nullptr) {
       const Repeats repeats = known_->of(node);
-      if (repeats.empty() || is_in(row, *repeats.begin(), *(repeats.end() - 1))) return repeats;
+      if (repeats.empty()) return {};
+      // Those of a row that lower bounds cut are counted from where it begins now.
+      if (row.start == indptr_[node] && is_in(row, *repeats.begin(), *(repeats.end() - 1))) return repeats;
     }
     return counter_.find(indices_, row);
   }
@@ -167,6 +172,7 @@ class RowRepeats {
 
   static constexpr std::size_t kRepeatsAhead = kLinesAhead * kCacheLineBytes / sizeof(Repeat);
 
+  const std::int64_t* indptr_;
   const Index* indices_;
   bool may_repeat_;             // whether any row may hold a source twice
   const ParallelEdges* known_;  // or null

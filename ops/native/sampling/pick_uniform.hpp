@@ -25,6 +25,24 @@ class AllPicker {
   }
 };
 
+// The last edges of a row, in CSC order.
+class LatestPicker {
+ public:
+  static constexpr Ahead kAhead = Ahead::kNothing;
+  static constexpr bool kReturnsWeights = false;
+
+  explicit LatestPicker(std::uint64_t fanout) : fanout_(fanout) {}
+
+  std::size_t max_picks(std::uint64_t degree) const { return static_cast<std::size_t>(std::min(degree, fanout_)); }
+  std::size_t operator()(std::int64_t /*node*/, Row row, std::int64_t* positions, float* /*weights*/) {
+    const std::uint64_t count = std::min(row.degree, fanout_);
+    return take_all({row.start + static_cast<std::int64_t>(row.degree - count), count}, positions);
+  }
+
+ private:
+  std::uint64_t fanout_;
+};
+
 // Robert Floyd's algorithm (Bentley and Floyd, CACM 30(9), 1987): k draws give k distinct offsets, every k-subset
 // equally likely. Pick order is the order of the draws.
 class UniformPicker {

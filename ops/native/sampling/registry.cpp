@@ -20,6 +20,7 @@ template <class Index>
 constexpr Entry<Index> kEntries[] = {
     {Rule::Kind::kNeighbor, sample_uniform<Index>, sample_weighted<Index>},
     {Rule::Kind::kNeighborReplacement, sample_uniform_replacement<Index>, sample_weighted_replacement<Index>},
+    {Rule::Kind::kLatest, sample_latest<Index>, sample_latest<Index>},
     {Rule::Kind::kLaborExact, sample_labor_exact<Index>, sample_labor_weighted<Index>},
     {Rule::Kind::kLaborPoisson, sample_labor_poisson<Index>, sample_labor_weighted<Index>},
     {Rule::Kind::kLaborImportance, sample_labor_importance<Index>, sample_labor_importance<Index>},

@@ -10,6 +10,7 @@ struct Rule {
   enum class Kind {
     kNeighbor,             // fanout distinct edges
     kNeighborReplacement,  // fanout independent draws
+    kLatest,               // the last fanout edges, which are the latest where rows are sorted by time
     kLaborExact,           // the fanout edges with the smallest variates of their sources
     kLaborPoisson,         // each edge whose source's variate is below the wanted probability
     kLaborImportance,      // as kLaborPoisson, with probabilities that all destinations of the hop agree on
@@ -52,6 +53,8 @@ struct Rule {
       case Kind::kNeighbor:
       case Kind::kNeighborReplacement:
         return {false, true, false};
+      case Kind::kLatest:
+        return {false, false, false};
       case Kind::kLaborExact:
       case Kind::kLaborPoisson:
         return {false, false, true};

@@ -11,8 +11,7 @@ namespace {
 template <template <class> class Picker, class Index>
 void sample_labor(const HopCall<Index>& call) {
   if (call.rule.takes_all()) return sample_all(call);
-  const HopGraph<Index>& graph = call.graph;
-  sample_with(call, [&](const VariateKeys& keys) {
+  sample_with(call, [&](const HopGraph<Index>& graph, const VariateKeys& keys) {
     return Picker<Index>(graph.csc.indices, keys, call.rule.limit(), RowRepeats<Index>(graph));
   });
 }

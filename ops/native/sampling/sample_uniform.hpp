@@ -15,4 +15,8 @@ void sample_uniform(const HopCall<Index>& call);
 template <class Index>
 void sample_uniform_replacement(const HopCall<Index>& call);
 
+// The last in-edges of each row.
+template <class Index>
+void sample_latest(const HopCall<Index>& call);
+
 }  // namespace headrace

@@ -11,24 +11,24 @@ namespace headrace {
 
 template <class Index>
 void sample_weighted(const HopCall<Index>& call) {
-  sample_with(call,
-              [&](const VariateKeys& keys) { return WeightedPicker(call.graph.weights, keys.key, call.rule.limit()); });
+  sample_with(call, [&](const HopGraph<Index>& graph, const VariateKeys& keys) {
+    return WeightedPicker(graph.weights, keys.key, call.rule.limit());
+  });
 }
 
 template <class Index>
 void sample_weighted_replacement(const HopCall<Index>& call) {
   if (call.rule.takes_all()) return sample_weighted(call);
   refuse_too_many_draws(call);
-  sample_with(call, [&](const VariateKeys& keys) {
-    return WeightedReplacementPicker(call.graph.weights, keys.key, call.rule.limit());
+  sample_with(call, [&](const HopGraph<Index>& graph, const VariateKeys& keys) {
+    return WeightedReplacementPicker(graph.weights, keys.key, call.rule.limit());
   });
 }
 
 template <class Index>
 void sample_labor_weighted(const HopCall<Index>& call) {
-  const HopGraph<Index>& graph = call.graph;
   const bool exact = call.rule.kind == Rule::Kind::kLaborExact;
-  sample_with(call, [&](const VariateKeys& keys) {
+  sample_with(call, [&](const HopGraph<Index>& graph, const VariateKeys& keys) {
     return LaborWeightedPicker<Index>(graph.csc.indices, graph.weights, keys, call.rule.limit(), exact,
                                       RowRepeats<Index>(graph));
   });

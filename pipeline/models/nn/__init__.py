@@ -1,10 +1,10 @@
-"""Layers on blocks: those of PyG, with its parameters, over kernels that, on a CPU, write no message per edge.
+"""Layers on blocks: those of PyG, with its parameters, over kernels that write no message per edge.
 
 A layer is called as ``conv(x, block)``, where `x` has a row for each source of the block; it returns a row for each
 destination. PyG's is called as ``conv((x, x[:num_dst]), edge_index, size=...)``. Parameters have the names and shapes
 of PyG's layers of the same class, so ``load_state_dict`` takes theirs. What is aggregated, and its gradients, do not
-depend on the number of threads, which is torch's (``torch.set_num_threads``). On a GPU torch's operations stand in for
-the kernels, and write messages.
+depend on the number of threads, which is torch's (``torch.set_num_threads``), nor on the device: GPUs have the same
+kernels. On a GPU without CuPy, and on other devices, torch's operations stand in, and write messages.
 
 >>> import headrace as hr, torch
 >>> graph = hr.Graph.from_coo([1, 2, 2], [0, 0, 1], num_nodes=3)

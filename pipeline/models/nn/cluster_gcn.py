@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
+from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_is_block
 from headrace.pipeline.models.nn.self_loops import destinations_of
 
@@ -13,7 +15,8 @@ class ClusterGCNConv(nn.Module):
 
     ``lin_out((sum of the neighbours' rows + own row + diag_lambda * own row) / (neighbours + 1)) + lin_root(own row)``,
     where edges from a node to itself do not count. Degrees are those of the block, so those of the clusters' subgraph
-    behind `hr.ClusterSampler`. PyG's ``ClusterGCNConv`` with the same parameters computes the same.
+    behind `hr.ClusterSampler`, also where ranks make it together, whether they share its nodes or its edges. PyG's
+    ``ClusterGCNConv`` with the same parameters computes the same.
 
     Parameters
     ----------
@@ -39,13 +42,21 @@ class ClusterGCNConv(nn.Module):
     def forward(self, x: Tensor, block: Edges) -> Tensor:
         """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
         check_input("ClusterGCNConv", x, block, self.in_channels)
-        block = check_is_block("ClusterGCNConv", block, "use GCNConv with weights of the whole graph")
         own = x[: block.num_dst]
-        destinations = destinations_of(block)
-        is_loop = block.indices == destinations
-        loops = x.new_zeros(block.num_dst).index_add_(0, destinations[is_loop].long(), x.new_ones(int(is_loop.sum())))
-        others = aggregate(block, x, "sum") - loops[:, None] * own
-        degree = block.indptr.diff().to(x.dtype) - loops + 1
+        if isinstance(block, SharedBlock):
+            loops = block.self_loops().to(x.dtype)
+            # A column of ones counts the edges on all ranks, in the message that the rows are in anyway.
+            summed = block.aggregate(torch.cat([x, x.new_ones(block.num_src, 1)], 1))
+            summed, num_edges = summed[:, :-1], summed[:, -1].detach()
+        else:
+            block = check_is_block("ClusterGCNConv", block, "use GCNConv with weights of the whole graph")
+            destinations = destinations_of(block)
+            is_loop = block.indices == destinations
+            looped = destinations[is_loop].long()
+            loops = x.new_zeros(block.num_dst).index_add_(0, looped, x.new_ones(len(looped)))
+            summed, num_edges = aggregate(block, x, "sum"), block.indptr.diff().to(x.dtype)
+        others = summed - loops[:, None] * own
+        degree = num_edges - loops + 1
         out: Tensor = self.lin_out((others + (1 + self.diag_lambda) * own) / degree[:, None]) + self.lin_root(own)
         return out
 

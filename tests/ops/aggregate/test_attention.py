@@ -15,6 +15,8 @@ from headrace.ops.aggregate.transpose import transpose_csc
 from edge_rows import DTYPES, EdgeRows, edge_rows, rows_of, tables
 from strategies import keys, thread_counts
 
+pytestmark = pytest.mark.twins
+
 
 @st.composite
 def attention_inputs(draw, dtypes=DTYPES):
@@ -84,6 +86,7 @@ def test_parts_of_rows_come_in_any_order(inputs, order, moved):
     assert torch.allclose(state.out, whole.out, rtol=0, atol=tolerance * float(x.abs().amax() if x.numel() else 0) * 9)
 
 
+@pytest.mark.cpu  # instruction sets are
 @pytest.mark.kernel
 @pytest.mark.parametrize(("heads", "width"), [(1, 64), (4, 16), (8, 3), (3, 1), (5, 100)])
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -165,6 +168,7 @@ def test_scores_that_are_no_numbers():
     assert found.out[:, :, 0].isnan().tolist() == [[False, True], [False, False], [False, False]]
 
 
+@pytest.mark.cpu  # so many take too long elsewhere
 def test_exponentials_are_exact_to_two_units():
     """One destination, whose largest score is 0: sums of two are 1 + exp(x)."""
     for dtype, least in ((torch.float32, -87), (torch.float64, -700)):

@@ -20,6 +20,8 @@ from headrace.ops import (
 from edge_rows import edge_rows
 from strategies import keys, thread_counts
 
+pytestmark = pytest.mark.twins
+
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 
@@ -128,6 +130,7 @@ def test_what_is_not_needed_is_not_computed(reduce):
     assert weight.grad.sum() == (6 if reduce == "sum" else 3)
 
 
+@pytest.mark.cpu  # what is kept is on the CPU
 def test_the_transposed_block_may_be_kept():
     indptr, indices = torch.tensor([0, 2]), torch.tensor([0, 1])
     kept = transpose_csc(indptr, indices, 2)

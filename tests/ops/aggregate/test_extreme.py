@@ -14,6 +14,8 @@ from headrace.ops.aggregate.extreme import spmm_winners
 from edge_rows import DTYPES, WIDTHS, edge_rows, rows_of, tables
 from strategies import thread_counts
 
+pytestmark = pytest.mark.twins
+
 SPECIAL = torch.tensor([0.0, -0.0, 1.0, 1.0, -1.0, torch.inf, -torch.inf, torch.nan])
 
 
@@ -91,6 +93,7 @@ def test_the_way_back_equals_the_reference(rows, heads, dtype, num_threads, weig
         assert (np.abs(products.numpy() - exact) <= 20 * torch.finfo(dtype).eps * sizes).all()
 
 
+@pytest.mark.cpu  # instruction sets are
 @pytest.mark.kernel
 @pytest.mark.parametrize("width", [*WIDTHS, 257])
 def test_neither_threads_nor_instructions_change_a_bit(width, instructions):
@@ -121,6 +124,7 @@ def test_refuses_what_is_no_state():
     for state, message in (
         ((good.values, good.winners), "state must be Extremes"),
         (Extremes(good.values, good.winners.int()), r"winners must be a tensor of int64\[1, 2\]"),
+        (Extremes(good.values, good.winners.to("meta")), "winners must be on .*, got a tensor on meta"),
         (Extremes(good.values[:, :1], good.winners), r"values must be \[1, 2\]"),
     ):
         with pytest.raises(FeatureError, match=message):

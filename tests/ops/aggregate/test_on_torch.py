@@ -10,7 +10,7 @@ from headrace.ops import AttentionDropout, AttentionScores, Extremes, attend, sd
 from headrace.ops.aggregate import on_torch
 from headrace.ops.aggregate.attention import Attended, attend_backward_destinations, attend_backward_sources
 from headrace.ops.aggregate.extreme import spmm_winners
-from headrace.ops.aggregate.transpose import _on_device
+from headrace.ops.aggregate.transpose import _sorted
 
 from edge_rows import edge_rows
 
@@ -22,13 +22,23 @@ def drawn(data, *shape):
     return torch.randn(*shape, dtype=torch.float64, generator=generator)
 
 
+def test_devices_without_kernels_take_it():
+    """Such as one that computes shapes alone."""
+    indptr, indices = (torch.tensor(values, device="meta") for values in ([0, 2, 3], [1, 2, 0]))
+    x, scores = torch.ones(3, 4, 5, device="meta"), AttentionScores(*torch.ones(5, 4, device="meta").split([3, 2]))
+    assert spmm(indptr, indices, x).is_meta
+    assert sddmm(indptr, indices, x[:2], x).shape == (3,)
+    assert spmm_extreme(indptr, indices, x).winners.is_meta
+    assert attend(indptr, indices, x, scores).largest.shape == (2, 4)
+
+
 @given(edge_rows(), st.sampled_from(["none", "edge", "head"]), st.booleans(), st.data())
 def test_sums_and_products(rows, weights, onto, data):
     x, a = drawn(data, rows.num_src, 3, 2), drawn(data, rows.num_dst, 3, 2)
     shape = (rows.num_edges, 3) if weights == "head" else (rows.num_edges,)
     weight = None if weights == "none" else drawn(data, *shape)
     back = transpose_csc(rows.indptr, rows.indices, rows.num_src)
-    for one, other in zip(_on_device(rows.indptr, rows.indices, rows.num_src), back, strict=True):
+    for one, other in zip(_sorted(rows.indptr, rows.indices, rows.num_src), back, strict=True):
         assert torch.equal(one.long(), other.long())
     outs = [drawn(data, rows.num_src, 3, 2)] * 2 if onto else [None, None]
     outs = [None if out is None else out.clone() for out in outs]

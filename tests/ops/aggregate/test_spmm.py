@@ -13,6 +13,8 @@ from headrace.ops import FeatureError, GraphError, reference, sddmm, spmm, trans
 from edge_rows import DTYPES, WIDTHS, edge_rows, rows_of, tables
 from strategies import thread_counts
 
+pytestmark = pytest.mark.twins
+
 
 def expected_sum(rows, x, weight=None, positions=None, divisors=None, out=None):
     """The oracle's sum, of rows of any shape."""
@@ -88,6 +90,7 @@ def test_rows_in_parts_are_the_same_bits(rows, num_parts, data):
     assert torch.equal(out, spmm(rows.indptr, rows.indices, x, divisors=divisors))
 
 
+@pytest.mark.cpu  # instruction sets are
 @pytest.mark.kernel
 @pytest.mark.parametrize("width", [*WIDTHS, 257])
 @pytest.mark.parametrize("heads", [None, 1])
@@ -120,6 +123,7 @@ def test_products_equal_the_reference(rows, heads, width, dtype, num_threads, da
     assert (np.abs(plain.numpy() - expected.sum(1)) <= 40 * torch.finfo(dtype).eps * sizes.sum(1)).all()
 
 
+@pytest.mark.cpu  # instruction sets are
 @pytest.mark.kernel
 def test_products_are_the_same_bits_everywhere(instructions):
     """The lanes that a product is summed in are as many in every instruction set."""

@@ -11,6 +11,8 @@ from headrace.ops import GraphError, reference, transpose_csc
 from edge_rows import edge_rows
 from strategies import thread_counts
 
+pytestmark = pytest.mark.twins
+
 
 @given(edge_rows(), thread_counts)
 def test_equals_the_reference(rows, num_threads):
@@ -30,8 +32,8 @@ def test_there_may_be_more_rows_than_sources():
 @pytest.mark.parametrize(
     ("indptr", "indices", "message"),
     [
-        ([0, 2], [0, 3], r"indices\[1\] = 3 is no source: expected 0 <= it < num_src = 3"),
-        ([0, 2], [0, -1], r"indices\[1\] = -1 is no source"),
+        ([0, 2], [0, 3], r"indices\[1\] = 3 (is no source|has no row): expected 0 <= it < (num_src = )?3"),
+        ([0, 2], [0, -1], r"indices\[1\] = -1 (is no source|has no row)"),
         ([0, 2, 1, 2], [0, 1], r"indptr decreases: indptr\[1\] = 2, indptr\[2\] = 1"),
         ([0, 1], [0, 1], r"from 0 to len\(indices\) = 2"),
         ([], [], "num_nodes . 1 entries"),

@@ -99,37 +99,55 @@ def test_many_threads_for_few_nodes():
     assert _native.threads_in_pool() <= max(before, 4)
 
 
-SMALL_WORK = """
+# Imports take seconds: they are made once, in a process that has no thread of the pool, whose copies do the work.
+COPIES = """
+import os, signal, sys
 import torch
 from headrace.ops import BlockSampler, LaborRule, NeighborRule, _native, gather_rows
-sampler = BlockSampler(torch.arange(0, 100_001, 10), torch.arange(100_000) % 10_000)
-for rule in (NeighborRule(10), LaborRule(10)):
-    sampler.sample(torch.arange(100), [rule, rule], [1, 2], num_threads=16)
-gather_rows(torch.ones(10_000, 16), torch.arange(1000), num_threads=16)
-assert _native.threads_in_pool() == 0, _native.threads_in_pool()
-sampler.sample(torch.arange(10_000), [NeighborRule(10)] * 2, [1, 2], num_threads=16)
-assert 0 < _native.threads_in_pool() < 15, _native.threads_in_pool()
+{work}
+assert _native.threads_in_pool() == 0
+for name in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        globals()[name]()  # and then, as any process, what Python does at its end
+        break
+    print(name, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+def run_copies(work, *names):
+    """Run functions each in a process of its own, and return how these end."""
+    command = [sys.executable, "-c", COPIES.format(work=work), *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line.split() for line in done.stdout.splitlines()]
+
 
 # With replacement a row has more picks than edges.
-MANY_DRAWS = """
-import torch
-from headrace.ops import BlockSampler, NeighborRule, _native
-sampler = BlockSampler(torch.arange(10_001), torch.arange(10_000))
-sampler.sample(torch.arange(2_000), [NeighborRule(500)], [1], num_threads=2)
-assert _native.threads_in_pool() == 0, _native.threads_in_pool()
-sampler.sample(torch.arange(2_000), [NeighborRule(500, replace=True)], [1], num_threads=2)
-assert _native.threads_in_pool() == 1, _native.threads_in_pool()
+LITTLE_WORK = """
+def little():
+    sampler = BlockSampler(torch.arange(0, 100_001, 10), torch.arange(100_000) % 10_000)
+    for rule in (NeighborRule(10), LaborRule(10)):
+        sampler.sample(torch.arange(100), [rule, rule], [1, 2], num_threads=16)
+    gather_rows(torch.ones(10_000, 16), torch.arange(1000), num_threads=16)
+    assert _native.threads_in_pool() == 0, _native.threads_in_pool()
+    sampler.sample(torch.arange(10_000), [NeighborRule(10)] * 2, [1, 2], num_threads=16)
+    assert 0 < _native.threads_in_pool() < 15, _native.threads_in_pool()
+
+def many_draws():
+    sampler = BlockSampler(torch.arange(10_001), torch.arange(10_000))
+    sampler.sample(torch.arange(2_000), [NeighborRule(500)], [1], num_threads=2)
+    assert _native.threads_in_pool() == 0, _native.threads_in_pool()
+    sampler.sample(torch.arange(2_000), [NeighborRule(500, replace=True)], [1], num_threads=2)
+    assert _native.threads_in_pool() == 1, _native.threads_in_pool()
 """
 
 
-@pytest.mark.slow
-def test_small_work_wakes_nobody():
-    subprocess.run([sys.executable, "-c", SMALL_WORK], check=True, timeout=120)
-
-
-def test_draws_with_replacement_are_work_whatever_the_degree():
-    subprocess.run([sys.executable, "-c", MANY_DRAWS], check=True, timeout=120)
+@needs_fork
+def test_little_work_wakes_nobody_and_many_draws_are_work_whatever_the_degree():
+    assert run_copies(LITTLE_WORK, "little", "many_draws") == [["little", "0"], ["many_draws", "0"]]
 
 
 def test_calls_at_once(sampler):
@@ -157,7 +175,7 @@ def test_the_first_error_is_raised():
 
 
 @pytest.mark.uninstrumented  # the sanitizer's allocator has locks of its own, which another thread may hold at a fork
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@needs_fork
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_has_a_pool_of_its_own(sampler):
     expected = sampled(sampler, 3)
@@ -185,28 +203,24 @@ def test_a_forked_process_has_a_pool_of_its_own(sampler):
         busy.join()
 
 
-EXIT = """
-import torch
-from headrace.ops import BlockSampler, NeighborRule, _native
-_native.share_all_work(True)
-sampler = BlockSampler(torch.arange(0, 200_001, 10), torch.arange(200_000) % 20_000)
-sampler.sample(torch.arange(20_000), [NeighborRule(10)] * 3, [1, 2, 3], num_threads=4)
-assert _native.threads_in_pool() == 3
+ENDS = """
+def returns():
+    _native.share_all_work(True)
+    sampler = BlockSampler(torch.arange(0, 200_001, 10), torch.arange(200_000) % 20_000)
+    sampler.sample(torch.arange(20_000), [NeighborRule(10)] * 3, [1, 2, 3], num_threads=4)
+    assert _native.threads_in_pool() == 3
+
+def exits():
+    returns()
+    raise SystemExit(0)
+
+def is_killed():
+    returns()
+    os.kill(os.getpid(), signal.SIGTERM)
 """
 
 
-@pytest.mark.parametrize(
-    ("end", "times"),
-    [
-        ("", 1),
-        pytest.param("", 2, marks=pytest.mark.slow),
-        pytest.param("raise SystemExit(0)", 3, marks=pytest.mark.slow),
-        pytest.param("import os; os.kill(os.getpid(), 15)", 3, marks=pytest.mark.slow),
-    ],
-)
-def test_the_process_ends_right_after_a_call(end, times):
-    for _ in range(times):
-        done = subprocess.run(
-            [sys.executable, "-c", EXIT + end], capture_output=True, text=True, timeout=120, check=False
-        )
-        assert (done.returncode, done.stderr) == (-15 if "kill" in end else 0, "")
+@needs_fork
+def test_the_process_ends_right_after_a_call():
+    ends = [["returns", "0"], ["exits", "0"], ["is_killed", "-15"]] * 3
+    assert run_copies(ENDS, *(name for name, _ in ends)) == ends

@@ -98,6 +98,7 @@ def test_refuses_places_that_are_no_rows():
     assert (out == 1).all()
 
 
+@pytest.mark.cpu
 @pytest.mark.usefixtures("instructions")
 @pytest.mark.parametrize("width", [4, 6, 100, 128])
 def test_outputs_beyond_the_caches(width):

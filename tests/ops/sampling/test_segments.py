@@ -15,6 +15,7 @@ from headrace.ops import (
     LaborImportanceRule,
     LaborRule,
     LadiesRule,
+    LatestRule,
     NeighborRule,
     _native,
     reference,
@@ -49,16 +50,19 @@ def per_element(frontier, data, values=MOMENTS):
     PER_DESTINATION,
     keys,
     thread_counts,
-    st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans()),
     st.data(),
 )
 def test_slots_and_bounds_equal_the_reference(graph, rule, key, num_threads, given_ones, data):
-    weighted, in_slots, bounded = given_ones
+    weighted, in_slots, bounded, windowed = given_ones
+    if not weighted:
+        rule = data.draw(st.sampled_from([rule, LatestRule(rule.fanout)]))
     frontier = data.draw(nodes_of(graph, unique=False))
     weights = data.draw(edge_weights(graph)) if weighted else None
     more = {"slots": per_element(frontier, data) if in_slots else None}
     if bounded:
         more |= {"times": timed(graph, data), "bounds": per_element(frontier, data)}
+        more |= {"lows": per_element(frontier, data)} if windowed else {}
     hop = sample_hop(graph.indptr, graph.indices, frontier, rule, key, weights=weights, num_threads=num_threads, **more)
     oracle = reference.sample_hop(
         graph.indptr.numpy(), graph.indices.numpy(), frontier.numpy(), rule, key, weights=numpy_of(weights), **more
@@ -131,9 +135,20 @@ def hop_of(*, rule=None, **more):
             ItemsError,
             r"bounds must have one entry per element of the frontier \(2\), got 3",
         ),
+        ({"lows": np.zeros(2, np.int64)}, InputError, "expected bounds for a frontier with lower bounds"),
+        (
+            {"times": np.zeros(2, np.int64), "bounds": np.zeros(2, np.int64), "lows": np.zeros(1, np.int64)},
+            ItemsError,
+            r"lows must have one entry per element of the frontier \(2\), got 1",
+        ),
+        (
+            {"weights": np.zeros(2), "rule": LatestRule(1)},
+            InputError,
+            r"expected no weights for LatestRule\(fanout=1\), which does not draw",
+        ),
         ({"slots": np.zeros(2, np.int64), "rule": LadiesRule(1)}, InputError, "expected a frontier without slots"),
     ],
-    ids=["slots", "no times", "times", "bounds", "layer-wise"],
+    ids=["slots", "no times", "times", "bounds", "no bounds", "lower bounds", "weights", "layer-wise"],
 )
 def test_refusals(more, error, message):
     with pytest.raises(error, match=message):

@@ -94,6 +94,8 @@ def variations():
     yield "nothing", batch()
     for name in ("seeds", "seed_index", "item_index", "y", "n_id"):
         yield name, batch(**{name: getattr(batch(), name) + 1})
+    yield "slot", batch(slot=torch.tensor([0]))
+    yield "seed_time", batch(seed_time=torch.tensor([0]))
     yield "y missing", batch(y=None)
     yield "y dtype", batch(y=torch.tensor([2], dtype=torch.int32))
     yield "node value", batch(node={"x": batch().x + 1})
@@ -102,6 +104,8 @@ def variations():
     yield "edge", batch(edge={"w": [torch.tensor([0.5, 0.7]), torch.tensor([0.5, 0.8])]})
     yield "hops", batch(num_sampled_nodes=[1, 1, 2])
     yield "hop edges", batch(num_sampled_edges=[1, 3])
+    yield "num_positives", batch(num_positives=0)
+    yield "num_positives", batch(num_positives=1)
     for name in ("epoch", "index", "num_global_seeds"):
         yield name, batch(**{name: 9})
     outer, inner = batch().blocks
@@ -123,10 +127,13 @@ def test_digest_sees_every_field():
     for name, changed in variations():
         assert changed.digest() not in digests, f"{name} equals {digests.get(changed.digest())}"
         digests[changed.digest()] = name
-    # A field that this test does not know yet fails here: vary it above. A channel is no data.
+    # A field that this test does not know yet fails here: vary it above. A channel is no data, types are those of the
+    # graph, and which seeds of all ranks these are decides what `slot` and blocks say.
     assert {field.name for field in dataclasses.fields(hr.MiniBatch)} == {
-        *("seeds", "seed_index", "item_index", "y", "n_id", "node", "edge", "blocks", "comm"),
+        *("seeds", "seed_index", "item_index", "y", "n_id", "node", "edge", "blocks", "comm", "types"),
+        *("slot", "seed_time", "seed_slot"),
         *("num_sampled_nodes", "num_sampled_edges", "exchanges", "epoch", "index", "num_global_seeds"),
+        "num_positives",
     }
     assert batch().digest() == batch().digest()
 

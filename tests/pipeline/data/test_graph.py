@@ -122,15 +122,11 @@ TYPED = {
 
 
 @pytest.mark.parametrize("types", TYPED)
-def test_graphs_with_types_are_not_sampled_unless_said(types):
+def test_walks_refuse_graphs_with_types_unless_said(types):
     graph = hr.Graph.from_coo([0, 1, 2, 3], [3, 3, 0, 1], edge_attrs={"w": torch.rand(4)}, **TYPED[types])
     plain = hr.Graph.from_coo([0, 1, 2, 3], [3, 3, 0, 1], edge_attrs=graph.edge_attrs)
     items = hr.ItemSampler([3], seed=0)
     samplers = [
-        lambda one: items.sample_neighbor(one, [2]),
-        lambda one: items.sample_layer_neighbor(one, [2], weight="w"),
-        lambda one: items.sample_ladies(one, [2]),
-        items.sample_in_subgraph,
         lambda one: items.sample_pinsage(one, 2, 2, 2),
         lambda one: items.sample_saint_node(one, 2),
         lambda one: items.sample_saint_edge(one, 2),

@@ -18,17 +18,27 @@ from plans import PLANS, graph, items, store
 
 pytest.importorskip("torch_geometric")
 
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 NUM_EPOCHS = 2
 # Every plan whose blocks can be joined: hops that overlap need edge ids.
-CONVERTIBLE = [name for name in PLANS if not name.startswith(("items", "labelled", "by_hand", "pinsage", "pladies"))]
+WITHOUT = ("items", "labelled", "by_hand", "pinsage", "pladies", "temporal_of_nodes")
+CONVERTIBLE = [name for name in PLANS if not name.startswith(WITHOUT)]
+
+
+def flat(values, name=()):
+    """The entries of dictionaries within dictionaries."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, (*name, str(key)))
+        else:
+            yield str((*name, str(key))), value
 
 
 def digest(data):
     """Everything that a Data holds."""
-    assert type(data) is Data
-    values = data.to_dict()
+    assert type(data) in (Data, HeteroData)
+    values = dict(flat(data.to_dict()))
     tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
     rest = {name: value for name, value in values.items() if name not in tensors}
     return exact_digest(sorted(tensors.items())), sorted(rest.items())

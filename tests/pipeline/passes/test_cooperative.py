@@ -9,7 +9,7 @@ import headrace as hr
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
 
-from plans import graph, items, store
+from plans import graph, items, pairs, store
 
 TWO_RANKS = Machine(world_size=2)
 
@@ -53,3 +53,17 @@ def test_same_result_together():
     shares = cooperative_batches(plan(), 3, partition=owners)
     for batch, *mine in zip(plan().loader(), *shares, strict=True):
         assert_same_union(batch, mine, owners)
+
+
+@pytest.mark.parametrize("mode", ["binary", "triplet"])
+def test_links_of_all_ranks_are_those_of_one(mode):
+    """Negatives change the nodes that ranks begin with; edges of all ranks' pairs are left out."""
+    owners = partition("hash", 3)
+
+    def chain():
+        chained = pairs().sample_uniform_negative(graph(), 2, mode).exclude_seed_edges(reverse=True)
+        return chained.sample_layer_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"])
+
+    shares = cooperative_batches(chain(), 3, partition=owners)
+    for index, whole in enumerate(chain().loader(fuse_sampling=False)):
+        assert_same_union(whole, [batches[index] for batches in shares], owners)

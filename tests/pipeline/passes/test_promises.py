@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_plans import SAMPLERS, RandomPlan, digest, random_plans
 from ranks import assert_same_union, partition, run_ranks
+from without import without_edges
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
@@ -25,7 +26,7 @@ from headrace.pipeline.passes import PASSES, Pass, Promise
 from headrace.pipeline.plan.stage import CONVERTED
 
 from cuda_host.stand_in import StandIn
-from plans import NUM_NODES, graph, store
+from plans import NUM_NODES, graph, pairs, store, typed_graph
 
 pytestmark = pytest.mark.slow
 
@@ -185,11 +186,50 @@ def within_boundary(data: st.DataObject) -> tuple[object, object]:
     ]
 
 
+def items_of_types(data: st.DataObject) -> tuple[object, object]:
+    """Ids that count within a type against those of the whole graph."""
+    ids = torch.tensor(data.draw(st.lists(st.integers(0, 69), min_size=1, max_size=30), label="ids"))
+    fanouts = data.draw(st.lists(st.integers(-1, 4), min_size=1, max_size=2), label="fanouts")
+    batches = [
+        hr.ItemSampler(items, batch_size=7, seed=3).sample_neighbor(typed_graph(), fanouts).loader()
+        for items in ({"b": ids}, ids + 120)
+    ]
+    found, expected = ([digest(batch) for batch in loader] for loader in batches)
+    return found, expected
+
+
+def edges_left_out(data: st.DataObject) -> tuple[object, object]:
+    """Neighbourhoods without the edges of the seeds against those of a graph without them, batch by batch."""
+    reverse, weighted = data.draw(st.booleans(), label="reverse"), data.draw(st.booleans(), label="weighted")
+    more = {"weight": "weight" if weighted else None}
+    chains = {
+        "neighbor": lambda plan, one: plan.sample_neighbor(one, [4, 3], **more),
+        "labor": lambda plan, one: plan.sample_layer_neighbor(one, [4, 3], exact=False, **more),
+        "labor_star": lambda plan, one: plan.sample_layer_neighbor(one, [4, 3], importance="*", **more),
+        "ladies": lambda plan, one: plan.sample_ladies(one, [20, 30], **more),
+        "in_subgraph": lambda plan, one: plan.sample_in_subgraph(one, num_hops=2),
+    }
+    chain = chains[data.draw(st.sampled_from(sorted(chains)), label="sampler")]
+    size = data.draw(st.integers(10, 60), label="batch size")
+    plan = pairs(batch_size=size)
+    if data.draw(st.booleans(), label="negatives"):
+        plan = plan.sample_uniform_negative(graph(), 0.5)
+    found = list(chain(plan.exclude_seed_edges(reverse=reverse), graph()).loader())
+    expected = []
+    for index, batch in enumerate(found):
+        less, ids = without_edges(graph(), batch.seeds[: batch.num_positives], reverse=reverse)
+        alone = list(chain(plan, less).loader())[index]
+        expected.append((alone.n_id.tolist(), [ids[block.edge_ids].tolist() for block in alone.blocks]))
+    return [(batch.n_id.tolist(), [block.edge_ids.tolist() for block in batch.blocks]) for batch in found], expected
+
+
 REFERENCES: dict[str, Callable[[st.DataObject], tuple[object, object]]] = {
+    "exclude_edges": edges_left_out,
     "expand_macros": expanded,
     "fetch_at_owners": fetched_at_owners,
     "sample_at_owners": sampled_at_owners,
     "sample_on_cpu": sampled_there,
+    "typed_items": items_of_types,
     "within_boundary": within_boundary,
 }
 

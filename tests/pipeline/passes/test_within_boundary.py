@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from bounded import bounded_edges, edges_by_hand
-from ranks import assert_same_union, cooperative_batches, partition
+from ranks import assert_same_union, cooperative_batches, partition, run_ranks
 
 import headrace as hr
 
@@ -76,6 +76,36 @@ def test_ranks_make_the_same_batches_together(boundary, world_size):
     for batch, *mine in zip(clusters(boundary).loader(), *shares, strict=True):
         if world_size > 1:
             assert_same_union(batch, mine, owners)
+
+
+@pytest.mark.parametrize("boundary", [0, 1])
+def test_ranks_find_the_edges_within_once_for_all_layers(boundary):
+    owners = partition("table", 3)
+
+    def work(comm):
+        plan = clusters(boundary, num_hops=4).fetch_feature(store(), node=["x"])
+        with plan.loader(cooperative=True, comm=comm, partition=owners, prefetch=False) as loader:
+            batches = list(loader)
+            return batches, loader.stats().lowered
+
+    (within,) = cooperative_batches(clusters(boundary, num_hops=boundary + 1), 3, partition=owners)[:1]
+    (shares, stats), *_ = run_ranks(3, work)
+    assert stats["induced_hop"]["rounds"] == 2 * len(shares)
+    exchanged = sum(one["rounds"] for name, one in stats.items() if name.startswith("exchange_ids"))
+    assert exchanged == (2 + boundary) * len(shares)  # of seeds, of the hops before, and of what is within
+    for batch, expected in zip(shares, within, strict=True):
+        layers = 4 - boundary
+        assert len(batch.blocks) == len(batch.exchanges) - 1 == 4
+        assert all(block is batch.blocks[0] for block in batch.blocks[:layers])
+        assert all(exchange is batch.exchanges[0] for exchange in batch.exchanges[:layers])
+        # The layers are those that one hop of its own finds.
+        for name in ("indptr", "indices", "edge_ids"):
+            assert torch.equal(getattr(batch.blocks[0], name), getattr(expected.blocks[0], name))
+        assert torch.equal(batch.exchanges[0].send_rows, expected.exchanges[0].send_rows)
+        assert len(batch.x) == batch.blocks[0].num_src
+        assert batch.num_sampled_nodes[boundary + 2 :] == (0,) * (layers - 1)
+        assert batch.num_sampled_edges[boundary:] == (batch.num_sampled_edges[boundary],) * layers
+    assert sum(one.get("edges", 0) for one in stats.values()) == sum(sum(one.num_sampled_edges) for one in shares)
 
 
 def test_shares_of_a_subgraph_are_refused():

@@ -34,7 +34,7 @@ pass expand_macros (same batches): macro -> its parts
   + compact(G)
     fetch_feature(F, node=['x'], labels='y')
     ...
-nothing to do: within_boundary, sample_on_cpu, tiered_cache, cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange, split_sample (no GPU), graph_cache (no GPU)
+nothing to do: typed_items, exclude_edges, within_boundary, sample_on_cpu, tiered_cache, cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange, split_sample (no GPU), graph_cache (no GPU)
 pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_fused, sample_hop, compact -> sample_fused
     item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
   - sample_hop(G, NeighborRule(fanout=10, replace=False), layer=0, key_layer=0)
@@ -73,7 +73,7 @@ pass expand_macros (same batches): macro -> its parts
   - sample_layer_neighbor(G, [3], exact=False)
   + sample_hop(G, LaborRule(fanout=3, exact=False), layer=0, key_layer=0)
   + compact(G)
-nothing to do: within_boundary, sample_on_cpu, tiered_cache, cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange, split_sample (no GPU), graph_cache (no GPU), fuse_sampling (off), feature_cache (no GPU), uva_gather (no GPU), lookahead, prefetch, stream_overlap (no GPU)
+nothing to do: typed_items, exclude_edges, within_boundary, sample_on_cpu, tiered_cache, cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange, split_sample (no GPU), graph_cache (no GPU), fuse_sampling (off), feature_cache (no GPU), uva_gather (no GPU), lookahead, prefetch, stream_overlap (no GPU)
 plan that runs
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
   sample_hop(G, LaborRule(fanout=3, exact=False), layer=0, key_layer=0)

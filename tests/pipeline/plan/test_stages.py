@@ -162,7 +162,10 @@ def test_the_verbs():
     importlib.import_module("headrace.pipeline.passes")  # passes make stages, and these have no verbs
     assert hr.verbs() == (
         "copy_to",
+        "exclude_seed_edges",
         "fetch_feature",
+        "induce_subgraph",
+        "make_bidirectional",
         "prefetch",
         "sample_in_subgraph",
         "sample_ladies",
@@ -172,6 +175,8 @@ def test_the_verbs():
         "sample_saint_edge",
         "sample_saint_node",
         "sample_saint_walk",
+        "sample_shadow",
+        "sample_uniform_negative",
         "to_dgl",
         "to_pyg",
         "transform",

@@ -104,6 +104,7 @@ SAMPLERS = {
     "sample_saint_node": (5,),
     "sample_saint_edge": (5,),
     "sample_saint_walk": (2,),
+    "sample_shadow": (2, 3),
 }
 
 

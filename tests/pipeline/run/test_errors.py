@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 import traceback
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 
 import headrace as hr
 
+from copies import Process
 from plans import items
 
 
@@ -85,21 +84,15 @@ def test_an_iteration_that_yields_nothing_loses_no_place():
 
 
 def run_script(body):
-    """Run a script in a fresh process; return its exit code and output."""
+    """Run a script in a process of its own; return its exit code and output."""
     script = (
         "import gc, os, sys, threading, time, torch, headrace as hr\nfrom plans import items, graph\n"
         + textwrap.dedent(body)
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    result = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env=environment,
-    )
-    return result.returncode, result.stdout + result.stderr
+    process = Process("import faulthandler; faulthandler.enable()\n" + script, environment=environment)
+    output, errors = process.communicate(timeout=120)
+    return process.returncode, output + errors
 
 
 @pytest.mark.slow

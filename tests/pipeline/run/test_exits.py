@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -10,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import exits.run
+from copies import Process
 from exits.scenarios import SCENARIOS
 
 NAMES = list(SCENARIOS)
@@ -34,12 +34,12 @@ def sleeping(tmp_path, monkeypatch):
     monkeypatch.setattr(exits.run, "SCENARIOS", {"sleeps": (None, 0)})
     started = []
 
-    class Process(subprocess.Popen):
+    class Started(Process):
         def __init__(self, *args, **options):
             super().__init__(*args, **options)
             started.append(self)
 
-    monkeypatch.setattr(subprocess, "Popen", Process)
+    monkeypatch.setattr(exits.run, "Process", Started)
     return started
 
 
@@ -54,10 +54,13 @@ def test_one_that_hangs_has_no_status_and_is_killed(sleeping, monkeypatch):
 def test_none_is_left_where_the_test_is_interrupted(sleeping, monkeypatch):
     """As by the time limit for every test."""
 
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
+    def interrupt(process, timeout=None):
+        if timeout:
+            raise KeyboardInterrupt
+        return wait(process, timeout)
 
-    monkeypatch.setattr(subprocess.Popen, "communicate", interrupt)
+    wait = Process.wait
+    monkeypatch.setattr(Process, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
         exits.run.run("sleeps")
     assert [process.returncode for process in sleeping] == [-9]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import headrace as hr
 from headrace.pipeline.storage.draft_folder import hold
 from headrace.pipeline.storage.new_folder import new_folder
 
+from copies import Process
 from plans import graph, store
 
 pytestmark = [
@@ -62,18 +63,13 @@ def hidden(folder: Path) -> list[str]:
     return sorted(one.name for one in folder.iterdir() if one.name.startswith("."))
 
 
-def start(path: Path) -> subprocess.Popen[str]:
+def start(path: Path) -> Process:
     """Start a process that is writing a folder."""
-    process = subprocess.Popen([sys.executable, "-c", _WRITE, path], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
+    process = Process(_WRITE, path)
+    while process.poll() is None and process.printed() != "writing\n":
+        time.sleep(0.01)
+    assert process.poll() is None, process.communicate()
     return process
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    if process.stdout is not None and not process.stdout.closed:
-        process.communicate()
 
 
 @pytest.mark.slow
@@ -83,7 +79,7 @@ def test_drafts_of_killed_runs_are_removed_and_those_in_use_stay(tmp_path):
     try:
         assert len(hidden(tmp_path)) == 3
         for one in processes[:2]:
-            kill(one)
+            one.kill()
         other = tmp_path / ".another-shards.0123abcd-0123456789ab"
         other.mkdir()
         with pytest.warns(UserWarning, match=rf"{path}: removed 2 unfinished drafts of ended runs, 2,000 bytes"):
@@ -95,7 +91,7 @@ def test_drafts_of_killed_runs_are_removed_and_those_in_use_stay(tmp_path):
             write(path, overwrite=True)  # what is in use is nothing to tell
     finally:
         for one in processes:
-            kill(one)
+            one.kill()
     with pytest.warns(UserWarning, match="removed 1 unfinished drafts"):
         write(path, overwrite=True)
     assert hidden(tmp_path) == [other.name]
@@ -104,7 +100,7 @@ def test_drafts_of_killed_runs_are_removed_and_those_in_use_stay(tmp_path):
 @pytest.mark.slow
 def test_a_refused_run_clears_up_as_well(tmp_path):
     path = tmp_path / "shards"
-    kill(start(path))
+    start(path).kill()
     path.mkdir()
     with pytest.warns(UserWarning, match="removed 1 unfinished"), pytest.raises(hr.InputError, match="or overwrite it"):
         write(path)
@@ -153,8 +149,7 @@ def _live_draft(path: Path) -> list[str]:
 def test_a_run_killed_between_the_two_renames_loses_nothing(tmp_path):
     path = tmp_path / "shards"
     write(path)
-    run = subprocess.run([sys.executable, "-c", _REPLACE, path], check=False)
-    assert run.returncode == -signal.SIGKILL
+    assert Process(_REPLACE, path).wait(120) == -signal.SIGKILL
     assert not path.exists()
     with (
         pytest.warns(UserWarning, match=r"put back what was there, as a run ended between"),

@@ -1,0 +1,83 @@
+"""Where the edges of pairs of nodes are in a graph, as samplers take edges that they are not to pick."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from headrace.ops import _native
+from headrace.ops._arrays import Array, as_num_threads, as_numpy, graph_arrays
+from headrace.ops.errors import InputError, ItemsError
+
+if TYPE_CHECKING:
+    from headrace.ops._native import Excluded
+
+
+class EdgePositions(NamedTuple):
+    """Edges of a graph, by row.
+
+    Attributes
+    ----------
+    rows : torch.Tensor
+        int64[num_rows], the destinations, ascending.
+    starts : torch.Tensor
+        int64[num_rows + 1]: the edges of ``rows[i]`` are ``positions[starts[i]:starts[i + 1]]``.
+    positions : torch.Tensor
+        int64[num_edges], where they are in the graph's CSC arrays, ascending.
+    """
+
+    rows: torch.Tensor
+    starts: torch.Tensor
+    positions: torch.Tensor
+
+
+def find_edges(
+    indptr: Array, indices: Array, sources: Array, destinations: Array, *, num_threads: int = 1
+) -> EdgePositions:
+    """Find all edges between pairs of nodes, parallel ones included.
+
+    Rows of the destinations are read from end to end, as they are not sorted by source.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor or numpy.ndarray
+        int64[num_nodes + 1].
+    indices : torch.Tensor or numpy.ndarray
+        int32[num_graph_edges] or int64[num_graph_edges].
+    sources, destinations : torch.Tensor or numpy.ndarray
+        int64[num_pairs]. Pairs may have no edge, and may come again.
+    num_threads : int
+        The result does not depend on it.
+
+    Raises
+    ------
+    GraphError
+        If the graph's arrays are malformed.
+    ItemsError
+        For ids that are no nodes, and sources and destinations of unequal number.
+    """
+    stage = "find_edges"
+    starts, neighbors = graph_arrays(indptr, indices, stage)
+    found = _native.find_edges(
+        starts,
+        neighbors,
+        as_numpy(sources, "sources", stage=stage, error=ItemsError),
+        as_numpy(destinations, "destinations", stage=stage, error=ItemsError),
+        as_num_threads(num_threads, stage=stage),
+    )
+    return EdgePositions(*map(torch.from_numpy, found))
+
+
+def native_excluded(excluded: EdgePositions | None, stage: str) -> Excluded | None:
+    """Return edges as the kernels of the CPU take those that they are not to pick."""
+    if excluded is None:
+        return None
+    if not isinstance(excluded, EdgePositions):
+        message = f"{stage}: excluded must be what find_edges returned for this graph, got {type(excluded).__name__}"
+        raise InputError(message)
+    return (
+        as_numpy(excluded.rows, "excluded.rows", stage=stage),
+        as_numpy(excluded.starts, "excluded.starts", stage=stage),
+        as_numpy(excluded.positions, "excluded.positions", stage=stage),
+    )

@@ -1,0 +1,145 @@
+"""Negative destinations for pairs of nodes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+
+from headrace.ops import _native
+from headrace.ops._arrays import Array, as_key, as_num_threads, as_numpy, graph_arrays, is_int
+from headrace.ops.errors import InputError, ItemsError
+
+
+def draw_negatives(
+    indptr: Array,
+    indices: Array,
+    counts: Array,
+    *,
+    key: int,
+    nodes: tuple[int, int] | None = None,
+    weight: Literal["degree"] | Array | None = None,
+    reject: Array | None = None,
+    first_pair: int = 0,
+    num_threads: int = 1,
+) -> torch.Tensor:
+    """Draw nodes as negative destinations of pairs, independently and with replacement.
+
+    Pair ``i`` draws from the random stream of ``first_pair + i``, one number after the other: a bounded integer names a
+    node, or an in-edge whose destination it is (``"degree"``); by weight, draw ``j`` takes the real variate ``j`` and
+    falls on the first node whose running sum exceeds it times the total.
+
+    Parameters
+    ----------
+    indptr : torch.Tensor or numpy.ndarray
+        int64[num_nodes + 1].
+    indices : torch.Tensor or numpy.ndarray
+        int32[num_edges] or int64[num_edges].
+    counts : torch.Tensor or numpy.ndarray
+        int64[num_pairs], how many each pair is to have.
+    key : int
+        Stream key.
+    nodes : (int, int), optional
+        Draw from the nodes first, ..., last - 1; by default from all.
+    weight : "degree", torch.Tensor or numpy.ndarray, optional
+        How likely nodes are: in proportion to their in-degree, or to running sums float64[last - first] of weights of
+        at least 0. By default all are equally likely.
+    reject : torch.Tensor or numpy.ndarray, optional
+        int64[num_pairs], sources: no node is drawn to which its pair's source has an edge, and all others keep their
+        proportions. A node that has one is drawn again, up to 64 times; then those that have none are listed, which
+        takes a look at all edges, and one of them is drawn.
+    first_pair : int
+        Where the first of these pairs is among all that share the key.
+    num_threads : int
+        The result does not depend on it.
+
+    Returns
+    -------
+    torch.Tensor
+        int64[sum of counts], those of one pair behind those of the other.
+
+    Raises
+    ------
+    GraphError
+        If the graph's arrays are malformed.
+    InputError
+        For a range without nodes, counts below 0, weights that sum to 0, nodes without in-edges to draw by degree, and
+        a pair for which there is no negative.
+    ItemsError
+        If sources are no nodes, or not one per pair.
+    """
+    stage = "draw_negatives"
+    starts, sources = graph_arrays(indptr, indices, stage)
+    first, last = (0, starts.size - 1) if nodes is None else nodes
+    if not (is_int(first) and is_int(last) and 0 <= first < last < starts.size):
+        message = (
+            f"{stage}: expected nodes to draw from, 0 <= first < last <= num_nodes = {starts.size - 1}, got "
+            f"{first!r} to {last!r}"
+        )
+        raise InputError(message)
+    if not is_int(first_pair) or not 0 <= first_pair < 1 << 62:
+        message = f"{stage}: first_pair must be an int of at least 0, got {first_pair!r}"
+        raise InputError(message)
+    laws = _native.NegativeLaw
+    sums = None
+    if weight is None:
+        law = laws.UNIFORM
+    elif isinstance(weight, str):
+        if weight != "degree":
+            message = f'{stage}: weight must be "degree" or running sums of weights, got {weight!r}'
+            raise InputError(message)
+        law = laws.IN_DEGREE
+    else:
+        law, sums = laws.WEIGHT, as_numpy(weight, "weight", stage=stage, dtypes=("float64",))
+    drawn = _native.draw_negatives(
+        starts,
+        sources,
+        int(first),
+        int(last),
+        law,
+        sums,
+        as_numpy(counts, "counts", stage=stage),
+        None if reject is None else as_numpy(reject, "reject", stage=stage, error=ItemsError),
+        int(first_pair),
+        as_key(key, stage=stage),
+        as_num_threads(num_threads, stage=stage),
+    )
+    return torch.from_numpy(drawn)
+
+
+def joined_with_all(
+    indptr: Array, indices: Array, sources: Array, *, nodes: tuple[int, int] | None = None, weights: Array | None = None
+) -> int | None:
+    """Return the first of some sources that has edges to all nodes of a range; None if each lacks one.
+
+    Parameters
+    ----------
+    indptr, indices : torch.Tensor or numpy.ndarray
+        As for `draw_negatives`.
+    sources : torch.Tensor or numpy.ndarray
+        int64[num_sources].
+    nodes : (int, int), optional
+        The nodes first, ..., last - 1; by default all.
+    weights : torch.Tensor or numpy.ndarray, optional
+        float64[last - first]: nodes of weight 0 do not count.
+    """
+    stage = "joined_with_all"
+    starts, neighbors = graph_arrays(indptr, indices, stage)
+    first, last = (0, starts.size - 1) if nodes is None else nodes
+    counted = (
+        np.ones(last - first, bool)
+        if weights is None
+        else as_numpy(weights, "weights", stage=stage, dtypes=("float64",)) > 0
+    )
+    begin, end = int(starts[first]), int(starts[last])
+    asked = np.unique(as_numpy(sources, "sources", stage=stage, error=ItemsError))
+    # Few nodes have as many out-edges as there are nodes: these alone are looked at edge by edge.
+    degrees = np.bincount(neighbors[begin:end], minlength=starts.size - 1)
+    for source in asked[degrees[asked] >= counted.sum()]:
+        positions = begin + np.flatnonzero(neighbors[begin:end] == source)
+        joined = np.zeros(last - first, bool)
+        joined[np.searchsorted(starts, positions, side="right") - 1 - first] = True
+        if joined[counted].all():
+            return int(source)
+    return None

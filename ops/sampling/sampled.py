@@ -1,0 +1,104 @@
+"""What the fused sampler returns, and the trees that it takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from headrace.ops._arrays import as_numpy
+from headrace.ops.errors import ItemsError
+
+if TYPE_CHECKING:
+    from headrace.ops import _native
+
+
+class SampledHop(NamedTuple):
+    """One bipartite block in local ids: sources 0, ..., num_src - 1, of which the first num_dst are the destinations.
+
+    Attributes
+    ----------
+    indptr : torch.Tensor
+        int64[num_dst + 1].
+    indices : torch.Tensor
+        [num_edges] of the graph's index dtype, local source ids.
+    edge_ids : torch.Tensor or None
+        int64[num_edges], input edge ids; None when they were not asked for.
+    num_dst, num_src : int
+        Numbers of destinations and of sources.
+    weights : torch.Tensor or None
+        float32[num_edges], see `Hop`; None for a shared block of rules of which some give no weights.
+    """
+
+    indptr: torch.Tensor
+    indices: torch.Tensor
+    edge_ids: torch.Tensor | None
+    num_dst: int
+    num_src: int
+    weights: torch.Tensor | None = None
+
+
+class Sampled(NamedTuple):
+    """What the fused sampler returns.
+
+    Attributes
+    ----------
+    n_id : torch.Tensor
+        int64[num_src], global ids behind the local ones: the seeds, then nodes by discovery.
+    hops : list of SampledHop
+        The hop next to the seeds first; one merged hop when sampled with ``expand="new"``.
+    num_sampled_nodes : list of int
+        Nodes discovered by each hop, the seeds first.
+    num_sampled_edges : list of int
+        Edges picked by each hop.
+    slots : torch.Tensor or None
+        int64[num_src], the tree of each node, where seeds grow trees.
+    """
+
+    n_id: torch.Tensor
+    hops: list[SampledHop]
+    num_sampled_nodes: list[int]
+    num_sampled_edges: list[int]
+    slots: torch.Tensor | None = None
+
+
+class Trees(NamedTuple):
+    """The trees that seeds grow, each apart from the others.
+
+    Attributes
+    ----------
+    slots : torch.Tensor
+        int64[num_seeds], the tree of each seed, in [0, num_trees).
+    num_trees : int
+        Trees.
+    streams : torch.Tensor or None
+        int64[num_trees], what keys the draws of each, in the place of its slot.
+    bounds : torch.Tensor or None
+        int64[num_trees]: edges at this time or earlier are there.
+    lows : torch.Tensor or None
+        int64[num_trees]: and of these those at this time or later.
+    """
+
+    slots: torch.Tensor
+    num_trees: int
+    streams: torch.Tensor | None = None
+    bounds: torch.Tensor | None = None
+    lows: torch.Tensor | None = None
+
+
+def tree_arrays(
+    trees: Trees, stage: str
+) -> tuple[_native.Int64Array, _native.Int64Array | None, _native.Int64Array | None, _native.Int64Array | None]:
+    """Return the arrays of trees as kernels take them: slots, streams, bounds and lower bounds.
+
+    Raises
+    ------
+    ItemsError
+        For other dtypes or devices.
+    """
+
+    def view(array: torch.Tensor | None, name: str) -> _native.Int64Array | None:
+        return None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)
+
+    slots = as_numpy(trees.slots, "slots", stage=stage, error=ItemsError)
+    return slots, view(trees.streams, "streams"), view(trees.bounds, "bounds"), view(trees.lows, "lows")

@@ -1,0 +1,29 @@
+"""Loaders with PyG's names, parameters and batch attributes that run on the kernels of headrace: `headrace.pyg`.
+
+They need torch_geometric alone: no pyg-lib, no torch-sparse. Change the import, and nothing else::
+
+    from headrace.pyg import NeighborLoader
+"""
+
+from headrace.pipeline.compat.pyg.cluster import ClusterData, ClusterLoader
+from headrace.pipeline.compat.pyg.link_neighbor_loader import LinkNeighborLoader
+from headrace.pipeline.compat.pyg.neighbor_loader import NeighborLoader
+from headrace.pipeline.compat.pyg.saint import (
+    GraphSAINTEdgeSampler,
+    GraphSAINTNodeSampler,
+    GraphSAINTRandomWalkSampler,
+)
+from headrace.pipeline.compat.pyg.sampler import Sampler
+from headrace.pipeline.compat.pyg.shadow import ShaDowKHopSampler
+
+__all__ = [
+    "ClusterData",
+    "ClusterLoader",
+    "GraphSAINTEdgeSampler",
+    "GraphSAINTNodeSampler",
+    "GraphSAINTRandomWalkSampler",
+    "LinkNeighborLoader",
+    "NeighborLoader",
+    "Sampler",
+    "ShaDowKHopSampler",
+]

@@ -1,0 +1,120 @@
+"""The attributes that PyG's loaders set on their batches."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
+
+from headrace.pipeline.compat.pyg.slicing import sliced_data, sliced_hetero_data, stacked
+from headrace.pipeline.compat.pyg.stores import data_of_stores, hetero_data_of_stores
+
+#: A ``SamplerOutput``, or a ``HeteroSamplerOutput`` where there are types. PyG has no static types.
+Output: TypeAlias = Any
+
+
+def node_batch(data: Any, out: Output, permutation: Any, input_type: str | None, *, num_threads: int) -> Any:
+    """Return the batch of a node loader.
+
+    Parameters
+    ----------
+    data
+        The whole graph: a ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore).
+    out
+        What the sampler found; ``metadata`` are the ids of the items and their times.
+    permutation
+        From the edges of the sampler to those of the user; None where they are the same.
+    input_type
+        The type of the seeds; None where there are no types.
+    num_threads
+        Threads to copy rows by.
+    """
+    batch = subgraph(data, out, permutation, num_threads=num_threads)
+    store = batch if input_type is None else batch[input_type]
+    items, times = out.metadata[:2]
+    store.input_id = items
+    store.seed_time = times
+    store.batch_size = len(items)
+    return batch
+
+
+def link_batch(data: Any, out: Output, permutation: Any, input_type: Any, *, triplets: bool, num_threads: int) -> Any:
+    """Return the batch of a link loader; parameters as for `node_batch`, `input_type` is that of the links.
+
+    ``metadata`` are the ids of the links, then the rows of their ends, labels and times; with `triplets` the rows of
+    sources, of destinations and of negative destinations, and times.
+    """
+    batch = subgraph(data, out, permutation, num_threads=num_threads)
+    links = batch if input_type is None else batch[input_type]
+    sources = batch if input_type is None else batch[input_type[0]]
+    destinations = batch if input_type is None else batch[input_type[-1]]
+    links.input_id = out.metadata[0]
+    if triplets:
+        sources.src_index, destinations.dst_pos_index, destinations.dst_neg_index = out.metadata[1:4]
+        sources.seed_time = destinations.seed_time = out.metadata[4]
+        for name in ("edge_label_index", "edge_label_time"):
+            if name in links:  # the whole graph's
+                del links[name]
+    else:
+        links.edge_label_index, links.edge_label, links.edge_label_time = out.metadata[1:4]
+    return batch
+
+
+def subgraph(data: Any, out: Output, permutation: Any, *, num_threads: int) -> Any:
+    """Return what the batches of all loaders have: the sampled nodes and edges, their attributes, ids and counts."""
+    if isinstance(out, HeteroSamplerOutput):
+        return _typed_subgraph(data, out, permutation or {}, num_threads)
+    if not isinstance(out, SamplerOutput):
+        raise TypeError(f"expected a SamplerOutput or a HeteroSamplerOutput of PyG, got {type(out).__name__}")
+    edge = _edge_ids(out.edge, permutation)
+    edge_index = stacked(out.row, out.col)
+    batch: Any
+    if isinstance(data, Data):
+        batch = sliced_data(data, out.node, edge_index, edge, num_threads=num_threads)
+    else:
+        feature_store, graph_store = data
+        batch = data_of_stores(feature_store, graph_store, out.node, edge_index, edge)
+    if "n_id" not in batch:
+        batch.n_id = out.node
+    if edge is not None and "e_id" not in batch:
+        batch.e_id = edge
+    batch.batch = out.batch
+    batch.num_sampled_nodes = out.num_sampled_nodes
+    batch.num_sampled_edges = out.num_sampled_edges
+    if out.orig_row is not None and out.orig_col is not None:
+        batch._orig_edge_index = torch.stack([out.orig_row, out.orig_col])  # noqa: SLF001 - PyG's name for it
+    return batch
+
+
+def _typed_subgraph(data: Any, out: HeteroSamplerOutput, permutations: Any, num_threads: int) -> Any:
+    if out.edge is not None:
+        out.edge = {name: _edge_ids(edge, permutations.get(name)) for name, edge in out.edge.items()}
+    batch: Any
+    if isinstance(data, HeteroData):
+        batch = sliced_hetero_data(data, out, num_threads=num_threads)
+    else:
+        feature_store, graph_store = data
+        batch = hetero_data_of_stores(feature_store, graph_store, out)
+    for name, node in out.node.items():
+        if "n_id" not in batch[name]:
+            batch[name].n_id = node
+    for key, edge in (out.edge or {}).items():
+        if edge is not None and "e_id" not in batch[key]:
+            batch[key].e_id = edge
+    batch.set_value_dict("batch", out.batch)
+    batch.set_value_dict("num_sampled_nodes", out.num_sampled_nodes)
+    batch.set_value_dict("num_sampled_edges", out.num_sampled_edges)
+    for key in out.orig_row or {}:
+        ends = torch.stack([out.orig_row[key], out.orig_col[key]])
+        batch[key]._orig_edge_index = ends  # noqa: SLF001 - PyG's name for it
+    return batch
+
+
+def _edge_ids(edge: Tensor | None, permutation: Tensor | None) -> Tensor | None:
+    if edge is None:
+        return None
+    edge = edge.to(torch.int64)
+    return edge if permutation is None else permutation[edge]

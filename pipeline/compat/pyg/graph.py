@@ -1,0 +1,262 @@
+"""The graph of a PyG object: what its loaders sample from."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData, remote_backend_utils
+from torch_geometric.data.graph_store import EdgeLayout
+from torch_geometric.index import ptr2index
+from torch_geometric.sampler.base import DataType
+
+from headrace.ops.errors import GraphError
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.times import EARLIEST
+
+EdgeType = tuple[str, str, str]
+
+
+def kind_of(data: Any) -> DataType:
+    """Return what came: a ``Data``, a ``HeteroData``, or a (FeatureStore, GraphStore).
+
+    Raises
+    ------
+    GraphError
+        If it is none of them.
+    """
+    try:
+        return DataType.from_data(data)
+    except ValueError:
+        raise GraphError(
+            f"headrace.pyg: expected a Data, a HeteroData or a tuple (FeatureStore, GraphStore), got "
+            f"{type(data).__name__}"
+        ) from None
+
+
+def graph_of(data: Any, weight_attr: str | None = None, time_attr: str | None = None) -> Graph:
+    """Return the graph of a ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore).
+
+    Edges keep their ids: those of ``edge_index``, whatever its order, and of several types one type after the other,
+    as nodes do.
+
+    Parameters
+    ----------
+    data
+        The object of PyG.
+    weight_attr
+        The edge attribute that sampling goes by. Edges of types without it count alike.
+    time_attr
+        The times of nodes or edges that bound sampling. What is of a type without them has always been there.
+
+    Raises
+    ------
+    GraphError
+        If the object has no edges in a form that can be read, or lacks an attribute.
+    """
+    kind = kind_of(data)
+    if kind == DataType.homogeneous:
+        return _graph_of_data(data, weight_attr, time_attr)
+    if kind == DataType.heterogeneous:
+        return _graph_of_hetero_data(data, weight_attr, time_attr)
+    if weight_attr is not None:
+        raise GraphError("headrace.pyg: expected no weight_attr for a (FeatureStore, GraphStore), as PyG, got one")
+    feature_store, graph_store = data
+    return _graph_of_stores(feature_store, graph_store, time_attr)
+
+
+def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Graph:
+    num_nodes = int(data.num_nodes or 0)
+    of_edges, of_nodes = {}, {}
+    if weight_attr is not None:
+        if not data.is_edge_attr(weight_attr):
+            raise _missing("weight_attr", "an edge attribute", weight_attr, data.edge_attrs())
+        of_edges[weight_attr] = data[weight_attr].detach().cpu()
+    if time_attr is not None:
+        if time_attr in data and data.is_node_attr(time_attr):
+            of_nodes[time_attr] = data[time_attr].cpu()
+        elif time_attr in data and data.is_edge_attr(time_attr):
+            of_edges[time_attr] = data[time_attr].cpu()
+        else:
+            there = [*data.node_attrs(), *data.edge_attrs()]
+            raise _missing("time_attr", "an attribute of nodes or edges", time_attr, there)
+    if data.edge_index is not None:
+        source, destination = data.edge_index.cpu().unbind(0)
+    elif "adj_t" in data or "adj" in data:
+        raise GraphError(
+            "headrace.pyg: expected data.edge_index, got edges in a sparse matrix; convert it: "
+            "data.edge_index = torch.stack(data.adj_t.coo()[1::-1])"
+        )
+    else:
+        source = destination = torch.empty(0, dtype=torch.int64)
+    return Graph.from_coo(source, destination, num_nodes=num_nodes, edge_attrs=of_edges, node_attrs=of_nodes)
+
+
+@dataclass(frozen=True)
+class _Relation:
+    """The edges of one type, in ids that count within the types of their ends, with some attributes."""
+
+    name: EdgeType
+    source: Tensor
+    destination: Tensor
+    attributes: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+def _graph_of_hetero_data(data: HeteroData, weight_attr: str | None, time_attr: str | None) -> Graph:
+    sizes = _sizes_of(data)
+    edge_names = sorted({name for store in data.edge_stores for name in store.edge_attrs()})
+    if weight_attr is not None and weight_attr not in edge_names:
+        raise _missing("weight_attr", "an edge attribute", weight_attr, edge_names)
+    relations = []
+    for name, store in data.edge_items():
+        if "edge_index" not in store:
+            raise GraphError(
+                f"headrace.pyg: expected edge_index of edge type {name}, got none; convert its adj_t first"
+            )
+        source, destination = store.edge_index.cpu().unbind(0)
+        attributes = {one: store[one].detach().cpu() for one in (weight_attr, time_attr) if one and one in store}
+        relations.append(_Relation(name, source, destination, attributes))
+    times = {name: data[name][time_attr].cpu() for name in sizes if time_attr is not None and time_attr in data[name]}
+    return _joined(sizes, relations, weight_attr, time_attr, times)
+
+
+def _sizes_of(data: HeteroData) -> dict[str, int]:
+    """Return the number of nodes of each type."""
+    sizes = {}
+    for name in data.node_types:
+        size = data[name].num_nodes
+        if size is None:
+            raise GraphError(
+                f"headrace.pyg: node type {name!r} does not say how many nodes it has; set data[{name!r}].num_nodes"
+            )
+        sizes[name] = int(size)
+    missing = {end for source, _, destination in data.edge_types for end in (source, destination)} - sizes.keys()
+    if missing:
+        raise GraphError(f"headrace.pyg: edges lead to node types that data does not have: {sorted(missing)}")
+    return sizes
+
+
+def _joined(
+    sizes: Mapping[str, int],
+    relations: Sequence[_Relation],
+    weight_attr: str | None = None,
+    time_attr: str | None = None,
+    times: Mapping[str, Tensor] | None = None,
+) -> Graph:
+    """Return one graph of all types; `times` are those of nodes, by type."""
+    offsets, end = {}, 0
+    for name, size in sizes.items():
+        offsets[name], end = end, end + size
+    sources = [torch.empty(0, dtype=torch.int64)]
+    destinations = list(sources)
+    for one in relations:
+        for ids, node_type in ((one.source, one.name[0]), (one.destination, one.name[2])):
+            if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < sizes[node_type]:
+                raise GraphError(
+                    f"headrace.pyg: edges {one.name} have ids of {node_type!r} from {int(ids.min())} to "
+                    f"{int(ids.max())}, expected ids below {sizes[node_type]}"
+                )
+        sources.append(one.source.long() + offsets[one.name[0]])
+        destinations.append(one.destination.long() + offsets[one.name[2]])
+    of_edges, of_nodes = {}, {}
+    if weight_attr is not None:
+        weights = [one.attributes.get(weight_attr, torch.ones(len(one.source))) for one in relations]
+        of_edges[weight_attr] = torch.cat(weights)
+    if time_attr is not None:
+        edge_times = [one.attributes.get(time_attr) for one in relations]
+        node_times = [(times or {}).get(name) for name in sizes]
+        if all(one is None for one in (*edge_times, *node_times)):
+            raise _missing("time_attr", "an attribute of nodes or edges", time_attr, [])
+        if any(one is not None for one in edge_times):
+            of_edges[time_attr] = _all_times(edge_times, [len(one.source) for one in relations])
+        if any(one is not None for one in node_times):
+            of_nodes[time_attr] = _all_times(node_times, list(sizes.values()))
+    return Graph.from_coo(
+        torch.cat(sources),
+        torch.cat(destinations),
+        num_nodes=end,
+        edge_attrs=of_edges,
+        node_attrs=of_nodes,
+        node_types=sizes,
+        edge_types={one.name: len(one.source) for one in relations},
+    )
+
+
+def _all_times(times: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor:
+    """Return the times of all types; the earliest one for those that have none."""
+    dtypes = {one.dtype for one in times if one is not None}
+    floating = any(dtype.is_floating_point for dtype in dtypes)
+    earliest = -math.inf if floating else EARLIEST
+    dtype = torch.float64 if floating else torch.int64
+    return torch.cat(
+        [
+            torch.full((size,), earliest, dtype=dtype) if one is None else one.to(dtype)
+            for one, size in zip(times, sizes, strict=True)
+        ]
+    )
+
+
+def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None) -> Graph:
+    attributes = edge_attributes(graph_store)
+    if not attributes:
+        raise GraphError("headrace.pyg: expected a GraphStore with edges, got one without")
+    edges = {name: _coo(graph_store, one) for name, one in attributes.items()}
+    tensors = feature_store.get_all_tensor_attrs()
+    times = {}
+    for one in tensors:
+        if time_attr is not None and one.attr_name == time_attr:
+            whole = copy.copy(one)
+            whole.index = None
+            times[one.group_name] = torch.as_tensor(feature_store.get_tensor(whole)).cpu()
+    if time_attr is not None and not times:
+        raise _missing("time_attr", "a tensor", time_attr, {one.attr_name for one in tensors})
+    if None in edges:
+        source, destination = edges[None]
+        size = attributes[None].size
+        num_nodes = None if size is None else max(size)
+        # As PyG has it: "time" is that of nodes, all else that of edges.
+        known = {} if time_attr is None else {time_attr: next(iter(times.values()))}
+        of_nodes, of_edges = (known, None) if time_attr == "time" else (None, known)
+        return Graph.from_coo(source, destination, num_nodes=num_nodes, node_attrs=of_nodes, edge_attrs=of_edges)
+    relations = [
+        _Relation(name, *ends, {str(time_attr): times[name]} if name in times else {})
+        for name, ends in edges.items()
+        if name is not None
+    ]
+    node_types = [end for one in relations for end in (one.name[0], one.name[2])]
+    groups = [one.group_name for one in tensors if isinstance(one.group_name, str)]
+    sizes = {
+        name: int(remote_backend_utils.num_nodes(feature_store, graph_store, name))
+        for name in dict.fromkeys((*groups, *node_types))
+    }
+    return _joined(sizes, relations, None, time_attr, times)
+
+
+def edge_attributes(graph_store: Any) -> dict[EdgeType | None, Any]:
+    """Return for each edge type, None where there are none, how its edges are kept: in what needs the least work."""
+    best: dict[EdgeType | None, Any] = {}
+    order = (EdgeLayout.CSC, EdgeLayout.COO, EdgeLayout.CSR)
+    for one in graph_store.get_all_edge_attrs():
+        known = best.get(one.edge_type)
+        if known is None or order.index(one.layout) < order.index(known.layout):
+            best[one.edge_type] = one
+    return best
+
+
+def _coo(graph_store: Any, attribute: Any) -> tuple[Tensor, Tensor]:
+    # PyG's own conversion puts the edges of a node in no fixed order; here it is that of the user's edges.
+    source, destination = graph_store.get_edge_index(attribute)
+    source = ptr2index(source) if attribute.layout == EdgeLayout.CSR else source
+    destination = ptr2index(destination) if attribute.layout == EdgeLayout.CSC else destination
+    return source.cpu(), destination.cpu()
+
+
+def _missing(argument: str, what: str, name: str, there: Iterable[str]) -> GraphError:
+    return GraphError(
+        f"headrace.pyg: expected {argument} to name {what} of data, got {name!r}; there are {sorted(there)}"
+    )

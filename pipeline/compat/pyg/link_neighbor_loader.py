@@ -1,0 +1,169 @@
+"""PyG's ``LinkNeighborLoader`` on the kernels of headrace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch_geometric.loader
+from torch import Tensor
+from torch_geometric.sampler import BaseSampler, NegativeSampling
+from torch_geometric.sampler.base import SubgraphType
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.compat.pyg.batches import Output, link_batch
+from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler
+from headrace.pipeline.compat.pyg.links import link_metadata, with_negatives, without_seed_edges
+from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
+from headrace.pipeline.compat.pyg.sampler import Sampler
+from headrace.pipeline.plan.plan import Plan
+
+
+class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):  # type: ignore[misc]
+    """Mini-batches of links with the sampled neighbourhoods of their ends, as PyG's ``LinkNeighborLoader``.
+
+    What holds of `NeighborLoader` holds here: threads, seeds, resuming, and what `num_workers` is. The ends of the
+    links are the first rows of a batch, each node once, in order of first occurrence.
+
+    Parameters
+    ----------
+    data
+        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore).
+    num_neighbors
+        In-edges to draw per node, one number per hop, the hop next to the links first; -1 takes all.
+    edge_label_index
+        The links, [2, num_links]; None for all edges. Where there are types, an edge type, or one with links.
+    edge_label
+        Their labels.
+    edge_label_time
+        Their times.
+    replace, subgraph_type, disjoint, temporal_strategy, time_attr, weight_attr
+        As for `NeighborLoader`.
+    neg_sampling, neg_sampling_ratio
+        Negatives that go with the links. In mode "binary" both ends are drawn, in mode "triplet" destinations.
+    transform, transform_sampler_output, is_sorted, filter_per_worker, neighbor_sampler, directed
+        As for `NeighborLoader`.
+    exclude_seed_edges
+        Of headrace: True lets the sampler pick no edge that is a positive link of the batch; "reverse" none back
+        either, for graphs with every edge in both directions; of several types ``{edge_type: reverse_type}``.
+    seed, num_threads, prefetch
+        Of headrace, as for `NeighborLoader`.
+    **kwargs
+        Arguments of ``torch.utils.data.DataLoader``.
+
+    Raises
+    ------
+    GraphError, InputError, ItemsError
+        For data, neighbours or links that do not fit together, when the loader is made.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        num_neighbors: Any,
+        edge_label_index: Any = None,
+        edge_label: Tensor | None = None,
+        edge_label_time: Tensor | None = None,
+        replace: bool = False,
+        subgraph_type: SubgraphType | str = "directional",
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        neg_sampling: NegativeSampling | None = None,
+        neg_sampling_ratio: float | None = None,
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        transform: Callable[..., Any] | None = None,
+        transform_sampler_output: Callable[..., Any] | None = None,
+        is_sorted: bool = False,
+        filter_per_worker: bool | None = None,
+        neighbor_sampler: BaseSampler | None = None,
+        directed: bool = True,
+        *,
+        seed: int | None = None,
+        num_threads: int | None = None,
+        exclude_seed_edges: bool | str | dict[Any, Any] = False,
+        prefetch: bool | int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        # Lightning makes a loader anew of the attributes that have the names of arguments.
+        self.num_neighbors, self.replace, self.subgraph_type = num_neighbors, replace, subgraph_type
+        self.disjoint, self.temporal_strategy, self.directed = disjoint, temporal_strategy, directed
+        self.time_attr, self.weight_attr, self.is_sorted = time_attr, weight_attr, is_sorted
+        self.edge_label, self.edge_label_time = edge_label, edge_label_time
+        self.neighbor_sampler, self.neg_sampling_ratio = neighbor_sampler, None
+        if (edge_label_time is None) != (time_attr is None):
+            raise InputError(
+                "LinkNeighborLoader: expected edge_label_time and time_attr, or neither, got "
+                f"{'no edge_label_time' if edge_label_time is None else 'no time_attr'}; sampling by time needs both"
+            )
+        self.exclude_seed_edges = exclude_seed_edges
+        kwargs = self.settle(seed, num_threads, prefetch, kwargs)
+        if neighbor_sampler is None:
+            neighbor_sampler = Sampler(
+                data,
+                num_neighbors,
+                subgraph_type=subgraph_type,
+                replace=replace,
+                disjoint=disjoint,
+                temporal_strategy=temporal_strategy,
+                time_attr=time_attr,
+                weight_attr=weight_attr,
+                directed=directed,
+                seed=seed,
+                num_threads=num_threads,
+            )
+        torch_geometric.loader.LinkLoader.__init__(
+            self,
+            data,
+            neighbor_sampler,
+            edge_label_index=edge_label_index,
+            edge_label=edge_label,
+            edge_label_time=edge_label_time,
+            neg_sampling=neg_sampling,
+            neg_sampling_ratio=neg_sampling_ratio,
+            transform=transform,
+            transform_sampler_output=transform_sampler_output,
+            filter_per_worker=filter_per_worker,
+            **kwargs,
+        )
+        self.prepare()
+
+    @property
+    def items(self) -> Any:
+        """The links."""
+        links = self.input_data
+        pairs = torch.stack([links.row, links.col], 1)
+        if isinstance(self.link_sampler, Sampler):
+            pairs = self.link_sampler.flat_pairs(links.row, links.col, links.input_type)
+        return pairs
+
+    @property
+    def item_times(self) -> Tensor | None:
+        """When each of them is asked for."""
+        time: Tensor | None = self.input_data.time
+        return time
+
+    def sampled(self, source: Plan) -> Plan:
+        """Return the plan up to the ``SamplerOutput``."""
+        if not isinstance(self.link_sampler, Sampler):
+            return source.then(ForeignSampler(self._sample_by_other))
+        sampler = self.link_sampler
+        with_all = with_negatives(source, sampler.graph, self.neg_sampling, self.input_data.input_type)
+        return sampler.plan(without_seed_edges(with_all, self.exclude_seed_edges))
+
+    def described(self, out: Output) -> Output:
+        """Return a ``SamplerOutput`` of the plan with the ids, labels and times of its links."""
+        if isinstance(self.link_sampler, Sampler):
+            positions, rows, times = out.metadata
+            out.metadata = link_metadata(self.input_data[positions], rows, self.neg_sampling, times)
+        return out
+
+    def batch_of(self, out: Output, num_threads: int) -> Any:
+        """Return the ``SamplerOutput`` with its attributes."""
+        triplets = self.neg_sampling is not None and self.neg_sampling.is_triplet()
+        permutation, input_type = self.link_sampler.edge_permutation, self.input_data.input_type
+        return link_batch(self.data, out, permutation, input_type, triplets=triplets, num_threads=num_threads)
+
+    def _sample_by_other(self, positions: Tensor) -> Output:
+        return self.link_sampler.sample_from_edges(self.input_data[positions], neg_sampling=self.neg_sampling)

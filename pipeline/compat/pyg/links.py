@@ -1,0 +1,112 @@
+"""Links with their negatives: what a plan says of them, and PyG's metadata of what it samples."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.plan.plan import Plan
+
+EdgeType = tuple[str, str, str]
+
+
+def with_negatives(plan: Plan, graph: Graph, sampling: Any, edge_type: EdgeType | None) -> Plan:
+    """Return a plan of pairs that adds negatives to them, as PyG's ``NegativeSampling`` says; None adds none.
+
+    Raises
+    ------
+    InputError
+        For weights of sources and of destinations that are two for the same nodes.
+    """
+    if sampling is None:
+        return plan
+    if sampling.is_triplet():
+        weight = _node_weight(graph, {"dst": sampling.dst_weight}, edge_type)
+        return plan.sample_uniform_negative(graph, math.ceil(sampling.amount), mode="triplet", node_weight=weight)
+    weights = {"src": sampling.src_weight, "dst": sampling.dst_weight}
+    weight = _node_weight(graph, weights, edge_type)
+    return plan.sample_uniform_negative(graph, sampling.amount, mode="binary", corrupt="both", node_weight=weight)
+
+
+def without_seed_edges(plan: Plan, exclude: Any) -> Plan:
+    """Return a plan of pairs whose sampler leaves out their edges.
+
+    Parameters
+    ----------
+    plan
+        The plan up to the pairs.
+    exclude
+        False for none; True for the edges themselves; "reverse" for those and the ones back; or a dictionary
+        ``{edge_type: reverse_type}``.
+
+    Raises
+    ------
+    InputError
+        For another value.
+    """
+    if exclude is False:
+        return plan
+    if exclude is True or isinstance(exclude, dict):
+        return plan.exclude_seed_edges(reverse=exclude if isinstance(exclude, dict) else False)
+    if exclude == "reverse":
+        return plan.exclude_seed_edges(reverse=True)
+    raise InputError(
+        'LinkNeighborLoader: exclude_seed_edges must be True, False, "reverse" or {edge_type: reverse_type}; '
+        f"{exclude!r} came"
+    )
+
+
+def link_metadata(links: Any, rows: Tensor, sampling: Any, times: Tensor | None) -> tuple[Any, ...]:
+    """Return what PyG's link loaders take as the metadata of a ``SamplerOutput``.
+
+    Parameters
+    ----------
+    links
+        The positive links of the batch, an ``EdgeSamplerInput``.
+    rows: int64[num_links, 2], or int64[num_links, 2 + amount]
+        Rows of the ends of the links and of their negatives, or of triplets.
+    sampling
+        The ``NegativeSampling``, or None.
+    times: [num_links]
+        When each link is asked for, negatives included; None where times do not count.
+    """
+    if sampling is not None and sampling.is_triplet():
+        source, positive, *negatives = rows.unbind(1)
+        negative = torch.stack(negatives, 1) if len(negatives) > 1 else negatives[0]
+        return links.input_id, source, positive, negative, times
+    label = links.label
+    if sampling is not None:
+        # The loader of PyG has moved labels that begin at 0 up by one.
+        label = torch.ones(len(links.row)) if label is None else label
+        label = torch.cat([label, label.new_zeros(len(rows) - len(label), *label.shape[1:])])
+    return links.input_id, rows.t().contiguous(), label, times
+
+
+def _node_weight(graph: Graph, weights: dict[str, Tensor | None], edge_type: EdgeType | None) -> Tensor | None:
+    """Return how likely each node of the graph is drawn, where somebody says it."""
+    given = {end: weight for end, weight in weights.items() if weight is not None}
+    if not given:
+        return None
+    flat = torch.ones(graph.num_nodes, dtype=torch.float64)
+    if edge_type is None or graph.node_types is None or edge_type[0] == edge_type[-1]:
+        first, *others = given.values()
+        if len(given) < len(weights) or any(not torch.equal(first, other) for other in others):
+            raise InputError(
+                "LinkNeighborLoader: expected src_weight and dst_weight of one node type to be the same, got two; "
+                'negatives with mode="triplet" take dst_weight alone'
+            )
+    for end, weight in given.items():
+        name = None if edge_type is None else edge_type[0 if end == "src" else -1]
+        typed = name is not None and graph.node_types is not None
+        places = graph.node_types.id_range(name) if typed else range(graph.num_nodes)  # type: ignore[union-attr,arg-type]
+        if len(weight) != len(places):
+            raise InputError(
+                f"LinkNeighborLoader: expected {end}_weight for each of {len(places)} nodes, got {len(weight)}"
+            )
+        flat[places.start : places.stop] = weight.double().cpu()
+    return flat

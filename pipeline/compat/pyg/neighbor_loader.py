@@ -1,0 +1,174 @@
+"""PyG's ``NeighborLoader`` on the kernels of headrace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch_geometric.loader
+from torch import Tensor
+from torch_geometric.sampler import BaseSampler
+from torch_geometric.sampler.base import SubgraphType
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.compat.pyg.batches import Output, node_batch
+from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler
+from headrace.pipeline.compat.pyg.plan_loader import PlanLoader, item_ids
+from headrace.pipeline.compat.pyg.sampler import Sampler
+from headrace.pipeline.plan.plan import Plan
+
+
+class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type: ignore[misc]
+    """Mini-batches of sampled neighbourhoods, with the parameters, order and attributes of PyG's ``NeighborLoader``.
+
+    It needs no pyg-lib and no torch-sparse. Batches are made in threads ahead of the training loop, the attributes
+    joined there. What they hold depends on the data, the arguments, the seed, the epoch and the batch number alone, not
+    on workers; every iteration is the next epoch, and `state_dict` resumes behind any batch.
+
+    Where it differs from PyG:
+
+    - The seed is settled when the loader is made: `seed`, else that of `generator`, else ``torch.initial_seed()``.
+    - ``num_workers`` are threads; ``worker_init_fn``, ``timeout`` and ``multiprocessing_context`` have no effect. With
+      ``num_workers=0`` one thread works ahead where that pays, and `transform` runs in the training loop.
+    - A seed that is twice in a batch has two rows, both with all its in-edges.
+    - ``subgraph_type="induced"`` needs nothing else, and ``(FeatureStore, GraphStore)`` may hold features of edges.
+    - One iteration of a loader runs at a time: a second ``iter(loader)`` ends the first.
+
+    Parameters
+    ----------
+    data
+        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore).
+    num_neighbors
+        In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. Of several edge
+        types so many of each, or a dictionary has a list for each edge type.
+    input_nodes
+        Ids or a mask of the seeds; None for all nodes. Where there are types, a type, or a type with ids or a mask.
+    input_time
+        Times of the seeds.
+    replace
+        Whether to draw with replacement.
+    subgraph_type
+        "directional", "bidirectional" or "induced".
+    disjoint
+        Whether every seed has a tree of its own.
+    temporal_strategy, time_attr
+        Sample no edge that is later than its seed.
+    weight_attr
+        Edge attribute to sample by.
+    transform, transform_sampler_output
+        Called with each batch, and with each ``SamplerOutput`` before attributes are joined.
+    is_sorted
+        Accepted; headrace sees by itself.
+    filter_per_worker
+        Whether attributes are joined in the threads (the default for data on the CPU) or in the training loop.
+    neighbor_sampler
+        A sampler to use: a `Sampler`, or any other ``BaseSampler``, whose randomness is then its own.
+    directed
+        Deprecated by PyG: False for "induced".
+    seed
+        Of headrace: names all that is random.
+    num_threads
+        Threads that one call of a kernel may use; by default the machine's cores.
+    prefetch
+        Batches made ahead; False for none. By default twice ``num_workers``.
+    **kwargs
+        Arguments of ``torch.utils.data.DataLoader``.
+
+    Raises
+    ------
+    GraphError, InputError, ItemsError
+        For data, neighbours or seeds that do not fit together, when the loader is made.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        num_neighbors: Any,
+        input_nodes: Any = None,
+        input_time: Tensor | None = None,
+        replace: bool = False,
+        subgraph_type: SubgraphType | str = "directional",
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        transform: Callable[..., Any] | None = None,
+        transform_sampler_output: Callable[..., Any] | None = None,
+        is_sorted: bool = False,
+        filter_per_worker: bool | None = None,
+        neighbor_sampler: BaseSampler | None = None,
+        directed: bool = True,
+        *,
+        seed: int | None = None,
+        num_threads: int | None = None,
+        prefetch: bool | int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        # Lightning makes a loader anew of the attributes that have the names of arguments.
+        self.num_neighbors, self.replace, self.subgraph_type = num_neighbors, replace, subgraph_type
+        self.disjoint, self.temporal_strategy, self.directed = disjoint, temporal_strategy, directed
+        self.time_attr, self.weight_attr, self.is_sorted = time_attr, weight_attr, is_sorted
+        self.neighbor_sampler = neighbor_sampler
+        if input_time is not None and time_attr is None:
+            raise InputError("NeighborLoader: expected time_attr beside input_time, got none; name the times of edges")
+        kwargs = self.settle(seed, num_threads, prefetch, kwargs)
+        if neighbor_sampler is None:
+            neighbor_sampler = Sampler(
+                data,
+                num_neighbors,
+                subgraph_type=subgraph_type,
+                replace=replace,
+                disjoint=disjoint,
+                temporal_strategy=temporal_strategy,
+                time_attr=time_attr,
+                weight_attr=weight_attr,
+                directed=directed,
+                seed=seed,
+                num_threads=num_threads,
+            )
+        torch_geometric.loader.NodeLoader.__init__(
+            self,
+            data,
+            neighbor_sampler,
+            input_nodes=input_nodes,
+            input_time=input_time,
+            transform=transform,
+            transform_sampler_output=transform_sampler_output,
+            filter_per_worker=filter_per_worker,
+            **kwargs,
+        )
+        self.prepare()
+
+    @property
+    def items(self) -> Any:
+        """The seeds."""
+        if not isinstance(self.node_sampler, Sampler):
+            return self.input_data.node
+        return self.node_sampler.flat_ids(self.input_data.node, self.input_data.input_type)
+
+    @property
+    def item_times(self) -> Tensor | None:
+        """When each of them is asked for."""
+        time: Tensor | None = self.input_data.time
+        return time
+
+    def sampled(self, source: Plan) -> Plan:
+        """Return the plan up to the ``SamplerOutput``."""
+        if isinstance(self.node_sampler, Sampler):
+            return self.node_sampler.plan(source)
+        return source.then(ForeignSampler(self._sample_by_other))
+
+    def described(self, out: Output) -> Output:
+        """Return a ``SamplerOutput`` of the plan with the ids and the times of its items."""
+        if isinstance(self.node_sampler, Sampler):
+            positions, time = out.metadata[0], self.input_data.time
+            out.metadata = (item_ids(self.input_data.input_id, positions), None if time is None else time[positions])
+        return out
+
+    def batch_of(self, out: Output, num_threads: int) -> Any:
+        """Return the ``SamplerOutput`` with its attributes."""
+        permutation, input_type = self.node_sampler.edge_permutation, self.input_data.input_type
+        return node_batch(self.data, out, permutation, input_type, num_threads=num_threads)
+
+    def _sample_by_other(self, positions: Tensor) -> Output:
+        return self.node_sampler.sample_from_nodes(self.input_data[positions])

@@ -1,0 +1,216 @@
+"""What the loaders of this package share: a DataLoader of PyG whose batches come from a plan."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.compat.pyg.finish import Finish
+from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
+from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.run.loader import Loader
+from headrace.pipeline.stages.item_sampler import ItemSampler
+
+_LARGEST_SEED = (1 << 64) - 1
+
+#: Batches that a worker is ahead, where the user does not say: torch's number.
+PREFETCH_FACTOR = 2
+
+
+class PlanLoader(DataLoader[Any]):
+    """Mixed in before a loader of PyG: keeps its arguments and attributes, and runs a plan in the place of processes.
+
+    Its own keywords stand in `settle`. What torch's DataLoader takes beside is followed: ``num_workers`` are threads,
+    ``sampler`` and ``batch_sampler`` say the order, ``pin_memory`` pins in the workers.
+    """
+
+    seed: int | None
+    num_threads: int | None
+    prefetch: bool | int | None
+    transform: Any = None
+    transform_sampler_output: Any = None
+    filter_per_worker: bool = True
+
+    def settle(
+        self,
+        seed: int | None,
+        num_threads: int | None,
+        prefetch: bool | int | None,
+        arguments: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Keep what PyG's loader does not know, and return what torch's DataLoader is to get; before its constructor.
+
+        Raises
+        ------
+        InputError
+            For arguments that make no sense here.
+        """
+        self.seed, self.num_threads, self.prefetch = seed, num_threads, prefetch
+        self.follows_sampler = any(arguments.get(name) is not None for name in ("sampler", "batch_sampler"))
+        self._loader: Loader[Any] | None = None
+        if arguments.get("batch_size", 1) is None and arguments.get("batch_sampler") is None:
+            raise InputError(
+                f"{type(self).__name__}: expected a batch_size, got None, which turns batches off; leave it out for "
+                "batches of one, or call loader([position]) for a single one"
+            )
+        if arguments.get("worker_init_fn") is not None:
+            warnings.warn(
+                f"{type(self).__name__}: worker_init_fn is not called, as workers are threads of this process",
+                stacklevel=4,
+            )
+        # Lightning makes a loader anew of its attributes, these of torch's DataLoader among them.
+        return {name: value for name, value in arguments.items() if name not in ("dataset", "collate_fn")}
+
+    @property
+    def items(self) -> Any:
+        """What the source of the plan goes through, in a spelling of ``ItemSampler``."""
+        raise NotImplementedError
+
+    @property
+    def item_times(self) -> Tensor | None:
+        """When each item is asked for; None where times do not count, or are those of the nodes."""
+        return None
+
+    @property
+    def source(self) -> Plan:
+        """What begins the plan: the items in the order that the arguments say."""
+        if self.follows_sampler:
+            assert self.batch_sampler is not None  # see settle
+            return TorchSampler(self.items, self.batch_sampler, seed=self.settled_seed, time=self.item_times)
+        return ItemSampler(
+            self.items,
+            batch_size=self.batch_size,
+            shuffle=self.shuffles,
+            drop_last=self.drop_last,
+            seed=self.settled_seed,
+            time=self.item_times,
+        )
+
+    @abstractmethod
+    def sampled(self, source: Plan) -> Plan:
+        """Return the plan up to the ``SamplerOutput``."""
+
+    def described(self, out: Any) -> Any:
+        """Return a ``SamplerOutput`` of the plan with the metadata of PyG: it knows positions of items alone."""
+        return out
+
+    @abstractmethod
+    def batch_of(self, out: Any, num_threads: int) -> Any:
+        """Return the ``SamplerOutput`` with its attributes."""
+
+    def joined(self, out: Any, num_threads: int) -> Any:
+        """Return the batch of a ``SamplerOutput``, before the user's transform."""
+        if self.transform_sampler_output is not None:
+            out = self.transform_sampler_output(out)
+        return self.batch_of(out, num_threads)
+
+    def filter_fn(self, out: Any) -> Any:
+        """Return the whole batch of a ``SamplerOutput``: what PyG calls for ``loader([positions])``."""
+        return self._transformed(self.joined(out, self.num_threads or 1), 1)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that the loader runs."""
+        plan = self.sampled(self.source)
+        stages = [Finish(self._made, "join_attributes")]
+        if self.pin_memory and torch.cuda.is_available():
+            stages.append(Finish(_pinned, "pin_memory"))
+        if self.transform is not None:
+            stages.append(Finish(self._transformed, "transform"))
+        ahead = len(stages) if self.filter_per_worker else 0
+        if self.transform is not None and self.num_workers == 0:
+            # Where PyG calls it: what it draws from torch's generator is then in the order of the training loop.
+            ahead = min(ahead, len(stages) - 1)
+        for stage in stages[:ahead]:
+            plan = plan.then(stage)
+        plan = self._with_prefetch(plan)
+        for stage in stages[ahead:]:
+            plan = plan.then(stage)
+        return plan
+
+    @property
+    def settled_seed(self) -> int:
+        """The seed: as given, else that of the given generator, else torch's at the time the loader was made."""
+        if self.seed is not None:
+            return self.seed
+        return self._seed_of_torch
+
+    def _with_prefetch(self, plan: Plan) -> Plan:
+        if self.prefetch is False or self.prefetch == 0:
+            return plan.prefetch(workers=0)
+        workers = max(self.num_workers, 1)
+        depth = workers * (self.prefetch_factor or PREFETCH_FACTOR)
+        if self.prefetch is not None and self.prefetch is not True:
+            depth = self.prefetch
+        # Without workers batches are made ahead where that pays; a user who wants some has them at once.
+        return plan.prefetch(workers=workers, depth=depth, eager=self.num_workers > 0)
+
+    @property
+    def shuffles(self) -> bool:
+        """Whether every epoch has another order."""
+        return isinstance(self.sampler, torch.utils.data.RandomSampler)
+
+    def _made(self, out: Any, num_threads: int) -> Any:
+        return self.joined(self.described(out), num_threads)
+
+    def _transformed(self, data: Any, num_threads: int) -> Any:
+        del num_threads
+        return data if self.transform is None else self.transform(data)
+
+    def check_worker_number_rationality(self) -> None:
+        """Workers are threads that share the machine's cores: there is no number to warn of."""
+
+    @property
+    def runner(self) -> Loader[Any]:
+        """The loader of headrace that runs the plan: `stats`, `explain`, `profile`, `close`."""
+        if self._loader is None:
+            # As PyG's loaders: who trains on several ranks gives each its items, or a sampler that does.
+            self._loader = Loader(self.plan, rank=0, world_size=1, num_threads=self.num_threads)
+        return self._loader
+
+    def prepare(self) -> None:
+        """Refuse what does not fit together, at the end of the constructor."""
+        generator = self.generator
+        seed = torch.initial_seed() if generator is None else generator.initial_seed()
+        self._seed_of_torch = seed & _LARGEST_SEED
+        if len(self) > 0:
+            _ = self.runner
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        return iter(self.runner) if len(self) > 0 else iter(())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position behind the last batch; see `Loader.state_dict`."""
+        return self.runner.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the next iteration go on behind the batch that the state was taken at; see `Loader.load_state_dict`."""
+        self.runner.load_state_dict(state)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration begin at the start of an epoch."""
+        self.runner.set_epoch(epoch)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Threads stay where they are; a copy begins at its first epoch.
+        return {**self.__dict__, "_loader": None}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def item_ids(input_id: Tensor | None, positions: Tensor) -> Tensor:
+    """Return what PyG calls ``input_id``: the ids that the items were given, else their positions."""
+    return positions if input_id is None else input_id[positions]
+
+
+def _pinned(data: Any, num_threads: int) -> Any:
+    del num_threads
+    return data.pin_memory()

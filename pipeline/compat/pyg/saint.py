@@ -1,0 +1,213 @@
+"""PyG's GraphSAINT samplers without torch-sparse."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.sampler import SamplerOutput
+
+from headrace.ops.errors import InputError
+from headrace.ops.sampling.saint import Subgraph
+from headrace.pipeline.compat.pyg.graph import graph_of
+from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
+from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
+from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
+from headrace.pipeline.compat.pyg.steps import Steps
+from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.stages.saint_sampler import SaintSampler
+
+#: What PyG bounds the norms of edges by.
+LARGEST_NORM = 1e4
+
+
+class GraphSAINTSampler(PlanLoader):
+    """Base of the GraphSAINT samplers (arXiv 1907.04931) with PyG's parameters: batches are subgraphs of drawn nodes.
+
+    With ``sample_coverage > 0`` batches have ``node_norm`` and ``edge_norm``: the sum over a batch of ``node_norm *
+    loss`` estimates the mean loss of all nodes, and the sum of messages times ``edge_norm / in_degree``, with the
+    degree in the whole graph, the mean over all in-neighbours. For the node and the edge sampler they are exact, by
+    their closed form; for walks they are counted.
+
+    Parameters
+    ----------
+    data
+        A ``Data`` with ``edge_index``.
+    batch_size
+        Draws of a batch: nodes, edges, or roots of walks.
+    num_steps
+        Batches of an epoch.
+    sample_coverage
+        0 for no norms; else for walks the visits of a node that norms are counted over.
+    save_dir
+        Folder that keeps the norms for the next time.
+    log
+        Accepted for PyG's sake.
+    seed, num_threads, prefetch
+        Of headrace, as for `NeighborLoader`.
+    **kwargs
+        Arguments of ``torch.utils.data.DataLoader``.
+
+    Raises
+    ------
+    InputError
+        For data that have norms, or no edges, or numbers that are out of range.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        batch_size: int,
+        num_steps: int = 1,
+        sample_coverage: int = 0,
+        save_dir: str | None = None,
+        log: bool = True,
+        *,
+        seed: int | None = None,
+        num_threads: int | None = None,
+        prefetch: bool | int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        kwargs = self.settle(seed, num_threads, prefetch, kwargs)
+        taken = [name for name in ("node_norm", "edge_norm") if name in data]
+        if taken:
+            raise InputError(f"{type(self).__name__}: expected data without {taken[0]}, which the sampler sets, got it")
+        self.data, self.num_steps, self.sample_coverage = data, num_steps, sample_coverage
+        self.save_dir, self.log, self.draws = save_dir, log, batch_size
+        self.graph = graph_of(data)
+        for name in ("batch_size", "shuffle", "sampler", "batch_sampler"):
+            kwargs.pop(name, None)
+        super().__init__(range(num_steps), batch_size=1, **kwargs)  # type: ignore[arg-type]
+        self.prepare()
+        if sample_coverage > 0:
+            self.node_norm, self.edge_norm = self._kept_norms()
+
+    @property
+    @abstractmethod
+    def filename(self) -> str:
+        """What the file of the norms is called; PyG's name."""
+
+    @abstractmethod
+    def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
+        """Return a source with the sampler of a batch."""
+
+    @property
+    def source(self) -> Plan:
+        """The steps; a batch of nodes or edges is drawn from the whole graph, whatever the items."""
+        return ItemSampler(self.num_steps, batch_size=1, seed=self.settled_seed)
+
+    def sampled(self, source: Plan) -> Plan:
+        """Return the plan up to the ``SamplerOutput``."""
+        return self.with_sampler(source, norms=False).then(ToSamplerOutput(counted=False))
+
+    def batch_of(self, out: SamplerOutput, num_threads: int) -> Any:
+        """Return the subgraph with its attributes and norms."""
+        batch = sliced_data(self.data, out.node, stacked(out.row, out.col), out.edge, num_threads=num_threads)
+        batch.num_nodes = len(out.node)
+        if self.sample_coverage > 0:
+            batch.node_norm = self.node_norm[out.node]
+            batch.edge_norm = self.edge_norm[out.edge]
+        return batch
+
+    def roots(self) -> ItemSampler:
+        """Return the items that walks begin at, those of a batch at once."""
+        return ItemSampler(self.graph.num_nodes, batch_size=self.draws, shuffle=True, seed=self.settled_seed)
+
+    def _kept_norms(self) -> tuple[Tensor, Tensor]:
+        """Return the norms of all nodes and edges, from the file if there is one."""
+        path = None if self.save_dir is None else Path(self.save_dir) / self.filename
+        if path is not None and path.exists():
+            node_norm, edge_norm = torch.load(path, weights_only=True)
+            return node_norm, edge_norm
+        norms = self._norms()
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            torch.save(norms, path)
+        return norms
+
+    def _norms(self) -> tuple[Tensor, Tensor]:
+        source, graph = self.roots(), self.graph
+        stage = self.with_sampler(source, norms=True).stages[-1]
+        assert isinstance(stage, SaintSampler)
+        norms = stage.make_norms(RunSettings(source.seed, source, self.num_threads or torch.get_num_threads()))
+        # As if all nodes were drawn: then weights of edges are their norms.
+        whole = Subgraph(graph.indptr, graph.indices, torch.arange(graph.num_edges))
+        weights = norms.edge_weight(whole, torch.arange(graph.num_nodes), 1)
+        edge_norm = torch.empty_like(weights)
+        edge_norm[graph.edge_ids.long()] = weights
+        return norms.loss_weight, edge_norm.clamp(max=LARGEST_NORM)
+
+
+class GraphSAINTNodeSampler(GraphSAINTSampler):
+    """Subgraphs of drawn nodes; see `GraphSAINTSampler`, and `sample_saint_node` for the law, which is the paper's."""
+
+    @property
+    def filename(self) -> str:
+        """What the file of the norms is called."""
+        return f"graphsaintnodesampler_{self.sample_coverage}.pt"
+
+    def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
+        """Return a source with the sampler of a batch."""
+        return source.sample_saint_node(self.graph, self.draws, norms=norms)
+
+
+class GraphSAINTEdgeSampler(GraphSAINTSampler):
+    """Subgraphs of the ends of drawn edges; see `GraphSAINTSampler`, and `sample_saint_edge` for the law."""
+
+    @property
+    def filename(self) -> str:
+        """What the file of the norms is called."""
+        return f"graphsaintedgesampler_{self.sample_coverage}.pt"
+
+    def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
+        """Return a source with the sampler of a batch."""
+        return source.sample_saint_edge(self.graph, self.draws, norms=norms)
+
+
+class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
+    """Subgraphs that random walks visit; see `GraphSAINTSampler`.
+
+    Roots are all nodes in a shuffled order, over and over, so each is a root equally often. Walks go to in-neighbours,
+    where messages come from.
+
+    Parameters
+    ----------
+    walk_length
+        Steps of a walk.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        batch_size: int,
+        walk_length: int,
+        num_steps: int = 1,
+        sample_coverage: int = 0,
+        save_dir: str | None = None,
+        log: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        self.walk_length = walk_length
+        super().__init__(data, batch_size, num_steps, sample_coverage, save_dir, log, **kwargs)
+
+    @property
+    def filename(self) -> str:
+        """What the file of the norms is called."""
+        return f"graphsaintrandomwalksampler_{self.walk_length}_{self.sample_coverage}.pt"
+
+    @property
+    def source(self) -> Plan:
+        """The roots of the walks."""
+        return Steps(self.roots(), self.num_steps)
+
+    def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
+        """Return a source with the sampler of a batch."""
+        visits = self.draws * (self.walk_length + 1)
+        num_samples = -(-self.sample_coverage * self.graph.num_nodes // visits) or None
+        return source.sample_saint_walk(self.graph, self.walk_length, num_samples=num_samples, norms=norms)

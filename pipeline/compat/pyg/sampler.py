@@ -1,0 +1,234 @@
+"""The neighbour sampler as PyG's ``BaseSampler``, so that PyG's own loaders run on the kernels of headrace."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.sampler import (
+    BaseSampler,
+    EdgeSamplerInput,
+    NegativeSampling,
+    NodeSamplerInput,
+    NumNeighbors,
+)
+from torch_geometric.sampler.base import SubgraphType
+
+from headrace.ops.errors import InputError, ItemsError
+from headrace.pipeline.compat.pyg.batches import Output
+from headrace.pipeline.compat.pyg.graph import graph_of
+from headrace.pipeline.compat.pyg.links import link_metadata, with_negatives
+from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.times import as_times
+from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.run.one_batch import one_batch
+from headrace.pipeline.stages.item_sampler import ItemSampler
+
+#: A call without a batch number takes its key from here: epochs are words of 32 bits, batches of 64.
+_EPOCHS, _BATCHES = 1 << 32, 1 << 62
+
+
+class Sampler(BaseSampler):  # type: ignore[misc]
+    """Sample neighbours for a ``NodeLoader`` or a ``LinkLoader`` of PyG, in the training process or in workers.
+
+    Parameters are those of PyG's ``NeighborSampler``. Without `seed` each call takes its randomness from torch's
+    generator, as PyG does: ``torch.manual_seed`` decides it, and each worker process has a stream of its own. With a
+    seed what is drawn for a batch depends on the seed, the batch's items and `epoch` alone, whatever the workers: call
+    `set_epoch` in every epoch, or batches of the same items see the same neighbours.
+
+    Parameters
+    ----------
+    data
+        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore).
+    num_neighbors
+        In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. Of several edge
+        types so many of each, or a dictionary has a list for each edge type.
+    subgraph_type
+        "directional" (the sampled edges), "bidirectional" (each of them in both directions) or "induced" (all edges
+        among the sampled nodes).
+    replace
+        Whether to draw with replacement.
+    disjoint
+        Whether every seed has a tree of its own.
+    time_attr, temporal_strategy
+        Times of nodes or of edges: no edge is drawn that is later than its seed, "uniform" or the "last" ones.
+    weight_attr
+        Name of the edge attribute to sample by.
+    is_sorted, share_memory
+        Accepted for PyG's sake: headrace sees by itself whether edges are sorted, and threads share memory.
+    seed, num_threads
+        Of headrace: see above, and threads that one call may use.
+
+    Raises
+    ------
+    GraphError
+        If the data cannot be sampled from, or lack the weights.
+    InputError
+        If there is not one number of neighbours per hop.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        num_neighbors: Any,
+        subgraph_type: SubgraphType | str = "directional",
+        replace: bool = False,
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        is_sorted: bool = False,
+        share_memory: bool = False,
+        directed: bool = True,
+        *,
+        seed: int | None = None,
+        num_threads: int | None = None,
+    ) -> None:
+        del is_sorted, share_memory
+        self.graph = graph_of(data, weight_attr, time_attr)
+        self.num_neighbors = num_neighbors
+        self.subgraph_type = SubgraphType(subgraph_type) if directed else SubgraphType.induced
+        self.replace = replace
+        self.disjoint = disjoint
+        self.temporal_strategy = temporal_strategy
+        self.time_attr = time_attr
+        self.weight_attr = weight_attr
+        self.seed = seed
+        self.num_threads = num_threads
+        self.epoch = 0
+        self._functions: dict[Any, tuple[Callable[[MiniBatch], Output], Any]] = {}
+        self.plan(ItemSampler(self.graph.num_nodes, seed=0))  # refuses what cannot be sampled
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether every seed has a tree of its own: asked for, or because times bound them."""
+        return self._disjoint or self.time_attr is not None
+
+    @disjoint.setter
+    def disjoint(self, value: bool) -> None:
+        self._disjoint = value
+
+    @property
+    def num_neighbors(self) -> NumNeighbors:
+        """The numbers of neighbours, as PyG keeps them."""
+        return self._num_neighbors
+
+    @num_neighbors.setter
+    def num_neighbors(self, value: Any) -> None:
+        self._num_neighbors = value if isinstance(value, NumNeighbors) else NumNeighbors(value)
+
+    @property
+    def edge_permutation(self) -> None:
+        """None: edges of the output are named by their ids, in the order of the user's edges."""
+        return
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let calls that follow draw anew; only with a seed, as otherwise each call does."""
+        self.epoch = epoch
+
+    def plan(self, source: Plan) -> Plan:
+        """Return the plan that samples for the batches of a source and gives PyG's ``SamplerOutput``."""
+        kind, typed = SubgraphType(self.subgraph_type), self.graph.is_typed
+        plan = source.sample_neighbor(
+            self.graph,
+            self._fanouts(),
+            replace=self.replace,
+            weight=self.weight_attr,
+            expand="new",
+            disjoint=self.disjoint,
+            time=self.time_attr,
+            strategy=self.temporal_strategy if self.time_attr is not None else "uniform",
+        )
+        if kind == SubgraphType.induced:
+            if self.time_attr is not None:
+                raise InputError(
+                    'headrace.pyg: expected no time_attr with subgraph_type="induced", got one; edges that are later '
+                    "than a seed would be in its subgraph"
+                )
+            plan = plan.induce_subgraph(self.graph)
+        both_ways = kind == SubgraphType.bidirectional
+        if both_ways and not typed:
+            plan = plan.make_bidirectional()
+        return plan.then(ToSamplerOutput(kind == SubgraphType.directional, both_ways and typed))
+
+    def _fanouts(self) -> Any:
+        if self.graph.is_typed:
+            assert self.graph.edge_types is not None
+            return self.num_neighbors.get_values(list(self.graph.edge_types.names))
+        if isinstance(self.num_neighbors.values, dict):
+            raise InputError(
+                f"headrace.pyg: expected num_neighbors to be a list, one number per hop, for data of one type, got the "
+                f"dictionary {self.num_neighbors.values}"
+            )
+        return self.num_neighbors.values
+
+    def flat_ids(self, ids: Tensor, node_type: str | None) -> Tensor:
+        """Return ids of nodes of a type in the one id space of the graph.
+
+        Raises
+        ------
+        GraphError
+            If there is no such type, or it has no such ids.
+        """
+        if node_type is None or self.graph.node_types is None:
+            return ids
+        return self.graph.node_types.global_ids(node_type, ids)
+
+    def flat_pairs(self, row: Tensor, col: Tensor, edge_type: tuple[str, str, str] | None) -> Tensor:
+        """Return pairs, int64[num_pairs, 2], in the one id space of the graph."""
+        source, destination = (None, None) if edge_type is None else (edge_type[0], edge_type[-1])
+        return torch.stack([self.flat_ids(row, source), self.flat_ids(col, destination)], 1)
+
+    def sample_from_nodes(self, index: NodeSamplerInput, **_: Any) -> Output:
+        """Sample for seed nodes: what PyG's ``NodeLoader`` calls."""
+        out = self._sample(self.flat_ids(index.node, index.input_type), index.input_id, index.time)
+        out.metadata = (index.input_id, index.time)
+        return out
+
+    def sample_from_edges(self, index: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None) -> Output:
+        """Sample for both ends of seed links: what PyG's ``LinkLoader`` calls."""
+        pairs = self.flat_pairs(index.row, index.col, index.input_type)
+        out = self._sample(pairs, index.input_id, index.time, neg_sampling, index.input_type)
+        _, rows, times = out.metadata
+        out.metadata = link_metadata(index, rows, neg_sampling, times)
+        return out
+
+    def _sample(
+        self,
+        seeds: Tensor,
+        items: Tensor | None,
+        time: Tensor | None,
+        negatives: NegativeSampling | None = None,
+        edge_type: tuple[str, str, str] | None = None,
+    ) -> Output:
+        """Sample for one batch, by a function that is kept as long as the parameters stay what they are."""
+        parameters = (
+            *(str(self.num_neighbors), str(self.subgraph_type), self.replace, self.weight_attr),
+            *(self.disjoint, self.time_attr, self.temporal_strategy),
+            *(seeds.ndim, None if time is None else time.dtype, id(negatives), edge_type),
+        )
+        if parameters not in self._functions:
+            # What the source goes through is not drawn here.
+            source = ItemSampler(seeds[:1], seed=self.seed or 0, time=None if time is None else time[:1])
+            plan = self.plan(with_negatives(source, self.graph, negatives, edge_type))
+            run = one_batch(plan, num_threads=self.num_threads)
+            self._functions[parameters] = run, negatives  # which keeps its id
+        epoch, index = self._key(seeds)
+        seed_time = None if time is None else as_times(time, "time", ItemsError)
+        batch = MiniBatch.of_seeds(seeds.long(), epoch=epoch, index=index, item_index=items, seed_time=seed_time)
+        return self._functions[parameters][0](batch)
+
+    def _key(self, seeds: Tensor) -> tuple[int, int]:
+        """Return the epoch and the batch that name what is drawn."""
+        if self.seed is None:
+            return int(torch.randint(_EPOCHS, ())), int(torch.randint(_BATCHES, ()))
+        digest = hashlib.blake2b(seeds.long().contiguous().numpy().tobytes(), digest_size=8).digest()
+        return self.epoch, int.from_bytes(digest, "little")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Functions hold kernels of this process; a worker makes its own.
+        return {**self.__dict__, "_functions": {}}

@@ -1,0 +1,74 @@
+"""From a sampled batch to the ``SamplerOutput`` of PyG, which its loaders make their batches of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from torch import Tensor
+from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
+
+from headrace.pipeline.compat.pyg.by_type import hetero_output
+from headrace.pipeline.compat.pyg.flat_output import FlatOutput, flat_output
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.stages.conversion import Conversion
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ToSamplerOutput(Conversion):
+    """Turn every batch into a ``SamplerOutput`` of PyG, or a ``HeteroSamplerOutput`` where the graph has types.
+
+    Every seed has a row, in the order in which they came: one that is there twice has two, with the same in-edges, so
+    that a model gives both the same output. ``edge`` are ids of the edges as the user gave them. ``metadata`` are the
+    positions of the items; of pairs also the rows of their ends, and their times.
+
+    Parameters
+    ----------
+    counted
+        Whether hops are told apart: not where edges were turned around or added behind the sampler.
+    both_ways
+        Whether edges of a graph with types are turned around here, as PyG does it: between a type and its reverse.
+    """
+
+    name: ClassVar[str] = "to_sampler_output"
+
+    counted: bool = True
+    both_ways: bool = False
+
+    def runner(self, settings: RunSettings) -> Runner:
+        del settings
+
+        def run(batch: MiniBatch) -> tuple[Any, Counts]:
+            flat = flat_output(batch)
+            if flat.slot is not None and batch.num_positives:
+                # As PyG has it, the trees of negatives have the numbers of positive ones.
+                flat = replace(flat, slot=flat.slot % batch.num_positives)
+            out = self._typed(flat, batch) if batch.types is not None else self._plain(flat)
+            out.metadata = (batch.item_index,)
+            if batch.seeds.ndim == 2:
+                out.metadata = (batch.item_index[: batch.num_positives], self._rows(batch), batch.seed_time)
+            return out, {"converted_nodes": len(flat.node), "converted_edges": flat.edge_index.shape[1]}
+
+        return run
+
+    def _plain(self, flat: FlatOutput) -> SamplerOutput:
+        return SamplerOutput(
+            node=flat.node,
+            row=flat.edge_index[0],
+            col=flat.edge_index[1],
+            edge=flat.edge,
+            batch=flat.slot,
+            num_sampled_nodes=flat.num_nodes if self.counted else None,
+            num_sampled_edges=flat.num_edges if self.counted else None,
+        )
+
+    def _typed(self, flat: FlatOutput, batch: MiniBatch) -> HeteroSamplerOutput:
+        assert batch.types is not None
+        out = hetero_output(flat, batch.types.of(flat.node), counted=self.counted)
+        return out.to_bidirectional() if self.both_ways else out
+
+    def _rows(self, batch: MiniBatch) -> Tensor:
+        """Return the rows of the ends of pairs, in the shape of the seeds, among the nodes of their types."""
+        return batch.seed_index if batch.types is None else batch.types.numbers[batch.seed_index]

@@ -1,0 +1,101 @@
+"""PyG's ``ShaDowKHopSampler`` without torch-sparse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.sampler import SamplerOutput
+
+from headrace.pipeline.compat.pyg.graph import graph_of
+from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
+from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
+from headrace.pipeline.compat.pyg.slicing import sliced_data
+from headrace.pipeline.plan.plan import Plan
+
+#: What a batch of ego nets has of its own.
+_OWN = ("edge_index", "adj_t", "num_nodes", "batch", "ptr")
+
+
+class ShaDowKHopSampler(PlanLoader):
+    """Batches of ego nets (ShaDow, arXiv 2201.07858), with the parameters and attributes of PyG's sampler.
+
+    A batch has ``batch`` and ``ptr``, which say the nodes of each ego net, ``root_n_id``, the row of each root, ``y``
+    of the roots, and the other attributes of all nodes and edges.
+
+    Parameters
+    ----------
+    data
+        A ``Data``.
+    depth
+        Hops from a root.
+    num_neighbors
+        In-edges to draw for each node in each hop; -1 takes all.
+    node_idx
+        Ids or a mask of the roots; None for all nodes.
+    replace
+        Whether to draw with replacement.
+    seed, num_threads, prefetch
+        Of headrace, as for `NeighborLoader`.
+    **kwargs
+        Arguments of ``torch.utils.data.DataLoader``.
+
+    Raises
+    ------
+    GraphError, InputError, ItemsError
+        For data, numbers or roots that do not fit together, when the loader is made.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        depth: int,
+        num_neighbors: int,
+        node_idx: Tensor | None = None,
+        replace: bool = False,
+        *,
+        seed: int | None = None,
+        num_threads: int | None = None,
+        prefetch: bool | int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        kwargs = self.settle(seed, num_threads, prefetch, kwargs)
+        self.data, self.depth, self.num_neighbors, self.replace = data, depth, num_neighbors, replace
+        self.graph = graph_of(data)
+        if node_idx is None:
+            node_idx = torch.arange(self.graph.num_nodes)
+        elif node_idx.dtype == torch.bool:
+            node_idx = node_idx.nonzero().squeeze(1)
+        self.node_idx = node_idx
+        super().__init__(range(len(node_idx)), **kwargs)  # type: ignore[arg-type]
+        self.prepare()
+
+    @property
+    def items(self) -> Any:
+        """The roots."""
+        return self.node_idx
+
+    def sampled(self, source: Plan) -> Plan:
+        """Return the plan up to the ``SamplerOutput``."""
+        plan = source.sample_shadow(self.graph, self.depth, self.num_neighbors, replace=self.replace)
+        return plan.then(ToSamplerOutput(counted=False))
+
+    def batch_of(self, out: SamplerOutput, num_threads: int) -> Any:
+        """Return the ego nets one after the other, each with its root first."""
+        order = out.batch.argsort(stable=True)
+        place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
+        sizes = torch.bincount(out.batch, minlength=len(out.metadata[0]))
+        ptr = torch.zeros(len(sizes) + 1, dtype=torch.int64)
+        torch.cumsum(sizes, 0, out=ptr[1:])
+        edge_index = place[torch.stack([out.row, out.col])]
+        sliced = sliced_data(self.data, out.node[order], edge_index, out.edge, num_threads=num_threads)
+        batch = Batch(batch=out.batch[order], ptr=ptr)
+        batch.root_n_id = ptr[:-1].clone()
+        batch.edge_index = edge_index
+        for name, value in sliced.to_dict().items():
+            if name not in _OWN:
+                of_roots = name == "y" and self.data.is_node_attr("y")
+                batch[name] = value[batch.root_n_id] if of_roots else value
+        return batch

@@ -1,0 +1,142 @@
+"""Batches in the order of one of torch's samplers: what ``sampler=`` and ``batch_sampler=`` of a DataLoader say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from headrace.ops.errors import ItemsError
+from headrace.ops.random.rng import SHUFFLE, stream_key
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.items import ItemSet, seed_batch
+from headrace.pipeline.data.times import as_times
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import BatchSource, SourceStage
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TorchSampler(SourceStage):
+    """Draw the batches that a batch sampler of torch names by positions in the items.
+
+    The positions of an epoch are listed when it begins, with torch's generator, and that of the sampler, at a state
+    that seed and epoch name, and put back behind: so the order is a function of both, and a resumed epoch goes on with
+    it. A sampler with ``set_epoch``, as torch's ``DistributedSampler``, is told the epoch.
+
+    Parameters
+    ----------
+    items
+        As for ``ItemSampler``.
+    batches
+        Yields a list of positions for each batch.
+    seed
+        Seed of the plan.
+    time
+        When each item is asked for, as for ``ItemSampler``.
+    """
+
+    name: ClassVar[str] = "torch_sampler"
+
+    items: Any
+    batches: Iterable[Any]
+    seed: Any = field(default=None, kw_only=True)
+    time: Any = field(default=None, kw_only=True)  # a tensor once constructed
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "items", ItemSet.of(self.items))
+        if self.time is not None:
+            object.__setattr__(self, "time", as_times(self.time, "time", ItemsError))
+        self.settle_seed()
+
+    def decisive(self) -> dict[str, Any]:
+        return {"items": self.items, "seed": self.seed, "batches": type(self.batches), "time": self.time}
+
+    @property
+    def writes(self) -> frozenset[str]:
+        timed = {"seed_time"} if self.time is not None else set()
+        return super().writes | timed | ({"y"} if self.items.labels is not None else set())
+
+    @property
+    def seed_times(self) -> Any:
+        return self.time
+
+    @property
+    def gives_no_times(self) -> bool:
+        return self.time is None
+
+    @property
+    def largest_id(self) -> int | None:
+        return int(self.items.largest_id)
+
+    @property
+    def gives_pairs(self) -> bool:
+        return bool(self.items.are_pairs)
+
+    @property
+    def gives_labels(self) -> bool:
+        return self.items.labels is not None
+
+    def source(self, settings: RunSettings) -> BatchSource:
+        del settings
+        return _Positions(self)
+
+
+class _Positions(BatchSource):
+    """Draws the batches of a :class:`TorchSampler`."""
+
+    num_batches = None  # what a sampler says of its length need not be true
+
+    def __init__(self, stage: TorchSampler) -> None:
+        self._stage = stage
+        self._batches: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+        self._epoch = self._next = 0
+
+    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
+        self._epoch, self._next = epoch, 0 if state is None else int(state["batch"])
+        batches = self._stage.batches
+        for sampler in _samplers_in(batches):
+            if hasattr(sampler, "set_epoch"):
+                sampler.set_epoch(epoch)
+        with _seeded(stream_key(self._stage.seed, epoch, 0, 0, SHUFFLE), batches):
+            self._batches = [np.asarray(one, dtype=np.int64).reshape(-1) for one in batches]
+
+    def draw(self) -> MiniBatch:
+        if self._next >= len(self._batches):
+            raise StopIteration
+        positions = self._batches[self._next]
+        batch = seed_batch(
+            self._stage.items,
+            positions,
+            epoch=self._epoch,
+            index=self._next,
+            num_global_seeds=len(positions),
+            seed_time=None if self._stage.time is None else self._stage.time[torch.from_numpy(positions)],
+        )
+        self._next += 1
+        return batch
+
+
+def _samplers_in(batches: Any) -> Iterator[Any]:
+    """Yield a batch sampler and the sampler within it."""
+    yield batches
+    if hasattr(batches, "sampler"):
+        yield batches.sampler
+
+
+@contextmanager
+def _seeded(key: int, batches: Any) -> Iterator[None]:
+    """Let the generators that a sampler may draw from begin at a key, and put them back as they were."""
+    own = [getattr(sampler, "generator", None) for sampler in _samplers_in(batches)]
+    generators = [torch.default_generator, *(one for one in own if isinstance(one, torch.Generator))]
+    states = [generator.get_state() for generator in generators]
+    try:
+        for generator in generators:
+            generator.manual_seed(key)
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)

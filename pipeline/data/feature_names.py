@@ -1,0 +1,87 @@
+"""Names of features: of all nodes or edges, or of those of one type; and the ids that each is read for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from torch import Tensor
+
+from headrace.ops.errors import FeatureError
+from headrace.pipeline.data.type_offsets import TypeName
+from headrace.pipeline.data.typed_ids import TypedIds, type_number
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.batch import MiniBatch
+
+#: "x" is a feature of all nodes (or edges), ("paper", "x") one of those of a type.
+FeatureName: TypeAlias = str | tuple[TypeName, str]
+
+
+def is_name(name: object) -> bool:
+    """Whether something can be the name of a feature."""
+    if isinstance(name, str):
+        return True
+    if not isinstance(name, tuple) or len(name) != 2:
+        return False
+    of_type, own = name
+    return isinstance(own, str) and (isinstance(of_type, str) or _is_triple(of_type))
+
+
+def _is_triple(name: Any) -> bool:
+    return isinstance(name, tuple) and len(name) == 3 and all(isinstance(part, str) for part in name)
+
+
+def node_ids_of(batch: MiniBatch, name: FeatureName) -> Tensor:
+    """Return which rows of a node feature a batch needs: `n_id`, or the nodes of the type by their own numbers."""
+    return batch.n_id if isinstance(name, str) else types_of(batch, name).within(name[0])
+
+
+def edge_ids_of(batch: MiniBatch, name: FeatureName) -> tuple[Tensor, ...]:
+    """Return which rows of an edge feature each block needs: its edges, or those of the type by their own numbers."""
+    if isinstance(name, str):
+        return tuple(block.edge_ids for block in batch.blocks if block.edge_ids is not None)
+    types = types_of(batch, name)
+    number = type_number(types.edge_types, name[0])
+    first = int(types.edge_types.offsets[number])
+    ids = [block.edge_ids[block.edge_types == number] for block in batch.blocks if block.edge_ids is not None]
+    return tuple(of_block - first for of_block in ids)
+
+
+def seed_ids_of(batch: MiniBatch, name: FeatureName) -> Tensor:
+    """Return which rows of a label the seeds of a batch need, in the shape of the seeds.
+
+    Raises
+    ------
+    FeatureError
+        If a seed is of another type.
+    """
+    if isinstance(name, str):
+        return batch.seeds
+    nodes = types_of(batch, name).node_types.id_range(name[0])
+    ids = batch.seeds - nodes.start
+    if bool(((ids < 0) | (ids >= len(nodes))).any()):
+        raise FeatureError(
+            f"fetch_feature: expected seeds of type {name[0]!r}, of which {name[1]!r} is a label, got others"
+        )
+    return ids
+
+
+def types_of(batch: MiniBatch, name: FeatureName) -> TypedIds:
+    """Return the nodes of a batch with their types.
+
+    Raises
+    ------
+    FeatureError
+        If the batch has none.
+    """
+    if batch.types is None:
+        raise FeatureError(
+            f"fetch_feature: expected a batch of a graph with types for the feature {name!r}, got one without; put the "
+            "sampler before, and give the graph node_types="
+        )
+    return batch.types
+
+
+def listed(name: FeatureName) -> str:
+    """Return a name as it is written in a store: ``node["paper", "x"]``."""
+    return repr(name) if isinstance(name, str) else ", ".join(map(repr, name))

@@ -1,0 +1,78 @@
+"""The edges of one type of a block, in local ids of the two node types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import GraphError, InputError
+from headrace.pipeline.data.type_offsets import TypeName
+from headrace.pipeline.data.typed_ids import TypedIds, type_number
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.block import Block
+
+
+@dataclass(frozen=True)
+class RelationEdges:
+    """Edges of a type.
+
+    Parameters
+    ----------
+    indptr: int64[num_dst + 1]
+        By destination, of those of the type that edges end in.
+    indices: int64[num_edges]
+        Numbers of sources among those of their type.
+    places: int64[num_edges]
+        Where the edges are in the block.
+    num_src, num_dst
+        Sources, and destinations, of the two node types.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    places: Tensor
+    num_src: int
+    num_dst: int
+
+
+def edge_types_of(block: Block, types: TypedIds) -> Tensor:
+    """Return the number of each edge's type, int64[num_edges].
+
+    Raises
+    ------
+    InputError
+        If the block has no edge ids, by which types are known.
+    """
+    if block.edge_ids is None:
+        raise InputError("Block: expected edge ids, by which types are known, got a block without them")
+    offsets = types.edge_types.offsets.to(block.edge_ids.device)
+    return torch.searchsorted(offsets, block.edge_ids, right=True) - 1
+
+
+def edges_of_relation(block: Block, name: TypeName, types: TypedIds) -> RelationEdges:
+    """Take the edges of a type out of a block.
+
+    Raises
+    ------
+    GraphError
+        If there is no such type, or it does not say between which node types it leads.
+    """
+    number = type_number(types.edge_types, name)
+    name = types.edge_types.names[number]
+    if not isinstance(name, tuple):
+        raise GraphError(
+            f"Block.relation: expected an edge type (source type, relation, destination type), got {name!r}; name the "
+            "edge types of the graph so"
+        )
+    source, _, destination = name
+    places = (block.edge_types == number).nonzero().squeeze(1)
+    # Destinations come first among the sources: they have the same numbers in either list.
+    num_dst = int((types.types[: block.num_dst] == type_number(types.node_types, destination)).sum())
+    sources, rows = (ends[places] for ends in block.edge_index)
+    indptr = block.indptr.new_zeros(num_dst + 1)
+    torch.cumsum(torch.bincount(types.numbers[rows], minlength=num_dst), 0, out=indptr[1:])
+    return RelationEdges(indptr, types.numbers[sources], places, types.count(source), num_dst)

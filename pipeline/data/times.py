@@ -1,0 +1,154 @@
+"""Times of nodes and edges: what counts as one, and rows of a graph sorted by them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops.errors import GraphError, InputError
+from headrace.ops.features.gather import gather_rows
+from headrace.ops.graphs.csc import order_of_rows
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.graph_view import GraphView, View
+
+#: What times may be, integers and floating point; the widest of each holds all others.
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+EARLIEST = torch.iinfo(torch.int64).min
+
+
+@dataclass(frozen=True, eq=False)
+class Times:
+    """The times of a graph under one name.
+
+    Parameters
+    ----------
+    edges: int64[num_local_edges] or float64[num_local_edges], optional
+        Of edges, in CSC order.
+    nodes: int64[num_nodes] or float64[num_nodes], optional
+        Of nodes, in the order of the graph's own ids.
+    """
+
+    edges: Tensor | None
+    nodes: Tensor | None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """int64 or float64."""
+        known = self.nodes if self.edges is None else self.edges
+        assert known is not None  # made of one or the other
+        return known.dtype
+
+
+def as_times(values: ArrayLike | Tensor, name: str, error: type[InputError]) -> Tensor:
+    """Return times as int64[n] or float64[n].
+
+    Raises
+    ------
+    error
+        If they are not numbers in one dimension, or one of them is not a number. `name` says which argument it was.
+    """
+    times = as_cpu_tensor(values, name, error)
+    if times.ndim != 1 or times.dtype not in (*INTEGERS, *FLOATS):
+        raise error(f"expected {name} to be integers or floating point in one dimension, got {describe(times)}")
+    if times.dtype in INTEGERS:
+        return times.to(torch.int64).contiguous()
+    if bool(times.isnan().any()):
+        place = int(times.isnan().nonzero()[0])
+        raise error(f"expected {name} to be times, got NaN at {place}; give what has no time the earliest one, -inf")
+    return times.to(torch.float64).contiguous()
+
+
+def ordered(times: Tensor) -> Tensor:
+    """Return times as integers in the same order, int64[n], equal ones for equal times."""
+    if times.dtype == torch.int64:
+        return times
+    bits = (times + 0.0).view(torch.int64)  # the sum makes one zero of both
+    return torch.where(bits < 0, bits ^ torch.iinfo(torch.int64).max, bits)
+
+
+def earliest_of(times: Tensor, window: float) -> Tensor:
+    """Return the earliest time that is no more than `window` before each time."""
+    if times.dtype == torch.float64:
+        return times - window
+    span = min(int(window), torch.iinfo(torch.int64).max)
+    return torch.where(times < EARLIEST + span, EARLIEST, times - span)
+
+
+def check_window(stage: str, window: Any, times: Times) -> None:
+    """Refuse a window that no time can be in, or that is no difference of times of their kind."""
+    whole = times.dtype == torch.int64
+    kinds = (int,) if whole else (int, float)
+    if isinstance(window, bool) or not isinstance(window, kinds) or math.isnan(window) or window < 0:
+        kind = "an int of at least 0, as times are integers" if whole else "a number of at least 0"
+        raise InputError(f"{stage}: expected window to be {kind}, got {window!r}")
+
+
+def times_of(graph: GraphView, name: str) -> Times:
+    """Return the times of a graph under a name, which are looked at once.
+
+    Raises
+    ------
+    GraphError
+        If there are none, they are no times, or those of edges are integers and those of nodes are not.
+    """
+    table = f"times {name}"
+    if table not in graph.tables:
+        graph.tables.setdefault(table, _find_times(graph, name))
+    times: Times = graph.tables[table]
+    return times
+
+
+def _find_times(graph: GraphView, name: str) -> Times:
+    found = {}
+    for what, attributes in (("edge_attrs", graph.edge_attrs_csc), ("node_attrs", graph.node_attrs)):
+        values = attributes.get(name)
+        found[what] = None if values is None else as_times(values, f"{what}[{name!r}]", GraphError)
+    edges, nodes = found["edge_attrs"], found["node_attrs"]
+    if edges is None and nodes is None:
+        known = sorted({*graph.edge_attrs_csc, *graph.node_attrs})
+        raise GraphError(
+            f"Graph: expected times under the name {name!r}, got a graph with {known or 'no attributes'}; pass "
+            f"edge_attrs={{{name!r}: ...}} or node_attrs={{{name!r}: ...}} when building it"
+        )
+    if edges is not None and nodes is not None and edges.dtype != nodes.dtype:
+        raise GraphError(
+            f"Graph: expected times {name!r} of edges and of nodes of one kind, got {graph.edge_attrs_csc[name].dtype} "
+            f"and {graph.node_attrs[name].dtype}; convert one of them"
+        )
+    return Times(edges, nodes)
+
+
+def sorted_by_time(graph: View, name: str) -> View:
+    """Return the graph with rows sorted by time; `hr.Graph.by_time` documents it."""
+    times = times_of(graph, name)
+    of_edges = times.edges
+    if times.nodes is not None:
+        of_sources = gather_rows(times.nodes, graph.indices)
+        of_edges = of_sources if of_edges is None else torch.maximum(of_edges, of_sources)
+    assert of_edges is not None  # one of the two is there
+    keys = ordered(of_edges)
+    rows = graph.typed_rows.row_ptr if graph.is_typed else graph.indptr
+    order = order_of_rows(rows, keys)
+    if order is None:
+        return replace(graph, edge_times=keys)
+    edge_ids = graph.edge_permutation
+    return replace(
+        graph,
+        indices=gather_rows(graph.indices, order),
+        edge_permutation=_narrow(order, graph.num_edges) if edge_ids is None else gather_rows(edge_ids, order),
+        edge_attrs_csc={one: gather_rows(rows, order) for one, rows in graph.edge_attrs_csc.items()},
+        edge_times=gather_rows(keys, order),
+    )
+
+
+def _narrow(order: Tensor, num_edges: int) -> Tensor:
+    return order.int() if num_edges <= torch.iinfo(torch.int32).max else order

@@ -1,0 +1,38 @@
+"""Turn items that count within types into those of the whole id space.
+
+A rule on the whole plan: where types are is said by the graph, which may be any stage behind the source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
+from headrace.pipeline.plan.checks import graphs_of
+from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.stages.item_sampler import ItemSampler
+
+
+def _resolve(stages: Window, machine: Machine) -> Window | None:
+    """Give the source the items in the id space of the first graph with types."""
+    del machine
+    source = stages[0]
+    if not isinstance(source, ItemSampler) or source.items.types is None:
+        return None
+    graphs = [graph for _, graph in graphs_of(stages) if graph.is_typed]
+    if not graphs:
+        names = [name for name, _ in source.items.types]
+        raise PlanError(f"item_sampler: expected a sampler of a graph with types for items of {names}, got none")
+    items = source.items.in_space(node_types_of(graphs[0]), edge_types_of(graphs[0]))
+    return (replace(source, items=items).made_of(source), *stages[1:])
+
+
+TYPED_ITEMS = Pass(
+    "typed_items",
+    Promise.SAME_BATCHES,
+    rules=(Rule("items of types -> items of the graph", (), _resolve),),
+    optional=False,
+)
+"""Not optional: batches have ids of one space."""

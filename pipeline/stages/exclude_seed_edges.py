@@ -1,0 +1,72 @@
+"""Leaving the edges between seeds out of their neighbourhoods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headrace.ops.errors import InputError, PlanError
+from headrace.pipeline.lowered.excluded import SeedEdges, seed_edges
+from headrace.pipeline.plan.checks import check_pairs_come
+from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.verbs import verb
+
+
+@verb("exclude_seed_edges")
+@dataclass(frozen=True, eq=False, repr=False)
+class ExcludeSeedEdges(Stage):
+    """Let the sampler behind it pick no edge that the model is to predict.
+
+    A model that predicts edge u -> v must not find that edge in the neighbourhood of v, nor its reverse in that of u.
+    The edges between the pairs of a batch, parallel ones included and those of negatives left out, are not there for
+    any hop: fanouts, probabilities and weights are those of the graph without them, so that nothing is lost of what
+    is left. Pairs need not have an edge. It takes `sample_neighbor`, `sample_layer_neighbor`, `sample_ladies` and
+    `sample_in_subgraph`, and stands ahead of them. Ranks that share a batch leave out the edges of all of its pairs.
+
+    Parameters
+    ----------
+    reverse
+        False (default): the edges u -> v. True: the edges v -> u, too, which a graph has where every edge is there in
+        both directions. Of a graph with types either means the edges of any type; a dictionary ``{edge_type:
+        reverse_type}`` means those of its keys, and back those of its values.
+    per
+        ``"batch"``: a batch's edges are left out for all its seeds, as they share their neighbourhood.
+
+    Raises
+    ------
+    InputError
+        For another `reverse` or `per`.
+    PlanError
+        If no sampler follows that can leave out edges, or the seeds are no pairs.
+    """
+
+    reverse: Any = field(default=False, kw_only=True)  # a bool, or a mapping of edge types
+    per: Literal["batch", "seed"] = field(default="batch", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reverse, bool | Mapping) or self.reverse == {}:
+            raise InputError(
+                f"exclude_seed_edges: reverse must be True, False or {{edge_type: reverse_type}}; {self.reverse!r} came"
+            )
+        if self.per == "seed":
+            raise InputError(
+                'exclude_seed_edges: expected per="batch", got "seed"; the seeds of a batch share their neighbourhood '
+                "in this version, so the edges of all of them are left out"
+            )
+        if self.per != "batch":
+            raise InputError(f'exclude_seed_edges: per must be "batch"; {self.per!r} came')
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"seeds"})
+
+    @property
+    def edges(self) -> SeedEdges:
+        """Return which edges are meant."""
+        return seed_edges(self.reverse)
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        check_pairs_come(self.name, before)
+        if any(isinstance(stage, ExcludeSeedEdges) for stage in before):
+            raise PlanError("exclude_seed_edges: a stage before it excludes edges already; chain it once")

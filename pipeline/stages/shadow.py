@@ -1,0 +1,70 @@
+"""ShaDow: a small subgraph around each seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.pipeline.plan.checks import MOST_HOPS, check_flags, counts_by_hop, make_positive
+from headrace.pipeline.plan.stage import MacroStage, Stage
+from headrace.pipeline.plan.verbs import verb
+from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
+from headrace.pipeline.stages.neighbor import SampleNeighbor
+from headrace.pipeline.stages.sampler import Sampler
+
+
+@verb("sample_shadow")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleShadow(Sampler, MacroStage):
+    """Give each seed an ego net of its own: ShaDow's k-hop sampler (arXiv 2201.07858).
+
+    From each seed neighbours are sampled hop by hop, up to `fanout` for each node, and the ego net has all edges of the
+    graph among the nodes so found. Ego nets share no node: one that two of them reach is there twice. The batch is
+    their union, *one* square block, on which a model of any depth runs; ``batch.slot`` says in which ego net each of
+    ``n_id`` is. The seeds come first, repeats kept, so ``out[: batch.num_seeds]`` are theirs.
+
+    Parameters
+    ----------
+    graph
+        The graph to sample from.
+    depth
+        Hops from the seed.
+    fanout
+        In-edges to draw for each node in each hop; -1 takes all.
+    replace
+        Whether to draw with replacement.
+    edge_ids
+        Whether the block carries the original ids of its edges.
+
+    Raises
+    ------
+    InputError
+        For a subject that is not a graph, a depth below 1, or a fanout below -1.
+    PlanError
+        If several ranks would share a batch.
+    """
+
+    depth: int
+    fanout: int
+    replace: bool = field(default=False, kw_only=True)
+    edge_ids: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        make_positive(self, "depth", most=MOST_HOPS)
+        check_flags(self, "replace", "edge_ids")
+        object.__setattr__(self, "fanout", counts_by_hop(self.name, "fanout", [self.fanout])[0])
+
+    @property
+    def num_hops(self) -> int:
+        return self.depth
+
+    def parts(self) -> tuple[Stage, ...]:
+        sampler = SampleNeighbor(
+            self.graph,
+            (self.fanout,) * self.depth,
+            replace=self.replace,
+            expand="new",
+            edge_ids=self.edge_ids,
+            disjoint=True,
+        )
+        return (*sampler.parts(), InduceSubgraph(self.graph, edge_ids=self.edge_ids))

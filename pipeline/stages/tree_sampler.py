@@ -1,0 +1,75 @@
+"""Hop-by-hop samplers whose seeds may grow trees of their own, and keep to what was there at their time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.ops.errors import GraphError, InputError
+from headrace.pipeline.data.times import check_window, times_of
+from headrace.pipeline.lowered.plant_trees import PlantTrees
+from headrace.pipeline.plan.checks import check_flags
+from headrace.pipeline.plan.fanouts import rules_of
+from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.stages.hop_sampler import HopSampler, hops
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TreeSampler(HopSampler):
+    """Base of these samplers."""
+
+    disjoint: bool = field(default=False, kw_only=True)
+    time: str | None = field(default=None, kw_only=True)
+    window: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flags(self, "disjoint")
+        if self.time is None:
+            if self.window is not None:
+                raise InputError(f"{self.name}: expected time= beside window={self.window!r}, got none")
+            return
+        if not isinstance(self.time, str):
+            raise InputError(
+                f"{self.name}: time must be the name of times of edges or nodes; {type(self.time).__name__} came; give "
+                'them to the graph, edge_attrs={"time": ...}, those of seeds to ItemSampler(items, time=...), and pass '
+                'time="time"'
+            )
+        try:
+            times = times_of(self.graph, self.time)
+        except GraphError as error:
+            raise GraphError(f"{self.name}: {error}") from error
+        if self.window is not None:
+            check_window(self.name, self.window, times)
+
+    @property
+    def in_trees(self) -> bool:
+        """Whether each seed grows a tree of its own; by time it does."""
+        return self.disjoint or self.time is not None
+
+    def decisive(self) -> dict[str, Any]:
+        # Checkpoints of before there were trees stay valid.
+        defaults = {"disjoint": False, "time": None, "window": None}
+        decisive = super().decisive()
+        return {name: value for name, value in decisive.items() if value != defaults.get(name, _NO_DEFAULT)}
+
+    def parts(self) -> tuple[Stage, ...]:
+        if not self.in_trees:
+            return super().parts()
+        graph = self.graph if self.time is None else self.graph.by_time(self.time)
+        sampled = hops(
+            graph,
+            rules_of(self.graph, self.fanouts, self.rule),
+            [self.key_layer(layer) for layer in range(len(self.fanouts))],
+            batch_dependency=self.batch_dependency,
+            weight=self.weight,
+            expand=self.expand,
+            edge_ids=self.edge_ids,
+            disjoint=True,
+            time=self.time,
+            window=self.window,
+        )
+        return (PlantTrees(self.graph, time=self.time), *sampled)
+
+
+_NO_DEFAULT = object()

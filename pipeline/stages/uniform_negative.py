@@ -1,0 +1,322 @@
+"""Negative pairs for link prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from math import ceil
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import InputError, ItemsError, PlanError
+from headrace.ops.random.rng import NEGATIVE, stream_key
+from headrace.ops.sampling.compact import unique_and_inverse
+from headrace.ops.sampling.negatives import draw_negatives, joined_with_all
+from headrace.pipeline.data.arrays import as_cpu_tensor
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_types import node_types_of
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.distributed.graph_shard import GraphShard
+from headrace.pipeline.lowered.excluded import check_pairs
+from headrace.pipeline.plan.checks import (
+    LARGEST_COUNT,
+    check_flags,
+    check_graph,
+    check_items_fit,
+    check_pairs_come,
+    divided_graph,
+)
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import SourceStage
+from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
+from headrace.pipeline.plan.verbs import verb
+
+
+@verb("sample_uniform_negative")
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleUniformNegative(MapStage):
+    """Add negative pairs to the positive ones, drawn anew for each batch; ahead of the sampler.
+
+    A negative has the source of a positive pair and a destination drawn from all nodes of the type of that pair's
+    destination, each equally likely and independently of the others. An edge of the graph may be among them, which is
+    rare in large graphs; `reject` draws among the nodes without one. Draws are keyed by the seed, the batch and the
+    pair's place in it, so the ranks that share a batch draw what one process would.
+
+    The batch then has ``num_positives``, the number of positive pairs, and
+
+    - mode "binary": the negative pairs behind the positive ones in ``seeds``, those of one pair after the other, with
+      -1 in ``item_index``, and labels ``y``: 1 and 0, float32, where items have none. Negatives of items with labels
+      are of class 0; labels that begin at 0 move up by one then, as in PyG. ``num_global_seeds`` counts negatives;
+    - mode "triplet": ``seeds`` int64[num_pairs, 2 + ratio], source, positive destination and negative ones; ``y`` and
+      ``num_global_seeds`` stay.
+
+    Parameters
+    ----------
+    graph
+        Its nodes are drawn, and with `reject` its edges are not.
+    ratio
+        Negatives for each positive pair. In mode "binary" of the whole batch, rounded up: 0.5 gives 2 for 3 pairs.
+    mode
+        See above.
+    corrupt
+        ``"destination"`` (default) or ``"both"``: sources of negatives are drawn, too, as PyG does in mode "binary".
+    node_weight
+        How likely a node is drawn: None, all alike; ``"degree"``, in proportion to its in-degree; or numbers of at
+        least 0, [num_nodes].
+    reject
+        Whether no edge of the graph is drawn: never, and all other nodes keep their proportions. Each pair must have
+        such a node, which is checked before the first batch.
+
+    Raises
+    ------
+    InputError
+        For a ratio of 0 or below, one that is no integer in mode "triplet", unknown modes, weights that are negative,
+        undefined or all 0; before the first batch for seeds that are not pairs, and a source with edges to all nodes.
+    PlanError
+        If `reject` or "degree" needs more of a graph than a shard has, or a sampler stands before it.
+    """
+
+    graph: GraphView
+    ratio: float = 1
+    mode: Literal["binary", "triplet"] = "binary"
+    corrupt: Literal["destination", "both"] = field(default="destination", kw_only=True)
+    node_weight: Any = field(default=None, kw_only=True)  # None, "degree", or float64[num_nodes] once constructed
+    reject: bool = field(default=False, kw_only=True)
+
+    heeds_types: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_graph(self.name, self.graph, with_types=True)
+        number = isinstance(self.ratio, (int, float)) and not isinstance(self.ratio, bool)
+        if not number or not 0 < self.ratio <= LARGEST_COUNT:
+            raise InputError(f"{self.name}: ratio must be a number above 0; {self.ratio!r} came")
+        for name, words in (("mode", ("binary", "triplet")), ("corrupt", ("destination", "both"))):
+            if getattr(self, name) not in words:
+                raise InputError(f"{self.name}: {name} must be one of {words}; {getattr(self, name)!r} came")
+        if self.mode == "triplet" and (self.ratio != int(self.ratio) or self.corrupt == "both"):
+            raise InputError(
+                f'{self.name}: mode "triplet" takes a whole number of negatives for each source, and corrupt='
+                f'"destination"; ratio={self.ratio!r} and corrupt={self.corrupt!r} came'
+            )
+        check_flags(self, "reject")
+        if self.reject and self.corrupt == "both":
+            raise InputError(f'{self.name}: reject=True draws for given sources, so corrupt must be "destination"')
+        if isinstance(self.graph, GraphShard) and (self.reject or isinstance(self.node_weight, str)):
+            raise PlanError(f'{self.name}: reject=True and node_weight="degree" need a whole graph, got a shard')
+        self._check_weight()
+
+    def _check_weight(self) -> None:
+        if self.node_weight is None or (isinstance(self.node_weight, str) and self.node_weight == "degree"):
+            return
+        if isinstance(self.node_weight, str):
+            raise InputError(f'{self.name}: node_weight must be "degree" or numbers; {self.node_weight!r} came')
+        weights = as_cpu_tensor(self.node_weight, f"{self.name}: node_weight", InputError).double().contiguous()
+        if weights.shape != (self.graph.num_nodes,):
+            raise InputError(
+                f"{self.name}: node_weight must have a number for each of {self.graph.num_nodes} nodes; shape "
+                f"{list(weights.shape)} came"
+            )
+        if not bool(((weights >= 0) & weights.isfinite()).all()) or not bool(weights.sum().isfinite()):
+            raise InputError(f"{self.name}: node_weight must be finite and at least 0, and so must be its sum")
+        object.__setattr__(self, "node_weight", weights)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"seeds", "item_index"})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        labels = {"y"} if self.mode == "binary" else set()
+        seeds = {"seeds", "seed_index", "item_index", "num_positives"}
+        return frozenset(seeds | {"n_id", "num_sampled_nodes"} | labels)
+
+    def divided(self) -> tuple[Divided, ...]:
+        return divided_graph(self.graph)
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        check_items_fit(self, self.graph, before)
+        check_pairs_come(self.name, before)
+        if any(isinstance(stage, SampleUniformNegative) for stage in before):
+            raise PlanError(f"{self.name}: a stage before it has added negatives already; chain it once")
+        source = before[0]
+        pairs = source.all_seeds() if isinstance(source, SourceStage) else None
+        if pairs is not None:
+            self._check_possible(_in_graph_ids(self.graph, pairs))
+
+    def _check_possible(self, pairs: Tensor) -> None:
+        """Refuse pairs for which there can be no negative."""
+        weights = _graph_weights(self.graph, self.node_weight)
+        for column in (1,) if self.corrupt == "destination" else (0, 1):
+            for (first, last), members in _ranges(self.graph, pairs[:, column]):
+                total = _total(self.graph, weights, first, last)
+                if not total > 0:
+                    raise InputError(
+                        f"{self.name}: expected a node of positive weight among {first} to {last - 1}, got none"
+                    )
+                if not self.reject:
+                    continue
+                counted = weights
+                if isinstance(weights, str):
+                    counted = self.graph.indptr.diff().double()
+                joined = joined_with_all(
+                    self.graph.indptr,
+                    self.graph.indices,
+                    pairs[members, 0].contiguous(),
+                    nodes=(first, last),
+                    weights=None if counted is None else counted[first:last],
+                )
+                if joined is not None:
+                    raise InputError(
+                        f"{self.name}: node {int(self.graph.to_original_ids(torch.tensor([joined])))}, a source of the "
+                        "items, has edges to all nodes that can be drawn, so it has no negative; leave out its pairs, "
+                        "or pass reject=False"
+                    )
+
+    def runner(self, settings: RunSettings) -> Runner:
+        shifts = _labels_begin_at_0(settings.source)
+        weights = _graph_weights(self.graph, self.node_weight)
+        ratio = Fraction(str(self.ratio))
+
+        @cache
+        def law(first: int, last: int) -> Any:
+            return weights[first:last].numpy().cumsum() if isinstance(weights, Tensor) else weights
+
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+            pairs = check_pairs(batch.seeds, self.name)
+            total = ceil(ratio * batch.num_global_seeds)
+            first = _first_of_share(batch, settings)
+            counts = _shares(total, batch.num_global_seeds, first, len(pairs))
+
+            def draw(column: int) -> Tensor:
+                key = stream_key(settings.seed, batch.epoch, batch.index, 1 - column, NEGATIVE)
+                ids = _in_graph_ids(self.graph, pairs)
+                drawn = torch.empty(int(counts.sum()), dtype=torch.int64)
+                of_pair = torch.arange(len(pairs)).repeat_interleave(counts)
+                for (low, high), members in _ranges(self.graph, ids[:, column]):
+                    here = torch.zeros(len(pairs), dtype=torch.bool)
+                    here[members] = True
+                    drawn[here[of_pair]] = draw_negatives(
+                        self.graph.indptr,
+                        self.graph.indices,
+                        torch.where(here, counts, 0),
+                        key=key,
+                        nodes=(low, high),
+                        weight=law(low, high),
+                        reject=ids[:, 0].contiguous() if self.reject else None,
+                        first_pair=first,
+                        num_threads=settings.num_threads,
+                    )
+                return self.graph.to_original_ids(drawn)
+
+            destinations = draw(1)
+            if self.mode == "triplet":
+                seeds = torch.cat([pairs, destinations.view(len(pairs), int(ratio))], 1)
+                return _with_seeds(batch, seeds, num_positives=len(pairs)), {"negatives": len(destinations)}
+            sources = draw(0) if self.corrupt == "both" else pairs[:, 0].repeat_interleave(counts)
+            seeds = torch.cat([pairs, torch.stack([sources, destinations], 1)])
+            found = _with_seeds(
+                batch,
+                seeds,
+                num_positives=len(pairs),
+                item_index=torch.cat([batch.item_index, torch.full((len(destinations),), -1)]),
+                y=_labels(batch.y, len(pairs), len(destinations), shifts=shifts),
+                **_trees(batch, counts, int(_shares(total, batch.num_global_seeds, 0, first).sum())),
+                num_global_seeds=batch.num_global_seeds + total,
+            )
+            return found, {"negatives": len(destinations)}
+
+        return run
+
+
+def _in_graph_ids(graph: GraphView, pairs: Tensor) -> Tensor:
+    return graph.to_graph_ids(pairs.flatten()).view_as(pairs)
+
+
+def _with_seeds(batch: MiniBatch, seeds: Tensor, **changes: Any) -> MiniBatch:
+    """Return a batch, not yet sampled, with other seeds."""
+    unique, inverse = unique_and_inverse(seeds.flatten())
+    return batch.replace(
+        seeds=seeds, seed_index=inverse.view_as(seeds), n_id=unique, num_sampled_nodes=(len(unique),), **changes
+    )
+
+
+def _trees(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Tensor]:
+    """Return what is known of the trees of a batch's pairs, those of negatives behind: they have the times of theirs.
+
+    Parameters
+    ----------
+    batch
+        With positive pairs.
+    counts: int64[num_pairs]
+        How many negatives each has.
+    before
+        How many negatives of the whole batch come before those of this rank.
+    """
+    known = {}
+    if batch.seed_time is not None:
+        known["seed_time"] = torch.cat([batch.seed_time, batch.seed_time.repeat_interleave(counts)])
+    if batch.seed_slot is not None:
+        own = torch.arange(int(counts.sum())) + (batch.num_global_seeds + before)
+        known["seed_slot"] = torch.cat([batch.seed_slot, own])
+    return known
+
+
+def _first_of_share(batch: MiniBatch, settings: RunSettings) -> int:
+    """Return where the pairs of this rank begin in the batch, of which ranks take shares one behind the other."""
+    size, rank, world_size = batch.num_global_seeds, settings.rank, settings.world_size
+    first = size * rank // world_size
+    if batch.num_seeds != size * (rank + 1) // world_size - first:
+        raise ItemsError(
+            f"sample_uniform_negative: expected {size * (rank + 1) // world_size - first} of the batch's {size} pairs "
+            f"on rank {rank} of {world_size}, got {batch.num_seeds}; negatives are drawn by a pair's place in the "
+            "batch, of which each rank has an even share"
+        )
+    return first
+
+
+def _shares(total: int, size: int, first: int, count: int) -> Tensor:
+    """Return how many of a batch's negatives belong to pairs first, first + 1, ...: int64[count]."""
+    if size == 0:
+        return torch.zeros(count, dtype=torch.int64)
+    return total // size + (torch.arange(first, first + count) < total % size).long()
+
+
+def _ranges(graph: GraphView, nodes: Tensor) -> list[tuple[tuple[int, int], Tensor]]:
+    """Return the range of nodes of each type that is there, with the places where it is."""
+    bounds = node_types_of(graph).offsets
+    types = torch.searchsorted(bounds, nodes.contiguous(), right=True) - 1
+    present = sorted(set(types.tolist()))
+    return [((int(bounds[one]), int(bounds[one + 1])), (types == one).nonzero().squeeze(1)) for one in present]
+
+
+def _graph_weights(graph: GraphView, weights: Any) -> Any:
+    """Return weights in the order in which the graph has its nodes."""
+    if not isinstance(weights, Tensor) or graph.node_ids is None:
+        return weights
+    return weights[graph.to_original_ids(torch.arange(graph.num_nodes))]
+
+
+def _total(graph: GraphView, weights: Any, first: int, last: int) -> float:
+    """Return the sum of weights of a range of nodes."""
+    if weights is None:
+        return last - first
+    if isinstance(weights, str):
+        return int(graph.indptr[last] - graph.indptr[first])
+    return float(weights[first:last].sum())
+
+
+def _labels_begin_at_0(source: SourceStage | None) -> bool:
+    """Whether the smallest label of the items is 0, as far as it is known."""
+    smallest = None if source is None else source.smallest_label
+    return smallest is None or smallest == 0
+
+
+def _labels(y: Tensor | None, num_positives: int, num_negatives: int, *, shifts: bool) -> Tensor:
+    """Return the labels of positive and negative pairs; see the class."""
+    if y is None:
+        return torch.cat([torch.ones(num_positives), torch.zeros(num_negatives)])
+    positive = y + 1 if shifts else y
+    return torch.cat([positive, positive.new_zeros(num_negatives, *y.shape[1:])])

@@ -1,0 +1,186 @@
+"""Programs that begin with torch imported: in copies of a process that has done nothing else.
+
+To import torch takes seconds, a copy milliseconds. What a copy runs is its main module, from whose end on it does what
+any process does when Python ends. All copies have the same seed of hashes, though, and one thread for torch; what looks
+at that, or at the order of imports, wants a process of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+#: Threads that ask at the same time are given copies of the same process, too.
+_LOCK = threading.Lock()
+
+
+class Process:
+    """A program in a copy, much as `subprocess.Popen` shows one.
+
+    Parameters
+    ----------
+    program
+        The text of a program, or where it is.
+    arguments
+        Its arguments.
+    environment
+        Its environment, where it is not that of this process.
+    imports
+        What has been imported. Whoever asks for the same is given copies of the same process.
+    """
+
+    def __init__(
+        self,
+        program: str | Path,
+        *arguments: object,
+        environment: Mapping[str, str] | None = None,
+        imports: tuple[str, ...] = ("torch", "torchdata.nodes"),
+    ) -> None:
+        self._files = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115 - wait() closes them
+        self._printed: list[str] = []
+        self._socket, answers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        is_path = isinstance(program, Path)
+        order = {
+            "path": str(program) if is_path else None,
+            "text": program.read_text() if is_path else program,
+            "arguments": list(map(str, arguments)),
+            "environment": dict(os.environ if environment is None else environment),
+        }
+        files = [answers.fileno(), *(file.fileno() for file in self._files)]
+        with answers, _LOCK:
+            socket.send_fds(_server(imports), [json.dumps(order).encode()], files)
+        self.pid = int(self._socket.recv(64))
+        self.returncode: int | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return how it has ended, negative for a signal."""
+        if self.returncode is None:
+            self._socket.settimeout(timeout)
+            try:
+                self.returncode = int(self._socket.recv(64))
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0) from None
+            self._socket.close()
+            for file in self._files:
+                file.seek(0)
+                self._printed.append(file.read())
+                file.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Return how it has ended, or None."""
+        try:
+            return self.wait(0.0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Wait, and return what it has printed and what errors."""
+        self.wait(timeout)
+        output, errors = self._printed
+        return output, errors
+
+    def printed(self) -> str:
+        """Return what it has printed so far, while it runs."""
+        return os.pread(self._files[0].fileno(), 1 << 20, 0).decode()
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it is still there."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+        self.wait()
+
+
+@cache
+def _server(imports: tuple[str, ...]) -> socket.socket:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(theirs.fileno()), *imports],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+
+    @atexit.register
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    return ours
+
+
+def _serve(requests: socket.socket) -> tuple[dict, list[int]]:
+    """Make a copy for each order. Return in copies alone: their order, and where they write output and errors."""
+    while True:
+        message, files, *_ = socket.recv_fds(requests, 1 << 20, 3)
+        if not message:
+            os._exit(0)
+        if os.fork() == 0:  # waits for the copy while others are ordered
+            requests.close()
+            answers = socket.socket(fileno=files[0])
+            copy = os.fork()
+            if copy == 0:
+                answers.close()
+                return json.loads(message), files[1:]
+            for file in files[1:]:
+                os.close(file)
+            answers.send(str(copy).encode())
+            status = os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+            answers.send(str(status).encode())
+            os._exit(0)
+        for file in files:
+            os.close(file)
+        while _ended():
+            pass
+
+
+def _ended() -> bool:
+    try:
+        return os.waitpid(-1, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return False
+
+
+def _become(order: dict, files: list[int]) -> None:
+    """Run the program as the main module."""
+    for number, file in enumerate(files, start=1):
+        os.dup2(file, number)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    sys.argv = [order["path"] or "-c", *order["arguments"]]
+    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if order["path"] is not None and "PYTHONSAFEPATH" not in os.environ:
+        folders.insert(0, str(Path(order["path"]).parent))
+    sys.path[:0] = filter(None, folders)
+    code = compile(order["text"], order["path"] or "<string>", "exec")
+    main = globals()
+    begin = {"__name__": "__main__", "__file__": order["path"], "__builtins__": main["__builtins__"]}
+    main.clear()
+    main.update(begin)
+    exec(code, main)  # noqa: S102 - it is a program
+
+
+if __name__ == "__main__":
+    for name in sys.argv[2:]:
+        with contextlib.suppress(ImportError):  # old versions have less; what needs it says so
+            importlib.import_module(name)
+    _become(*_serve(socket.socket(fileno=int(sys.argv[1]))))

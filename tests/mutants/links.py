@@ -1,0 +1,141 @@
+"""Faults in negatives and in leaving out the edges of seeds."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_EXCLUDED = "tests/ops/sampling/test_excluded.py::"
+_NEGATIVES = "tests/ops/sampling/test_negatives.py::"
+_STAGE = "tests/pipeline/stages/test_uniform_negative.py::"
+_EXCLUDE = "tests/pipeline/stages/test_exclude_seed_edges.py::"
+
+LINKS = (
+    # The guards: what is excluded would be picked, or picked and counted.
+    Mutant(
+        "ops/native/sampling/segments.hpp",
+        "excluded_ == nullptr ? IdSet::kNone : excluded_->find(node)",
+        "IdSet::kNone",
+        _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[neighbor]",
+    ),
+    Mutant(
+        "ops/native/sampling/hop_loop.hpp",
+        "Row left{row.start, row.degree - gaps.count};",
+        "Row left{row.start, row.degree};",
+        _EXCLUDED + "test_a_hop_equals_the_reference_without_the_edges",
+    ),
+    Mutant(
+        "ops/native/sampling/excluded.hpp",
+        "positions[i] <= position; ++i) ++position;",
+        "positions[i] < position; ++i) ++position;",
+        _EXCLUDED + "test_a_hop_equals_the_reference_without_the_edges",
+    ),
+    Mutant(
+        "ops/native/sampling/excluded.hpp",
+        "if (left_before <= offset) {",
+        "if (left_before < offset) {",
+        _EXCLUDED + "test_hubs_without_many_edges[1-uniform-NeighborRule(fanout=10, replace=False)]",
+    ),
+    Mutant(
+        "ops/native/sampling/excluded.hpp",
+        "all.positions[all.count - 1] < end) return all;",
+        "true) return all;",
+        _EXCLUDED + "test_a_hop_equals_the_reference_without_the_edges",
+    ),
+    Mutant(
+        "ops/native/layerwise/layer_hop.cpp",
+        "packed ? row.start + gaps.pack(segment.row.start, position) : position;",
+        "position;",
+        _EXCLUDED + "test_one_of_parallel_edges_may_be_excluded[plain-LaborImportanceRule(fanout=2, importance='*')]",
+    ),
+    Mutant(
+        "ops/native/layerwise/layer_edges.cpp",
+        "edges.has_gaps = edges.has_weights || graph.excluded != nullptr;",
+        "edges.has_gaps = edges.has_weights;",
+        _EXCLUDED + "test_one_of_parallel_edges_may_be_excluded[plain-LadiesRule(size=3, poisson=False)]",
+    ),
+    Mutant(
+        "ops/native/links/find_edges.cpp",
+        "const std::size_t end = std::min(degree, begin + kBlock);",
+        "const std::size_t end = std::min(degree - 1, begin + kBlock);",
+        _EXCLUDED + "test_find_edges_equals_the_reference",
+    ),
+    Mutant(
+        "ops/native/links/find_edges.cpp",
+        "set->insert(wanted.first[i].source, 0);",
+        "",
+        _EXCLUDED + "test_many_sources_of_one_row_are_found",
+    ),
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "ends = back if self.reverse else back[:1]",
+        "ends = back[:1]",
+        _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[labor]",
+    ),
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "batch.seeds if batch.num_positives is None else batch.seeds[: batch.num_positives, :2]",
+        "batch.seeds[:, :2]",
+        _EXCLUDE + "test_negatives_are_not_excluded[binary]",
+    ),
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "if settings.world_size > 1:",
+        "if settings.world_size < 1:",
+        _STAGE + "test_5_19_ranks_draw_what_one_process_draws[triplet-2-3]",
+    ),
+    Mutant(
+        "pipeline/lowered/hop.py",
+        "plain = self.weight is None and self.exclude is None and not self.disjoint",
+        "plain = self.weight is None and not self.disjoint",
+        "tests/pipeline/passes/test_exclude_edges.py::test_fires_on_every_hop_behind",
+    ),
+    # Negatives: their law, and whose they are.
+    Mutant(
+        "ops/native/links/negatives.cpp",
+        "if (!has_edge(source, node)) return node;",
+        "return node;",
+        _NEGATIVES + "test_equals_the_reference",
+    ),
+    Mutant(
+        "ops/native/links/negatives.cpp",
+        "if (listed_for_ != source) list(source);",
+        "if (listed_for_ < 0) list(source);",
+        _NEGATIVES + "test_the_one_node_that_is_left_is_always_found[uniform]",
+    ),
+    Mutant(
+        "ops/native/links/negatives.cpp",
+        "std::upper_bound(begin + 1, begin + size, edge)",
+        "std::lower_bound(begin + 1, begin + size, edge)",
+        _NEGATIVES + "test_law[0 of 10-degree]",
+    ),
+    Mutant(
+        "ops/native/links/negatives.cpp",
+        "WordStream stream(key, first_pair + i);",
+        "WordStream stream(key, i);",
+        _NEGATIVES + "test_a_pair_draws_the_same_wherever_it_is_drawn",
+    ),
+    Mutant(
+        "pipeline/stages/uniform_negative.py",
+        "first_pair=first,",
+        "first_pair=0,",
+        _STAGE + "test_5_19_ranks_draw_what_one_process_draws[binary-1.5-2]",
+    ),
+    Mutant(
+        "pipeline/stages/uniform_negative.py",
+        "positive = y + 1 if shifts else y",
+        "positive = y",
+        _STAGE + "test_5_17_labels_that_begin_at_0_move_up[from 0]",
+    ),
+    Mutant(
+        "pipeline/stages/uniform_negative.py",
+        "total = ceil(ratio * batch.num_global_seeds)",
+        "total = int(ratio * batch.num_global_seeds)",
+        _STAGE + "test_5_17_binary_negatives_stand_behind_the_positive_pairs",
+    ),
+    Mutant(
+        "pipeline/passes/cooperative.py",
+        "if position >= first and",
+        "if",
+        "tests/pipeline/passes/test_cooperative.py::test_links_of_all_ranks_are_those_of_one",
+    ),
+)

@@ -1,0 +1,60 @@
+"""Faults in what heeds types."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_HOP = "tests/ops/sampling/test_typed_hop.py"
+_STAGES = "tests/pipeline/stages/test_types.py"
+_MODELS = "tests/pipeline/models/test_types.py"
+
+TYPED = (
+    Mutant(
+        "ops/native/sampling/relations.hpp",
+        "first_row + (node - first_node) * stride",
+        "first_row + (node - first_node)",
+        f"{_HOP}::test_typed_hop_equals_reference",
+    ),
+    Mutant(
+        "ops/native/sampling/typed_hop.cpp",
+        "one.part.frontier(), call.rules[r],",
+        "one.part.frontier(), call.rules[0],",
+        f"{_HOP}::test_typed_hop_equals_reference",
+    ),
+    Mutant(
+        "ops/sampling/typed_rows.py",
+        "return [max(stride, 1) for stride in strides]",
+        "return strides",
+        f"{_HOP}::test_typed_hop_equals_reference",
+    ),
+    Mutant(
+        "pipeline/data/graph_types.py",
+        "return keys.argsort(stable=True)",
+        "return None",
+        f"{_STAGES}::test_graph_in_csc_form_is_sorted_by_edge_type",
+    ),
+    Mutant(
+        "pipeline/data/relation_block.py",
+        "destinations = types.first(block.num_dst)",
+        "destinations = types",
+        f"{_STAGES}::test_relations_of_a_block_are_its_edges",
+    ),
+    Mutant(
+        "pipeline/data/feature_names.py",
+        "ids = batch.seeds - nodes.start",
+        "ids = batch.seeds",
+        f"{_STAGES}::test_labels_of_seeds_of_another_type",
+    ),
+    Mutant(
+        "pipeline/distributed/typed_exchange.py",
+        "send_rows=owned.numbers[exchange.send_rows[is_sent]]",
+        "send_rows=exchange.send_rows[is_sent]",
+        f"{_MODELS}::test_ranks_together_make_the_batches_of_one",
+    ),
+    Mutant(
+        "pipeline/passes/sample_at_owners.py",
+        "machine.world_size == 1 or routed:",
+        "machine.world_size == 1 or routed or getattr(source, 'partition', None) is not None:",
+        f"{_MODELS}::test_owners_sample_for_others",
+    ),
+)

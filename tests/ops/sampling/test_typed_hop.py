@@ -1,0 +1,161 @@
+"""Hops of graphs with types against the reference, and rows of nodes and relations against the edges."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from typed_graphs import TypedGraph, typed_graphs
+
+from headrace import ops
+from headrace.ops.reference.typed_hop import sample_typed_hop as oracle_of
+
+from samples import assert_same, numpy_of
+from strategies import edge_weights, expands, keys, rules, thread_counts
+
+
+def rule_of(data: st.DataObject, graph: TypedGraph) -> ops.ByRelation:
+    return ops.ByRelation(tuple(data.draw(rules()) for _ in range(graph.num_relations)))
+
+
+def frontier_of(data: st.DataObject, graph: TypedGraph, unique: bool) -> torch.Tensor:
+    nodes = st.lists(st.integers(0, graph.rows.num_nodes - 1), max_size=12, unique=unique)
+    return torch.tensor(data.draw(nodes, label="frontier"), dtype=torch.int64)
+
+
+@given(typed_graphs())
+def test_rows_are_the_edges_of_each_node_and_relation(graph):
+    ids = np.arange(graph.num_edges) if graph.edge_ids is None else graph.edge_ids.numpy()
+    nodes = torch.arange(graph.rows.num_nodes)
+    seen = 0
+    for relation in range(graph.num_relations):
+        places, rows = graph.rows.rows_of(nodes, relation)
+        for node, row in zip(places.tolist(), rows.tolist(), strict=True):
+            found = ids[graph.rows.row_ptr[row] : graph.rows.row_ptr[row + 1]]
+            wanted = (graph.relation_of_edge == relation) & (graph.destination_of_edge == node)
+            assert found.tolist() == np.flatnonzero(wanted).tolist()  # in input order
+            seen += len(found)
+    assert seen == graph.num_edges
+
+
+@given(typed_graphs(), keys, thread_counts, st.booleans(), st.data())
+def test_typed_hop_equals_reference(graph, key, num_threads, weighted, data):
+    frontier, rule = frontier_of(data, graph, unique=False), rule_of(data, graph)
+    weights = data.draw(edge_weights(graph)) if weighted else None
+    hop = ops.sample_typed_hop(graph.rows, graph.indices, frontier, rule, key, weights=weights, num_threads=num_threads)
+    expected = oracle_of(graph.rows, graph.indices.numpy(), frontier.numpy(), rule, key, weights=numpy_of(weights))
+    for field in ("indptr", "neighbors", "positions"):
+        assert_same(getattr(hop, field), getattr(expected, field))
+    if hop.weights is not None and len(hop.weights):
+        assert_same(hop.weights, expected.weights)
+
+
+@given(typed_graphs(), st.lists(keys, min_size=1, max_size=3), expands, thread_counts, st.booleans(), st.data())
+def test_fused_equals_hop_by_hop(graph, hop_keys, expand, num_threads, weighted, data):
+    seeds = frontier_of(data, graph, unique=True)
+    hop_rules = [rule_of(data, graph) for _ in hop_keys]
+    weights = data.draw(edge_weights(graph)) if weighted else None
+    sampler = ops.BlockSampler(graph.indptr, graph.indices, graph.edge_ids, weights, rows=graph.rows)
+    sampled = sampler.sample(seeds, hop_rules, hop_keys, expand=expand, num_threads=num_threads)
+    n_id, first, edges = seeds, 0, []
+    for rule, key in zip(hop_rules, hop_keys, strict=True):
+        hop = ops.sample_typed_hop(graph.rows, graph.indices, n_id[first:], rule, key, weights=weights)
+        first = len(n_id) if expand == "new" else 0
+        edges.append(hop.positions if graph.edge_ids is None else graph.edge_ids[hop.positions].long())
+        n_id = ops.compact(n_id, hop.neighbors).ids
+    assert torch.equal(sampled.n_id, n_id)
+    assert torch.equal(torch.cat([hop.edge_ids for hop in sampled.hops]), torch.cat(edges))
+
+
+@given(typed_graphs(), rules(), keys, st.data())
+def test_one_relation_is_the_graph_without_types(graph, rule, key, data):
+    frontier = frontier_of(data, graph, unique=False)
+    num_nodes = graph.rows.num_nodes
+    offsets = torch.tensor([0, graph.num_edges])
+    rows = ops.typed_rows(graph.indptr, offsets, graph.edge_ids, (0, num_nodes), [(0,)])
+    typed = ops.sample_typed_hop(rows, graph.indices, frontier, ops.ByRelation((rule,)), key)
+    plain = ops.sample_hop(graph.indptr, graph.indices, frontier, rule, key)
+    for one, other in zip(typed, plain, strict=True):
+        assert_same(one, other)
+
+
+def test_draws_of_relations_are_independent():
+    """Two relations with the same edges: all pairs of picks are alike likely (chi-square, 64 cells, 64,000 draws)."""
+    degree, draws = 8, 64_000
+    nodes = torch.arange(degree, degree + draws)
+    src = torch.arange(degree).repeat(draws)
+    dst = nodes.repeat_interleave(degree)
+    csc = ops.coo_to_csc(src.repeat(2), dst.repeat(2), degree + draws)
+    offsets = torch.tensor([0, len(src), 2 * len(src)])
+    rows = ops.typed_rows(csc.indptr, offsets, csc.edge_ids, (0, degree + draws), [(0,), (0,)])
+    rule = ops.ByRelation((ops.NeighborRule(1), ops.NeighborRule(1)))
+    picked = ops.sample_typed_hop(rows, csc.indices, nodes, rule, 3).neighbors.long().view(draws, 2)
+    counts = torch.bincount(picked[:, 0] * degree + picked[:, 1], minlength=degree**2).double()
+    statistic = float(((counts - draws / degree**2) ** 2 / (draws / degree**2)).sum())
+    assert 25 < statistic < 122  # of 63 degrees of freedom, outside of which is 1e-5
+
+
+def test_labor_shares_variates_over_relations():
+    """A source that one relation of two with equal edges picks, the other picks as well."""
+    src, dst = torch.arange(40), torch.full((40,), 40)
+    csc = ops.coo_to_csc(src.repeat(2), dst.repeat(2), 41)
+    rows = ops.typed_rows(csc.indptr, torch.tensor([0, 40, 80]), csc.edge_ids, (0, 41), [(0,), (0,)])
+    rule = ops.ByRelation((ops.LaborRule(5), ops.LaborRule(5)))
+    picked = ops.sample_typed_hop(rows, csc.indices, torch.tensor([40]), rule, 3).neighbors
+    assert picked[:5].tolist() == picked[5:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"rule": ops.ByRelation((ops.NeighborRule(2),))}, "a rule for each of 2 relations"),
+        ({"rule": ops.NeighborRule(2)}, "a rule for each of 2 relations"),
+        ({"frontier": torch.tensor([9])}, "not a node"),
+        ({"frontier": torch.tensor([0.5])}, "frontier"),
+    ],
+)
+def test_refusals(change, match):
+    csc = ops.coo_to_csc(torch.tensor([0, 1]), torch.tensor([2, 2]), 3)
+    rows = ops.typed_rows(csc.indptr, torch.tensor([0, 1, 2]), csc.edge_ids, (0, 2, 3), [(1,), (1,)])
+    arguments = {"frontier": torch.tensor([2]), "rule": ops.ByRelation((ops.NeighborRule(2), ops.NeighborRule(1)))}
+    arguments |= change
+    with pytest.raises(ops.InputError, match=match):
+        ops.sample_typed_hop(rows, csc.indices, key=1, **arguments)
+
+
+@given(typed_graphs(), st.integers(1, 5))
+def test_rows_do_not_depend_on_how_many_edges_are_looked_at_together(graph, edges_at_once):
+    counts = np.bincount(graph.relation_of_edge, minlength=graph.num_relations)
+    offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]))
+    whole = graph.rows
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["headrace.ops.sampling.typed_rows"], "_EDGES_AT_ONCE", edges_at_once)
+        rows = ops.typed_rows(graph.indptr, offsets, graph.edge_ids, whole.first_nodes, whole.relations)
+    assert torch.equal(rows.row_ptr, whole.row_ptr)
+
+
+def test_rows_name_the_edge_that_ends_elsewhere(monkeypatch):
+    monkeypatch.setattr(sys.modules["headrace.ops.sampling.typed_rows"], "_EDGES_AT_ONCE", 2)
+    csc = ops.coo_to_csc(torch.tensor([0, 0, 1]), torch.tensor([0, 0, 2]), 3)
+    with pytest.raises(ops.GraphError, match="edge 2 of relation 0 ends in node 2"):
+        ops.typed_rows(csc.indptr, torch.tensor([0, 3]), csc.edge_ids, (0, 2, 3), [(0,)])
+
+
+def test_rows_refuse_edges_that_end_elsewhere_and_rows_out_of_order():
+    csc = ops.coo_to_csc(torch.tensor([0, 1]), torch.tensor([2, 2]), 3)
+    with pytest.raises(ops.GraphError, match="another type"):
+        ops.typed_rows(csc.indptr, torch.tensor([0, 2]), None, (0, 2, 3), [(0,)])
+    with pytest.raises(ops.GraphError, match="sorted by edge type"):
+        ops.typed_rows(csc.indptr, torch.tensor([0, 1, 2]), torch.tensor([1, 0]), (0, 3), [(0,), (0,)])
+
+
+def test_a_rule_by_relation_needs_types():
+    csc = ops.coo_to_csc(torch.tensor([0, 1]), torch.tensor([2, 2]), 3)
+    with pytest.raises(ops.InputError, match="without types"):
+        ops.BlockSampler(csc.indptr, csc.indices).sample(
+            torch.tensor([2]), [ops.ByRelation((ops.NeighborRule(1),))], [1]
+        )

@@ -1,0 +1,121 @@
+"""Times of graphs: what counts as one, the order that integers keep, and rows sorted by them."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.pipeline.data.times import as_times, earliest_of, ordered
+
+FLOATS = st.floats(allow_nan=False)
+LARGEST = torch.iinfo(torch.int64).max
+
+
+@given(st.lists(FLOATS, min_size=2, max_size=2))
+def test_floating_point_keeps_its_order(pair):
+    first, second = ordered(as_times(torch.tensor(pair, dtype=torch.float64), "times", hr.ItemsError)).tolist()
+    assert (first < second) == (pair[0] < pair[1])
+    assert (first == second) == (pair[0] == pair[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_integers_of_any_width(dtype):
+    times = as_times(torch.tensor([3, 100], dtype=dtype), "times", hr.ItemsError)
+    assert times.dtype == torch.int64
+    assert times.tolist() == [3, 100]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_floating_point_of_any_width(dtype):
+    times = as_times(torch.tensor([0.5, -math.inf], dtype=dtype), "times", hr.ItemsError)
+    assert times.dtype == torch.float64
+    assert times.tolist() == [0.5, -math.inf]
+
+
+def test_a_window_does_not_wrap_around():
+    times = torch.tensor([-LARGEST, 0, LARGEST])
+    assert earliest_of(times, LARGEST).tolist() == [-LARGEST - 1, -LARGEST, 0]
+    assert earliest_of(times, 1 << 80).tolist() == [-LARGEST - 1, -LARGEST, 0]
+    assert earliest_of(times, 0).tolist() == times.tolist()
+    assert earliest_of(torch.tensor([1.0], dtype=torch.float64), math.inf).tolist() == [-math.inf]
+
+
+def copied(one):
+    return pickle.loads(pickle.dumps(one))  # noqa: S301 - our own bytes
+
+
+def graph(**attrs):
+    return hr.Graph.from_coo([0, 1, 2, 0, 3], [1, 1, 1, 2, 1], num_nodes=4, **attrs)
+
+
+def test_rows_are_sorted_by_the_later_time_of_edge_and_source():
+    whole = graph(edge_attrs={"t": [5, 3, 9, 1, 3]}, node_attrs={"t": [0, 4, 0, 3]})
+    timed = whole.by_time("t")
+    assert timed.edge_times.tolist() == [3, 4, 5, 9, 1]
+    assert timed.indices.tolist() == [3, 1, 0, 2, 0]
+    assert timed.edge_ids.tolist() == [4, 1, 0, 2, 3]
+    assert timed.edge_attrs["t"].tolist() == whole.edge_attrs["t"].tolist()
+    assert whole.by_time("t") is timed
+    assert copied(timed) == timed
+
+
+def test_edges_of_one_time_stay_in_their_order():
+    assert graph(edge_attrs={"t": [2, 1, 2, 0, 1]}).by_time("t").edge_ids.tolist() == [1, 4, 0, 2, 3]
+
+
+def test_sorted_rows_are_not_copied():
+    whole = graph(edge_attrs={"t": [1, 2, 3, 0, 4]})
+    timed = whole.by_time("t")
+    assert timed.indices is whole.indices
+    assert timed.edge_permutation is whole.edge_permutation
+    assert timed.edge_times.tolist() == [1, 2, 3, 4, 0]
+
+
+def test_sorted_at_construction():
+    sorted_graph = graph(edge_attrs={"t": [5, 3, 9, 1, 3]}, time="t")
+    assert sorted_graph.edge_times is None
+    assert sorted_graph.edge_ids.tolist() == [1, 4, 0, 2, 3]
+    assert sorted_graph.by_time("t").indices is sorted_graph.indices
+
+
+def test_node_attributes_stay_with_the_graph():
+    whole = graph(node_attrs={"t": [0, 4, 0, 3]})
+    assert "node_attrs=['t']" in repr(whole)
+    assert copied(whole) == whole
+    assert whole != graph()
+    assert whole.content_digest() != graph().content_digest()
+    assert whole.with_self_loops().node_attrs["t"].tolist() == [0, 4, 0, 3]
+    assert whole.reordered([3, 2, 1, 0]).node_attrs["t"].tolist() == [3, 0, 4, 0]
+    shard = whole.shard(hr.Partition.hash(4, 2), 0)
+    assert shard.node_attrs["t"].tolist() == [0, 4, 0, 3]
+    assert copied(shard) == shard
+
+
+def test_a_graph_of_csc_form_has_them_too():
+    whole = hr.Graph.from_csc([0, 1, 1], [1], node_attrs={"t": [1, 2]})
+    assert whole.by_time("t").edge_times.tolist() == [2]
+
+
+def test_pyg_graphs_bring_the_times_of_nodes():
+    data = pytest.importorskip("torch_geometric.data")
+    one = data.Data(edge_index=torch.tensor([[0], [1]]), time=torch.tensor([3, 4]), num_nodes=2)
+    assert hr.Graph.from_pyg(one).node_attrs["time"].tolist() == [3, 4]
+    assert not hr.Graph.from_pyg(one, node_attrs=[]).node_attrs
+    with pytest.raises(hr.GraphError, match="expected node attribute 'when' with a row for each node, of every type"):
+        hr.Graph.from_pyg(one, node_attrs=["when"])
+    both = data.HeteroData()
+    both["a"].num_nodes, both["b"].num_nodes = 2, 1
+    both["a"].time, both["b"].time = torch.tensor([1, 2]), torch.tensor([3])
+    both["a", "to", "b"].edge_index = torch.tensor([[1], [0]])
+    assert hr.Graph.from_pyg(both).node_attrs["time"].tolist() == [1, 2, 3]
+
+
+def test_shards_on_disk_refuse_them(tmp_path):
+    with pytest.raises(hr.GraphError, match="write_shards: node attributes, \\['t'\\], cannot be written"):
+        hr.write_shards(tmp_path / "shards", graph(node_attrs={"t": [0, 4, 0, 3]}), hr.Partition.hash(4, 2))

@@ -1,0 +1,136 @@
+"""Subgraphs of sampled nodes: all edges among them, and sampled edges in both directions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace import ops
+from headrace.pipeline.passes import rewrite
+
+from edge_lists import edge_lists
+from plans import graph, items, store
+
+
+def edges_of(batch, source, destination):
+    """Return the edges of a batch, sorted, each with the ids that the ends of its edge have in the whole graph."""
+    (block,) = batch.blocks
+    found = batch.n_id[block.edge_index]
+    whole = torch.stack([torch.from_numpy(source).long(), torch.from_numpy(destination).long()])[:, block.edge_ids]
+    return found, whole
+
+
+@given(edges=edge_lists(), fanout=st.integers(-1, 3), expand=st.sampled_from(["all", "new"]))
+def test_induced_is_all_edges_among_the_nodes(edges, fanout, expand):
+    source, destination, num_nodes = edges
+    whole = hr.Graph.from_coo(source, destination, num_nodes=num_nodes)
+    plan = hr.ItemSampler(num_nodes, batch_size=3, seed=0).sample_neighbor(whole, [fanout, 2], expand=expand)
+    for sampled, batch in zip(plan.loader(), plan.induce_subgraph(whole).loader(), strict=True):
+        assert torch.equal(batch.n_id, sampled.n_id)
+        found, ends = edges_of(batch, source, destination)
+        assert torch.equal(found, ends)
+        nodes = set(batch.n_id.tolist())
+        inside = [place for place in range(len(source)) if {int(source[place]), int(destination[place])} <= nodes]
+        assert sorted(batch.e_id.tolist()) == inside
+        (block,) = batch.blocks
+        assert block.num_src == block.num_dst == len(batch.n_id)
+        assert batch.num_sampled_nodes == (batch.num_seeds, len(nodes) - batch.num_seeds)
+        assert batch.num_sampled_edges == (len(inside),)
+
+
+@given(edges=edge_lists(), fanout=st.integers(-1, 3), expand=st.sampled_from(["all", "new"]))
+def test_bidirectional_is_every_sampled_edge_both_ways_once(edges, fanout, expand):
+    source, destination, num_nodes = edges
+    whole = hr.Graph.from_coo(source, destination, num_nodes=num_nodes)
+    plan = hr.ItemSampler(num_nodes, batch_size=3, seed=0).sample_neighbor(whole, [fanout, 2], expand=expand)
+    for sampled, batch in zip(plan.loader(), plan.make_bidirectional().loader(), strict=True):
+        assert torch.equal(batch.n_id, sampled.n_id)
+        picked = {(int(source[edge]), int(destination[edge])) for edge in sampled.e_id.tolist()}
+        found, ends = edges_of(batch, source, destination)
+        pairs = list(map(tuple, found.t().tolist()))
+        assert len(set(pairs)) == len(pairs)
+        assert set(pairs) == picked | {(v, u) for u, v in picked}
+        for pair, edge in zip(pairs, ends.t().tolist(), strict=True):
+            assert tuple(edge) == (pair if pair in picked else pair[::-1])
+        assert set(batch.e_id.tolist()) <= set(sampled.e_id.tolist())
+        local = list(zip(*batch.blocks[0].edge_index.flip(0).tolist(), strict=True))
+        assert local == sorted(local), "by destination, then by source"
+
+
+def test_edge_ids_are_optional():
+    plan = items().sample_neighbor(graph(), [3], edge_ids=False)
+    assert next(iter(plan.induce_subgraph(graph(), edge_ids=False).loader())).blocks[0].edge_ids is None
+    assert next(iter(plan.make_bidirectional().loader())).blocks[0].edge_ids is None
+
+
+def test_rows_of_nodes_stay():
+    """Features of nodes that were fetched before are still theirs; those of edges are not."""
+    fetched = items().sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
+    for plan in (fetched.induce_subgraph(graph()), fetched.make_bidirectional()):
+        batch = next(iter(plan.loader()))
+        assert torch.equal(batch.x, store().node["x"].read(batch.n_id).rows)
+    edges = items().sample_neighbor(graph(), [3]).fetch_feature(store(), edge=["e"])
+    with pytest.raises(hr.PlanError, match="edge features were fetched before"):
+        edges.make_bidirectional().loader()
+
+
+def test_subgraphs_of_a_reordered_graph():
+    reordered = hr.reorder(graph(), store(), scores=torch.rand(200, generator=torch.Generator().manual_seed(2))).graph
+    batch = next(iter(items().sample_neighbor(reordered, [-1]).induce_subgraph(reordered).loader()))
+    plain = next(iter(items().sample_neighbor(graph(), [-1]).induce_subgraph(graph()).loader()))
+    assert sorted(batch.e_id.tolist()) == sorted(plain.e_id.tolist())
+
+
+def test_what_is_refused():
+    plan = items().sample_neighbor(graph(), [3])
+    with pytest.raises(hr.InputError, match=r"expected an hr\.Graph"):
+        plan.induce_subgraph([1])
+    with pytest.raises(hr.InputError, match="edge_ids must be True or False"):
+        plan.induce_subgraph(graph(), edge_ids=1)
+    with pytest.raises(hr.InputError, match="not a node of the graph"):
+        plan.induce_subgraph(hr.Graph.from_coo([0], [1], num_nodes=2)).loader()
+    with pytest.raises(hr.PlanError, match="cannot be cut into shares"):
+        plan.induce_subgraph(graph()).loader(rank=0, world_size=2)
+    for square in (plan.make_bidirectional(), plan.induce_subgraph(graph())):
+        with pytest.raises(hr.PlanError, match=square.stages[-1].name):
+            rewrite(square, hr.Machine(cores=2, world_size=2), {"cooperative": True})
+    with pytest.raises(hr.PlanError, match="blocks, which no stage before it writes"):
+        items().make_bidirectional().loader()
+
+
+def test_ego_nets():
+    """Each seed has one, repeats kept, with the edges among its nodes; it is the same whatever else is in the batch."""
+    seeds = torch.tensor([3, 7, 3, 199])
+    plan = hr.ItemSampler(seeds, batch_size=4, seed=5).sample_shadow(graph(), 2, 3)
+    batch = next(iter(plan.loader()))
+    (block,) = batch.blocks
+    assert torch.equal(batch.n_id[:4], seeds)
+    assert torch.equal(batch.slot[:4], torch.arange(4))
+    source, destination = block.edge_index
+    assert torch.equal(batch.slot[source], batch.slot[destination])
+    for slot in range(4):
+        nodes = batch.n_id[batch.slot == slot]
+        assert len(nodes.unique()) == len(nodes)
+        inside = ops.induced_subgraph(graph().indptr, graph().indices, nodes)
+        wanted = graph().original_edge_ids(inside.positions)
+        assert torch.equal(block.edge_ids[batch.slot[destination] == slot].sort().values, wanted.sort().values)
+    assert batch.n_id[batch.slot == 3].tolist() == [199], "a node without in-edges is its own ego net"
+
+
+def test_ego_nets_that_are_refused():
+    with pytest.raises(hr.InputError, match="depth"):
+        items().sample_shadow(graph(), 0, 3)
+    with pytest.raises(hr.InputError, match="fanout"):
+        items().sample_shadow(graph(), 2, -2)
+    with pytest.raises(hr.PlanError, match="cannot be cut into shares"):
+        items().sample_shadow(graph(), 2, 3).loader(rank=0, world_size=2)
+
+
+def test_a_subgraph_would_not_keep_to_times():
+    timed = hr.Graph.from_coo([0, 1], [1, 2], num_nodes=3, edge_attrs={"time": [1, 2]})
+    plan = hr.ItemSampler([2], time=[2]).sample_neighbor(timed, [1], time="time")
+    with pytest.raises(hr.PlanError, match="expected a sampler without times"):
+        plan.induce_subgraph(timed).loader()
