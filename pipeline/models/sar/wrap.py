@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from headrace.ops.errors import InputError
 from headrace.ops.random.dropout import dropout_mask
 from headrace.pipeline.models.dropout_keys import DropoutKeys
+from headrace.pipeline.models.local_modules import check_replaceable
 from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.norm_over_ranks import norm_over_ranks
 from headrace.pipeline.models.replace_modules import replace_modules
@@ -78,8 +79,9 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
 
     What the model does row by row stays as it is. Two kinds of modules are replaced as well: `nn.BatchNorm1d` by one
     over the rows of all ranks, and `nn.Dropout` by one whose masks depend on `seed`, the call and the node, as those
-    of attention do on the edge. So a model computes the same with any number of ranks. `F.dropout` draws on each rank
-    for itself. `torch.utils.checkpoint` can be around any part: it finds the same masks again.
+    of attention do on the edge. So a model computes the same with any number of ranks. Subclasses of these and other
+    kinds of batch normalisation and dropout are refused. `F.dropout` draws on each rank for itself.
+    `torch.utils.checkpoint` can be around any part: it finds the same masks again.
 
     >>> import headrace as hr, torch
     >>> from torch_geometric.nn import SAGEConv
@@ -107,6 +109,7 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     for module in model.modules():
         if type(module) not in replaced:
             _check_is_local(module)
+    check_replaceable(model, "hr.sar.wrap", (ShardedBatchNorm, ShardedDropout))
     if graph.comm is not None and graph.world_size > 1:
         check_same(graph.comm, f"{_digest(model)}, {seed}", "hr.sar.wrap: expected one model and seed on all ranks")
     number = iter(range(1 << 16))
@@ -154,7 +157,7 @@ def _check_is_local(module: nn.Module) -> None:
     of_all_rows = kind.__module__.startswith("torch_geometric.nn.norm") and kind.__name__ not in ROW_NORMS
     if kind.__name__ == "LayerNorm" and getattr(module, "mode", "node") == "node":
         of_all_rows = False
-    if of_all_rows or isinstance(module, nn.SyncBatchNorm):
+    if of_all_rows:
         raise InputError(
             f"hr.sar.wrap: {kind.__module__}.{kind.__name__} would look at the rows of one rank alone; use "
             "nn.BatchNorm1d, which is computed over all ranks, or a norm of single rows"
