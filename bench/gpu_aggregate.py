@@ -89,7 +89,7 @@ def case_records(gpu: Gpu, block: hr.Block, kind: str, width: int, options: argp
     """Measure one way to aggregate, forward, and forward and backward."""
     random = torch.Generator().manual_seed(0)
     x, gradient = (torch.randn(rows, width, generator=random).to(gpu.device) for rows in (block.num_src, block.num_dst))
-    calls = attention(block, width) if kind == "GAT" else reductions(block, kind)  # type: ignore[arg-type]
+    calls = attention(block, width)[0] if kind == "GAT" else reductions(block, kind)  # type: ignore[arg-type]
     check_agree(calls, x)
     records = []
     for going_back in (False, True):

@@ -38,6 +38,7 @@ ACROSS = {
     "tiering: dependent batches": {"rows", "mean miss rate", "mean test accuracy", "its standard error"},
     "tiering: disk": {"read rate", "read rate gain"},
     "spmm": {"time", "time gain", "peak memory"},
+    "types": {"edge cost", "edge rate gain", "edge cost gain", "time gain"},
     "hybrid-parallel": {"layer 1: messages", "layer 1: bytes", "layer 1: edge balance", "replication"},
     "gpu: gather": {"row rate", "row rate gain"},
     "projection: published": {"time gain of loading", "time gain of the copy", "time gain of the cached copy"},

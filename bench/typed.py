@@ -48,7 +48,7 @@ from worker import Worker
 import headrace as hr
 from headrace.ops import BlockSampler, ByRelation, NeighborRule, Sampled, Trees, stream_key
 from headrace.ops.random.rng import NEIGHBOR
-from headrace.ops.sampling.rules import HopRule
+from headrace.ops.sampling.rules import HopRule, Rule
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_types import typed_ids
 
@@ -224,7 +224,7 @@ def temporal_records(
 def exclusion_records(graph: hr.Graph, fanouts: list[int], threads: list[int], rounds: int) -> list[Record]:
     """Compare batches of links with and without the edges between them, types left aside."""
     sampler = graph.block_sampler()
-    rules = [NeighborRule(fanout) for fanout in fanouts]
+    rules: list[Rule] = [NeighborRule(fanout) for fanout in fanouts]
     systems = [
         in_succession(
             System(

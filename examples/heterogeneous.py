@@ -70,6 +70,7 @@ def run(data: str | None, seed: int, epochs: int) -> float:
     for _ in train.epochs(epochs):
         model.train()
         for batch in train:
+            assert batch.y is not None  # the plan fetches labels
             loss = F.cross_entropy(model(batch), batch.y)
             optimizer.zero_grad()
             loss.backward()

@@ -47,7 +47,8 @@ def generated() -> tuple[hr.Graph, Tensor, Tensor, dict[str, Tensor]]:
 def joined(pairs: dict[str, Tensor]) -> hr.Graph:
     """Return the graph in which messages go both ways between movies and people."""
     starts = {"movie": 0, "director": COUNTS["movie"], "actor": COUNTS["movie"] + COUNTS["director"]}
-    types, edges = {}, []
+    types: dict[tuple[str, str, str], int] = {}
+    edges = []
     for end, (movies, people) in pairs.items():
         there = torch.stack([movies, people + starts[end]])
         types |= {("movie", "to", end): len(movies), (end, "to", "movie"): len(movies)}

@@ -163,7 +163,7 @@ def predict(model: Network, graph: hr.Graph, store: hr.FeatureStore, batch_size:
     x = torch.cat([model.first(batch.x) for batch in everyone.fetch_feature(store, node=["x"]).loader()])
     inputs = hr.FeatureStore(node={"x": x}, edge=store.edge)
     layers = [partial(model.apply_layer, i) for i in range(len(model.layers))]
-    x = hr.inference(model, graph, inputs, layers=layers, edge=list(store.edge), batch_size=batch_size)
+    x = hr.inference(model, graph, inputs, layers=layers, edge=[*map(str, store.edge)], batch_size=batch_size)
     return x.argmax(dim=1)
 
 

@@ -89,6 +89,7 @@ def run(path: str | None, num_train: int, epochs: int, batch_size: int) -> tuple
     for epoch in train.epochs(epochs):
         losses = []
         for batch in train:
+            assert batch.y is not None  # negatives have some
             loss = F.binary_cross_entropy_with_logits(model(batch), batch.y)
             optimizer.zero_grad()
             loss.backward()
@@ -98,6 +99,7 @@ def run(path: str | None, num_train: int, epochs: int, batch_size: int) -> tuple
     found = []
     with torch.no_grad():
         for batch in make_loader("test"):
+            assert batch.seed_time is not None  # pairs have times
             popular = data.popularity(batch.seeds[:, 1] - data.num_users, batch.seed_time)
             found.append((model(batch), popular, batch.y))
     scores, popular, y = map(torch.cat, zip(*found, strict=True))

@@ -173,7 +173,9 @@ def _become(order: dict, files: list[int]) -> None:
     sys.path[:0] = filter(None, folders)
     code = compile(order["text"], order["path"] or "<string>", "exec")
     main = globals()
-    begin = {"__name__": "__main__", "__file__": order["path"], "__builtins__": main["__builtins__"]}
+    begin = {"__name__": "__main__", "__builtins__": main["__builtins__"]}
+    if order["path"] is not None:  # otherwise there is none, as with ``python -c``
+        begin["__file__"] = order["path"]
     main.clear()
     main.update(begin)
     exec(code, main)  # noqa: S102 - it is a program

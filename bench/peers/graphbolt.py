@@ -43,8 +43,8 @@ def load(folder: str, weights: str | None = None, types: dict[str, Any] | None =
                 edge_attributes={"time": array("times"), **ids},
             )
         return
-    edges = None if weights is None else {"weight": torch.from_numpy(np.load(weights))}
-    state["graph"] = gb.fused_csc_sampling_graph(indptr, indices, edge_attributes=edges)
+    of_edges = None if weights is None else {"weight": torch.from_numpy(np.load(weights))}
+    state["graph"] = gb.fused_csc_sampling_graph(indptr, indices, edge_attributes=of_edges)
 
 
 def sample(rule: str, seeds: list[int], fanouts: list[int], threads: int) -> dict[str, float]:

@@ -41,7 +41,7 @@ def attend_transformed(
     Tensor
         [num_dst, heads, num_out].
     """
-    rows = F.linear(x, linear.weight, linear.bias).view(len(x), heads, -1)
+    rows = F.linear(x, linear.weight, linear.bias).view(len(x), heads, len(linear.weight) // heads)
     # In torch.utils.checkpoint all that is saved is let go of as it is.
     if not graph.rematerialises or not linear.weight.requires_grad or may_be_recomputed():
         return graph.attend(rows, *scores, **options)

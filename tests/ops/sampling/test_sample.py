@@ -130,9 +130,9 @@ def test_the_node_map_starts_over(first_number, most_slots):
     """When its running numbers are used up it is cleared, and must not take an old number for a new one."""
     indptr, indices = np.array([0, 2, 4, 6]), np.array([1, 2, 0, 2, 0, 1])
     fresh = _native.FusedSampler(indptr, indices, None, None)
-    old = _native.FusedSampler(indptr, indices, None, None, first_number, most_slots)
+    old = _native.FusedSampler(indptr, indices, None, None, first_number=first_number, most_slots=most_slots)
     for seed in (0, 1, 2, 0, 1, 2):
-        arguments = (np.array([seed]), [_native.Rule(_native.RuleKind.NEIGHBOR, -1)], [0], False, True, 1)
+        arguments = (np.array([seed]), [[_native.Rule(_native.RuleKind.NEIGHBOR, -1)]], [0], False, True, 1)
         one, other = fresh.sample(*arguments), old.sample(*arguments)
         assert one[0].tolist() == other[0].tolist()
         assert one[1][0][1].tolist() == other[1][0][1].tolist()
@@ -141,10 +141,11 @@ def test_the_node_map_starts_over(first_number, most_slots):
 def test_a_table_of_the_minibatch_serves_as_node_map(skewed):
     """As for graphs of more than 2**27 nodes; it grows in the midst of a batch and is used again for the next."""
     arrays = [array.numpy() for array in skewed[:2]]
-    slots, table = _native.FusedSampler(*arrays, None, None), _native.FusedSampler(*arrays, None, None, 1, 0)
+    slots = _native.FusedSampler(*arrays, None, None)
+    table = _native.FusedSampler(*arrays, None, None, most_slots=0)
     for seed in range(6):
         seeds = np.random.default_rng(seed).choice(2_000, 10 + 100 * seed, replace=False)
-        arguments = (seeds, [_native.Rule(_native.RuleKind.NEIGHBOR, 10)] * 3, [seed, 1, 2], False, True, 2)
+        arguments = (seeds, [[_native.Rule(_native.RuleKind.NEIGHBOR, 10)]] * 3, [seed, 1, 2], False, True, 2)
         one, other = slots.sample(*arguments), table.sample(*arguments)
         assert np.array_equal(one[0], other[0])
         for block, again in zip(one[1], other[1], strict=True):
