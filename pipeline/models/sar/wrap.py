@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from typing import Any
 
 import torch
@@ -83,6 +84,8 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     kinds of batch normalisation and dropout are refused. `F.dropout` draws on each rank for itself.
     `torch.utils.checkpoint` can be around any part: it finds the same masks again.
 
+    A model that was wrapped before is given the new graph and seed, and draws masks that it has not had.
+
     >>> import headrace as hr, torch
     >>> from torch_geometric.nn import SAGEConv
     >>> graph = hr.sar.ShardedGraph(hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3))
@@ -112,14 +115,17 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     check_replaceable(model, "hr.sar.wrap", (ShardedBatchNorm, ShardedDropout))
     if graph.comm is not None and graph.world_size > 1:
         check_same(graph.comm, f"{_digest(model)}, {seed}", "hr.sar.wrap: expected one model and seed on all ranks")
-    number = iter(range(1 << 16))
+    known = _known_keys(model)
+    number = itertools.count(1 + max((keys.number for keys in known), default=-1))
+    for keys in known:
+        keys.seed = seed
     names = {module: name or type(module).__name__ for name, module in model.named_modules()}
 
     def batch_norm(old: nn.BatchNorm1d) -> nn.Module:
-        return _taken_over(ShardedBatchNorm, old, graph=graph)
+        return _taken_over(ShardedBatchNorm, old)
 
     def dropout(old: nn.Dropout) -> nn.Module:
-        return _taken_over(ShardedDropout, old, graph=graph, keys=DropoutKeys(seed, next(number)))
+        return _taken_over(ShardedDropout, old, keys=DropoutKeys(seed, next(number)))
 
     def layer(old: nn.Module) -> nn.Module:
         return replaced[type(old)].of(old, DropoutKeys(seed, next(number)), names[old])
@@ -128,9 +134,18 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
         model = replace_modules(model, kind, layer)
     model = replace_modules(replace_modules(model, nn.BatchNorm1d, batch_norm), nn.Dropout, dropout)
     for module in model.modules():
-        if isinstance(module, GATConv):
+        if isinstance(module, ShardedBatchNorm | ShardedDropout):
+            module.graph = graph
+        if isinstance(module, GATConv) and module.attention_keys.given is None:
             module.attention_keys.given = DropoutKeys(seed, next(number))
     return model
+
+
+def _known_keys(model: nn.Module) -> list[DropoutKeys]:
+    """Return the keys that modules have of an earlier call: they go on where they are, so that no mask comes again."""
+    of_attention = (module.attention_keys.given for module in model.modules() if isinstance(module, GATConv))
+    of_others = (module.keys for module in model.modules() if isinstance(module, ShardedDropout | ReplacedLayer))
+    return [keys for keys in (*of_attention, *of_others) if keys is not None]
 
 
 def _taken_over(kind: type[nn.Module], old: nn.Module, **more: Any) -> nn.Module:
