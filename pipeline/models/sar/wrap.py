@@ -106,15 +106,30 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     ------
     InputError
         For a layer, or an option of one, that cannot be computed over shards; if ranks have other parameters.
+    PeerError
+        If another rank has raised an error in here.
     """
+    with graph:  # the others hear of errors
+        replaced = _replaced_kinds(model)
+        words = f"{_digest(model)}, {seed}"
+    if graph.comm is not None and graph.world_size > 1:
+        check_same(graph.comm, words, "hr.sar.wrap: expected one model and seed on all ranks")
+    with graph:
+        return _replace(model, graph, seed, replaced)
+
+
+def _replaced_kinds(model: nn.Module) -> dict[type, type[ReplacedLayer]]:
+    """Return what replaces the layers of PyG and DGL, or refuse modules that would be wrong as they are."""
     kinds = list(dict.fromkeys(type(module) for module in model.modules()))
     replaced = {kind: LAYERS[name] for kind in kinds if (name := _library_and_name(kind)) in LAYERS}
     for module in model.modules():
         if type(module) not in replaced:
             _check_is_local(module)
     check_replaceable(model, "hr.sar.wrap", (ShardedBatchNorm, ShardedDropout))
-    if graph.comm is not None and graph.world_size > 1:
-        check_same(graph.comm, f"{_digest(model)}, {seed}", "hr.sar.wrap: expected one model and seed on all ranks")
+    return replaced
+
+
+def _replace(model: nn.Module, graph: ShardedGraph, seed: int, replaced: dict[type, type[ReplacedLayer]]) -> nn.Module:
     known = _known_keys(model)
     number = itertools.count(1 + max((keys.number for keys in known), default=-1))
     for keys in known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 import headrace as hr
 from headrace.pipeline.distributed.channel import Comm
 
+from parting import all_of
 from plans import NUM_NODES, graph
 
 pyg = pytest.importorskip("torch_geometric.nn")
@@ -301,3 +303,26 @@ def test_a_model_that_was_wrapped_is_given_the_new_graph_and_seed():
         assert len({one.number for one in keys}) == 3
 
     run_ranks(2, work)
+
+
+@pytest.mark.parametrize("of", ["kind", "option"])
+def test_an_error_on_one_rank_reaches_the_others(of):
+    """Before the ranks compare their models, and behind."""
+
+    def work(comm: Comm) -> None:
+        place = hr.sar.ShardedGraph(graph(), owners("hash", 3), comm)
+        layer = pyg.SAGEConv(WIDTH, 2, flow="target_to_source" if comm.rank == 1 else "source_to_target")
+        if of == "kind" and comm.rank == 1:
+            layer = pyg.GINConv(nn.Linear(2, 2))
+        for one in layer.parameters():
+            nn.init.ones_(one)
+        with nullcontext() if comm.rank != 1 else pytest.raises(hr.InputError, match="cannot be computed over shards"):
+            conv = hr.sar.wrap(layer, place)
+        if comm.rank != 1:
+            conv(place.rows(features(NUM_NODES, WIDTH)).float(), place)
+
+    errors = all_of(3, work)
+    assert errors[1] == ""
+    for rank in (0, 2):
+        assert errors[rank].startswith("rank 1 failed:\nTraceback")
+        assert "cannot be computed over shards" in errors[rank]
