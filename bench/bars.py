@@ -225,10 +225,10 @@ BARS = (
         at_least=2,
     ),
     Bar(
-        "GAT: memory with one exchange a layer and attention at edges over SAR's",
+        "GAT: memory with one exchange a layer over SAR's",
         "sar: memory",
         "GAT",
-        "one-shot, autograd over SAR",
+        "one-shot(, autograd)? over SAR",
         "gain, 8 ranks",
         at_least=4,
     ),

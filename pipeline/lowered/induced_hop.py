@@ -26,7 +26,7 @@ class InducedHop(HopStage):
     """Take the in-edges of owned nodes that come from nodes of the batch, whichever rank owns these.
 
     The pass ``cooperative`` puts it in the place of ``sample_induced``. A rank knows the nodes of the batch that it
-    owns, so each source of another one is asked for there: one round, of the sources and a byte for each.
+    owns, so each source of another one is asked for there: two rounds, of the sources and of a byte for each in answer.
 
     Parameters
     ----------
@@ -60,18 +60,17 @@ class InducedHop(HopStage):
             nodes = batch.n_id
             hop = sample_hop(graph.indptr, graph.indices, nodes, everything, 0, num_threads=settings.num_threads)
             sources, source_of = unique_and_inverse(hop.neighbors.long())
-            known = in_batch(sources, nodes, self.partition, comm)
+            known, sent_bytes = in_batch(sources, nodes, self.partition, comm)
             kept = known[source_of]
             before = torch.zeros(len(kept) + 1, dtype=torch.int64)
             torch.cumsum(kept, 0, out=before[1:])
             induced = Hop(before[hop.indptr], hop.neighbors[kept], hop.positions[kept], None)
-            num_asked = int((self.partition.owner(sources) != comm.rank).sum())
-            return SampledHop(batch, induced), {"rounds": 2, "collectives": 3, "sent_bytes": 8 * num_asked}
+            return SampledHop(batch, induced), {"rounds": 2, "collectives": 3, "sent_bytes": sent_bytes}
 
         return run
 
 
-def in_batch(sources: Tensor, owned: Tensor, partition: Partition, comm: Comm) -> Tensor:
+def in_batch(sources: Tensor, owned: Tensor, partition: Partition, comm: Comm) -> tuple[Tensor, int]:
     """Ask the owners of nodes which of these are in the batch.
 
     Parameters
@@ -89,10 +88,13 @@ def in_batch(sources: Tensor, owned: Tensor, partition: Partition, comm: Comm) -
     -------
     Tensor
         bool[n].
+    int
+        Bytes that this rank has sent to others: ids, and answers to those of others.
     """
     asked = group_by_owner(sources, partition.owner(sources), partition.num_parts)
     receive_counts = asked.counts.tolist()
     send_counts = comm.all_to_all_counts(receive_counts)
     wanted = comm.all_to_all(asked.ids, receive_counts, send_counts)
     answers = comm.all_to_all(torch.isin(wanted, owned).to(torch.uint8), send_counts, receive_counts)
-    return answers[asked.places].bool()
+    num_asked, num_answered = (sum(counts) - counts[comm.rank] for counts in (receive_counts, send_counts))
+    return answers[asked.places].bool(), 8 * num_asked + num_answered

@@ -14,8 +14,9 @@ from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.comm import is_distributed, world_comm
 from headrace.pipeline.models.bound_block import bind
 from headrace.pipeline.models.cooperative_degrees import count_on_all_ranks
-from headrace.pipeline.models.cooperative_dropout import convert_dropout
-from headrace.pipeline.models.cooperative_norm import convert_batch_norm
+from headrace.pipeline.models.cooperative_dropout import CooperativeDropout, convert_dropout
+from headrace.pipeline.models.cooperative_norm import CooperativeBatchNorm, convert_batch_norm
+from headrace.pipeline.models.local_modules import check_replaceable
 from headrace.pipeline.models.recomputation import is_recomputing
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch, cannot_be_recomputed
 
@@ -150,8 +151,8 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     What the model does between layers it does for the nodes that this rank owns, each of which is in one rank, so
     operations row by row are exact. Two kinds of modules are replaced, in place, by ones that are exact as well: every
     `nn.BatchNorm1d` by one over the rows of all ranks, every `nn.Dropout` by one whose masks belong to nodes, or to
-    edges where a layer calls it `attn_drop`, as DGL does. `F.dropout`, which PyG's layers use, draws on each rank for
-    itself.
+    edges where a layer calls it `attn_drop`, as DGL does. Subclasses of these and other kinds of batch normalisation
+    and dropout are refused. `F.dropout`, which PyG's layers use, draws on each rank for itself.
 
     `torch.utils.checkpoint` can be around what the model does between layers, and finds the same masks again; with
     several ranks it is refused around layers, as their input comes from other ranks.
@@ -181,7 +182,8 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     Raises
     ------
     InputError
-        If no layers are named and the model has not just one `nn.ModuleList`.
+        If no layers are named and the model has not just one `nn.ModuleList`; for a batch normalisation or dropout of
+        another kind.
     """
     if layers is None:
         lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
@@ -191,6 +193,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
                 "modules that take one block each, cooperative(model, layers=[...])"
             )
         layers = list(lists[0])
+    check_replaceable(model, "cooperative", (CooperativeBatchNorm, CooperativeDropout))
     return Cooperative(convert_dropout(convert_batch_norm(model), seed), layers, seed)
 
 

@@ -13,6 +13,7 @@ from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.models.bound_block import BoundBlock
 from headrace.pipeline.models.message_graph import MessageGraph
+from headrace.pipeline.models.running_batch import RUNNING
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -48,15 +49,32 @@ def weight_of(block: Edges) -> Tensor | None:
 
 
 def check_is_block(layer: str, block: Edges, advice: str) -> Block:
-    """Return what is a block of one process.
+    """Return a block that has all in-edges of its destinations.
 
     Raises
     ------
     InputError
-        With the advice, if ranks share it.
+        With the advice, if ranks share these edges.
     """
     if not is_block(block):
         raise InputError(f"{layer}: expected a Block, whose degrees it reads, got {type(block).__name__}; {advice}")
+    return block
+
+
+def check_knows_sources(layer: str, block: Edges, advice: str) -> Block:
+    """Return a block that has also all in-edges of those of its sources that are destinations on any rank.
+
+    Raises
+    ------
+    InputError
+        With the advice, if ranks share the edges, or the nodes: each knows the in-edges of its own alone.
+    """
+    block, running = check_is_block(layer, block, advice), RUNNING.get()
+    if running is not None and running.comm is not None and running.comm.world_size > 1:
+        raise InputError(
+            f"{layer}: expected a batch of one process, as it reads the degrees of sources, got one that "
+            f"{running.comm.world_size} ranks make together, where other ranks have the edges of some; {advice}"
+        )
     return block
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
-from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_is_block, weight_of
+from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_knows_sources, weight_of
 from headrace.pipeline.models.nn.self_loops import destinations_of
 
 
@@ -37,7 +37,8 @@ class GCNConv(nn.Module):
     Raises
     ------
     InputError
-        For loops without normalisation; when called, for other shapes.
+        For loops without normalisation; when called, for other shapes, and for normalisation in batches that ranks
+        make together.
     """
 
     bias: nn.Parameter | None
@@ -91,7 +92,7 @@ class GCNConv(nn.Module):
             x = self.lin(x)
         if self.normalize:
             advice = "pass hr.gcn_norm(graph), fetched as a feature of edges, as edge_weight, with normalize=False"
-            weight, own = self._norm(x, check_is_block("GCNConv", block, advice), weight)
+            weight, own = self._norm(x, check_knows_sources("GCNConv", block, advice), weight)
             out = aggregate(block, x, "sum", weight)
             if own is not None:
                 out = out + own[:, None] * x[: block.num_dst]

@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from headrace.ops.errors import InputError, PeerError
 from headrace.ops.features.gather import gather_rows
+from headrace.ops.features.scatter import gather_rows_with_grad
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.models.sar.counts import Counts
 from headrace.pipeline.models.sar.derived import TypedEdges
@@ -103,7 +104,8 @@ class RankGraph:
         Parameters
         ----------
         values: [num_nodes, ...]
-            Of all nodes: features, labels or masks; for example a memory map.
+            Of all nodes: features, labels or masks; for example a memory map. Gradients flow back to one that requires
+            them, such as embeddings.
 
         Raises
         ------
@@ -204,4 +206,5 @@ def _taken(values: ArrayLike | Tensor, ids: Tensor, num_rows: int, name: str, wh
     table = values if isinstance(values, Tensor) else torch.as_tensor(values)
     if table.shape[:1] != (num_rows,):
         raise InputError(f"{name}: expected a row for each of the {num_rows} {what}s, got {list(table.shape)}")
-    return gather_rows(table, ids.to(table.device), num_threads=torch.get_num_threads())
+    gather = gather_rows_with_grad if table.requires_grad else gather_rows
+    return gather(table, ids.to(table.device), num_threads=torch.get_num_threads())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from headrace.ops.errors import InputError
 from headrace.ops.random.dropout import dropout_mask
 from headrace.pipeline.models.dropout_keys import DropoutKeys
+from headrace.pipeline.models.local_modules import check_replaceable
 from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.norm_over_ranks import norm_over_ranks
 from headrace.pipeline.models.replace_modules import replace_modules
@@ -78,8 +80,11 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
 
     What the model does row by row stays as it is. Two kinds of modules are replaced as well: `nn.BatchNorm1d` by one
     over the rows of all ranks, and `nn.Dropout` by one whose masks depend on `seed`, the call and the node, as those
-    of attention do on the edge. So a model computes the same with any number of ranks. `F.dropout` draws on each rank
-    for itself. `torch.utils.checkpoint` can be around any part: it finds the same masks again.
+    of attention do on the edge. So a model computes the same with any number of ranks. Subclasses of these and other
+    kinds of batch normalisation and dropout are refused. `F.dropout` draws on each rank for itself.
+    `torch.utils.checkpoint` can be around any part: it finds the same masks again.
+
+    A model that was wrapped before is given the new graph and seed, and draws masks that it has not had.
 
     >>> import headrace as hr, torch
     >>> from torch_geometric.nn import SAGEConv
@@ -101,22 +106,41 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     ------
     InputError
         For a layer, or an option of one, that cannot be computed over shards; if ranks have other parameters.
+    PeerError
+        If another rank has raised an error in here.
     """
+    with graph:  # the others hear of errors
+        replaced = _replaced_kinds(model)
+        words = f"{_digest(model)}, {seed}"
+    if graph.comm is not None and graph.world_size > 1:
+        check_same(graph.comm, words, "hr.sar.wrap: expected one model and seed on all ranks")
+    with graph:
+        return _replace(model, graph, seed, replaced)
+
+
+def _replaced_kinds(model: nn.Module) -> dict[type, type[ReplacedLayer]]:
+    """Return what replaces the layers of PyG and DGL, or refuse modules that would be wrong as they are."""
     kinds = list(dict.fromkeys(type(module) for module in model.modules()))
     replaced = {kind: LAYERS[name] for kind in kinds if (name := _library_and_name(kind)) in LAYERS}
     for module in model.modules():
         if type(module) not in replaced:
             _check_is_local(module)
-    if graph.comm is not None and graph.world_size > 1:
-        check_same(graph.comm, f"{_digest(model)}, {seed}", "hr.sar.wrap: expected one model and seed on all ranks")
-    number = iter(range(1 << 16))
+    check_replaceable(model, "hr.sar.wrap", (ShardedBatchNorm, ShardedDropout))
+    return replaced
+
+
+def _replace(model: nn.Module, graph: ShardedGraph, seed: int, replaced: dict[type, type[ReplacedLayer]]) -> nn.Module:
+    known = _known_keys(model)
+    number = itertools.count(1 + max((keys.number for keys in known), default=-1))
+    for keys in known:
+        keys.seed = seed
     names = {module: name or type(module).__name__ for name, module in model.named_modules()}
 
     def batch_norm(old: nn.BatchNorm1d) -> nn.Module:
-        return _taken_over(ShardedBatchNorm, old, graph=graph)
+        return _taken_over(ShardedBatchNorm, old)
 
     def dropout(old: nn.Dropout) -> nn.Module:
-        return _taken_over(ShardedDropout, old, graph=graph, keys=DropoutKeys(seed, next(number)))
+        return _taken_over(ShardedDropout, old, keys=DropoutKeys(seed, next(number)))
 
     def layer(old: nn.Module) -> nn.Module:
         return replaced[type(old)].of(old, DropoutKeys(seed, next(number)), names[old])
@@ -125,9 +149,18 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
         model = replace_modules(model, kind, layer)
     model = replace_modules(replace_modules(model, nn.BatchNorm1d, batch_norm), nn.Dropout, dropout)
     for module in model.modules():
-        if isinstance(module, GATConv):
+        if isinstance(module, ShardedBatchNorm | ShardedDropout):
+            module.graph = graph
+        if isinstance(module, GATConv) and module.attention_keys.given is None:
             module.attention_keys.given = DropoutKeys(seed, next(number))
     return model
+
+
+def _known_keys(model: nn.Module) -> list[DropoutKeys]:
+    """Return the keys that modules have of an earlier call: they go on where they are, so that no mask comes again."""
+    of_attention = (module.attention_keys.given for module in model.modules() if isinstance(module, GATConv))
+    of_others = (module.keys for module in model.modules() if isinstance(module, ShardedDropout | ReplacedLayer))
+    return [keys for keys in (*of_attention, *of_others) if keys is not None]
 
 
 def _taken_over(kind: type[nn.Module], old: nn.Module, **more: Any) -> nn.Module:
@@ -154,7 +187,7 @@ def _check_is_local(module: nn.Module) -> None:
     of_all_rows = kind.__module__.startswith("torch_geometric.nn.norm") and kind.__name__ not in ROW_NORMS
     if kind.__name__ == "LayerNorm" and getattr(module, "mode", "node") == "node":
         of_all_rows = False
-    if of_all_rows or isinstance(module, nn.SyncBatchNorm):
+    if of_all_rows:
         raise InputError(
             f"hr.sar.wrap: {kind.__module__}.{kind.__name__} would look at the rows of one rank alone; use "
             "nn.BatchNorm1d, which is computed over all ranks, or a norm of single rows"

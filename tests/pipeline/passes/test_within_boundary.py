@@ -8,6 +8,7 @@ from bounded import bounded_edges, edges_by_hand
 from ranks import assert_same_union, cooperative_batches, partition, run_ranks
 
 import headrace as hr
+from headrace.pipeline.distributed.channel import Comm
 
 from gpu_plans import digests, names
 from plans import NUM_NODES, graph, items, store
@@ -130,3 +131,24 @@ def test_graphs_in_an_order_of_their_own():
         ):
             assert torch.equal(found.n_id, expected.n_id)
             assert edges_by_hand(found) == edges_by_hand(expected)
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_bytes_are_those_of_the_channel(world_size, monkeypatch):
+    """Ids that are asked for and answers, but what a rank sends to itself."""
+    sent, all_to_all = [0] * world_size, Comm.all_to_all
+
+    def counted(comm, rows, send_counts, receive_counts, **options):
+        sent[comm.rank] += rows[:1].nbytes * (sum(send_counts) - send_counts[comm.rank])
+        return all_to_all(comm, rows, send_counts, receive_counts, **options)
+
+    def work(comm):
+        owners = partition("hash", world_size)
+        with clusters(0, num_hops=3).loader(cooperative=True, comm=comm, partition=owners, prefetch=False) as loader:
+            assert len(list(loader)) == 3
+            return loader.stats().lowered["induced_hop"]["sent_bytes"], loader.stats().total("sent_bytes")
+
+    monkeypatch.setattr(Comm, "all_to_all", counted)
+    found = run_ranks(world_size, work)
+    assert [total for _, total in found] == sent
+    assert all(of_hop > 0 for of_hop, _ in found)

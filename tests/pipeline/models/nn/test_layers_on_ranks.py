@@ -67,3 +67,24 @@ def test_dropout_of_attention_needs_the_ids_of_edges_where_ranks_make_batches():
     run_ranks(2, work)
     batch = next(iter(plan.loader()))
     assert hr.cooperative(model)(batch, batch.x, batch.blocks).shape[1] == NUM_CLASSES
+
+
+@pytest.mark.parametrize("bound", [True, False], ids=["bound", "of the batch"])
+def test_degrees_of_sources_are_refused_where_other_ranks_have_their_edges(bound):
+    plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(torch.float32), node=["x"])
+    model = Network(hr.nn.GCNConv)
+
+    def run(batch: hr.MiniBatch) -> torch.Tensor:
+        return hr.cooperative(copy.deepcopy(model))(batch, batch.x, batch.blocks if bound else iter(batch.blocks))
+
+    def work(comm: Comm) -> None:
+        with plan.loader(comm=comm, cooperative=True) as loader:
+            batch = next(iter(loader))
+            if comm.world_size == 1:
+                assert run(batch).shape[1] == NUM_CLASSES
+                return
+            with pytest.raises(hr.InputError, match=r"GCNConv: .* 2 ranks make together, .*hr\.gcn_norm"):
+                run(batch)
+
+    for world_size in (1, 2):
+        run_ranks(world_size, work)

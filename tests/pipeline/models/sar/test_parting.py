@@ -36,7 +36,7 @@ for way in ways:
         train(comm, way)
     except (hr.PeerError, ValueError) as error:
         told[way] = str(error)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 print(json.dumps(told), flush=True)
 """
 
@@ -137,7 +137,7 @@ def test_a_process_that_ends_is_named(way, word, tmp_path: Path):
     """Also outside of ``with``, and before the time is over that an exchange has."""
     began = time.monotonic()
     heard, own = run_processes(ENDING, 2, tmp_path / "meeting", way, failing=True)
-    assert time.monotonic() - began < 40
+    assert time.monotonic() - began < 100  # an exchange has half an hour; processes start slowly
     assert word in heard
     assert not own
 

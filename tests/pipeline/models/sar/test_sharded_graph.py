@@ -281,6 +281,23 @@ def test_single_precision_and_no_gradients():
     run_ranks(3, work)
 
 
+def test_gradients_flow_back_to_tables():
+    """As those of embeddings of all nodes, of which each rank has its own share of the gradient."""
+    tables = {"rows": features(NUM_NODES, 4), "edge_rows": features(NUM_EDGES, 2)}
+
+    def work(comm: Comm) -> list[torch.Tensor | None]:
+        place = hr.sar.ShardedGraph(graph(), owners("hash", 3), comm)
+        gradients = []
+        for name, values in tables.items():
+            table = values.clone().requires_grad_()
+            getattr(place, name)(table).square().sum().backward()
+            gradients.append(table.grad)
+        return gradients
+
+    for values, *shares in zip(tables.values(), *run_ranks(3, work), strict=True):
+        assert torch.equal(sum(shares), 2 * values)
+
+
 def test_edges_by_type_are_made_once():
     place = hr.sar.ShardedGraph(graph())
     types = torch.arange(place.num_edges) % 3

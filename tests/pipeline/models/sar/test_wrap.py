@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 import headrace as hr
 from headrace.pipeline.distributed.channel import Comm
 
+from parting import all_of
 from plans import NUM_NODES, graph
 
 pyg = pytest.importorskip("torch_geometric.nn")
@@ -265,3 +267,62 @@ def test_dropout_and_batch_norm_want_a_row_for_each_node():
         assert hr.sar.wrap(nn.Dropout(0.5), place).eval()(torch.ones(place.num_dst, 2)).sum() == 2 * place.num_dst
 
     run_ranks(2, work)
+
+
+def test_a_model_that_was_wrapped_is_given_the_new_graph_and_seed():
+    class Shallow(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.ours = (
+                make(width, 4, dropout=0.5, add_self_loops=False)
+                for make, width in ((pyg.GATConv, WIDTH), (hr.nn.GATConv, 4))
+            )
+            self.norm, self.dropout = nn.BatchNorm1d(4), nn.Dropout(0.5)
+
+        def forward(self, x: Tensor, place: object) -> Tensor:
+            return self.dropout(self.norm(self.ours(self.conv(x, place), place)))
+
+    small = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3)
+    torch.manual_seed(4)
+    plain = Shallow()
+
+    def outputs(model: nn.Module, comm: Comm, seed: int) -> list[Tensor]:
+        place = hr.sar.ShardedGraph(graph(), owners("hash", 2), comm)
+        model = hr.sar.wrap(model, place, seed=seed)
+        return [model(place.rows(features(NUM_NODES, WIDTH)).float(), place) for _ in range(2)]
+
+    def work(comm: Comm) -> None:
+        before = hr.sar.ShardedGraph(small, hr.Partition.range(3, 2), comm)
+        model = hr.sar.wrap(copy.deepcopy(plain), before, seed=7)
+        again = outputs(model, comm, seed=8)
+        for one, other in zip(again, outputs(copy.deepcopy(plain), comm, seed=8), strict=True):
+            assert torch.equal(one, other)
+        # Masks go on where they were.
+        assert not torch.equal(outputs(model, comm, seed=8)[0], again[0])
+        keys = (model.conv.keys, model.ours.attention_keys.given, model.dropout.keys)
+        assert len({one.number for one in keys}) == 3
+
+    run_ranks(2, work)
+
+
+@pytest.mark.parametrize("of", ["kind", "option"])
+def test_an_error_on_one_rank_reaches_the_others(of):
+    """Before the ranks compare their models, and behind."""
+
+    def work(comm: Comm) -> None:
+        place = hr.sar.ShardedGraph(graph(), owners("hash", 3), comm)
+        layer = pyg.SAGEConv(WIDTH, 2, flow="target_to_source" if comm.rank == 1 else "source_to_target")
+        if of == "kind" and comm.rank == 1:
+            layer = pyg.GINConv(nn.Linear(2, 2))
+        for one in layer.parameters():
+            nn.init.ones_(one)
+        with nullcontext() if comm.rank != 1 else pytest.raises(hr.InputError, match="cannot be computed over shards"):
+            conv = hr.sar.wrap(layer, place)
+        if comm.rank != 1:
+            conv(place.rows(features(NUM_NODES, WIDTH)).float(), place)
+
+    errors = all_of(3, work)
+    assert errors[1] == ""
+    for rank in (0, 2):
+        assert errors[rank].startswith("rank 1 failed:\nTraceback")
+        assert "cannot be computed over shards" in errors[rank]
