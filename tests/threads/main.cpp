@@ -130,13 +130,13 @@ void sample_at_once(RandomGraph<Index> random, const Case& one, const Variant& v
   for (std::size_t i = 0; i < kNumSeeds; ++i) seeds[i] = static_cast<std::int64_t>(3 * i);
   Rule rule = one.rule;
   rule.by_weight = variant.weighted;
-  const std::vector<HopSpec> hops{{rule, 1}, {rule, 2}};
+  const std::vector<HopSpec> hops{{{rule}, 1}, {{rule}, 2}};
   const auto sample = [&](FusedSampler<Index>& sampler, int num_threads) {
     return sampler.sample(seeds.data(), seeds.size(), hops, variant.expand, variant.want_edge_ids, num_threads);
   };
-  FusedSampler<Index> alone(graph, 1, variant.most_slots);
+  FusedSampler<Index> alone(graph, {}, kNumNodes, 1, variant.most_slots);
   const auto expected = sample(alone, 1);
-  FusedSampler<Index> shared(graph, 1, variant.most_slots);
+  FusedSampler<Index> shared(graph, {}, kNumNodes, 1, variant.most_slots);
   bool equal[2];
   std::vector<std::thread> callers;
   for (bool& slot : equal) {
