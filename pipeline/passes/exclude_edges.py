@@ -14,6 +14,7 @@ from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.exclude_seed_edges import ExcludeSeedEdges
+from headrace.pipeline.stages.induce_subgraph import InduceSubgraph, InduceWithout
 
 
 def _exclude(stages: Window, machine: Machine) -> Window | None:
@@ -34,7 +35,9 @@ def _exclude(stages: Window, machine: Machine) -> Window | None:
 
 
 def _leaving_out(stage: Stage, exclude: ExcludeSeedEdges) -> Stage:
-    """Return a hop that leaves out the edges; any stage that finds no neighbours as it is."""
+    """Return a stage that leaves out the edges, if it finds any; others as they are."""
+    if isinstance(stage, InduceSubgraph):
+        return InduceWithout(stage.graph, edge_ids=stage.edge_ids, exclude=exclude.edges).made_of(stage)
     if isinstance(stage, SampleHop):
         return replace(stage, exclude=exclude.edges).made_of(stage)
     if stage.num_hops:

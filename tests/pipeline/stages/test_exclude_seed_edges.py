@@ -20,6 +20,8 @@ SAMPLERS = {
     "labor_star": lambda plan: plan.sample_layer_neighbor(graph(), [6, 4], importance="*"),
     "ladies": lambda plan: plan.sample_ladies(graph(), [60, 60]),
     "in_subgraph": lambda plan: plan.sample_in_subgraph(graph(), num_hops=2),
+    "induced": lambda plan: plan.sample_neighbor(graph(), [6, 4], expand="new").induce_subgraph(graph()),
+    "shadow": lambda plan: plan.sample_shadow(graph(), 2, 6),
     "trees": lambda plan: plan.sample_neighbor(graph(), [6, 4], disjoint=True),
 }
 
