@@ -44,7 +44,9 @@ class SeedEdges:
             for name in (name for pair in self.reverse for name in pair):
                 type_number(edge_types_of(graph), name)
         except GraphError as error:
-            raise InputError(f"exclude_seed_edges: expected reverse to name edge types, got {name!r}: {error}") from error
+            raise InputError(
+                f"exclude_seed_edges: expected reverse to name edge types, got {name!r}: {error}"
+            ) from error
 
     def names(self, graph: GraphView, edge_type: TypeName) -> bool:
         """Return whether the seeds of an edge type are meant: those of a type that no key names would not be."""

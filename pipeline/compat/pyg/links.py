@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.lowered.excluded import seed_edges
 from headrace.pipeline.plan.plan import Plan
 
 EdgeType = tuple[str, str, str]
@@ -59,6 +61,41 @@ def without_seed_edges(plan: Plan, exclude: Any) -> Plan:
         'LinkNeighborLoader: exclude_seed_edges must be True, False, "reverse" or {edge_type: reverse_type}; '
         f"{exclude!r} came"
     )
+
+
+def check_exclusion(exclude: Any, kind: Any, graph: Graph, edge_type: EdgeType | None) -> None:
+    """Refuse an exclusion that would not hold of the batches.
+
+    Parameters
+    ----------
+    exclude
+        As for `without_seed_edges`.
+    kind
+        The ``SubgraphType`` or its name.
+    graph
+        The graph that is sampled.
+    edge_type
+        Of the links, where there are types.
+
+    Raises
+    ------
+    InputError
+        For links of a type that it does not name, and edges back that stay and are turned around.
+    """
+    if exclude is True and SubgraphType(kind) == SubgraphType.bidirectional:
+        raise InputError(
+            'LinkNeighborLoader: expected exclude_seed_edges="reverse" with subgraph_type="bidirectional", got True; '
+            "an edge back that is turned around would be the link that is left out"
+        )
+    if not isinstance(exclude, dict) or edge_type is None:
+        return
+    edges = seed_edges(exclude)
+    edges.check(graph)
+    if not edges.names(graph, edge_type):
+        raise InputError(
+            f"LinkNeighborLoader: expected the edge type of the links, {edge_type}, among the keys of "
+            f"exclude_seed_edges, got {list(exclude)}"
+        )
 
 
 def link_metadata(links: Any, rows: Tensor, sampling: Any, times: Tensor | None) -> tuple[Any, ...]:

@@ -118,6 +118,21 @@ def test_types_of_one_direction_alone():
     assert (4, 0) in picked(batch)
 
 
+@pytest.mark.parametrize(
+    ("reverse", "message"),
+    [
+        ({"saw": "nope"}, "expected reverse to name edge types, got 'nope': there is no type"),
+        ({"nope": "seen"}, "expected reverse to name edge types, got 'nope': there is no type"),
+        ({"knows": "knows"}, "expected the edge type of the seeds, .*saw.*, among the keys of reverse"),
+    ],
+    ids=str,
+)
+def test_refuses_types_that_are_not_there_and_seeds_without_theirs(reverse, message):
+    plan = hr.ItemSampler({("user", "saw", "movie"): torch.tensor([[0, 0]])}, seed=1)
+    with pytest.raises(hr.InputError, match=message):
+        plan.exclude_seed_edges(reverse=reverse).sample_neighbor(typed(), [2]).loader()
+
+
 def test_a_shard_leaves_out_the_edges_that_it_holds():
     """And ranks that each sample what they need of shards find what one process finds."""
     owners = hr.Partition.hash(NUM_NODES, 2)
