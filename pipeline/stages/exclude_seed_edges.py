@@ -22,7 +22,8 @@ class ExcludeSeedEdges(Stage):
     The edges between the pairs of a batch, parallel ones included and those of negatives left out, are not there for
     any hop: fanouts, probabilities and weights are those of the graph without them, so that nothing is lost of what
     is left. Pairs need not have an edge. It takes `sample_neighbor`, `sample_layer_neighbor`, `sample_ladies`,
-    `sample_in_subgraph`, `sample_shadow` and `induce_subgraph`, and stands ahead of them. Ranks that share a batch leave out the edges of all of its pairs.
+    `sample_in_subgraph`, `sample_shadow` and `induce_subgraph`, and stands ahead of them. Ranks that share a batch
+    leave out the edges of all of its pairs.
 
     Parameters
     ----------

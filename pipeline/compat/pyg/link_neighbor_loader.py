@@ -41,7 +41,8 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
     replace, subgraph_type, disjoint, temporal_strategy, time_attr, weight_attr
         As for `NeighborLoader`.
     neg_sampling, neg_sampling_ratio
-        Negatives that go with the links. In mode "binary" both ends are drawn, in mode "triplet" destinations.
+        Negatives that go with the links. In mode "binary" both ends are drawn, in mode "triplet" destinations; none
+        that is later than its link, where nodes have times.
     transform, transform_sampler_output, is_sorted, filter_per_worker, neighbor_sampler, directed
         As for `NeighborLoader`.
     exclude_seed_edges
@@ -155,8 +156,9 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
         if not isinstance(self.link_sampler, Sampler):
             return source.then(ForeignSampler(self._sample_by_other))
         sampler = self.link_sampler
-        with_all = with_negatives(source, sampler.graph, self.neg_sampling, self.input_data.input_type)
-        check_exclusion(self.exclude_seed_edges, sampler.subgraph_type, sampler.graph, self.input_data.input_type)
+        input_type = self.input_data.input_type
+        with_all = with_negatives(source, sampler.graph, self.neg_sampling, input_type, sampler.time_attr)
+        check_exclusion(self.exclude_seed_edges, sampler.subgraph_type, sampler.graph, input_type)
         return sampler.plan(without_seed_edges(with_all, self.exclude_seed_edges))
 
     def described(self, out: Output) -> Output:

@@ -17,8 +17,12 @@ from headrace.pipeline.plan.plan import Plan
 EdgeType = tuple[str, str, str]
 
 
-def with_negatives(plan: Plan, graph: Graph, sampling: Any, edge_type: EdgeType | None) -> Plan:
+def with_negatives(
+    plan: Plan, graph: Graph, sampling: Any, edge_type: EdgeType | None, time_attr: str | None = None
+) -> Plan:
     """Return a plan of pairs that adds negatives to them, as PyG's ``NegativeSampling`` says; None adds none.
+
+    Where nodes have times under the name `time_attr`, no negative is later than its link.
 
     Raises
     ------
@@ -27,12 +31,17 @@ def with_negatives(plan: Plan, graph: Graph, sampling: Any, edge_type: EdgeType 
     """
     if sampling is None:
         return plan
+    time = time_attr if time_attr in graph.node_attrs else None
     if sampling.is_triplet():
         weight = _node_weight(graph, {"dst": sampling.dst_weight}, edge_type)
-        return plan.sample_uniform_negative(graph, math.ceil(sampling.amount), mode="triplet", node_weight=weight)
+        return plan.sample_uniform_negative(
+            graph, math.ceil(sampling.amount), mode="triplet", node_weight=weight, time=time
+        )
     weights = {"src": sampling.src_weight, "dst": sampling.dst_weight}
     weight = _node_weight(graph, weights, edge_type)
-    return plan.sample_uniform_negative(graph, sampling.amount, mode="binary", corrupt="both", node_weight=weight)
+    return plan.sample_uniform_negative(
+        graph, sampling.amount, mode="binary", corrupt="both", node_weight=weight, time=time
+    )
 
 
 def without_seed_edges(plan: Plan, exclude: Any) -> Plan:

@@ -243,6 +243,28 @@ def test_peers_18_subgraphs_of_types(hetero, subgraph_type):
     assert met > 0
 
 
+@pytest.mark.parametrize("mode", ["binary", "triplet"])
+def test_peers_15_negatives_are_no_later_than_their_links(data, mode):
+    """Both ends that are drawn were there at the time of the link; through PyG's own loader, too."""
+    data.time = torch.arange(data.num_nodes) * 31 % 40
+    links, times = data.edge_index[:, :60], torch.arange(60) * 7 % 30
+    options = {
+        "edge_label_index": links,
+        "edge_label_time": times,
+        "neg_sampling": NegativeSampling(mode, 3),
+        "batch_size": 20,
+    }
+    ours = LinkNeighborLoader(data, [2], time_attr="time", shuffle=True, seed=1, **options)
+    for loader in (ours, LinkLoader(data, Sampler(data, [2], time_attr="time", seed=1), **options)):
+        for batch in loader:
+            of_links = times[batch.input_id]
+            if mode == "triplet":
+                drawn, bound = batch.n_id[batch.dst_neg_index], of_links[:, None]
+            else:
+                drawn, bound = batch.n_id[batch.edge_label_index[:, 20:]], of_links.repeat_interleave(3)
+            assert (data.time[drawn] <= bound).all()
+
+
 def test_exclusions_that_are_none(data, hetero):
     with pytest.raises(hr.InputError, match="exclude_seed_edges must be"):
         LinkNeighborLoader(data, [2], exclude_seed_edges="self")
@@ -259,7 +281,9 @@ def test_a_sampler_of_others_cannot_leave_out_edges(data):
 
         sample_from_edges = sample_from_nodes
 
-    with pytest.raises(hr.InputError, match="neighbor_sampler that is not headrace.pyg.Sampler, got True and Theirs"):
+    with pytest.raises(
+        hr.InputError, match=r"neighbor_sampler that is not headrace\.pyg\.Sampler, got True and Theirs"
+    ):
         LinkNeighborLoader(data, [2], neighbor_sampler=Theirs(), exclude_seed_edges=True)
 
 
