@@ -175,6 +175,8 @@ def draw_negatives(
     sums: NDArray[np.float64] | None,
     counts: Int64Array,
     sources: Int64Array | None,
+    order: Int64Array | None,
+    prefix: Int64Array | None,
     first_pair: int,
     key: int,
     num_threads: int,

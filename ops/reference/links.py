@@ -37,23 +37,28 @@ def draw_negatives(
     nodes: range,
     weight: str | NDArray[np.float64] | None = None,
     reject: IntArray | None = None,
+    order: IntArray | None = None,
+    prefix: IntArray | None = None,
     first_pair: int = 0,
 ) -> list[int]:
-    """Draw some of `nodes` for each pair; `weight` is "degree", or a number for each of them."""
+    """Draw some of `nodes` for each pair; `weight` is "degree", or a number for each of them in the order."""
+    ordered = list(nodes) if order is None else list(map(int, order))
     neighbors = [set(map(int, indices[indptr[v] : indptr[v + 1]])) for v in nodes]
     drawn = []
     for pair, count in enumerate(counts):
         words = _Words(key, first_pair + pair)
+        allowed = ordered if prefix is None else ordered[: prefix[pair]]
+        weights = weight[: len(allowed)] if isinstance(weight, np.ndarray) else weight
         source = None if reject is None else int(reject[pair])
         for _ in range(count):
             for _ in range(NEGATIVE_TRIALS):
-                negative = _draw(words, list(nodes), indptr, weight)
+                negative = _draw(words, allowed, indptr, weights)
                 if source not in neighbors[negative - nodes.start]:
                     break
             else:
-                left = [i for i in range(len(nodes)) if source not in neighbors[i]]
-                of_left = weight[left] if isinstance(weight, np.ndarray) else weight
-                negative = _draw(words, [nodes[i] for i in left], indptr, of_left)
+                left = [i for i, node in enumerate(allowed) if source not in neighbors[node - nodes.start]]
+                of_left = weights[left] if isinstance(weights, np.ndarray) else weights
+                negative = _draw(words, [allowed[i] for i in left], indptr, of_left)
             drawn.append(negative)
     return drawn
 

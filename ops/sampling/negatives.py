@@ -21,6 +21,8 @@ def draw_negatives(
     nodes: tuple[int, int] | None = None,
     weight: Literal["degree"] | Array | None = None,
     reject: Array | None = None,
+    order: Array | None = None,
+    prefix: Array | None = None,
     first_pair: int = 0,
     num_threads: int = 1,
 ) -> torch.Tensor:
@@ -49,6 +51,11 @@ def draw_negatives(
         int64[num_pairs], sources: no node is drawn to which its pair's source has an edge, and all others keep their
         proportions. A node that has one is drawn again, up to 64 times; then those that have none are listed, which
         takes a look at all edges, and one of them is drawn.
+    order : torch.Tensor or numpy.ndarray, optional
+        int64[last - first], the nodes in another order, in which running sums are then. Not by degree.
+    prefix : torch.Tensor or numpy.ndarray, optional
+        int64[num_pairs]: pair ``i`` draws from the first ``prefix[i]`` nodes of the order alone, such as those that
+        were there at its time. Not by degree.
     first_pair : int
         Where the first of these pairs is among all that share the key.
     num_threads : int
@@ -101,6 +108,8 @@ def draw_negatives(
         sums,
         as_numpy(counts, "counts", stage=stage),
         None if reject is None else as_numpy(reject, "reject", stage=stage, error=ItemsError),
+        None if order is None else as_numpy(order, "order", stage=stage),
+        None if prefix is None else as_numpy(prefix, "prefix", stage=stage),
         int(first_pair),
         as_key(key, stage=stage),
         as_num_threads(num_threads, stage=stage),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.sampling.find_edges import EdgePositions, find_edges
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_types import edge_types_of
@@ -30,12 +30,38 @@ class SeedEdges:
 
     reverse: bool | tuple[tuple[TypeName, TypeName], ...] = False
 
+    def check(self, graph: GraphView) -> None:
+        """Refuse edge types that a graph does not have.
+
+        Raises
+        ------
+        InputError
+            For a name that is none of its edge types, or of several.
+        """
+        if not isinstance(self.reverse, tuple):
+            return
+        try:
+            for name in (name for pair in self.reverse for name in pair):
+                type_number(edge_types_of(graph), name)
+        except GraphError as error:
+            raise InputError(
+                f"exclude_seed_edges: expected reverse to name edge types, got {name!r}: {error}"
+            ) from error
+
+    def names(self, graph: GraphView, edge_type: TypeName) -> bool:
+        """Return whether the seeds of an edge type are meant: those of a type that no key names would not be."""
+        if not isinstance(self.reverse, tuple):
+            return True
+        types = edge_types_of(graph)
+        return type_number(types, edge_type) in {type_number(types, there) for there, _ in self.reverse}
+
     def find(self, graph: GraphView, pairs: Tensor, num_threads: int) -> EdgePositions:
         """Return the edges of a graph between pairs, int64[num_pairs, 2], by its rows; by typed rows if it has types.
 
         Of a shard those that it holds.
         """
-        sources, destinations = graph.to_graph_ids(pairs.flatten()).view_as(pairs).unbind(1)
+        # Seeds may be on a GPU already; edges are looked up in CPU memory.
+        sources, destinations = graph.to_graph_ids(pairs.cpu().flatten()).view_as(pairs).unbind(1)
         back = [(sources, destinations), (destinations, sources)]
         if not graph.is_typed:
             ends = back if self.reverse else back[:1]

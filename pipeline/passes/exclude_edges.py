@@ -9,11 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.lowered.hop import SampleHop
-from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.checks import graphs_of
+from headrace.pipeline.plan.errors import InputError, PlanError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.exclude_seed_edges import ExcludeSeedEdges
+from headrace.pipeline.stages.induce_subgraph import InduceSubgraph, InduceWithout
+from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.stages.make_bidirectional import MakeBidirectional
 
 
 def _exclude(stages: Window, machine: Machine) -> Window | None:
@@ -30,11 +34,34 @@ def _exclude(stages: Window, machine: Machine) -> Window | None:
             "exclude_seed_edges: expected a sampler behind it, got none; chain it ahead of sample_neighbor or another "
             "sampler"
         )
+    _check_types(stages[0], behind, stage)
     return (*stages[:place], *(_leaving_out(one, stage) for one in behind))
 
 
+def _check_types(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> None:
+    """Refuse edge types that are not in the graphs, and seeds of a type that the stage does not name."""
+    written = source.origin  # types of items are resolved by now
+    runs = written.items.types if isinstance(written, ItemSampler) else None
+    for _, graph in graphs_of(behind):
+        exclude.edges.check(graph)
+        for name, _ in runs or ():
+            if not exclude.edges.names(graph, name):
+                raise InputError(
+                    f"exclude_seed_edges: expected the edge type of the seeds, {name!r}, among the keys of reverse, "
+                    f"got {sorted(map(str, exclude.reverse))}; name which type leads back, {{{name!r}: ...}}, or pass "
+                    "True for all"
+                )
+
+
 def _leaving_out(stage: Stage, exclude: ExcludeSeedEdges) -> Stage:
-    """Return a hop that leaves out the edges; any stage that finds no neighbours as it is."""
+    """Return a stage that leaves out the edges, if it finds any; others as they are."""
+    if isinstance(stage, InduceSubgraph):
+        return InduceWithout(stage.graph, edge_ids=stage.edge_ids, exclude=exclude.edges).made_of(stage)
+    if isinstance(stage, MakeBidirectional) and exclude.reverse is False:
+        raise PlanError(
+            f"{stage.origin.name}: expected exclude_seed_edges(reverse=True) ahead of it, got reverse=False; an edge "
+            "back that is turned around would be the one that is left out"
+        )
     if isinstance(stage, SampleHop):
         return replace(stage, exclude=exclude.edges).made_of(stage)
     if stage.num_hops:

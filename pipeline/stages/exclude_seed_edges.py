@@ -21,24 +21,27 @@ class ExcludeSeedEdges(Stage):
     A model that predicts edge u -> v must not find that edge in the neighbourhood of v, nor its reverse in that of u.
     The edges between the pairs of a batch, parallel ones included and those of negatives left out, are not there for
     any hop: fanouts, probabilities and weights are those of the graph without them, so that nothing is lost of what
-    is left. Pairs need not have an edge. It takes `sample_neighbor`, `sample_layer_neighbor`, `sample_ladies` and
-    `sample_in_subgraph`, and stands ahead of them. Ranks that share a batch leave out the edges of all of its pairs.
+    is left. Pairs need not have an edge. It takes `sample_neighbor`, `sample_layer_neighbor`, `sample_ladies`,
+    `sample_in_subgraph`, `sample_shadow` and `induce_subgraph`, and stands ahead of them. Ranks that share a batch
+    leave out the edges of all of its pairs.
 
     Parameters
     ----------
     reverse
         False (default): the edges u -> v. True: the edges v -> u, too, which a graph has where every edge is there in
         both directions. Of a graph with types either means the edges of any type; a dictionary ``{edge_type:
-        reverse_type}`` means those of its keys, and back those of its values.
+        reverse_type}`` means those of its keys, among which the seeds' own type must be, and back those of its values.
     per
         ``"batch"``: a batch's edges are left out for all its seeds, as they share their neighbourhood.
 
     Raises
     ------
     InputError
-        For another `reverse` or `per`.
+        For another `reverse` or `per`; when a loader is made for types that the graph does not have, and seeds of a
+        type that is no key.
     PlanError
-        If no sampler follows that can leave out edges, or the seeds are no pairs.
+        If no sampler follows that can leave out edges, the seeds are no pairs, or `make_bidirectional` follows, which
+        would turn an edge back around, and `reverse` is False.
     """
 
     reverse: Any = field(default=False, kw_only=True)  # a bool, or a mapping of edge types

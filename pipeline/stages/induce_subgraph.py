@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+import torch
+
+from headrace.ops.sampling.find_edges import EdgePositions
 from headrace.ops.sampling.induced_trees import induced_in_trees
-from headrace.ops.sampling.saint import induced_subgraph
+from headrace.ops.sampling.saint import Subgraph, induced_subgraph
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.lowered.excluded import SeedEdges, excluder
 from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.settings import RunSettings
@@ -78,6 +83,11 @@ class InduceSubgraph(MapStage):
                 "later than a seed would be in its subgraph"
             )
 
+    @property
+    def left_out(self) -> SeedEdges | None:
+        """Which edges between seeds are not there."""
+        return None
+
     def runner(self, settings: RunSettings) -> Runner:
         if settings.world_size > 1:
             raise PlanError(
@@ -85,6 +95,7 @@ class InduceSubgraph(MapStage):
                 "shares; give each rank a loader of its own, with rank=0, world_size=1 and another seed"
             )
         graph = self.graph
+        excluded = excluder(self.left_out, graph, settings)
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             device = batch.n_id.device  # behind hops that a GPU sampled; the edges are looked up in CPU memory
@@ -95,6 +106,7 @@ class InduceSubgraph(MapStage):
             else:
                 slots = batch.slot.cpu()
                 subgraph = induced_in_trees(graph.indptr, graph.indices, nodes, slots, num_threads=threads)
+            subgraph = _without(subgraph, excluded(batch))
             edge_ids = graph.original_edge_ids(subgraph.positions) if self.edge_ids else None
             block = Block(subgraph.indptr, subgraph.indices, len(nodes), len(nodes), edge_ids, types=batch.types).to(
                 device
@@ -102,6 +114,41 @@ class InduceSubgraph(MapStage):
             return with_square_block(batch, block), {"induced_edges": block.num_edges}
 
         return run
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InduceWithout(InduceSubgraph):
+    """Take all edges among the nodes of the batch but some between its seeds: what `exclude_seed_edges` asks for.
+
+    Parameters
+    ----------
+    graph, edge_ids
+        As for :class:`InduceSubgraph`.
+    exclude
+        Edges between seeds that are not there.
+    """
+
+    name: ClassVar[str] = "induce_without"
+    lowered: ClassVar[bool] = True
+
+    exclude: SeedEdges = field(kw_only=True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return super().reads | {"seeds"}
+
+    @property
+    def left_out(self) -> SeedEdges:
+        return self.exclude
+
+
+def _without(subgraph: Subgraph, excluded: EdgePositions | None) -> Subgraph:
+    """Return a subgraph without some edges of its graph."""
+    if excluded is None:
+        return subgraph
+    stays = ~torch.isin(subgraph.positions, excluded.positions)
+    before = torch.cat([torch.zeros(1, dtype=torch.int64), stays.cumsum(0)])
+    return Subgraph(before[subgraph.indptr], subgraph.indices[stays], subgraph.positions[stays])
 
 
 def with_square_block(batch: MiniBatch, block: Block) -> MiniBatch:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError, ItemsError, PlanError
+from headrace.ops.errors import GraphError, InputError, ItemsError, PlanError
 from headrace.ops.random.rng import NEGATIVE, stream_key
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.negatives import draw_negatives, joined_with_all
@@ -19,6 +19,7 @@ from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.nodes_by_time import nodes_by_time
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.lowered.excluded import check_pairs
 from headrace.pipeline.plan.checks import (
@@ -66,6 +67,9 @@ class SampleUniformNegative(MapStage):
     node_weight
         How likely a node is drawn: None, all alike; ``"degree"``, in proportion to its in-degree; or numbers of at
         least 0, [num_nodes].
+    time
+        Name of times of nodes: no node is drawn that is later than its pair, so that it was there, too. Pairs have
+        times then, ``ItemSampler(pairs, time=...)``, and each a node of its time or earlier.
     reject
         Whether no edge of the graph is drawn: never, and all other nodes keep their proportions. Each pair must have
         such a node, which is checked before the first batch.
@@ -74,7 +78,10 @@ class SampleUniformNegative(MapStage):
     ------
     InputError
         For a ratio of 0 or below, one that is no integer in mode "triplet", unknown modes, weights that are negative,
-        undefined or all 0; before the first batch for seeds that are not pairs, and a source with edges to all nodes.
+        undefined or all 0, and "degree" with times; before the first batch for seeds that are not pairs, a source with
+        edges to all nodes, pairs without times of the graph's kind, and a pair earlier than all nodes.
+    GraphError
+        If there are no times of nodes under that name.
     PlanError
         If `reject` or "degree" needs more of a graph than a shard has, or a sampler stands before it.
     """
@@ -84,6 +91,7 @@ class SampleUniformNegative(MapStage):
     mode: Literal["binary", "triplet"] = "binary"
     corrupt: Literal["destination", "both"] = field(default="destination", kw_only=True)
     node_weight: Any = field(default=None, kw_only=True)  # None, "degree", or float64[num_nodes] once constructed
+    time: str | None = field(default=None, kw_only=True)
     reject: bool = field(default=False, kw_only=True)
 
     heeds_types: ClassVar[bool] = True
@@ -107,6 +115,25 @@ class SampleUniformNegative(MapStage):
         if isinstance(self.graph, GraphShard) and (self.reject or isinstance(self.node_weight, str)):
             raise PlanError(f'{self.name}: reject=True and node_weight="degree" need a whole graph, got a shard')
         self._check_weight()
+        self._check_time()
+
+    def _check_time(self) -> None:
+        if self.time is None:
+            return
+        if not isinstance(self.time, str):
+            raise InputError(
+                f"{self.name}: time must be the name of times of nodes; {type(self.time).__name__} came; give them to "
+                'the graph, node_attrs={"time": ...}, those of pairs to ItemSampler(pairs, time=...)'
+            )
+        if isinstance(self.node_weight, str):
+            raise InputError(
+                f'{self.name}: expected no node_weight="degree" with time=, got both; a degree counts edges of later '
+                "times, too; give numbers"
+            )
+        try:
+            nodes_by_time(self.graph, self.time)
+        except GraphError as error:
+            raise GraphError(f"{self.name}: {error}") from error
 
     def _check_weight(self) -> None:
         if self.node_weight is None or (isinstance(self.node_weight, str) and self.node_weight == "degree"):
@@ -123,9 +150,15 @@ class SampleUniformNegative(MapStage):
             raise InputError(f"{self.name}: node_weight must be finite and at least 0, and so must be its sum")
         object.__setattr__(self, "node_weight", weights)
 
+    def decisive(self) -> dict[str, Any]:
+        decisive = super().decisive()
+        if self.time is None:  # checkpoints of before there were times stay valid
+            del decisive["time"]
+        return decisive
+
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"seeds", "item_index"})
+        return frozenset({"seeds", "item_index"} | (set() if self.time is None else {"seed_time"}))
 
     @property
     def writes(self) -> frozenset[str]:
@@ -144,9 +177,9 @@ class SampleUniformNegative(MapStage):
         source = before[0]
         pairs = source.all_seeds() if isinstance(source, SourceStage) else None
         if pairs is not None:
-            self._check_possible(_in_graph_ids(self.graph, pairs))
+            self._check_possible(_in_graph_ids(self.graph, pairs), source.seed_times)
 
-    def _check_possible(self, pairs: Tensor) -> None:
+    def _check_possible(self, pairs: Tensor, seed_times: Any) -> None:
         """Refuse pairs for which there can be no negative."""
         weights = _graph_weights(self.graph, self.node_weight)
         for column in (1,) if self.corrupt == "destination" else (0, 1):
@@ -156,6 +189,13 @@ class SampleUniformNegative(MapStage):
                     raise InputError(
                         f"{self.name}: expected a node of positive weight among {first} to {last - 1}, got none"
                     )
+                if self.time is not None and isinstance(seed_times, Tensor):
+                    early = self._num_allowed(first, last, seed_times[members]) == 0
+                    if bool(early.any()):
+                        raise InputError(
+                            f"{self.name}: pair {int(members[early][0])} of the items has no negative: it is earlier "
+                            f"than all nodes {first} to {last - 1}; leave out such pairs, or give no time="
+                        )
                 if not self.reject:
                     continue
                 counted = weights
@@ -175,14 +215,29 @@ class SampleUniformNegative(MapStage):
                         "or pass reject=False"
                     )
 
+    def _num_allowed(self, first: int, last: int, seed_times: Tensor | None) -> Tensor:
+        """Return how many nodes of a range, by time, are no later than each pair: int64[num_pairs]."""
+        assert self.time is not None
+        nodes = nodes_by_time(self.graph, self.time)
+        if seed_times is None or seed_times.dtype != nodes.times.dtype:
+            raise InputError(
+                f"{self.name}: expected pairs with times of the kind of those of nodes, {nodes.times.dtype}, got "
+                f"{'none' if seed_times is None else seed_times.dtype}; pass ItemSampler(pairs, time=...)"
+            )
+        return nodes.num_until(first, last, seed_times)
+
     def runner(self, settings: RunSettings) -> Runner:
         shifts = _labels_begin_at_0(settings.source)
         weights = _graph_weights(self.graph, self.node_weight)
         ratio = Fraction(str(self.ratio))
+        order = None if self.time is None else nodes_by_time(self.graph, self.time).order
 
         @cache
         def law(first: int, last: int) -> Any:
-            return weights[first:last].numpy().cumsum() if isinstance(weights, Tensor) else weights
+            if not isinstance(weights, Tensor):
+                return weights
+            of_nodes = weights[first:last] if order is None else weights[order[first:last]]
+            return of_nodes.numpy().cumsum()
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             pairs = check_pairs(batch.seeds, self.name)
@@ -206,6 +261,8 @@ class SampleUniformNegative(MapStage):
                         nodes=(low, high),
                         weight=law(low, high),
                         reject=ids[:, 0].contiguous() if self.reject else None,
+                        order=None if order is None else order[low:high],
+                        prefix=None if order is None else self._num_allowed(low, high, batch.seed_time),
                         first_pair=first,
                         num_threads=settings.num_threads,
                     )

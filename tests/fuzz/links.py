@@ -72,6 +72,15 @@ def _negative_arguments(draw: Draw) -> list[Any]:
     if draw.chance(0.1):
         sums = draw.one_of(sums[1:], sums[::-1].copy(), np.full(last - first, np.nan), -sums)
     sources = draw.ids(len(counts), graph.num_nodes) if draw.chance(0.5) else None
+    order = prefix = None
+    if draw.chance(0.3):
+        order = np.arange(first, last, dtype=np.int64)[::-1].copy()
+        if draw.chance(0.2):
+            order[draw.integer(0, len(order) - 1)] = draw.one_of(-1, last, first, 1 << 62)
+    if draw.chance(0.3):
+        prefix = np.array([draw.integer(0, last - first) for _ in counts], np.int64)
+        if len(prefix) and draw.chance(0.2):
+            prefix[0] = draw.one_of(-1, last - first + 1, 1 << 62)
     return [
         graph.indptr,
         graph.indices,
@@ -81,6 +90,8 @@ def _negative_arguments(draw: Draw) -> list[Any]:
         sums,
         counts,
         sources,
+        order,
+        prefix,
         draw.integer(0, 1 << 40),
         draw.key(),
         draw.threads(),
@@ -88,10 +99,14 @@ def _negative_arguments(draw: Draw) -> list[Any]:
 
 
 def _check_negatives(arguments: list[Any], answer: Any) -> None:
-    indptr, indices, first, last, _, _, counts, sources, *_ = arguments
+    indptr, indices, first, last, _, _, counts, sources, order, prefix, *_ = arguments
     drawn = values(answer)
     assert len(drawn) == values(counts).sum()
     assert ((drawn >= int(first)) & (drawn < int(last))).all()
+    if prefix is not None:
+        nodes = np.arange(int(first), int(last)) if order is None else values(order)
+        for length, node in zip(np.repeat(values(prefix), values(counts)), drawn, strict=True):
+            assert node in nodes[:length]
     if sources is not None:
         starts, neighbors = values(indptr), values(indices)
         for source, node in zip(np.repeat(values(sources), values(counts)), drawn, strict=True):
@@ -99,13 +114,15 @@ def _check_negatives(arguments: list[Any], answer: Any) -> None:
 
 
 def _public_negatives(draw: Draw) -> list[Any]:
-    indptr, indices, first, last, law, sums, counts, sources, first_pair, key, threads = _negative_arguments(draw)
+    indptr, indices, first, last, law, sums, counts, sources, order, prefix, first_pair, key, threads = (
+        _negative_arguments(draw)
+    )
     weight = {LAWS[0]: None, LAWS[1]: "degree", LAWS[2]: sums}[law]
-    return [indptr, indices, counts, key, (first, last), weight, sources, first_pair, threads]
+    return [indptr, indices, counts, key, (first, last), weight, sources, order, prefix, first_pair, threads]
 
 
 def _negatives(*arguments: Any) -> torch.Tensor:
-    indptr, indices, counts, key, nodes, weight, reject, first_pair, threads = arguments
+    indptr, indices, counts, key, nodes, weight, reject, order, prefix, first_pair, threads = arguments
     return ops.draw_negatives(
         indptr,
         indices,
@@ -114,15 +131,17 @@ def _negatives(*arguments: Any) -> torch.Tensor:
         nodes=nodes,
         weight=weight,
         reject=reject,
+        order=order,
+        prefix=prefix,
         first_pair=first_pair,
         num_threads=threads,
     )
 
 
 def _check_public_negatives(arguments: list[Any], answer: Any) -> None:
-    indptr, indices, counts, _, nodes, _, reject, *_ = arguments
+    indptr, indices, counts, _, nodes, _, reject, order, prefix, *_ = arguments
     first, last = (0, len(indptr) - 1) if nodes is None else nodes
-    _check_negatives([indptr, indices, first, last, None, None, counts, reject], answer)
+    _check_negatives([indptr, indices, first, last, None, None, counts, reject, order, prefix], answer)
 
 
 def _find(indptr: Any, indices: Any, sources: Any, destinations: Any, num_threads: Any) -> Any:

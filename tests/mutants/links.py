@@ -98,8 +98,8 @@ LINKS = (
     ),
     Mutant(
         "ops/native/links/negatives.cpp",
-        "if (listed_for_ != source) list(source);",
-        "if (listed_for_ < 0) list(source);",
+        "if (listed_for_ != source || listed_of_ != size) list(source, size);",
+        "if (listed_for_ < 0) list(source, size);",
         _NEGATIVES + "test_the_one_node_that_is_left_is_always_found[uniform]",
     ),
     Mutant(
@@ -131,6 +131,32 @@ LINKS = (
         "total = ceil(ratio * batch.num_global_seeds)",
         "total = int(ratio * batch.num_global_seeds)",
         _STAGE + "test_5_17_binary_negatives_stand_behind_the_positive_pairs",
+    ),
+    # Times: a later node would be drawn.
+    Mutant(
+        "ops/native/links/negatives.cpp",
+        "prefix == nullptr ? nodes.last - nodes.first : prefix[i]",
+        "nodes.last - nodes.first",
+        _STAGE + "test_peers_15_negatives_are_no_later_than_their_pairs",
+    ),
+    Mutant(
+        "pipeline/data/nodes_by_time.py",
+        "argsort(stable=True)",
+        "argsort(stable=True, descending=True)",
+        _STAGE + "test_peers_15_negatives_are_no_later_than_their_pairs",
+    ),
+    Mutant(
+        "ops/native/links/negatives.cpp",
+        "listed_for_ != source || listed_of_ != size",
+        "listed_for_ != source",
+        _NEGATIVES + "test_a_list_is_made_anew_for_another_prefix",
+    ),
+    # Exclusion: stages behind the hops would bring the edges back.
+    Mutant(
+        "pipeline/stages/induce_subgraph.py",
+        "subgraph = _without(subgraph, excluded(batch))",
+        "pass",
+        _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[induced]",
     ),
     Mutant(
         "pipeline/passes/cooperative.py",

@@ -31,12 +31,12 @@ class NegativeDraws {
  public:
   NegativeDraws(const CscView<Index>& csc, const NegativeNodes& nodes) : csc_(csc), nodes_(nodes) {}
 
-  // Any node.
-  std::int64_t draw(WordStream& stream) const {
-    const auto size = static_cast<std::uint64_t>(nodes_.last - nodes_.first);
-    if (nodes_.law == Law::kUniform) return nodes_.first + static_cast<std::int64_t>(bounded(stream, size));
+  // Any of the first `size` nodes; -1 where none can be.
+  std::int64_t draw(WordStream& stream, std::size_t size) const {
+    if (size == 0) return -1;
+    if (nodes_.law == Law::kUniform) return node_at(bounded(stream, size));
     if (nodes_.law == Law::kWeight) {
-      return nodes_.first + static_cast<std::int64_t>(find_weight(nodes_.sums, size, next_unit(stream)));
+      return nodes_.sums[size - 1] > 0.0 ? node_at(find_weight(nodes_.sums, size, next_unit(stream))) : -1;
     }
     const std::int64_t* const begin = csc_.indptr + nodes_.first;
     const auto num_edges = static_cast<std::uint64_t>(begin[size] - begin[0]);
@@ -45,13 +45,14 @@ class NegativeDraws {
     return nodes_.first + (std::upper_bound(begin + 1, begin + size, edge) - (begin + 1));
   }
 
-  // One without an edge from `source`; -1 where there is none.
-  std::int64_t draw_without(WordStream& stream, std::int64_t source) {
+  // One of them without an edge from `source`; -1 where there is none.
+  std::int64_t draw_without(WordStream& stream, std::size_t size, std::int64_t source) {
     for (std::size_t trial = 0; trial < kNegativeTrials; ++trial) {
-      const std::int64_t node = draw(stream);
+      const std::int64_t node = draw(stream, size);
+      if (node < 0) return -1;
       if (!has_edge(source, node)) return node;
     }
-    if (listed_for_ != source) list(source);
+    if (listed_for_ != source || listed_of_ != size) list(source, size);
     if (left_.size() == 0) return -1;
     if (nodes_.law == Law::kUniform) return left_[bounded(stream, left_.size())];
     if (nodes_.law == Law::kWeight) return left_[find_weight(sums_.data(), sums_.size(), next_unit(stream))];
@@ -61,21 +62,29 @@ class NegativeDraws {
   }
 
  private:
+  std::int64_t node_at(std::size_t place) const {
+    if (nodes_.order == nullptr) return nodes_.first + static_cast<std::int64_t>(place);
+    const std::int64_t node = nodes_.order[place];
+    if (node >= nodes_.first && node < nodes_.last) return node;
+    throw InputError("draw_negatives: expected an order of nodes " + std::to_string(nodes_.first) + " to " +
+                     std::to_string(nodes_.last - 1) + ", got " + std::to_string(node));
+  }
+
   bool has_edge(std::int64_t source, std::int64_t node) const {
     const Row row = csc_.row(node);
     const Index* const begin = csc_.indices + row.start;
     return std::find_if(begin, begin + row.degree, [=](Index one) { return one == source; }) != begin + row.degree;
   }
 
-  // List the nodes of positive weight without an edge from a source, with their running sums.
-  void list(std::int64_t source) {
+  // List those of the first nodes that have positive weight and no edge from a source, with their running sums.
+  void list(std::int64_t source, std::size_t size) {
     left_.resize(0);
     ends_.resize(0);
     sums_.resize(0);
     std::int64_t end = 0;
     double sum = 0.0;
-    for (std::int64_t node = nodes_.first; node < nodes_.last; ++node) {
-      const auto i = static_cast<std::size_t>(node - nodes_.first);
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::int64_t node = node_at(i);
       const auto degree = static_cast<std::int64_t>(csc_.row(node).degree);
       const double weight = nodes_.law == Law::kWeight ? nodes_.sums[i] - (i == 0 ? 0.0 : nodes_.sums[i - 1]) : 0.0;
       if (nodes_.law == Law::kInDegree && degree == 0) continue;
@@ -86,11 +95,13 @@ class NegativeDraws {
       if (nodes_.law == Law::kWeight) sums_.push_back(sum += weight);
     }
     listed_for_ = source;
+    listed_of_ = size;
   }
 
   CscView<Index> csc_;
   NegativeNodes nodes_;
   std::int64_t listed_for_ = -1;
+  std::size_t listed_of_ = 0;
   Buffer<std::int64_t> left_;
   Buffer<std::int64_t> ends_;  // running sums of in-degrees
   Buffer<double> sums_;
@@ -98,7 +109,8 @@ class NegativeDraws {
 
 // Refuse nodes of which none can be drawn, and draws that no memory holds.
 template <class Index>
-void check(const CscView<Index>& csc, const NegativeNodes& nodes, const std::int64_t* counts, std::size_t num_pairs) {
+void check(const CscView<Index>& csc, const NegativeNodes& nodes, const std::int64_t* counts,
+           const std::int64_t* prefix, std::size_t num_pairs) {
   const auto num_nodes = static_cast<std::int64_t>(csc.num_nodes);
   if (nodes.first < 0 || nodes.first >= nodes.last || nodes.last > num_nodes) {
     throw InputError("draw_negatives: expected 0 <= first < last <= num_nodes = " + std::to_string(num_nodes) +
@@ -117,6 +129,14 @@ void check(const CscView<Index>& csc, const NegativeNodes& nodes, const std::int
   if (nodes.law == Law::kWeight && !(nodes.sums[nodes.last - nodes.first - 1] > 0.0)) {
     throw InputError("draw_negatives: expected some weight above 0, got none");
   }
+  if ((nodes.order != nullptr || prefix != nullptr) && nodes.law == Law::kInDegree) {
+    throw InputError("draw_negatives: expected nodes in their own order to draw by degree, got an order or a prefix");
+  }
+  for (std::size_t i = 0; prefix != nullptr && i < num_pairs; ++i) {
+    if (prefix[i] >= 0 && prefix[i] <= nodes.last - nodes.first) continue;
+    throw InputError("draw_negatives: expected prefixes of 0 to " + std::to_string(nodes.last - nodes.first) +
+                     " nodes, got " + std::to_string(prefix[i]));
+  }
   std::int64_t total = 0;
   for (std::size_t i = 0; i < num_pairs; ++i) {
     if (counts[i] < 0) {
@@ -132,9 +152,9 @@ void check(const CscView<Index>& csc, const NegativeNodes& nodes, const std::int
 
 template <class Index>
 Buffer<std::int64_t> draw_negatives(const CscView<Index>& csc, const NegativeNodes& nodes, const std::int64_t* counts,
-                                    std::size_t num_pairs, const std::int64_t* sources, std::uint64_t first_pair,
-                                    std::uint64_t key, int num_threads) {
-  check(csc, nodes, counts, num_pairs);
+                                    std::size_t num_pairs, const std::int64_t* sources, const std::int64_t* prefix,
+                                    std::uint64_t first_pair, std::uint64_t key, int num_threads) {
+  check(csc, nodes, counts, prefix, num_pairs);
   if (sources != nullptr) check_frontier(sources, num_pairs, csc.num_nodes, "draw_negatives: sources");
   Buffer<std::size_t> starts(num_pairs + 1);
   starts[0] = 0;
@@ -147,9 +167,14 @@ Buffer<std::int64_t> draw_negatives(const CscView<Index>& csc, const NegativeNod
     const std::size_t end = part_bound(num_pairs, num_tasks, task + 1);
     for (std::size_t i = part_bound(num_pairs, num_tasks, task); i < end; ++i) {
       WordStream stream(key, first_pair + i);
+      const auto size = static_cast<std::size_t>(prefix == nullptr ? nodes.last - nodes.first : prefix[i]);
       for (std::size_t j = starts[i]; j < starts[i + 1]; ++j) {
-        drawn[j] = sources == nullptr ? draws.draw(stream) : draws.draw_without(stream, sources[i]);
+        drawn[j] = sources == nullptr ? draws.draw(stream, size) : draws.draw_without(stream, size, sources[i]);
         if (drawn[j] >= 0) continue;
+        if (sources == nullptr || size == 0 || (nodes.law == Law::kWeight && !(nodes.sums[size - 1] > 0.0))) {
+          throw InputError("draw_negatives: pair " + std::to_string(first_pair + i) + " has no negative: none of the " +
+                           std::to_string(size) + " nodes that it may have can be drawn; leave out such pairs");
+        }
         throw InputError("draw_negatives: pair " + std::to_string(first_pair + i) + " has no negative: node " +
                          std::to_string(sources[i]) +
                          " has edges to all nodes that can be drawn; leave out such pairs, or do not reject edges");
@@ -161,9 +186,9 @@ Buffer<std::int64_t> draw_negatives(const CscView<Index>& csc, const NegativeNod
 
 template Buffer<std::int64_t> draw_negatives<std::int32_t>(const CscView<std::int32_t>&, const NegativeNodes&,
                                                            const std::int64_t*, std::size_t, const std::int64_t*,
-                                                           std::uint64_t, std::uint64_t, int);
+                                                           const std::int64_t*, std::uint64_t, std::uint64_t, int);
 template Buffer<std::int64_t> draw_negatives<std::int64_t>(const CscView<std::int64_t>&, const NegativeNodes&,
                                                            const std::int64_t*, std::size_t, const std::int64_t*,
-                                                           std::uint64_t, std::uint64_t, int);
+                                                           const std::int64_t*, std::uint64_t, std::uint64_t, int);
 
 }  // namespace headrace

@@ -20,7 +20,8 @@ struct NegativeNodes {
   std::int64_t first;
   std::int64_t last;
   Law law;
-  const double* sums = nullptr;  // [last - first]
+  const double* sums = nullptr;         // [last - first]
+  const std::int64_t* order = nullptr;  // [last - first], the nodes in another order; sums are in that one then
 };
 
 // Negatives drawn one by one before all that are left are listed.
@@ -31,10 +32,11 @@ constexpr std::size_t kNegativeTrials = 64;
 //
 // With `sources` [num_pairs] a node that has an edge from sources[i] is drawn again, up to kNegativeTrials times, and
 // then the draw is among all nodes that have none, in the same way: every one of them is as likely as the law says.
-// Throws InputError for a pair that has no such node, or none of positive weight.
+// With `prefix` [num_pairs], which kInDegree does not take, pair i draws from the first prefix[i] nodes of the order
+// alone. Throws InputError for a pair that has no such node, or none of positive weight.
 template <class Index>
 Buffer<std::int64_t> draw_negatives(const CscView<Index>& csc, const NegativeNodes& nodes, const std::int64_t* counts,
-                                    std::size_t num_pairs, const std::int64_t* sources, std::uint64_t first_pair,
-                                    std::uint64_t key, int num_threads);
+                                    std::size_t num_pairs, const std::int64_t* sources, const std::int64_t* prefix,
+                                    std::uint64_t first_pair, std::uint64_t key, int num_threads);
 
 }  // namespace headrace

@@ -14,7 +14,7 @@ from torch_geometric.sampler.base import SubgraphType
 from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.batches import Output, link_batch
 from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler
-from headrace.pipeline.compat.pyg.links import link_metadata, with_negatives, without_seed_edges
+from headrace.pipeline.compat.pyg.links import check_exclusion, link_metadata, with_negatives, without_seed_edges
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.plan.plan import Plan
@@ -41,7 +41,8 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
     replace, subgraph_type, disjoint, temporal_strategy, time_attr, weight_attr
         As for `NeighborLoader`.
     neg_sampling, neg_sampling_ratio
-        Negatives that go with the links. In mode "binary" both ends are drawn, in mode "triplet" destinations.
+        Negatives that go with the links. In mode "binary" both ends are drawn, in mode "triplet" destinations; none
+        that is later than its link, where nodes have times.
     transform, transform_sampler_output, is_sorted, filter_per_worker, neighbor_sampler, directed
         As for `NeighborLoader`.
     exclude_seed_edges
@@ -98,6 +99,12 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
                 f"{'no edge_label_time' if edge_label_time is None else 'no time_attr'}; sampling by time needs both"
             )
         self.exclude_seed_edges = exclude_seed_edges
+        if exclude_seed_edges is not False and not isinstance(neighbor_sampler, Sampler | None):
+            raise InputError(
+                "LinkNeighborLoader: expected exclude_seed_edges=False with a neighbor_sampler that is not "
+                f"headrace.pyg.Sampler, got {exclude_seed_edges!r} and {type(neighbor_sampler).__name__}, which cannot "
+                "leave out edges"
+            )
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
         if neighbor_sampler is None:
             neighbor_sampler = Sampler(
@@ -149,7 +156,9 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
         if not isinstance(self.link_sampler, Sampler):
             return source.then(ForeignSampler(self._sample_by_other))
         sampler = self.link_sampler
-        with_all = with_negatives(source, sampler.graph, self.neg_sampling, self.input_data.input_type)
+        input_type = self.input_data.input_type
+        with_all = with_negatives(source, sampler.graph, self.neg_sampling, input_type, sampler.time_attr)
+        check_exclusion(self.exclude_seed_edges, sampler.subgraph_type, sampler.graph, input_type)
         return sampler.plan(without_seed_edges(with_all, self.exclude_seed_edges))
 
     def described(self, out: Output) -> Output:

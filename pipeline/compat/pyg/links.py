@@ -7,16 +7,22 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.lowered.excluded import seed_edges
 from headrace.pipeline.plan.plan import Plan
 
 EdgeType = tuple[str, str, str]
 
 
-def with_negatives(plan: Plan, graph: Graph, sampling: Any, edge_type: EdgeType | None) -> Plan:
+def with_negatives(
+    plan: Plan, graph: Graph, sampling: Any, edge_type: EdgeType | None, time_attr: str | None = None
+) -> Plan:
     """Return a plan of pairs that adds negatives to them, as PyG's ``NegativeSampling`` says; None adds none.
+
+    Where nodes have times under the name `time_attr`, no negative is later than its link.
 
     Raises
     ------
@@ -25,12 +31,17 @@ def with_negatives(plan: Plan, graph: Graph, sampling: Any, edge_type: EdgeType 
     """
     if sampling is None:
         return plan
+    time = time_attr if time_attr in graph.node_attrs else None
     if sampling.is_triplet():
         weight = _node_weight(graph, {"dst": sampling.dst_weight}, edge_type)
-        return plan.sample_uniform_negative(graph, math.ceil(sampling.amount), mode="triplet", node_weight=weight)
+        return plan.sample_uniform_negative(
+            graph, math.ceil(sampling.amount), mode="triplet", node_weight=weight, time=time
+        )
     weights = {"src": sampling.src_weight, "dst": sampling.dst_weight}
     weight = _node_weight(graph, weights, edge_type)
-    return plan.sample_uniform_negative(graph, sampling.amount, mode="binary", corrupt="both", node_weight=weight)
+    return plan.sample_uniform_negative(
+        graph, sampling.amount, mode="binary", corrupt="both", node_weight=weight, time=time
+    )
 
 
 def without_seed_edges(plan: Plan, exclude: Any) -> Plan:
@@ -59,6 +70,41 @@ def without_seed_edges(plan: Plan, exclude: Any) -> Plan:
         'LinkNeighborLoader: exclude_seed_edges must be True, False, "reverse" or {edge_type: reverse_type}; '
         f"{exclude!r} came"
     )
+
+
+def check_exclusion(exclude: Any, kind: Any, graph: Graph, edge_type: EdgeType | None) -> None:
+    """Refuse an exclusion that would not hold of the batches.
+
+    Parameters
+    ----------
+    exclude
+        As for `without_seed_edges`.
+    kind
+        The ``SubgraphType`` or its name.
+    graph
+        The graph that is sampled.
+    edge_type
+        Of the links, where there are types.
+
+    Raises
+    ------
+    InputError
+        For links of a type that it does not name, and edges back that stay and are turned around.
+    """
+    if exclude is True and SubgraphType(kind) == SubgraphType.bidirectional:
+        raise InputError(
+            'LinkNeighborLoader: expected exclude_seed_edges="reverse" with subgraph_type="bidirectional", got True; '
+            "an edge back that is turned around would be the link that is left out"
+        )
+    if not isinstance(exclude, dict) or edge_type is None:
+        return
+    edges = seed_edges(exclude)
+    edges.check(graph)
+    if not edges.names(graph, edge_type):
+        raise InputError(
+            f"LinkNeighborLoader: expected the edge type of the links, {edge_type}, among the keys of "
+            f"exclude_seed_edges, got {list(exclude)}"
+        )
 
 
 def link_metadata(links: Any, rows: Tensor, sampling: Any, times: Tensor | None) -> tuple[Any, ...]:

@@ -237,7 +237,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         if parameters not in self._functions:
             # What the source goes through is not drawn here.
             source = ItemSampler(seeds[:1], seed=self.seed or 0, time=None if time is None else time[:1])
-            plan = self.plan(with_negatives(source, self.graph, negatives, edge_type))
+            plan = self.plan(with_negatives(source, self.graph, negatives, edge_type, self.time_attr))
             run = one_batch(plan, num_threads=self.num_threads)
             self._functions[parameters] = run, negatives  # which keeps its id
         epoch, index = self._key(seeds)

@@ -55,6 +55,45 @@ def test_equals_the_reference(graph, key, kind, rejects, num_threads, data):
         assert not edges & set(zip(np.repeat(sources, counts).tolist(), drawn.tolist(), strict=True))
 
 
+@given(csc_graphs(min_nodes=2, max_nodes=12), keys, st.booleans(), st.booleans(), thread_counts, st.data())
+def test_of_a_prefix_equals_the_reference(graph, key, weighted, rejects, num_threads, data):
+    """No node behind the prefix is drawn, and of those in it each that may be."""
+    size = graph.num_nodes - 1
+    nodes = range(1, graph.num_nodes)
+    order = np.array(data.draw(st.permutations(nodes)), np.int64)
+    weights = np.array(data.draw(st.lists(st.integers(1, 3), min_size=size, max_size=size)), np.float64)
+    prefix = np.array(data.draw(st.lists(st.integers(0, size), min_size=1, max_size=4)), np.int64)
+    sources = np.array([data.draw(st.integers(0, graph.num_nodes - 1)) for _ in prefix], np.int64)
+    counts = np.full(len(prefix), 5)
+    more = {"reject": sources if rejects else None, "key": key, "order": order, "prefix": prefix}
+    possible = [
+        has_negative(graph, order[:length].tolist(), np.ones(length), source if rejects else None)
+        for source, length in zip(sources, prefix, strict=True)
+    ]
+    arguments = {"nodes": (1, graph.num_nodes), "weight": weights.cumsum() if weighted else None, **more}
+    if not all(possible):
+        with pytest.raises(InputError, match=f"pair {possible.index(False)} has no negative"):
+            draw_negatives(graph.indptr, graph.indices, counts, num_threads=num_threads, **arguments)
+        return
+    drawn = draw_negatives(graph.indptr, graph.indices, counts, num_threads=num_threads, **arguments)
+    arrays = graph.indptr.numpy(), graph.indices.numpy(), counts
+    expected = reference.links.draw_negatives(*arrays, nodes=nodes, weight=weights if weighted else None, **more)
+    assert drawn.tolist() == expected
+    assert all(node in order[:length] for node, length in zip(drawn.tolist(), prefix.repeat(5), strict=True))
+
+
+def test_prefixes_and_orders_that_are_none():
+    indptr, indices = graph_of([0, 1], [1, 2], 4)
+    counts = np.array([1])
+    for prefix in (-1, 5):
+        with pytest.raises(InputError, match=f"expected prefixes of 0 to 4 nodes, got {prefix}"):
+            draw_negatives(indptr, indices, counts, key=1, prefix=np.array([prefix]))
+    with pytest.raises(InputError, match="expected an order of nodes 0 to 3, got 4"):
+        draw_negatives(indptr, indices, counts, key=1, order=np.full(4, 4))
+    with pytest.raises(InputError, match="in their own order to draw by degree"):
+        draw_negatives(indptr, indices, counts, key=1, weight="degree", prefix=np.array([2]))
+
+
 def graph_of(src, dst, num_nodes):
     csc = coo_to_csc(np.array(src), np.array(dst), num_nodes)
     return csc.indptr, csc.indices
@@ -109,6 +148,15 @@ def test_the_one_node_that_is_left_is_always_found(kind):
     sources, counts = np.array([0, 2, 1, 0]), np.full(4, 20)
     drawn = draw_negatives(indptr, indices, counts, key=8, weight=given_one, reject=sources)
     assert drawn.tolist() == np.repeat(sources + 300, 20).tolist()
+
+
+def test_a_list_is_made_anew_for_another_prefix():
+    """Source 0 has edges to all of 400 nodes but 300 and 301; the first pair may not have the latter."""
+    indptr, indices = graph_of(np.zeros(400, int), np.r_[:300, 302:400, 5, 6], 400)
+    counts, prefix = np.full(2, 60), np.array([301, 302])
+    drawn = draw_negatives(indptr, indices, counts, key=8, reject=np.zeros(2, np.int64), prefix=prefix)
+    assert set(drawn[:60].tolist()) == {300}
+    assert set(drawn[60:].tolist()) == {300, 301}
 
 
 def test_joined_with_all():

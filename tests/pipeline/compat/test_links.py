@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.loader import LinkLoader
 from torch_geometric.loader import LinkNeighborLoader as TheirLinkNeighborLoader
-from torch_geometric.sampler import NegativeSampling
+from torch_geometric.sampler import BaseSampler, NegativeSampling
 
 import headrace as hr
 from headrace.pyg import LinkNeighborLoader, Sampler
@@ -177,8 +177,12 @@ def test_pygs_own_loader_with_our_sampler(data, neg_sampling):
 
 
 @pytest.mark.parametrize("exclude", [False, True, "reverse"])
-@pytest.mark.parametrize("subgraph_type", ["directional", "bidirectional"])
+@pytest.mark.parametrize("subgraph_type", ["directional", "bidirectional", "induced"])
 def test_peers_18_links_of_the_batch_are_left_out(undirected, exclude, subgraph_type):
+    if exclude is True and subgraph_type == "bidirectional":
+        with pytest.raises(hr.InputError, match='exclude_seed_edges="reverse" with subgraph_type="bidirectional"'):
+            LinkNeighborLoader(undirected, [2], exclude_seed_edges=exclude, subgraph_type=subgraph_type)
+        return
     loader = LinkNeighborLoader(
         undirected,
         [-1, -1],
@@ -197,7 +201,7 @@ def test_peers_18_links_of_the_batch_are_left_out(undirected, exclude, subgraph_
         met["reverse"] += len(edges & {(v, u) for u, v in links})
     if exclude == "reverse":
         assert met == {"links": 0, "reverse": 0}
-    elif subgraph_type == "directional":
+    elif subgraph_type != "bidirectional":
         assert (met["links"] == 0) == (exclude is True)
         assert met["reverse"] > 0
 
@@ -218,9 +222,69 @@ def test_peers_18_reverses_of_types(hetero):
     assert found[False] > 0
 
 
-def test_exclusions_that_are_none(data):
+@pytest.mark.filterwarnings("ignore:Cannot convert to bidirectional graph")  # PyG's, of types that nothing leads back
+@pytest.mark.parametrize("subgraph_type", ["bidirectional", "induced"])
+def test_peers_18_subgraphs_of_types(hetero, subgraph_type):
+    loader = LinkNeighborLoader(
+        hetero,
+        [-1, -1],
+        edge_label_index=WRITES,
+        batch_size=30,
+        seed=1,
+        exclude_seed_edges={WRITES: ("paper", "rev_writes", "author")},
+        subgraph_type=subgraph_type,
+    )
+    met = 0
+    for batch in loader:
+        links = pairs_of(batch[WRITES].edge_label_index)
+        met += batch[WRITES].edge_index.shape[1]
+        assert not links & pairs_of(batch[WRITES].edge_index)
+        assert not links & pairs_of(batch["paper", "rev_writes", "author"].edge_index.flip(0))
+    assert met > 0
+
+
+@pytest.mark.parametrize("mode", ["binary", "triplet"])
+def test_peers_15_negatives_are_no_later_than_their_links(data, mode):
+    """Both ends that are drawn were there at the time of the link; through PyG's own loader, too."""
+    data.time = torch.arange(data.num_nodes) * 31 % 40
+    links, times = data.edge_index[:, :60], torch.arange(60) * 7 % 30
+    options = {
+        "edge_label_index": links,
+        "edge_label_time": times,
+        "neg_sampling": NegativeSampling(mode, 3),
+        "batch_size": 20,
+    }
+    ours = LinkNeighborLoader(data, [2], time_attr="time", shuffle=True, seed=1, **options)
+    for loader in (ours, LinkLoader(data, Sampler(data, [2], time_attr="time", seed=1), **options)):
+        for batch in loader:
+            of_links = times[batch.input_id]
+            if mode == "triplet":
+                drawn, bound = batch.n_id[batch.dst_neg_index], of_links[:, None]
+            else:
+                drawn, bound = batch.n_id[batch.edge_label_index[:, 20:]], of_links.repeat_interleave(3)
+            assert (data.time[drawn] <= bound).all()
+
+
+def test_exclusions_that_are_none(data, hetero):
     with pytest.raises(hr.InputError, match="exclude_seed_edges must be"):
         LinkNeighborLoader(data, [2], exclude_seed_edges="self")
+    cites = ("paper", "cites", "paper")
+    for exclude, message in (({cites: cites}, "the edge type of the links"), ({"nope": cites}, "got 'nope'")):
+        with pytest.raises(hr.InputError, match=message):
+            LinkNeighborLoader(hetero, [2], edge_label_index=WRITES, exclude_seed_edges=exclude)
+
+
+def test_a_sampler_of_others_cannot_leave_out_edges(data):
+    class Theirs(BaseSampler):
+        def sample_from_nodes(self, index, **_):
+            raise NotImplementedError
+
+        sample_from_edges = sample_from_nodes
+
+    with pytest.raises(
+        hr.InputError, match=r"neighbor_sampler that is not headrace\.pyg\.Sampler, got True and Theirs"
+    ):
+        LinkNeighborLoader(data, [2], neighbor_sampler=Theirs(), exclude_seed_edges=True)
 
 
 def test_resume_behind_a_batch_of_links(data):

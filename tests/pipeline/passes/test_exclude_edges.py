@@ -44,6 +44,16 @@ def test_refuses_a_plan_without_a_sampler_behind():
         pairs().sample_neighbor(graph(), [2]).exclude_seed_edges().loader()
 
 
+def test_refuses_edges_turned_around_without_their_reverses():
+    plan = pairs().exclude_seed_edges().sample_neighbor(graph(), [2]).make_bidirectional()
+    with pytest.raises(hr.PlanError, match=r"make_bidirectional: expected exclude_seed_edges\(reverse=True\)"):
+        plan.loader()
+    plan = pairs().exclude_seed_edges(reverse=True).sample_neighbor(graph(), [-1]).make_bidirectional()
+    for batch in plan.loader():
+        found = set(map(tuple, batch.n_id[batch.blocks[0].edge_index].t().tolist()))
+        assert not found & set(map(tuple, batch.seeds.tolist()))
+
+
 def test_refuses_nothing_without_the_stage():
     assert all(hop.exclude is None for hop in hops(items().sample_neighbor(graph(), [3])))
 

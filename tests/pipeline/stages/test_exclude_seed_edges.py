@@ -20,6 +20,8 @@ SAMPLERS = {
     "labor_star": lambda plan: plan.sample_layer_neighbor(graph(), [6, 4], importance="*"),
     "ladies": lambda plan: plan.sample_ladies(graph(), [60, 60]),
     "in_subgraph": lambda plan: plan.sample_in_subgraph(graph(), num_hops=2),
+    "induced": lambda plan: plan.sample_neighbor(graph(), [6, 4], expand="new").induce_subgraph(graph()),
+    "shadow": lambda plan: plan.sample_shadow(graph(), 2, 6),
     "trees": lambda plan: plan.sample_neighbor(graph(), [6, 4], disjoint=True),
 }
 
@@ -114,6 +116,21 @@ def test_types_of_one_direction_alone():
     (batch,) = plan.sample_neighbor(typed(), [-1, -1]).loader()
     assert (0, 4) not in picked(batch)
     assert (4, 0) in picked(batch)
+
+
+@pytest.mark.parametrize(
+    ("reverse", "message"),
+    [
+        ({"saw": "nope"}, "expected reverse to name edge types, got 'nope': there is no type"),
+        ({"nope": "seen"}, "expected reverse to name edge types, got 'nope': there is no type"),
+        ({"knows": "knows"}, "expected the edge type of the seeds, .*saw.*, among the keys of reverse"),
+    ],
+    ids=str,
+)
+def test_refuses_types_that_are_not_there_and_seeds_without_theirs(reverse, message):
+    plan = hr.ItemSampler({("user", "saw", "movie"): torch.tensor([[0, 0]])}, seed=1)
+    with pytest.raises(hr.InputError, match=message):
+        plan.exclude_seed_edges(reverse=reverse).sample_neighbor(typed(), [2]).loader()
 
 
 def test_a_shard_leaves_out_the_edges_that_it_holds():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from functools import cache
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 
-from plans import NUM_NODES, edges, graph, pairs, store
+from plans import NUM_NODES, edges, graph, pairs, store, typed_graph
 
 
 @cache
@@ -155,6 +156,83 @@ def test_5_19_ranks_draw_what_one_process_draws(world_size, mode, ratio):
         for share in mine:
             found = zip(share.n_id.tolist(), share.blocks[0].indptr.diff().tolist(), strict=False)
             assert all(degree[node] == count for node, count in found)
+
+
+def timed_pairs(kind=torch.int64, **changes):
+    times = torch.arange(len(edges()[:60])) * 13 % 45
+    return hr.ItemSampler(edges()[:60], batch_size=17, shuffle=True, seed=3, time=times.to(kind), **changes)
+
+
+def of_kind(kind):
+    """The graph with times of nodes, the earliest of which are no later than the earliest pair."""
+    return dataclasses.replace(graph(), node_attrs={"time": (torch.arange(NUM_NODES) * 31 % 40).to(kind)})
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "more", [{}, {"mode": "triplet"}, {"corrupt": "both"}, {"reject": True}, {"weigh": True}], ids=str
+)
+def test_peers_15_negatives_are_no_later_than_their_pairs(kind, more):
+    """Without the bound many are."""
+    more = dict(more)
+    timed = of_kind(kind)
+    if more.pop("weigh", False):
+        more["node_weight"] = torch.arange(NUM_NODES).double() + 1
+    times = timed.node_attrs["time"]
+
+    def late(**bound):
+        count = 0
+        for batch in timed_pairs(kind).sample_uniform_negative(timed, 4, **bound, **more).loader():
+            num = batch.num_positives
+            if more.get("mode") == "triplet":
+                count += int((times[batch.seeds[:, 2:]] > batch.seed_time[:, None]).sum())
+            else:
+                ends = batch.seeds[num:] if "corrupt" in more else batch.seeds[num:, 1:]
+                count += int((times[ends] > batch.seed_time[num:, None]).sum())
+                if "reject" in more:
+                    assert not edge_set() & set(map(tuple, batch.seeds[num:].tolist()))
+        return count
+
+    assert late(time="time") == 0
+    assert late() > 60
+
+
+def test_peers_15_times_of_types_and_of_ranks():
+    """Of the type of the destination alone; shares of a batch draw what one process draws."""
+    whole = dataclasses.replace(typed_graph(), node_attrs={"time": torch.arange(NUM_NODES) * 31 % 40})
+    name = whole.edge_types.names[0]
+    destinations = whole.node_types.id_range(name[2])
+    size = min(len(whole.node_types.id_range(end)) for end in (name[0], name[2]))
+    links = torch.arange(size)[:, None].expand(-1, 2)[:30]
+    plan = hr.ItemSampler({name: links}, batch_size=8, seed=2, time=torch.arange(len(links)) % 7 + 3)
+    plan = plan.sample_uniform_negative(whole, 3, time="time")
+    shares = [list(plan.loader(rank=rank, world_size=2, prefetch=False)) for rank in range(2)]
+    for index, batch in enumerate(plan.loader()):
+        negative, times = batch.seeds[batch.num_positives :, 1], batch.seed_time[batch.num_positives :]
+        assert all(node in destinations for node in negative.tolist())
+        assert (whole.node_attrs["time"][negative] <= times).all()
+        parts = [share[index].seeds[share[index].num_positives :, 1] for share in shares]
+        assert torch.equal(torch.cat(parts), negative)
+
+
+def test_peers_15_pairs_earlier_than_all_nodes_and_other_refusals():
+    timed = of_kind(torch.int64)
+    early = hr.ItemSampler(edges()[:5], seed=1, time=torch.tensor([3, 3, 3, -1, 3]))
+    with pytest.raises(hr.InputError, match="pair 3 of the items has no negative: it is earlier than all nodes"):
+        early.sample_uniform_negative(timed, time="time").loader()
+    with pytest.raises(hr.HeadraceError, match=r"seed_time|expected pairs with times"):
+        pairs().sample_uniform_negative(timed, time="time").loader()
+    with pytest.raises(hr.InputError, match=r"those of nodes, torch\.int64, got torch\.float64"):
+        timed_pairs(torch.float64).sample_uniform_negative(timed, time="time").loader()
+    with pytest.raises(hr.InputError, match='no node_weight="degree" with time='):
+        timed_pairs().sample_uniform_negative(timed, node_weight="degree", time="time")
+    with pytest.raises(hr.InputError, match="time must be the name"):
+        timed_pairs().sample_uniform_negative(timed, time=3)
+    with pytest.raises(hr.GraphError, match="expected times under the name 'nope'"):
+        timed_pairs().sample_uniform_negative(timed, time="nope")
+    of_edges = dataclasses.replace(graph(), edge_attrs_csc={"time": torch.zeros(graph().num_edges)})
+    with pytest.raises(hr.GraphError, match="expected times of nodes under the name 'time', got times of edges alone"):
+        timed_pairs().sample_uniform_negative(of_edges, time="time")
 
 
 def test_reordered_graphs_have_the_same_law_and_reject_the_same():
