@@ -35,8 +35,8 @@ TYPED = (
     ),
     Mutant(
         "pipeline/data/relation_block.py",
-        "destinations = types.first(block.num_dst)",
-        "destinations = types",
+        "types.types[: block.num_dst] == type_number",
+        "types.types == type_number",
         f"{_STAGES}::test_relations_of_a_block_are_its_edges",
     ),
     Mutant(
