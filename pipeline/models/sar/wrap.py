@@ -118,7 +118,7 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
         return _replace(model, graph, seed, replaced)
 
 
-def _replaced_kinds(model: nn.Module) -> dict[type, type[ReplacedLayer]]:
+def _replaced_kinds(model: nn.Module) -> dict[type[nn.Module], type[ReplacedLayer]]:
     """Return what replaces the layers of PyG and DGL, or refuse modules that would be wrong as they are."""
     kinds = list(dict.fromkeys(type(module) for module in model.modules()))
     replaced = {kind: LAYERS[name] for kind in kinds if (name := _library_and_name(kind)) in LAYERS}
@@ -129,7 +129,9 @@ def _replaced_kinds(model: nn.Module) -> dict[type, type[ReplacedLayer]]:
     return replaced
 
 
-def _replace(model: nn.Module, graph: ShardedGraph, seed: int, replaced: dict[type, type[ReplacedLayer]]) -> nn.Module:
+def _replace(
+    model: nn.Module, graph: ShardedGraph, seed: int, replaced: dict[type[nn.Module], type[ReplacedLayer]]
+) -> nn.Module:
     known = _known_keys(model)
     number = itertools.count(1 + max((keys.number for keys in known), default=-1))
     for keys in known:
