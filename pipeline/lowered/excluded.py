@@ -11,7 +11,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.sampling.find_edges import EdgePositions, find_edges
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph_types import edge_types_of
+from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import type_number
@@ -54,6 +54,35 @@ class SeedEdges:
             return True
         types = edge_types_of(graph)
         return type_number(types, edge_type) in {type_number(types, there) for there, _ in self.reverse}
+
+    def check_ends(self, graph: GraphView, pairs: Tensor) -> None:
+        """Refuse pairs, int64[num_pairs, 2], that can be of no edge type among the keys: nothing of them is meant.
+
+        Raises
+        ------
+        InputError
+            For a pair of nodes of other types.
+        """
+        edge_types, node_types = edge_types_of(graph), node_types_of(graph)
+        if not isinstance(self.reverse, tuple) or not len(pairs):
+            return
+        keys = [edge_types.names[type_number(edge_types, there)] for there, _ in self.reverse]
+        if not all(isinstance(key, tuple) for key in keys):
+            return  # a plain name may lead from any type to any
+        pairs = check_pairs(pairs.cpu(), "exclude_seed_edges")
+        if bool(((pairs < 0) | (pairs >= graph.num_nodes)).any()):
+            return  # samplers refuse what is no node
+        nodes = graph.to_graph_ids(pairs.flatten()).view_as(pairs)
+        types = torch.searchsorted(node_types.offsets, nodes, right=True) - 1
+        codes = torch.bincount(types[:, 0] * node_types.num_types + types[:, 1]).nonzero().squeeze(1)
+        ends = [divmod(code, node_types.num_types) for code in codes.tolist()]
+        found = {(node_types.names[there], node_types.names[back]) for there, back in ends}
+        others = found - {(key[0], key[2]) for key in keys}
+        if others:
+            raise InputError(
+                f"exclude_seed_edges: expected pairs of an edge type among the keys of reverse, {keys}, got some from "
+                f"and to {sorted(map(str, others))}; name their edge type, too, or pass reverse=True for all"
+            )
 
     def find(self, graph: GraphView, pairs: Tensor, num_threads: int) -> EdgePositions:
         """Return the edges of a graph between pairs, int64[num_pairs, 2], by its rows; by typed rows if it has types.
@@ -112,7 +141,8 @@ def excluder(
 
     def find(batch: MiniBatch) -> EdgePositions:
         pairs = positive_pairs(batch) if source is None else source.whole_seeds(batch.epoch, batch.index)
-        return exclude.find(graph, check_pairs(pairs, "exclude_seed_edges"), settings.num_threads)
+        exclude.check_ends(graph, check_pairs(pairs, "exclude_seed_edges"))
+        return exclude.find(graph, pairs, settings.num_threads)
 
     return find
 

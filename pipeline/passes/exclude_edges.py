@@ -13,6 +13,7 @@ from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import InputError, PlanError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.exclude_seed_edges import ExcludeSeedEdges
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph, InduceWithout
@@ -42,8 +43,11 @@ def _check_types(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> No
     """Refuse edge types that are not in the graphs, and seeds of a type that the stage does not name."""
     written = source.origin  # types of items are resolved by now
     runs = written.items.types if isinstance(written, ItemSampler) else None
+    pairs = source.all_seeds() if isinstance(source, SourceStage) else None
     for _, graph in graphs_of(behind):
         exclude.edges.check(graph)
+        if pairs is not None and runs is None:
+            exclude.edges.check_ends(graph, pairs)
         for name, _ in runs or ():
             if not exclude.edges.names(graph, name):
                 raise InputError(

@@ -176,7 +176,7 @@ class SampleUniformNegative(MapStage):
             raise PlanError(f"{self.name}: a stage before it has added negatives already; chain it once")
         source = before[0]
         pairs = source.all_seeds() if isinstance(source, SourceStage) else None
-        if pairs is not None:
+        if isinstance(source, SourceStage) and pairs is not None:
             self._check_possible(_in_graph_ids(self.graph, pairs), source.seed_times)
 
     def _check_possible(self, pairs: Tensor, seed_times: Any) -> None:

@@ -133,6 +133,18 @@ def test_refuses_types_that_are_not_there_and_seeds_without_theirs(reverse, mess
         plan.exclude_seed_edges(reverse=reverse).sample_neighbor(typed(), [2]).loader()
 
 
+def test_refuses_pairs_that_are_of_no_type_that_is_named():
+    """Pairs in the ids of the whole graph have no name; their ends say what they cannot be."""
+    pair = hr.ItemSampler(torch.tensor([[0, 4]]), seed=1)
+    with pytest.raises(hr.InputError, match="expected pairs of an edge type among the keys of reverse"):
+        pair.exclude_seed_edges(reverse={"knows": "knows"}).sample_neighbor(typed(), [2]).loader()
+    with pytest.raises(hr.InputError, match="is not a node"):
+        beyond = hr.ItemSampler(torch.tensor([[0, 7]]), seed=1).exclude_seed_edges(reverse={"saw": "seen"})
+        beyond.sample_neighbor(typed(), [2]).loader()
+    (batch,) = pair.exclude_seed_edges(reverse={"saw": "seen"}).sample_neighbor(typed(), [-1]).loader()
+    assert not picked(batch) & {(0, 4), (4, 0)}
+
+
 def test_a_shard_leaves_out_the_edges_that_it_holds():
     """And ranks that each sample what they need of shards find what one process finds."""
     owners = hr.Partition.hash(NUM_NODES, 2)
@@ -167,6 +179,9 @@ def test_refusals():
             pairs().exclude_seed_edges(reverse=reverse)
     with pytest.raises(hr.ItemsError, match="expected seeds that are pairs"):
         items().exclude_seed_edges().sample_neighbor(graph(), [2]).loader()
+    with pytest.raises(hr.ItemsError, match="expected seeds that are pairs"):
+        plan = hr.ItemSampler(torch.tensor([0]), seed=1).exclude_seed_edges(reverse={"saw": "seen"})
+        plan.sample_neighbor(typed(), [2]).loader()
     with pytest.raises(hr.PlanError, match="chain it once"):
         pairs().exclude_seed_edges().exclude_seed_edges().sample_neighbor(graph(), [2]).loader()
 
