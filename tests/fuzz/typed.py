@@ -94,7 +94,8 @@ def _public_arguments(draw: Draw) -> list[Any]:
 
 
 def _public(indptr: Any, indices: Any, frontier: Any, rules: Any, key: Any, weights: Any, num_threads: Any) -> Any:
-    rows = ops.TypedRows(torch.as_tensor(indptr), len(indptr) - 1, (0, len(indptr) - 1), ((0,),))
+    row_ptr = torch.from_numpy(np.asarray(indptr, np.int64))
+    rows = ops.TypedRows(row_ptr, len(indptr) - 1, (0, len(indptr) - 1), ((0,),))
     by_relation = ops.ByRelation(tuple(rules))
     return ops.sample_typed_hop(rows, indices, frontier, by_relation, key, weights=weights, num_threads=num_threads)
 
