@@ -94,8 +94,7 @@ def _public_arguments(draw: Draw) -> list[Any]:
 
 
 def _public(indptr: Any, indices: Any, frontier: Any, rules: Any, key: Any, weights: Any, num_threads: Any) -> Any:
-    row_ptr = torch.from_numpy(np.asarray(indptr, np.int64))
-    rows = ops.TypedRows(row_ptr, len(indptr) - 1, (0, len(indptr) - 1), ((0,),))
+    rows = ops.TypedRows(torch.from_numpy(indptr), len(indptr) - 1, (0, len(indptr) - 1), ((0,),))
     by_relation = ops.ByRelation(tuple(rules))
     return ops.sample_typed_hop(rows, indices, frontier, by_relation, key, weights=weights, num_threads=num_threads)
 
@@ -107,5 +106,5 @@ def _check_public(arguments: list[Any], hop: Any) -> None:
 
 PUBLIC_ENTRIES = {
     "typed_rows": Entry(ops.typed_rows, _rows_arguments, _check_typed_rows, frozenset({0, 1, 3, 4})),
-    "sample_typed_hop": Entry(_public, _public_arguments, _check_public),
+    "sample_typed_hop": Entry(_public, _public_arguments, _check_public, frozenset({0})),  # of which rows are made here
 }
