@@ -71,7 +71,8 @@ NATIVE_ENTRIES = {
 def _rows_arguments(draw: Draw) -> list[Any]:
     """A graph whose edges are of one relation, or cut anywhere into two."""
     graph = draw.graph()
-    indptr = torch.from_numpy(graph.indptr)
+    # Billions of edges would be honest work, as nothing else says how many there are.
+    indptr = torch.from_numpy(np.clip(graph.indptr, -9, graph.num_edges + 9))
     cut = draw.integer(0, graph.num_edges)
     offsets = [0, graph.num_edges] if draw.chance(0.6) else [0, cut, graph.num_edges]
     nodes = [0, graph.num_nodes] if draw.chance(0.6) else [0, draw.integer(0, graph.num_nodes), graph.num_nodes]
