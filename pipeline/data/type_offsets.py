@@ -133,8 +133,12 @@ class TypeOffsets:
                 f"TypeOffsets.type_of: expected ids in [0, {self.num_ids}), "
                 f"got ids from {int(ids.min())} to {int(ids.max())}"
             )
+        return self.numbers_of(ids)
+
+    def numbers_of(self, ids: Tensor) -> Tensor:
+        """Return what `type_of` does for ids that are known to be in the id space, on any device."""
         # right=True skips empty types: the last type that starts at or before the id is the one that owns it.
-        return torch.searchsorted(self.offsets, ids.to(torch.int64), right=True) - 1
+        return torch.searchsorted(self.offsets.to(ids.device), ids.to(torch.int64).contiguous(), right=True) - 1
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TypeOffsets):

@@ -35,8 +35,7 @@ class TypedIds:
     @cached_property
     def types(self) -> Tensor:
         """The place of each id's type among the names, int64[num_ids]."""
-        offsets = self.node_types.offsets.to(self.ids.device)
-        return torch.searchsorted(offsets, self.ids, right=True) - 1
+        return self.node_types.numbers_of(self.ids)
 
     @cached_property
     def _order(self) -> tuple[Tensor, tuple[int, ...]]:
@@ -78,7 +77,7 @@ class TypedIds:
 
     def first(self, number: int) -> TypedIds:
         """Return the first ids alone."""
-        return self.of(self.ids[:number])
+        return self if number == len(self.ids) else self.of(self.ids[:number])
 
     def of(self, ids: Tensor) -> TypedIds:
         """Return other ids with these types."""

@@ -65,9 +65,7 @@ def to_hetero_data(batch: MiniBatch, joined: JoinedHops, data: Any, labels: Tens
         store.num_sampled_nodes = [
             int((types.types[first:end] == number).sum()) for first, end in pairwise(node_bounds)
         ]
-    edge_numbers = (
-        torch.searchsorted(types.edge_types.offsets.to(joined.edge_ids.device), joined.edge_ids, right=True) - 1
-    )
+    edge_numbers = types.edge_types.numbers_of(joined.edge_ids)
     # One block that hops share has the edges hop by hop.
     edge_bounds = [0, *accumulate(joined.num_edges if len(batch.blocks) > 1 else batch.num_sampled_edges)]
     weights = [block.weight for block in reversed(batch.blocks)]

@@ -73,7 +73,7 @@ class SeedEdges:
         if bool(((pairs < 0) | (pairs >= graph.num_nodes)).any()):
             return  # samplers refuse what is no node
         nodes = graph.to_graph_ids(pairs.flatten()).view_as(pairs)
-        types = torch.searchsorted(node_types.offsets, nodes, right=True) - 1
+        types = node_types.numbers_of(nodes)
         codes = torch.bincount(types[:, 0] * node_types.num_types + types[:, 1]).nonzero().squeeze(1)
         ends = [divmod(code, node_types.num_types) for code in codes.tolist()]
         found = {(node_types.names[there], node_types.names[back]) for there, back in ends}

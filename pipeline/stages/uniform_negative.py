@@ -343,8 +343,8 @@ def _shares(total: int, size: int, first: int, count: int) -> Tensor:
 
 def _ranges(graph: GraphView, nodes: Tensor) -> list[tuple[tuple[int, int], Tensor]]:
     """Return the range of nodes of each type that is there, with the places where it is."""
-    bounds = node_types_of(graph).offsets
-    types = torch.searchsorted(bounds, nodes.contiguous(), right=True) - 1
+    node_types = node_types_of(graph)
+    bounds, types = node_types.offsets, node_types.numbers_of(nodes)
     present = sorted(set(types.tolist()))
     return [((int(bounds[one]), int(bounds[one + 1])), (types == one).nonzero().squeeze(1)) for one in present]
 

@@ -27,7 +27,7 @@ def hetero_output(flat: FlatOutput, types: TypedIds, *, counted: bool = True) ->
     assert flat.edge is not None  # types are known by edge ids
     node_names: Any = types.node_types.names
     edge_names: Any = types.edge_types.names
-    edge_number = torch.searchsorted(types.edge_types.offsets, flat.edge, right=True) - 1
+    edge_number = types.edge_types.numbers_of(flat.edge)
     order = edge_number.to(torch.int16).argsort(stable=True)
     sizes = torch.bincount(edge_number, minlength=len(edge_names)).tolist()
     row, col = types.numbers[flat.edge_index[:, order]]

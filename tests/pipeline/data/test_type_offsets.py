@@ -29,6 +29,7 @@ def test_type_of_skips_empty_types():
     types = hr.TypeOffsets.from_counts({"none": 0, "movie": 2, "empty": 0, "actor": 2, "last": 0})
     assert types.type_of(torch.tensor([3, 0, 2, 1], dtype=torch.int32)).tolist() == [3, 1, 3, 1]
     assert types.type_of(torch.tensor([], dtype=torch.int64)).tolist() == []
+    assert types.numbers_of(torch.tensor([[3, 9], [0, 9]], dtype=torch.int32)[:, 0]).tolist() == [3, 1]
 
 
 def test_value_equality_and_repr():
