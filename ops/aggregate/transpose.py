@@ -13,6 +13,7 @@ from headrace.ops.aggregate import on_gpu
 from headrace.ops.aggregate.edges import count_rows
 from headrace.ops.errors import GraphError
 from headrace.ops.gpu import kernels_for
+from headrace.ops.graphs.rows import starts_of
 from headrace.ops.memory_limit import check_fits_memory
 
 
@@ -107,6 +108,4 @@ def _sorted(indptr: torch.Tensor, indices: torch.Tensor, num_src: int) -> Transp
     destinations = rows.repeat_interleave(degrees, output_size=indices.numel())
     positions = indices.argsort(stable=True)
     counts = torch.bincount(indices, minlength=num_src)
-    begins = torch.zeros(num_src + 1, dtype=torch.int64, device=indices.device)
-    torch.cumsum(counts, 0, out=begins[1:])
-    return Transposed(begins, destinations[positions], positions.to(indices.dtype))
+    return Transposed(starts_of(counts), destinations[positions], positions.to(indices.dtype))

@@ -39,6 +39,27 @@ def row_starts(indptr: Array, rows: Array) -> torch.Tensor:
     return starts.cumsum_(0)
 
 
+def starts_of(counts: torch.Tensor) -> torch.Tensor:
+    """Return where parts of some sizes start when they follow each other, on the device of the sizes.
+
+    Of bool[n] it is how many are true before each place: ``starts_of(kept)[indptr]`` are the starts of rows of which
+    some edges are kept.
+
+    Parameters
+    ----------
+    counts : torch.Tensor
+        int64[n] or bool[n].
+
+    Returns
+    -------
+    torch.Tensor
+        int64[n + 1], from 0 to their sum.
+    """
+    starts = torch.zeros(len(counts) + 1, dtype=torch.int64, device=counts.device)
+    torch.cumsum(counts, 0, out=starts[1:])
+    return starts
+
+
 def edge_positions(indptr: Array, rows: Array, starts: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
     """Yield the places, in a graph's arrays, of the in-edges of some nodes; a hub's may lie in several pieces.
 

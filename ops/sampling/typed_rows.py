@@ -11,6 +11,7 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_numpy
 from headrace.ops.errors import GraphError
+from headrace.ops.graphs.rows import starts_of
 from headrace.ops.memory_limit import check_fits_memory
 
 if TYPE_CHECKING:
@@ -160,9 +161,7 @@ def typed_rows(
             raise GraphError(message)
         last = int(rows[-1])
         counts += torch.bincount(rows, minlength=num_rows)
-    row_ptr = torch.zeros(num_rows + 1, dtype=torch.int64)
-    torch.cumsum(counts, 0, out=row_ptr[1:])
-    return TypedRows(row_ptr, num_nodes, first_nodes, relations)
+    return TypedRows(starts_of(counts), num_nodes, first_nodes, relations)
 
 
 def _check_rises(offsets: torch.Tensor, name: str, end: int | None = None) -> None:

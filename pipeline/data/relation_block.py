@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds, type_number
 
@@ -49,8 +50,7 @@ def edge_types_of(block: Block, types: TypedIds) -> Tensor:
     """
     if block.edge_ids is None:
         raise InputError("Block: expected edge ids, by which types are known, got a block without them")
-    offsets = types.edge_types.offsets.to(block.edge_ids.device)
-    return torch.searchsorted(offsets, block.edge_ids, right=True) - 1
+    return types.edge_types.numbers_of(block.edge_ids)
 
 
 def edges_of_relation(block: Block, name: TypeName, types: TypedIds) -> RelationEdges:
@@ -69,10 +69,9 @@ def edges_of_relation(block: Block, name: TypeName, types: TypedIds) -> Relation
             "edge types of the graph so"
         )
     source, _, destination = name
-    places = (block.edge_types == number).nonzero().squeeze(1)
+    places = block.relation_places(name)
     # Destinations come first among the sources: they have the same numbers in either list.
     num_dst = int((types.types[: block.num_dst] == type_number(types.node_types, destination)).sum())
     sources, rows = (ends[places] for ends in block.edge_index)
-    indptr = block.indptr.new_zeros(num_dst + 1)
-    torch.cumsum(torch.bincount(types.numbers[rows], minlength=num_dst), 0, out=indptr[1:])
+    indptr = starts_of(torch.bincount(types.numbers[rows], minlength=num_dst))
     return RelationEdges(indptr, types.numbers[sources], places, types.count(source), num_dst)

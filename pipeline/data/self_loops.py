@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from headrace.ops.errors import GraphError
+from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data.graph import Graph
 
 
@@ -17,8 +18,7 @@ def with_self_loops(graph: Graph, fill: float) -> Graph:
     lacks = torch.ones(num_nodes, dtype=torch.bool)
     lacks[row[graph.indices == row]] = False
     lacking = lacks.nonzero().reshape(-1)
-    added = torch.zeros(num_nodes + 1, dtype=torch.int64)
-    torch.cumsum(lacks, 0, out=added[1:])
+    added = starts_of(lacks)
     indptr = graph.indptr + added
     at = torch.arange(num_edges) + added[row]  # a loop comes last in its row
     loops_at = indptr[lacking + 1] - 1

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.features.gather import gather_rows
+from headrace.ops.graphs.rows import starts_of
 from headrace.ops.sampling.rules import NeighborRule
 from headrace.ops.sampling.sample import Hop, sample_hop
 from headrace.pipeline.partition.edge_partition import EdgePartition
@@ -64,11 +65,11 @@ class EdgeShard:
         self.positions = partition.owned(part)
         destinations = torch.searchsorted(graph.indptr, self.positions, right=True) - 1
         self.nodes, degrees = torch.unique_consecutive(destinations, return_counts=True)
-        self.indptr = _starts(degrees)
+        self.indptr = starts_of(degrees)
         self.indices = gather_rows(graph.indices, self.positions)
         present = _rows_of_grid(partition, part)
         pairs = present.nonzero()
-        self.holders_indptr = _starts(present.sum(1))
+        self.holders_indptr = starts_of(present.sum(1))
         columns = partition.num_columns
         self.holders = (pairs[:, 1] * columns + part % columns).to(torch.int32)
 
@@ -107,9 +108,3 @@ def _rows_of_grid(partition: EdgePartition, part: int) -> Tensor:
     present = torch.zeros((len(owned), partition.num_rows), dtype=torch.bool)
     present[number, partition.nodes.owner(everything.neighbors.long()) // partition.num_columns] = True
     return present
-
-
-def _starts(counts: Tensor) -> Tensor:
-    starts = torch.zeros(len(counts) + 1, dtype=torch.int64)
-    torch.cumsum(counts, 0, out=starts[1:])
-    return starts

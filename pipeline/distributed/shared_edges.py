@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from headrace.ops.graphs.rows import starts_of
 from headrace.ops.partition.owners import group_by_owner
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.sample import Hop
@@ -85,9 +86,7 @@ def find_edges_within(shard: EdgeShard, nodes: Tensor, comm: Comm, num_threads: 
     known, sources = _keep(comm, asking, inside)
     kept = known[asked.indices.long()]
     number = known.cumsum(0) - 1
-    before = torch.zeros(len(kept) + 1, dtype=torch.int64)
-    torch.cumsum(kept, 0, out=before[1:])
-    indptr = before[hop.indptr]
+    indptr = starts_of(kept)[hop.indptr]
     left = indptr.diff() > 0
     (heard,) = to_masters(comm, (mirrored, left))
     found = Hop(torch.cat([indptr[:1], indptr[1:][left]]), hop.neighbors[kept], hop.positions[kept])

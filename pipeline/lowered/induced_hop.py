@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from headrace.ops.graphs.rows import starts_of
 from headrace.ops.partition.owners import group_by_owner
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.rules import NeighborRule
@@ -62,9 +63,7 @@ class InducedHop(HopStage):
             sources, source_of = unique_and_inverse(hop.neighbors.long())
             known, sent_bytes = in_batch(sources, nodes, self.partition, comm)
             kept = known[source_of]
-            before = torch.zeros(len(kept) + 1, dtype=torch.int64)
-            torch.cumsum(kept, 0, out=before[1:])
-            induced = Hop(before[hop.indptr], hop.neighbors[kept], hop.positions[kept], None)
+            induced = Hop(starts_of(kept)[hop.indptr], hop.neighbors[kept], hop.positions[kept], None)
             return SampledHop(batch, induced), {"rounds": 2, "collectives": 3, "sent_bytes": sent_bytes}
 
         return run

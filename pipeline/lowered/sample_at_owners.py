@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from headrace.ops.graphs.rows import starts_of
 from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
@@ -73,10 +74,8 @@ class SampleAtOwners(RuleHop):
                 columns.append(hop.weights)
             picked = SampledEdges(hop.indptr.diff(), tuple(columns))
             edges, edge_bytes = return_edges(picked, exchange, comm)
-            indptr = torch.zeros(len(edges.degrees) + 1, dtype=torch.int64)
-            torch.cumsum(edges.degrees, 0, out=indptr[1:])
             returned = Hop(
-                indptr,
+                starts_of(edges.degrees),
                 edges.columns[0],
                 torch.empty(0, dtype=torch.int64),
                 edges.columns[-1] if hop.weights is not None else None,

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import torch
 
+from headrace.ops.graphs.rows import starts_of
 from headrace.ops.sampling.find_edges import EdgePositions
 from headrace.ops.sampling.induced_trees import induced_in_trees
 from headrace.ops.sampling.saint import Subgraph, induced_subgraph
@@ -147,8 +148,7 @@ def _without(subgraph: Subgraph, excluded: EdgePositions | None) -> Subgraph:
     if excluded is None:
         return subgraph
     stays = ~torch.isin(subgraph.positions, excluded.positions)
-    before = torch.cat([torch.zeros(1, dtype=torch.int64), stays.cumsum(0)])
-    return Subgraph(before[subgraph.indptr], subgraph.indices[stays], subgraph.positions[stays])
+    return Subgraph(starts_of(stays)[subgraph.indptr], subgraph.indices[stays], subgraph.positions[stays])
 
 
 def with_square_block(batch: MiniBatch, block: Block) -> MiniBatch:

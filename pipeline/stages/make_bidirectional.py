@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.interop.conversions import joined_edges
@@ -65,7 +66,6 @@ def bidirectional(batch: MiniBatch) -> Block:
     is_first = torch.ones_like(ordered, dtype=torch.bool)
     is_first[1:] = ordered[1:] != ordered[:-1]
     keys = ordered[is_first]
-    indptr = torch.zeros(size + 1, dtype=torch.int64, device=keys.device)
-    torch.cumsum(torch.bincount(keys // size, minlength=size), 0, out=indptr[1:])
+    indptr = starts_of(torch.bincount(keys // size, minlength=size))
     ids = None if joined.edge_ids is None else torch.cat([joined.edge_ids, joined.edge_ids])[order[is_first]]
     return Block(indptr, (keys % size).to(batch.blocks[0].indices.dtype), size, size, ids)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.sampler import SamplerOutput
 
+from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.compat.pyg.graph import graph_of
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
@@ -87,8 +88,7 @@ class ShaDowKHopSampler(PlanLoader):
         order = out.batch.argsort(stable=True)
         place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
         sizes = torch.bincount(out.batch, minlength=len(out.metadata[0]))
-        ptr = torch.zeros(len(sizes) + 1, dtype=torch.int64)
-        torch.cumsum(sizes, 0, out=ptr[1:])
+        ptr = starts_of(sizes)
         edge_index = place[torch.stack([out.row, out.col])]
         sliced = sliced_data(self.data, out.node[order], edge_index, out.edge, num_threads=num_threads)
         batch = Batch(batch=out.batch[order], ptr=ptr)

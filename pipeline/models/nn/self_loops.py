@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.aggregate.transpose import Transposed, transpose_csc
+from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data.block import Block
 
 
@@ -64,8 +65,7 @@ def _looped(block: Block) -> Looped:
     device = block.indices.device
     destinations = destinations_of(block)
     kept = block.indices != destinations
-    counts = torch.zeros(block.num_edges + 1, dtype=torch.int64, device=device)
-    torch.cumsum(kept, 0, out=counts[1:])
+    counts = starts_of(kept)
     kept_indptr = counts[block.indptr]
     number = torch.arange(block.num_dst + 1, device=device)
     indptr = kept_indptr + number

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.aggregate.transpose import Transposed, transpose_csc
+from headrace.ops.graphs.rows import starts_of
 from headrace.ops.partition.owners import group_by_owner
 from headrace.pipeline.distributed.graph_shard import GraphShard
 
@@ -95,8 +96,7 @@ def csc(
     owner: int, num_sources: int, indices: Tensor, destinations: Tensor, num_dst: int, positions: Tensor, num_edges: int
 ) -> Shard:
     """Return a shard of edges that are in the order of their destinations; `num_edges` bounds their positions."""
-    indptr = torch.zeros(num_dst + 1, dtype=torch.int64, device=destinations.device)
-    torch.cumsum(torch.bincount(destinations, minlength=num_dst), 0, out=indptr[1:])
+    indptr = starts_of(torch.bincount(destinations, minlength=num_dst))
     # One dtype, as kernels want it.
     fits = max(num_sources, num_dst, num_edges) <= torch.iinfo(torch.int32).max
     dtype = torch.int32 if fits else torch.int64

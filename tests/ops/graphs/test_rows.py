@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops.graphs.rows import edge_positions, row_starts
+from headrace.ops.graphs.rows import edge_positions, row_starts, starts_of
 
 from strategies import csc_graphs, nodes_of
 
@@ -30,3 +30,11 @@ def test_pieces_are_the_rows_one_after_the_other(data, piece_edges):
             found.append(positions)
             end = piece.stop
     assert torch.equal(torch.cat([torch.empty(0, dtype=torch.int64), *found]), torch.cat([starts[:0], *expected]))
+
+
+@given(st.lists(st.integers(0, 9)), st.booleans())
+def test_starts_are_running_sums_from_zero(counts, as_bool):
+    sizes = torch.tensor(counts, dtype=torch.bool if as_bool else torch.int64)
+    expected = [int(sizes[:place].sum()) for place in range(len(counts) + 1)]
+    assert starts_of(sizes).tolist() == expected
+    assert starts_of(sizes).dtype == torch.int64
