@@ -274,10 +274,7 @@ class MiniBatch:
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> MiniBatch:
         """Return the batch with every tensor on `device`."""
-        return self._map(
-            lambda tensor: tensor.to(device, non_blocking=non_blocking),
-            lambda block: block.to(device, non_blocking=non_blocking),
-        )
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> MiniBatch:
         """Return the batch in page-locked memory, from where ``to(device, non_blocking=True)`` overlaps with work.
@@ -287,7 +284,7 @@ class MiniBatch:
         RuntimeError
             If there is no accelerator to pin memory for.
         """
-        return self._map(Tensor.pin_memory, lambda block: block.pin_memory())
+        return self._map(Tensor.pin_memory)
 
     def to_pyg(self) -> Any:
         """Return one ``torch_geometric.data.Data`` with all hops in one ``edge_index``.
@@ -368,7 +365,8 @@ class MiniBatch:
         for layer, exchange in enumerate(self.exchanges):
             yield from ((f"exchanges/{layer}/{name}", tensor) for name, tensor in exchange.named_tensors())
 
-    def _map(self, of_tensor: Callable[[Tensor], Tensor], of_block: Callable[[Block], Block]) -> MiniBatch:
+    def _map(self, of_tensor: Callable[[Tensor], Tensor]) -> MiniBatch:
+        blocks = {block: block.map(of_tensor) for block in self.blocks}  # layers may share one
         return self.replace(
             seeds=of_tensor(self.seeds),
             seed_index=of_tensor(self.seed_index),
@@ -377,9 +375,8 @@ class MiniBatch:
             **{name: of_tensor(tensor) for name in _OPTIONAL if (tensor := getattr(self, name)) is not None},
             node={name: of_tensor(tensor) for name, tensor in self.node.items()},
             edge={name: tuple(map(of_tensor, tensors)) for name, tensors in self.edge.items()},
-            blocks=tuple(map(of_block, self.blocks)),
+            blocks=tuple(blocks[block] for block in self.blocks),
             exchanges=tuple(exchange.map(of_tensor) for exchange in self.exchanges),
-            types=None if self.types is None else self.types.map(of_tensor),
         )
 
     def __reduce__(self) -> tuple[Callable[..., MiniBatch], tuple[Any, ...]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -244,18 +244,14 @@ class Block:
             if tensor is not None:
                 yield name, tensor
 
+    def map(self, of_tensor: Callable[[Tensor], Tensor]) -> Block:
+        """Return the block with a function applied to its tensors."""
+        changed: dict[str, Any] = {name: of_tensor(tensor) for name, tensor in self.named_tensors()}
+        return replace(self, types=None if self.types is None else self.types.map(of_tensor), **changed)
+
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Block:
         """Return the block on another device."""
-        return Block(
-            indptr=self.indptr.to(device, non_blocking=non_blocking),
-            indices=self.indices.to(device, non_blocking=non_blocking),
-            num_src=self.num_src,
-            num_dst=self.num_dst,
-            edge_ids=None if self.edge_ids is None else self.edge_ids.to(device, non_blocking=non_blocking),
-            weight=None if self.weight is None else self.weight.to(device, non_blocking=non_blocking),
-            types=None if self.types is None else self.types.map(lambda ids: ids.to(device, non_blocking=non_blocking)),
-            bipartite=self.bipartite,
-        )
+        return self.map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Block:
         """Return the block in page-locked memory, from where copies to a GPU can overlap with work.
@@ -265,16 +261,7 @@ class Block:
         RuntimeError
             If there is no accelerator to pin memory for.
         """
-        return Block(
-            indptr=self.indptr.pin_memory(),
-            indices=self.indices.pin_memory(),
-            num_src=self.num_src,
-            num_dst=self.num_dst,
-            edge_ids=None if self.edge_ids is None else self.edge_ids.pin_memory(),
-            weight=None if self.weight is None else self.weight.pin_memory(),
-            types=None if self.types is None else self.types.map(Tensor.pin_memory),
-            bipartite=self.bipartite,
-        )
+        return self.map(Tensor.pin_memory)
 
     def to_pyg(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[int, int]]:
         """Return ``((x, x[:num_dst]), edge_index, (num_src, num_dst))``, the arguments of a bipartite PyG layer.

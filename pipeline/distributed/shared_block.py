@@ -236,21 +236,8 @@ class SharedBlock:
         for side in ("sources", "destinations"):
             yield from ((f"{side}/{name}", tensor) for name, tensor in getattr(self, side).named_tensors())
 
-    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> SharedBlock:
-        """Return the block on another device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> SharedBlock:
-        """Return the block in page-locked memory, from where copies to a GPU can overlap with work.
-
-        Raises
-        ------
-        RuntimeError
-            If there is no accelerator to pin memory for.
-        """
-        return self._map(Tensor.pin_memory)
-
-    def _map(self, of_tensor: Callable[[Tensor], Tensor]) -> SharedBlock:
+    def map(self, of_tensor: Callable[[Tensor], Tensor]) -> SharedBlock:
+        """Return the block with a function applied to its tensors."""
         edges = self.edges
         return dataclasses.replace(
             self,
@@ -261,6 +248,20 @@ class SharedBlock:
             destinations=self.destinations.map(of_tensor),
             edge_ids=None if self.edge_ids is None else of_tensor(self.edge_ids),
         )
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> SharedBlock:
+        """Return the block on another device."""
+        return self.map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> SharedBlock:
+        """Return the block in page-locked memory, from where copies to a GPU can overlap with work.
+
+        Raises
+        ------
+        RuntimeError
+            If there is no accelerator to pin memory for.
+        """
+        return self.map(Tensor.pin_memory)
 
     def to_pyg(self, x: Tensor) -> NoReturn:
         """Refuse: layers of PyG cannot run on edges that ranks share."""

@@ -122,6 +122,13 @@ def variations():
     yield "block num_src", batch(blocks=[dataclasses.replace(outer, num_src=9), inner])
 
 
+def test_layers_that_share_a_block_do_so_on_another_device():
+    one, other = batch().blocks[0], batch().blocks[0]
+    moved = batch().replace(blocks=(one, other, one)).to("meta")
+    assert moved.blocks[0] is moved.blocks[2]
+    assert moved.blocks[0] is not moved.blocks[1]
+
+
 def test_digest_sees_every_field():
     digests: dict[str, str] = {}
     for name, changed in variations():

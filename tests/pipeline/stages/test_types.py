@@ -44,6 +44,19 @@ def test_relations_of_a_block_are_its_edges(name):
             assert seen == block.num_edges
 
 
+def test_types_go_with_the_batch_to_a_device():
+    """Ids of types are those of the batch and of its blocks wherever these are."""
+    batch = next(iter(PLANS["typed"]().loader()))
+    moved = batch.to("meta")
+    assert moved.types.ids is moved.n_id
+    assert [block.types.ids.device.type for block in moved.blocks] == ["meta"] * len(batch.blocks)
+    assert [len(block.types.ids) for block in moved.blocks] == [block.num_src for block in batch.blocks]
+    copied = batch.to("cpu")
+    for block, one in zip(batch.blocks, copied.blocks, strict=True):
+        for name in RELATIONS:
+            assert torch.equal(block.relation(name).edge_index, one.relation(name).edge_index)
+
+
 def test_fanouts_by_relation_are_heeded():
     fanouts = {"likes": [4, 2], ("a", "to", "b"): [-1, 0], "default": [3, 1]}
     batch = next(iter(typed_items(batch_size=60).sample_neighbor(typed_graph(), fanouts).loader()))
