@@ -1,5 +1,3 @@
-#include <nanobind/stl/optional.h>
-
 #include <limits>
 #include <optional>
 
@@ -20,13 +18,6 @@ template <class T>
 using OutTable = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using MaybeTable = std::optional<InTable<T>>;
-template <class T>
-using MaybeArray = std::optional<InArray<T>>;
-
-template <class Array>
-auto data_or_null(const std::optional<Array>& array) {
-  return array ? array->data() : nullptr;
-}
 
 template <class Table>
 void check_shape(const char* name, const Table& table, std::size_t rows, std::size_t width) {
@@ -204,7 +195,7 @@ void attend_backward_rows(const InArray<std::int64_t>& indptr, const InArray<Ind
   check_shape("gradients of scores", by_scores, rows.num_rows, heads);
   if (to_sources && !by_other) throw FeatureError("expected an array for the gradients of x, got none");
   check_shape("other gradients", by_other, to_sources ? rows.num_rows : num_positions, to_sources ? width : heads);
-  Value* const other = by_other ? by_other->data() : nullptr;
+  Value* const other = data_or_null(by_other);
   AttentionGradients<Value> arrays{largest.data(), sums.data(), x.data(), out.data(), gradients.data(),
                                    width,          nullptr,     nullptr,  nullptr,    nullptr};
   const nb::gil_scoped_release release;

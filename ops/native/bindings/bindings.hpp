@@ -4,8 +4,10 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,9 +22,16 @@ namespace nb = nanobind;
 template <class T>
 using InArray = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
+using MaybeArray = std::optional<InArray<T>>;
+template <class T>
 using StridedArray = nb::ndarray<const T, nb::ndim<1>, nb::device::cpu>;
 template <class T>
 using OutArray = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+template <class Array>
+auto data_or_null(const std::optional<Array>& array) {
+  return array ? array->data() : nullptr;
+}
 
 template <class T>
 OutArray<T> to_numpy(Buffer<T>&& buffer) {

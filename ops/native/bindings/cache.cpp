@@ -1,5 +1,3 @@
-#include <nanobind/stl/optional.h>
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -40,7 +38,7 @@ class BoundLookup {
 };
 
 void make_index(CacheIndex* memory, CachePolicy policy, std::int64_t capacity, std::int64_t num_rows,
-                const std::optional<InArray<std::int64_t>>& fixed, const std::optional<InArray<std::uint8_t>>& levels) {
+                const MaybeArray<std::int64_t>& fixed, const MaybeArray<std::uint8_t>& levels) {
   if (num_rows < 0 || capacity < 0 || capacity > num_rows || capacity >= kNoSlot) {
     throw InputError("CacheIndex: expected 0 <= capacity <= num_rows and capacity < 2**32 - 1, got " +
                      std::to_string(capacity) + " and " + std::to_string(num_rows));
@@ -57,7 +55,7 @@ void make_index(CacheIndex* memory, CachePolicy policy, std::int64_t capacity, s
     std::copy_n(levels->data(), rows, copied.data());
   }
   const nb::gil_scoped_release release;
-  new (memory) CacheIndex(policy, slots, rows, fixed ? fixed->data() : nullptr, std::move(copied));
+  new (memory) CacheIndex(policy, slots, rows, data_or_null(fixed), std::move(copied));
 }
 
 BoundLookup look_up(CacheIndex& index, const InArray<std::int64_t>& ids) {

@@ -1,4 +1,3 @@
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
@@ -16,13 +15,13 @@ using nb::literals::operator""_a;
 // The output crosses as an address: rows may have dtypes that NumPy lacks (bfloat16).
 template <class Id>
 std::pair<std::uint64_t, std::uint64_t> read(DiskReader& reader, const InArray<Id>& ids, std::uintptr_t out,
-                                             std::size_t num_out, const std::optional<InArray<std::int64_t>>& places) {
+                                             std::size_t num_out, const MaybeArray<std::int64_t>& places) {
   if (places && places->shape(0) != ids.shape(0)) {
     throw FeatureError("read_rows: expected a place for each of " + std::to_string(ids.shape(0)) + " ids, got " +
                        std::to_string(places->shape(0)));
   }
   const nb::gil_scoped_release release;
-  const DiskTarget target{reinterpret_cast<char*>(out), num_out, places ? places->data() : nullptr};
+  const DiskTarget target{reinterpret_cast<char*>(out), num_out, data_or_null(places)};
   const ReadCounts counts = reader.read(ids.data(), ids.shape(0), target);
   return {counts.reads, counts.bytes};
 }

@@ -1,7 +1,5 @@
 #include "features/gather.hpp"
 
-#include <nanobind/stl/optional.h>
-
 #include <optional>
 
 #include "bindings/bindings.hpp"
@@ -15,15 +13,15 @@ using nb::literals::operator""_a;
 // Rows cross as addresses: a row may have any dtype, also those that NumPy lacks (bfloat16).
 template <class Id>
 void gather(std::uintptr_t source, std::size_t num_rows, std::ptrdiff_t row_stride, std::size_t row_bytes,
-            const InArray<Id>& ids, std::uintptr_t out, int num_threads,
-            const std::optional<InArray<std::int64_t>>& places, std::size_t num_out) {
+            const InArray<Id>& ids, std::uintptr_t out, int num_threads, const MaybeArray<std::int64_t>& places,
+            std::size_t num_out) {
   if (places && places->shape(0) != ids.shape(0)) {
     throw FeatureError("gather_rows: expected a place for each of " + std::to_string(ids.shape(0)) + " ids, got " +
                        std::to_string(places->shape(0)));
   }
   const nb::gil_scoped_release release;
   const RowSource rows{reinterpret_cast<const char*>(source), num_rows, row_stride, row_bytes};
-  const RowTarget target{reinterpret_cast<char*>(out), num_out, places ? places->data() : nullptr};
+  const RowTarget target{reinterpret_cast<char*>(out), num_out, data_or_null(places)};
   gather_rows(rows, ids.data(), ids.shape(0), target, num_threads);
 }
 

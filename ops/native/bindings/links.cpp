@@ -26,48 +26,25 @@ nb::tuple edges_of_pairs(const InArray<std::int64_t>& indptr, const InArray<Inde
 
 template <class Index>
 OutArray<std::int64_t> negatives(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, std::int64_t first,
-                                 std::int64_t last, NegativeNodes::Law law, nb::handle sums,
-                                 const InArray<std::int64_t>& counts, nb::handle sources, nb::handle order,
-                                 nb::handle prefix, std::uint64_t first_pair, std::uint64_t key, int num_threads) {
-  NegativeNodes nodes{first, last, law};
-  InArray<double> sums_array;
+                                 std::int64_t last, NegativeNodes::Law law, const MaybeArray<double>& sums,
+                                 const InArray<std::int64_t>& counts, const MaybeArray<std::int64_t>& sources,
+                                 const MaybeArray<std::int64_t>& order, const MaybeArray<std::int64_t>& prefix,
+                                 std::uint64_t first_pair, std::uint64_t key, int num_threads) {
   // A range that is none is refused below.
   const std::size_t num_nodes = 0 <= first && first < last ? static_cast<std::size_t>(last - first) : 0;
+  const std::size_t num_pairs = counts.shape(0);
   if (law == NegativeNodes::Law::kWeight) {
-    if (!nb::try_cast(sums, sums_array, false)) {
-      throw nb::type_error("expected sums as a contiguous one-dimensional array of float64");
-    }
-    check_length<InputError>("sums", sums_array.shape(0), num_nodes, "node");
-    nodes.sums = sums_array.data();
+    check_length<InputError>("sums", sums ? sums->shape(0) : 0, num_nodes, "node");
   }
-  InArray<std::int64_t> sources_array;
-  if (!sources.is_none()) {
-    if (!nb::try_cast(sources, sources_array, false)) {
-      throw nb::type_error("expected sources as a contiguous one-dimensional array of int64");
-    }
-    check_length<ItemsError>("draw_negatives: sources", sources_array.shape(0), counts.shape(0), "pair");
-  }
-  InArray<std::int64_t> order_array;
-  if (!order.is_none()) {
-    if (!nb::try_cast(order, order_array, false)) {
-      throw nb::type_error("expected order as a contiguous one-dimensional array of int64");
-    }
-    check_length<InputError>("draw_negatives: order", order_array.shape(0), num_nodes, "node");
-    nodes.order = order_array.data();
-  }
-  InArray<std::int64_t> prefix_array;
-  if (!prefix.is_none()) {
-    if (!nb::try_cast(prefix, prefix_array, false)) {
-      throw nb::type_error("expected prefix as a contiguous one-dimensional array of int64");
-    }
-    check_length<InputError>("draw_negatives: prefix", prefix_array.shape(0), counts.shape(0), "pair");
-  }
+  if (sources) check_length<ItemsError>("draw_negatives: sources", sources->shape(0), num_pairs, "pair");
+  if (order) check_length<InputError>("draw_negatives: order", order->shape(0), num_nodes, "node");
+  if (prefix) check_length<InputError>("draw_negatives: prefix", prefix->shape(0), num_pairs, "pair");
+  const NegativeNodes nodes{first, last, law, data_or_null(sums), data_or_null(order)};
   Buffer<std::int64_t> drawn;
   {
     const nb::gil_scoped_release release;
-    drawn = draw_negatives(view(indptr, indices), nodes, counts.data(), counts.shape(0),
-                           sources.is_none() ? nullptr : sources_array.data(),
-                           prefix.is_none() ? nullptr : prefix_array.data(), first_pair, key, num_threads);
+    drawn = draw_negatives(view(indptr, indices), nodes, counts.data(), num_pairs, data_or_null(sources),
+                           data_or_null(prefix), first_pair, key, num_threads);
   }
   return to_numpy(std::move(drawn));
 }
@@ -77,8 +54,8 @@ void bind(nb::module_& m) {
   m.def("find_edges", &edges_of_pairs<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "sources"_a.noconvert(),
         "destinations"_a.noconvert(), "num_threads"_a);
   m.def("draw_negatives", &negatives<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "first"_a, "last"_a,
-        "law"_a, "sums"_a.none(), "counts"_a.noconvert(), "sources"_a.none(), "order"_a.none(), "prefix"_a.none(),
-        "first_pair"_a, "key"_a, "num_threads"_a);
+        "law"_a, "sums"_a.noconvert().none(), "counts"_a.noconvert(), "sources"_a.noconvert().none(),
+        "order"_a.noconvert().none(), "prefix"_a.noconvert().none(), "first_pair"_a, "key"_a, "num_threads"_a);
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "partition/owners.hpp"
 
-#include <nanobind/stl/optional.h>
-
 #include <optional>
 
 #include "bindings/bindings.hpp"
@@ -29,8 +27,8 @@ OutArray<std::int32_t> owners_of(const InArray<std::int64_t>& ids, std::int64_t 
   return to_numpy(std::move(owners));
 }
 
-nb::tuple grouped(const std::optional<InArray<std::int64_t>>& ids, const InArray<std::int32_t>& owners,
-                  std::int64_t num_parts, std::int64_t first) {
+nb::tuple grouped(const MaybeArray<std::int64_t>& ids, const InArray<std::int32_t>& owners, std::int64_t num_parts,
+                  std::int64_t first) {
   check_parts("group_by_owner", num_parts);
   if (first < 0 || first >= num_parts) {
     throw InputError("group_by_owner: first must be in [0, num_parts), got " + std::to_string(first));
@@ -45,7 +43,7 @@ nb::tuple grouped(const std::optional<InArray<std::int64_t>>& ids, const InArray
   Buffer<std::int64_t> counts(static_cast<std::size_t>(num_parts));
   {
     const nb::gil_scoped_release release;
-    group_by_owner(ids ? ids->data() : nullptr, owners.data(), num_ids, static_cast<std::size_t>(num_parts),
+    group_by_owner(data_or_null(ids), owners.data(), num_ids, static_cast<std::size_t>(num_parts),
                    static_cast<std::size_t>(first), values.data(), places.data(), counts.data());
   }
   return nb::make_tuple(to_numpy(std::move(values)), to_numpy(std::move(places)), to_numpy(std::move(counts)));

@@ -1,4 +1,3 @@
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -32,10 +31,6 @@ nb::object optional(Buffer<float>&& weights, bool present) {
   return present ? nb::cast(to_numpy(std::move(weights))) : nb::none();
 }
 
-using OptionalIds = std::optional<InArray<std::int64_t>>;
-
-const std::int64_t* data(const OptionalIds& ids) { return ids ? ids->data() : nullptr; }
-
 template <class Index>
 nb::tuple to_tuple(Hop<Index>& hop) {
   return nb::make_tuple(to_numpy(std::move(hop.indptr)), to_numpy(std::move(hop.neighbors)),
@@ -43,26 +38,26 @@ nb::tuple to_tuple(Hop<Index>& hop) {
 }
 
 template <class Index>
-void set_times(HopGraph<Index>& graph, const OptionalIds& times) {
+void set_times(HopGraph<Index>& graph, const MaybeArray<std::int64_t>& times) {
   if (times) check_length("times", times->shape(0), graph.csc.num_edges);
-  graph.times = data(times);
+  graph.times = data_or_null(times);
 }
 
-Frontier elements_of(const InArray<std::int64_t>& frontier, const OptionalIds& slots, const OptionalIds& bounds,
-                     const OptionalIds& lows) {
+Frontier elements_of(const InArray<std::int64_t>& frontier, const MaybeArray<std::int64_t>& slots,
+                     const MaybeArray<std::int64_t>& bounds, const MaybeArray<std::int64_t>& lows) {
   const std::size_t num_dst = frontier.shape(0);
   constexpr const char* kElement = "element of the frontier";
   if (slots) check_length<ItemsError>("sample_hop: slots", slots->shape(0), num_dst, kElement);
   if (bounds) check_length<ItemsError>("sample_hop: bounds", bounds->shape(0), num_dst, kElement);
   if (lows) check_length<ItemsError>("sample_hop: lows", lows->shape(0), num_dst, kElement);
-  return {frontier.data(), num_dst, data(slots), data(bounds), data(lows)};
+  return {frontier.data(), num_dst, data_or_null(slots), data_or_null(bounds), data_or_null(lows)};
 }
 
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
               Rule rule, const VariateKeys& keys, nb::handle weights, int num_threads, nb::object reducer,
-              bool parallel_edges, const OptionalIds& slots, const OptionalIds& times, const OptionalIds& bounds,
-              const OptionalIds& lows, nb::handle excluded) {
+              bool parallel_edges, const MaybeArray<std::int64_t>& slots, const MaybeArray<std::int64_t>& times,
+              const MaybeArray<std::int64_t>& bounds, const MaybeArray<std::int64_t>& lows, nb::handle excluded) {
   const AnyExcluded excluded_arrays = any_excluded(excluded);
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
@@ -73,7 +68,7 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     graph.parallel_edges = parallel_edges;
     set_times(graph, times);
     std::optional<ExcludedEdges<Index>> excluded_edges;
-    if (excluded_arrays.given) graph.excluded = &excluded_edges.emplace(graph.csc, view(excluded_arrays));
+    if (const auto rows = view(excluded_arrays)) graph.excluded = &excluded_edges.emplace(graph.csc, *rows);
     const Frontier elements = elements_of(frontier, slots, bounds, lows);
     check_frontier(elements.nodes, elements.size, graph.csc.num_nodes, "sample_hop: frontier");
     sample_hop<Index>({graph, elements, rule, keys, num_threads, collector, parts.get()});
@@ -86,8 +81,9 @@ template <class Index>
 nb::tuple typed_hop(const InArray<std::int64_t>& row_ptr, const InArray<Index>& indices, std::size_t num_nodes,
                     const std::vector<Relation>& relations, const InArray<std::int64_t>& frontier,
                     const std::vector<Rule>& rules, const VariateKeys& keys, nb::handle weights, int num_threads,
-                    nb::object reducer, bool parallel_edges, const OptionalIds& slots, const OptionalIds& times,
-                    const OptionalIds& bounds, const OptionalIds& lows, nb::handle excluded) {
+                    nb::object reducer, bool parallel_edges, const MaybeArray<std::int64_t>& slots,
+                    const MaybeArray<std::int64_t>& times, const MaybeArray<std::int64_t>& bounds,
+                    const MaybeArray<std::int64_t>& lows, nb::handle excluded) {
   const AnyExcluded excluded_arrays = any_excluded(excluded);
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
@@ -98,7 +94,7 @@ nb::tuple typed_hop(const InArray<std::int64_t>& row_ptr, const InArray<Index>& 
     graph.parallel_edges = parallel_edges;
     check_relations(relations, num_nodes, graph.csc.num_nodes);
     std::optional<ExcludedEdges<Index>> excluded_edges;
-    if (excluded_arrays.given) graph.excluded = &excluded_edges.emplace(graph.csc, view(excluded_arrays));
+    if (const auto rows = view(excluded_arrays)) graph.excluded = &excluded_edges.emplace(graph.csc, *rows);
     const Frontier elements = elements_of(frontier, slots, bounds, lows);
     set_times(graph, times);
     check_frontier(elements.nodes, elements.size, num_nodes, "sample_hop: frontier");
@@ -112,7 +108,7 @@ class BoundSampler {
  public:
   BoundSampler(InArray<std::int64_t> indptr, nb::handle indices, nb::handle edge_ids, nb::handle weights,
                const std::vector<Relation>& relations, std::optional<std::size_t> num_nodes, std::uint32_t first_number,
-               std::size_t most_slots, OptionalIds times)
+               std::size_t most_slots, MaybeArray<std::int64_t> times)
       : indptr_(std::move(indptr)),
         indices_(any_ids(indices)),
         edge_ids_(any_ids(edge_ids)),
@@ -147,30 +143,29 @@ class BoundSampler {
     const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
     return made_by(
         [&](auto& sampler) {
-          const ExcludedRows rows = excluded_arrays.given ? view(excluded_arrays) : ExcludedRows{};
           return sampler.sample(seeds.data(), seeds.shape(0), hops, expand, want_edge_ids, num_threads,
-                                excluded_arrays.given ? &rows : nullptr);
+                                view(excluded_arrays));
         },
         want_edge_ids);
   }
 
   nb::tuple sample_trees(const InArray<std::int64_t>& seeds, const InArray<std::int64_t>& slots, std::size_t num_trees,
-                         const OptionalIds& streams, const OptionalIds& bounds, const OptionalIds& lows,
-                         const std::vector<std::vector<Rule>>& rules, const std::vector<VariateKeys>& keys,
-                         bool expand_new, bool want_edge_ids, int num_threads, nb::handle excluded) {
+                         const MaybeArray<std::int64_t>& streams, const MaybeArray<std::int64_t>& bounds,
+                         const MaybeArray<std::int64_t>& lows, const std::vector<std::vector<Rule>>& rules,
+                         const std::vector<VariateKeys>& keys, bool expand_new, bool want_edge_ids, int num_threads,
+                         nb::handle excluded) {
     const AnyExcluded excluded_arrays = any_excluded(excluded);
     check_length<ItemsError>("sample_trees: slots", slots.shape(0), seeds.shape(0), "seed");
     if (streams) check_length<ItemsError>("sample_trees: streams", streams->shape(0), num_trees, "tree");
     if (bounds) check_length<ItemsError>("sample_trees: bounds", bounds->shape(0), num_trees, "tree");
     if (lows) check_length<ItemsError>("sample_trees: lows", lows->shape(0), num_trees, "tree");
-    const Trees trees{slots.data(), num_trees, data(streams), data(bounds), data(lows)};
+    const Trees trees{slots.data(), num_trees, data_or_null(streams), data_or_null(bounds), data_or_null(lows)};
     const std::vector<HopSpec> hops = specs(rules, keys);
     const Expand expand = expand_new ? Expand::kNew : Expand::kAll;
     return made_by(
         [&](auto& sampler) {
-          const ExcludedRows rows = excluded_arrays.given ? view(excluded_arrays) : ExcludedRows{};
           return sampler.sample_trees(seeds.data(), seeds.shape(0), trees, hops, expand, want_edge_ids, num_threads,
-                                      excluded_arrays.given ? &rows : nullptr);
+                                      view(excluded_arrays));
         },
         want_edge_ids, true);
   }
@@ -219,7 +214,7 @@ class BoundSampler {
   AnyIds indices_;
   AnyIds edge_ids_;
   AnyWeights weights_;
-  OptionalIds times_;
+  MaybeArray<std::int64_t> times_;
   std::size_t num_rules_;
   std::variant<std::unique_ptr<FusedSampler<std::int32_t>>, std::unique_ptr<FusedSampler<std::int64_t>>> sampler_;
 };
@@ -321,7 +316,7 @@ void bind_sample(nb::module_& m) {
   bind_hop<std::int64_t>(m);
   nb::class_<BoundSampler>(m, "FusedSampler")
       .def(nb::init<InArray<std::int64_t>, nb::handle, nb::handle, nb::handle, const std::vector<Relation>&,
-                    std::optional<std::size_t>, std::uint32_t, std::size_t, OptionalIds>(),
+                    std::optional<std::size_t>, std::uint32_t, std::size_t, MaybeArray<std::int64_t>>(),
            "indptr"_a.noconvert(), "indices"_a, "edge_ids"_a.none(), "weights"_a.none(),
            "relations"_a = std::vector<Relation>(), "num_nodes"_a.none() = nb::none(), "first_number"_a = 1,
            "most_slots"_a = NodeMap::kMostSlots, "times"_a.noconvert() = nb::none())

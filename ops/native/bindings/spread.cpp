@@ -1,7 +1,5 @@
 #include "graphs/spread.hpp"
 
-#include <nanobind/stl/optional.h>
-
 #include <optional>
 
 #include "bindings/bindings.hpp"
@@ -29,8 +27,8 @@ OutArray<double> sums_of(const InArray<std::int64_t>& indptr, const InArray<Inde
 template <class Index>
 OutArray<double> reached_by(const InArray<std::int64_t>& indptr, const InArray<Index>& indices,
                             const InArray<double>& frontier, const InArray<double>& row_picks,
-                            const std::optional<InArray<float>>& edge_picks,
-                            const std::optional<InArray<std::int64_t>>& order, int num_threads) {
+                            const MaybeArray<float>& edge_picks, const MaybeArray<std::int64_t>& order,
+                            int num_threads) {
   Buffer<double> reached;
   {
     const nb::gil_scoped_release release;
@@ -43,8 +41,7 @@ OutArray<double> reached_by(const InArray<std::int64_t>& indptr, const InArray<I
     if (order) {
       reach_sources_together(graph, frontier.data(), row_picks.data(), order->data(), reached.data(), num_threads);
     } else {
-      reach_sources(graph, frontier.data(), row_picks.data(), edge_picks ? edge_picks->data() : nullptr, reached.data(),
-                    num_threads);
+      reach_sources(graph, frontier.data(), row_picks.data(), data_or_null(edge_picks), reached.data(), num_threads);
     }
   }
   return to_numpy(std::move(reached));

@@ -1,6 +1,5 @@
 #include "features/tiers.hpp"
 
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
@@ -30,14 +29,14 @@ nb::tuple locate(const InArray<Rank>& rank, const InArray<Id>& ids, std::uint64_
 // Tables cross as addresses and their numbers of rows, as rows may have any dtype.
 void gather(const std::vector<std::pair<std::uintptr_t, std::size_t>>& tables, std::size_t row_bytes,
             const InArray<std::int32_t>& table, const InArray<std::int64_t>& row, std::uintptr_t out, int num_threads,
-            const std::optional<InArray<std::int64_t>>& places, std::size_t num_out) {
+            const MaybeArray<std::int64_t>& places, std::size_t num_out) {
   const std::size_t num_ids = table.shape(0);
   check_length<FeatureError>("row", row.shape(0), num_ids, "id");
   if (places) check_length<FeatureError>("places", places->shape(0), num_ids, "id");
   std::vector<RowTable> rows;
   for (const auto& [data, num_rows] : tables) rows.push_back({reinterpret_cast<const char*>(data), num_rows});
   const nb::gil_scoped_release release;
-  const RowTarget target{reinterpret_cast<char*>(out), num_out, places ? places->data() : nullptr};
+  const RowTarget target{reinterpret_cast<char*>(out), num_out, data_or_null(places)};
   gather_tables(rows.data(), rows.size(), row_bytes, table.data(), row.data(), num_ids, target, num_threads);
 }
 

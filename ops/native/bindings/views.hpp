@@ -1,6 +1,7 @@
 // Arrays of several dtypes in the bindings, and the kernels' views of them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -99,11 +100,12 @@ inline AnyExcluded any_excluded(nb::handle excluded) {
   return any;
 }
 
-inline ExcludedRows view(const AnyExcluded& excluded) {
+inline std::optional<ExcludedRows> view(const AnyExcluded& excluded) {
+  if (!excluded.given) return std::nullopt;
   const std::size_t num_rows = excluded.rows.shape(0);
   check_length<InputError>("excluded edges: starts", excluded.starts.shape(0), num_rows + 1, "row and one more");
-  return {excluded.rows.data(), num_rows, excluded.starts.data(), excluded.positions.data(),
-          excluded.positions.shape(0)};
+  return ExcludedRows{excluded.rows.data(), num_rows, excluded.starts.data(), excluded.positions.data(),
+                      excluded.positions.shape(0)};
 }
 
 inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 0, bool by_weight = false) {

@@ -4,8 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "core/id_range.hpp"
-#include "core/room.hpp"
+#include "sampling/block_sink.hpp"
 #include "sampling/typed_hop.hpp"
 #include "weighted/running_sums.hpp"
 
@@ -36,20 +35,11 @@ constexpr std::size_t kEdgesPerCheck = std::size_t{1} << 20;  // between checks 
 
 // Appends the picks of a hop to a block: sources get local ids, new ones go behind n_id in order of first occurrence.
 template <class Index>
-class BlockSink : public HopSink<Index> {
+class NodeSink : public BlockSink<Index> {
  public:
-  BlockSink(SampledBlock<Index>& block, std::size_t num_nodes, bool want_edge_ids, NodeMap& map,
-            Buffer<std::int64_t>& n_id)
-      : block_(block), num_nodes_(num_nodes), want_edge_ids_(want_edge_ids), map_(map), n_id_(n_id) {
-    if (block.indptr.size() == 0) block.indptr.push_back(0);
-  }
-
-  void expect(std::size_t num_dst, std::uint64_t limit) override {
-    block_.indptr.ensure_spare(num_dst);
-    to_come_ = RowsToCome(num_dst, limit);
-  }
-
-  bool wants_edges() const override { return want_edge_ids_; }
+  NodeSink(SampledBlock<Index>& block, std::size_t num_nodes, bool want_edge_ids, NodeMap& map,
+           Buffer<std::int64_t>& n_id)
+      : BlockSink<Index>(block, num_nodes, want_edge_ids, "BlockSampler.sample"), map_(map), n_id_(n_id) {}
 
   void append(const Hop<Index>& chunk) override {
     const std::size_t num_dst = chunk.indptr.size() - 1;
@@ -61,10 +51,7 @@ class BlockSink : public HopSink<Index> {
     for (std::size_t first = 0; first < num_edges; first += kEdgesPerCheck) {
       renumber(chunk.neighbors.data() + first, std::min(kEdgesPerCheck, num_edges - first));
     }
-    if (want_edge_ids_) block_.edge_ids.extend(chunk.edges);
-    // Hops of rules that give no weights say nothing about the others' edges: then the shared block has none either.
-    block_.has_weights &= chunk.has_weights;
-    if (block_.has_weights) block_.weights.extend(chunk.weights);
+    this->append_edges(chunk);
   }
 
  private:
@@ -72,8 +59,7 @@ class BlockSink : public HopSink<Index> {
   void make_room(std::size_t num_dst, std::size_t num_edges) {
     const std::size_t likely = to_come_.take(num_dst, num_edges);
     if (num_edges <= block_.indices.spare() && most_fresh(num_edges) <= n_id_.spare()) return;
-    block_.indices.ensure_spare(likely);
-    if (want_edge_ids_) block_.edge_ids.ensure_spare(likely);
+    this->make_room_for_edges(likely);
     grow_n_id(most_fresh(likely));
   }
 
@@ -92,8 +78,7 @@ class BlockSink : public HopSink<Index> {
   }
 
   void renumber(const Index* neighbors, std::size_t num_edges) {
-    const std::size_t foreign = first_out_of_range(neighbors, 0, num_edges, num_nodes_);
-    if (foreign != num_edges) refuse(neighbors[foreign]);
+    this->check_sources(neighbors, num_edges);
     std::int64_t* const n_id = n_id_.data();
     Index* const indices = block_.indices.data() + block_.indices.size();
     const std::size_t num_seen = map_.number(neighbors, num_edges, indices, n_id, n_id_.size());
@@ -102,19 +87,12 @@ class BlockSink : public HopSink<Index> {
     block_.indices.resize(block_.indices.size() + num_edges);
   }
 
-  [[noreturn]] void refuse(Index neighbor) const {
-    throw GraphError("BlockSampler.sample: indices hold " + std::to_string(neighbor) +
-                     ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes_) +
-                     "; run check_csc on the graph");
-  }
-
-  SampledBlock<Index>& block_;
-  std::size_t num_nodes_;
-  bool want_edge_ids_;
+  using BlockSink<Index>::block_;
+  using BlockSink<Index>::num_nodes_;
+  using BlockSink<Index>::to_come_;
   NodeMap& map_;
   Buffer<std::int64_t>& n_id_;
   std::vector<Buffer<std::int64_t>> outgrown_;
-  RowsToCome to_come_;
 };
 
 }  // namespace
@@ -138,12 +116,12 @@ std::size_t FusedSampler<Index>::scratch_bytes() {
 template <class Index>
 Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_t num_seeds,
                                            const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids,
-                                           int num_threads, const ExcludedRows* excluded) {
+                                           int num_threads, const std::optional<ExcludedRows>& excluded) {
   check_frontier(seeds, num_seeds, num_nodes_, "BlockSampler.sample: seeds");
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
   std::optional<ExcludedEdges<Index>> excluded_edges;
-  if (excluded != nullptr) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded);
+  if (excluded.has_value()) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded);
   std::unique_ptr<NodeMap> map = maps_.take();
   Sampled<Index> sampled;
   append_seeds(seeds, num_seeds, *map, sampled.n_id);
@@ -154,13 +132,9 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
     SampledBlock<Index>& block = sampled.blocks.back();
     const std::size_t num_seen = sampled.n_id.size();
     const std::size_t num_edges = block.indices.size();
-    BlockSink<Index> sink(block, num_nodes_, want_edge_ids, *map, sampled.n_id);
+    NodeSink<Index> sink(block, num_nodes_, want_edge_ids, *map, sampled.n_id);
     const Frontier frontier{sampled.n_id.data() + first_dst, num_seen - first_dst};
-    if (relations_.empty()) {
-      sample_hop<Index>({graph, frontier, spec.rules.front(), spec.keys, num_threads, sink});
-    } else {
-      sample_typed_hop<Index>({graph, relations_, frontier, spec.rules, spec.keys, num_threads, sink});
-    }
+    sample_frontier(graph, frontier, spec, num_threads, sink);
     block.num_src = sampled.n_id.size();
     sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
     sampled.num_edges.push_back(static_cast<std::int64_t>(block.indices.size() - num_edges));
@@ -169,6 +143,16 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
   map->clear(sampled.n_id.size());
   maps_.give_back(std::move(map));
   return sampled;
+}
+
+template <class Index>
+void FusedSampler<Index>::sample_frontier(const HopGraph<Index>& graph, const Frontier& frontier, const HopSpec& spec,
+                                          int num_threads, HopSink<Index>& sink) const {
+  if (relations_.empty()) {
+    sample_hop<Index>({graph, frontier, spec.rules.front(), spec.keys, num_threads, sink});
+  } else {
+    sample_typed_hop<Index>({graph, relations_, frontier, spec.rules, spec.keys, num_threads, sink});
+  }
 }
 
 template <class Index>

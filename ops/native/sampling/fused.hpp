@@ -70,18 +70,21 @@ class FusedSampler {
                std::uint32_t first_number, std::size_t most_slots);
 
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
-                        Expand expand, bool want_edge_ids, int num_threads, const ExcludedRows* excluded = nullptr);
+                        Expand expand, bool want_edge_ids, int num_threads,
+                        const std::optional<ExcludedRows>& excluded = {});
 
   // The same in trees; the elements are distinct (node, slot). In fused_trees.cpp.
   Sampled<Index> sample_trees(const std::int64_t* seeds, std::size_t num_seeds, const Trees& trees,
                               const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids, int num_threads,
-                              const ExcludedRows* excluded = nullptr);
+                              const std::optional<ExcludedRows>& excluded = {});
 
   // Bytes of running sums, of parallel edges, and of the node maps that no call uses now.
   std::size_t scratch_bytes();
 
  private:
   HopGraph<Index> graph_for(const std::vector<HopSpec>& hops, int num_threads);
+  void sample_frontier(const HopGraph<Index>& graph, const Frontier& frontier, const HopSpec& spec, int num_threads,
+                       HopSink<Index>& sink) const;
 
   HopGraph<Index> graph_;
   std::vector<Relation> relations_;

@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "core/id_range.hpp"
-#include "core/room.hpp"
+#include "sampling/block_sink.hpp"
 #include "sampling/excluded.hpp"
 #include "sampling/fused.hpp"
-#include "sampling/typed_hop.hpp"
 
 namespace headrace {
 namespace {
@@ -92,34 +91,22 @@ class Elements {
 
 // Appends the picks of a hop to a block: a source belongs to the tree of its destination.
 template <class Index>
-class TreeSink : public HopSink<Index> {
+class TreeSink : public BlockSink<Index> {
  public:
   // `slots` are those of the frontier, `numbered` the keys of all elements.
   TreeSink(SampledBlock<Index>& block, std::size_t num_nodes, bool want_edge_ids, const ElementKeys& keys,
            const std::int64_t* slots, NodeMap& map, Buffer<std::int64_t>& numbered)
-      : block_(block),
-        num_nodes_(num_nodes),
-        want_edge_ids_(want_edge_ids),
+      : BlockSink<Index>(block, num_nodes, want_edge_ids, "BlockSampler.sample_trees"),
         keys_(keys),
         slots_(slots),
         map_(map),
-        numbered_(numbered) {
-    if (block.indptr.size() == 0) block.indptr.push_back(0);
-  }
-
-  void expect(std::size_t num_dst, std::uint64_t limit) override {
-    block_.indptr.ensure_spare(num_dst);
-    to_come_ = RowsToCome(num_dst, limit);
-  }
-
-  bool wants_edges() const override { return want_edge_ids_; }
+        numbered_(numbered) {}
 
   void append(const Hop<Index>& chunk) override {
     const std::size_t num_dst = chunk.indptr.size() - 1;
     const std::size_t num_edges = chunk.neighbors.size();
     const Index* const neighbors = chunk.neighbors.data();
-    const std::size_t foreign = first_out_of_range(neighbors, 0, num_edges, num_nodes_);
-    if (foreign != num_edges) refuse(neighbors[foreign]);
+    this->check_sources(neighbors, num_edges);
     make_room(num_dst, num_edges);
     const std::int64_t start = block_.indptr[block_.indptr.size() - 1];
     keys_of_edges_.resize(num_edges);
@@ -137,10 +124,7 @@ class TreeSink : public HopSink<Index> {
     Index* const indices = block_.indices.data() + block_.indices.size();
     for (std::size_t e = 0; e < num_edges; ++e) indices[e] = static_cast<Index>(local_ids_[e]);
     block_.indices.resize(block_.indices.size() + num_edges);
-    if (want_edge_ids_) block_.edge_ids.extend(chunk.edges);
-    // Hops of rules that give no weights say nothing about the others' edges: then the shared block has none either.
-    block_.has_weights &= chunk.has_weights;
-    if (block_.has_weights) block_.weights.extend(chunk.weights);
+    this->append_edges(chunk);
   }
 
  private:
@@ -150,9 +134,7 @@ class TreeSink : public HopSink<Index> {
   void make_room(std::size_t num_dst, std::size_t num_edges) {
     block_.indptr.ensure_spare(num_dst);
     const std::size_t likely = to_come_.take(num_dst, num_edges);
-    if (num_edges <= block_.indices.spare()) return;
-    block_.indices.ensure_spare(likely);
-    if (want_edge_ids_) block_.edge_ids.ensure_spare(likely);
+    if (num_edges > block_.indices.spare()) this->make_room_for_edges(likely);
   }
 
   void number(std::size_t first, std::size_t count) {
@@ -162,22 +144,14 @@ class TreeSink : public HopSink<Index> {
     if (numbered_.size() > NodeMap::kMostLocalIds) refuse_elements();
   }
 
-  [[noreturn]] void refuse(Index neighbor) const {
-    throw GraphError("BlockSampler.sample_trees: indices hold " + std::to_string(neighbor) +
-                     ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes_) +
-                     "; run check_csc on the graph");
-  }
-
-  SampledBlock<Index>& block_;
-  std::size_t num_nodes_;
-  bool want_edge_ids_;
+  using BlockSink<Index>::block_;
+  using BlockSink<Index>::to_come_;
   ElementKeys keys_;
   const std::int64_t* slots_;
   NodeMap& map_;
   Buffer<std::int64_t>& numbered_;
   Buffer<std::int64_t> keys_of_edges_;
   Buffer<std::int64_t> local_ids_;
-  RowsToCome to_come_;
 };
 
 // Number the seeds, which are distinct elements.
@@ -208,12 +182,12 @@ void number_seeds(const std::int64_t* seeds, std::size_t num_seeds, const Trees&
 template <class Index>
 Sampled<Index> FusedSampler<Index>::sample_trees(const std::int64_t* seeds, std::size_t num_seeds, const Trees& trees,
                                                  const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids,
-                                                 int num_threads, const ExcludedRows* excluded) {
+                                                 int num_threads, const std::optional<ExcludedRows>& excluded) {
   check_frontier(seeds, num_seeds, num_nodes_, "BlockSampler.sample_trees: seeds");
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
   std::optional<ExcludedEdges<Index>> excluded_edges;
-  if (excluded != nullptr) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded);
+  if (excluded.has_value()) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded);
   const ElementKeys keys(num_nodes_, trees.num_trees);
   std::unique_ptr<NodeMap> map = element_maps_.take();
   Buffer<std::int64_t> numbered;
@@ -230,11 +204,7 @@ Sampled<Index> FusedSampler<Index>::sample_trees(const std::int64_t* seeds, std:
     const std::size_t num_edges = block.indices.size();
     TreeSink<Index> sink(block, num_nodes_, want_edge_ids, keys, elements.slots() + first_dst, *map, numbered);
     const Frontier frontier = elements.frontier(first_dst);
-    if (relations_.empty()) {
-      sample_hop<Index>({graph, frontier, spec.rules.front(), spec.keys, num_threads, sink});
-    } else {
-      sample_typed_hop<Index>({graph, relations_, frontier, spec.rules, spec.keys, num_threads, sink});
-    }
+    sample_frontier(graph, frontier, spec, num_threads, sink);
     elements.extend(numbered, keys);
     block.num_src = elements.size();
     sampled.num_nodes.push_back(static_cast<std::int64_t>(elements.size() - num_seen));
@@ -250,9 +220,9 @@ Sampled<Index> FusedSampler<Index>::sample_trees(const std::int64_t* seeds, std:
 
 template Sampled<std::int32_t> FusedSampler<std::int32_t>::sample_trees(const std::int64_t*, std::size_t, const Trees&,
                                                                         const std::vector<HopSpec>&, Expand, bool, int,
-                                                                        const ExcludedRows*);
+                                                                        const std::optional<ExcludedRows>&);
 template Sampled<std::int64_t> FusedSampler<std::int64_t>::sample_trees(const std::int64_t*, std::size_t, const Trees&,
                                                                         const std::vector<HopSpec>&, Expand, bool, int,
-                                                                        const ExcludedRows*);
+                                                                        const std::optional<ExcludedRows>&);
 
 }  // namespace headrace
