@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -93,6 +93,25 @@ class TypedIds:
     def __repr__(self) -> str:
         counts = zip(self.node_types.names, self._order[1], strict=True)
         return "TypedIds(" + ", ".join(f"{name!r}: {count}" for name, count in counts) + ")"
+
+
+def count_by_hop(numbers: Tensor, num_types: int, sizes: Sequence[int]) -> list[list[int]]:
+    """Return how many of each type each hop brought, where those of hops follow each other.
+
+    Parameters
+    ----------
+    numbers: int64[n]
+        The place of each one's type among the names.
+    num_types
+        Types.
+    sizes
+        How many each hop brought.
+    """
+    of_hops = torch.tensor(sizes, dtype=torch.int64, device=numbers.device)
+    hops = torch.repeat_interleave(of_hops, output_size=len(numbers))
+    counts = torch.bincount(numbers * len(sizes) + hops, minlength=num_types * len(sizes))
+    listed: list[list[int]] = counts.view(num_types, len(sizes)).tolist()
+    return listed
 
 
 def type_number(types: TypeOffsets, name: TypeName) -> int:

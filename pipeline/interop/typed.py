@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.sampling.join_hops import JoinedHops
 from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.data.typed_ids import TypedIds, type_number
+from headrace.pipeline.data.typed_ids import TypedIds, count_by_hop, type_number
 from headrace.pipeline.interop.link_labels import add_link_labels
 
 if TYPE_CHECKING:
@@ -55,19 +54,18 @@ def to_hetero_data(batch: MiniBatch, joined: JoinedHops, data: Any, labels: Tens
     types = batch.types
     assert types is not None
     assert joined.edge_ids is not None
-    node_bounds = [0, *accumulate(batch.num_sampled_nodes)]
-    for number, node_type in enumerate(types.node_types.names):
+    by_hop = count_by_hop(types.types, types.node_types.num_types, batch.num_sampled_nodes)
+    for node_type, counts in zip(types.node_types.names, by_hop, strict=True):
         store = data[node_type]
         store.n_id = types.within(node_type)
         store.num_nodes = len(store.n_id)
         if batch.slot is not None:
             store.batch = batch.slot[types.places(node_type)]
-        store.num_sampled_nodes = [
-            int((types.types[first:end] == number).sum()) for first, end in pairwise(node_bounds)
-        ]
+        store.num_sampled_nodes = counts
     edge_numbers = types.edge_types.numbers_of(joined.edge_ids)
     # One block that hops share has the edges hop by hop.
-    edge_bounds = [0, *accumulate(joined.num_edges if len(batch.blocks) > 1 else batch.num_sampled_edges)]
+    of_hops = joined.num_edges if len(batch.blocks) > 1 else batch.num_sampled_edges
+    by_hop = count_by_hop(edge_numbers, types.edge_types.num_types, of_hops)
     weights = [block.weight for block in reversed(batch.blocks)]
     of_all = joined.join([one for one in weights if one is not None]) if weights and None not in weights else None
     for number, name in enumerate(types.edge_types.names):
@@ -77,9 +75,7 @@ def to_hetero_data(batch: MiniBatch, joined: JoinedHops, data: Any, labels: Tens
         src, dst = joined.edge_index[:, places]
         store.edge_index = torch.stack([types.numbers[src], types.numbers[dst]])
         store.e_id = joined.edge_ids[places] - int(types.edge_types.offsets[number])
-        store.num_sampled_edges = [
-            int(((places >= first) & (places < end)).sum()) for first, end in pairwise(edge_bounds)
-        ]
+        store.num_sampled_edges = by_hop[number]
         if of_all is not None:
             store[IMPORTANCE_WEIGHT] = of_all[places]
         for feature, tensors in batch.edge.items():

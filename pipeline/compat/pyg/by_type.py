@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.sampler import HeteroSamplerOutput
 
 from headrace.pipeline.compat.pyg.flat_output import FlatOutput
-from headrace.pipeline.data.typed_ids import TypedIds
+from headrace.pipeline.data.typed_ids import TypedIds, count_by_hop
 
 
 def hetero_output(flat: FlatOutput, types: TypedIds, *, counted: bool = True) -> HeteroSamplerOutput:
@@ -45,18 +45,8 @@ def hetero_output(flat: FlatOutput, types: TypedIds, *, counted: bool = True) ->
     if flat.slot is not None:
         out.batch = {name: flat.slot[types.places(name)] for name in node_names}
     if counted:
-        out.num_sampled_nodes = dict(
-            zip(node_names, _by_hop(types.types, len(node_names), flat.num_nodes), strict=True)
-        )
-        out.num_sampled_edges = dict(
-            zip(edge_names, _by_hop(edge_number, len(edge_names), flat.num_edges), strict=True)
-        )
+        of_nodes = count_by_hop(types.types, len(node_names), flat.num_nodes)
+        of_edges = count_by_hop(edge_number, len(edge_names), flat.num_edges)
+        out.num_sampled_nodes = dict(zip(node_names, of_nodes, strict=True))
+        out.num_sampled_edges = dict(zip(edge_names, of_edges, strict=True))
     return out
-
-
-def _by_hop(number: Tensor, num_types: int, sizes: list[int]) -> list[list[int]]:
-    """Return how many of each type each hop brought, where hops follow each other."""
-    hops = torch.repeat_interleave(torch.tensor(sizes))
-    counts = torch.bincount(number * len(sizes) + hops, minlength=num_types * len(sizes))
-    listed: list[list[int]] = counts.view(num_types, len(sizes)).tolist()
-    return listed
