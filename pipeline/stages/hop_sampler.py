@@ -51,14 +51,23 @@ class HopSampler(Sampler, MacroStage):
         return len(self.fanouts)
 
     def parts(self) -> tuple[Stage, ...]:
+        return self.hops(self.graph)
+
+    def hops(
+        self, graph: GraphView, *, disjoint: bool = False, time: str | None = None, window: float | None = None
+    ) -> tuple[Stage, ...]:
+        """Return the hops and their compactions, over this graph or the same one sorted by time."""
         return hops(
-            self.graph,
+            graph,
             rules_of(self.graph, self.fanouts, self.rule),
             [self.key_layer(layer) for layer in range(len(self.fanouts))],
             batch_dependency=self.batch_dependency,
             weight=self.weight,
             expand=self.expand,
             edge_ids=self.edge_ids,
+            disjoint=disjoint,
+            time=time,
+            window=window,
         )
 
 

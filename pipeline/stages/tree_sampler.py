@@ -9,9 +9,8 @@ from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.times import check_window, times_of
 from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.plan.checks import check_flags
-from headrace.pipeline.plan.fanouts import rules_of
 from headrace.pipeline.plan.stage import Stage
-from headrace.pipeline.stages.hop_sampler import HopSampler, hops
+from headrace.pipeline.stages.hop_sampler import HopSampler
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,18 +56,7 @@ class TreeSampler(HopSampler):
         if not self.in_trees:
             return super().parts()
         graph = self.graph if self.time is None else self.graph.by_time(self.time)
-        sampled = hops(
-            graph,
-            rules_of(self.graph, self.fanouts, self.rule),
-            [self.key_layer(layer) for layer in range(len(self.fanouts))],
-            batch_dependency=self.batch_dependency,
-            weight=self.weight,
-            expand=self.expand,
-            edge_ids=self.edge_ids,
-            disjoint=True,
-            time=self.time,
-            window=self.window,
-        )
+        sampled = self.hops(graph, disjoint=True, time=self.time, window=self.window)
         return (PlantTrees(self.graph, time=self.time), *sampled)
 
 
