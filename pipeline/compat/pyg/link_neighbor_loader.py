@@ -15,12 +15,12 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.batches import Output, link_batch
 from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler
 from headrace.pipeline.compat.pyg.links import check_exclusion, link_metadata, with_negatives, without_seed_edges
-from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
+from headrace.pipeline.compat.pyg.neighbor_plan_loader import NeighborPlanLoader
 from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.plan.plan import Plan
 
 
-class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):  # type: ignore[misc]
+class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighborLoader):  # type: ignore[misc]
     """Mini-batches of links with the sampled neighbourhoods of their ends, as PyG's ``LinkNeighborLoader``.
 
     What holds of `NeighborLoader` holds here: threads, seeds, resuming, and what `num_workers` is. The ends of the
@@ -107,19 +107,7 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
             )
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
         if neighbor_sampler is None:
-            neighbor_sampler = Sampler(
-                data,
-                num_neighbors,
-                subgraph_type=subgraph_type,
-                replace=replace,
-                disjoint=disjoint,
-                temporal_strategy=temporal_strategy,
-                time_attr=time_attr,
-                weight_attr=weight_attr,
-                directed=directed,
-                seed=seed,
-                num_threads=num_threads,
-            )
+            neighbor_sampler = self.own_sampler(data)
         torch_geometric.loader.LinkLoader.__init__(
             self,
             data,
@@ -144,12 +132,6 @@ class LinkNeighborLoader(PlanLoader, torch_geometric.loader.LinkNeighborLoader):
         if isinstance(self.link_sampler, Sampler):
             pairs = self.link_sampler.flat_pairs(links.row, links.col, links.input_type)
         return pairs
-
-    @property
-    def item_times(self) -> Tensor | None:
-        """When each of them is asked for."""
-        time: Tensor | None = self.input_data.time
-        return time
 
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""

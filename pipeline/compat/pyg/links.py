@@ -10,11 +10,10 @@ from torch import Tensor
 from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.compat.pyg.graph import EdgeType
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.lowered.excluded import seed_edges
 from headrace.pipeline.plan.plan import Plan
-
-EdgeType = tuple[str, str, str]
 
 
 def with_negatives(

@@ -13,12 +13,13 @@ from torch_geometric.sampler.base import SubgraphType
 from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.batches import Output, node_batch
 from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler
-from headrace.pipeline.compat.pyg.plan_loader import PlanLoader, item_ids
+from headrace.pipeline.compat.pyg.neighbor_plan_loader import NeighborPlanLoader
+from headrace.pipeline.compat.pyg.plan_loader import item_ids
 from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.plan.plan import Plan
 
 
-class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type: ignore[misc]
+class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):  # type: ignore[misc]
     """Mini-batches of sampled neighbourhoods, with the parameters, order and attributes of PyG's ``NeighborLoader``.
 
     It needs no pyg-lib and no torch-sparse. Batches are made in threads ahead of the training loop, the attributes
@@ -113,19 +114,7 @@ class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type
             raise InputError("NeighborLoader: expected time_attr beside input_time, got none; name the times of edges")
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
         if neighbor_sampler is None:
-            neighbor_sampler = Sampler(
-                data,
-                num_neighbors,
-                subgraph_type=subgraph_type,
-                replace=replace,
-                disjoint=disjoint,
-                temporal_strategy=temporal_strategy,
-                time_attr=time_attr,
-                weight_attr=weight_attr,
-                directed=directed,
-                seed=seed,
-                num_threads=num_threads,
-            )
+            neighbor_sampler = self.own_sampler(data)
         torch_geometric.loader.NodeLoader.__init__(
             self,
             data,
@@ -145,12 +134,6 @@ class NeighborLoader(PlanLoader, torch_geometric.loader.NeighborLoader):  # type
         if not isinstance(self.node_sampler, Sampler):
             return self.input_data.node
         return self.node_sampler.flat_ids(self.input_data.node, self.input_data.input_type)
-
-    @property
-    def item_times(self) -> Tensor | None:
-        """When each of them is asked for."""
-        time: Tensor | None = self.input_data.time
-        return time
 
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
