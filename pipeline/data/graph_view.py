@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -28,6 +28,7 @@ from headrace.pipeline.data.graph_types import rows_of
 from headrace.pipeline.data.node_ids import check_node_ids
 from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
 
+Table = TypeVar("Table")
 View = TypeVar("View", bound="GraphView")
 
 #: Threads that sample at once place the arrays of a graph once: a second copy might have no room.
@@ -162,10 +163,7 @@ class GraphView(ABC):
         """
         from headrace.pipeline.data.times import sorted_by_time
 
-        table = f"by time {name}"
-        if table not in self.tables:
-            self.tables.setdefault(table, sorted_by_time(self, name))
-        timed: Self = self.tables[table]
+        timed: Self = self.table(f"by time {name}", lambda: sorted_by_time(self, name))
         return timed
 
     def original_edge_ids(self, positions: Tensor) -> Tensor:
@@ -286,6 +284,13 @@ class GraphView(ABC):
     def tables(self) -> dict[str, Any]:
         """Return the tables that stages made of this graph, by a name of their choice; they live as long as it does."""
         return {}
+
+    def table(self, name: str, make: Callable[[], Table]) -> Table:
+        """Return the table of a name, made when it is first asked for."""
+        if name not in self.tables:
+            self.tables.setdefault(name, make())  # another thread may have been faster
+        table: Table = self.tables[name]
+        return table
 
     def edge_weights(self, name: str) -> Tensor:
         """Return an edge attribute that can be sampled by: float32[num_edges] or float64[num_edges], in CSC order.

@@ -45,11 +45,7 @@ def nodes_by_time(graph: GraphView, name: str) -> NodesByTime:
     GraphError
         If there are no such times of nodes.
     """
-    table = f"nodes by time {name}"
-    if table not in graph.tables:
-        graph.tables.setdefault(table, _sort(graph, name))
-    found: NodesByTime = graph.tables[table]
-    return found
+    return graph.table(f"nodes by time {name}", lambda: _sort(graph, name))
 
 
 def _sort(graph: GraphView, name: str) -> NodesByTime:

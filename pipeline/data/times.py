@@ -100,11 +100,7 @@ def times_of(graph: GraphView, name: str) -> Times:
     GraphError
         If there are none, they are no times, or those of edges are integers and those of nodes are not.
     """
-    table = f"times {name}"
-    if table not in graph.tables:
-        graph.tables.setdefault(table, _find_times(graph, name))
-    times: Times = graph.tables[table]
-    return times
+    return graph.table(f"times {name}", lambda: _find_times(graph, name))
 
 
 def _find_times(graph: GraphView, name: str) -> Times:

@@ -79,8 +79,7 @@ class WalkHop(HopStage):
 
 def walk_weights(graph: GraphView, weight: str) -> WeightSums:
     """Return the graph's edge attribute in the form that walks read, made on first use."""
-    name = f"walk weights: {weight}"
-    if name not in graph.tables:
-        graph.tables[name] = weight_sums(graph.indptr, graph.edge_weights(weight), trust_weights=True)
-    table: WeightSums = graph.tables[name]
-    return table
+    return graph.table(
+        f"walk weights: {weight}",
+        lambda: weight_sums(graph.indptr, graph.edge_weights(weight), trust_weights=True),
+    )

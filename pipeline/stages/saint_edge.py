@@ -61,8 +61,5 @@ class SampleSaintEdge(DrawSampler):
         return draw
 
     def law(self) -> EdgeLaw:
-        name = "law of sample_saint_edge"
-        if name not in self.graph.tables:
-            self.graph.tables[name] = edge_law(self.graph.indptr, self.graph.indices)
-        law: EdgeLaw = self.graph.tables[name]
-        return law
+        graph = self.graph
+        return graph.table("law of sample_saint_edge", lambda: edge_law(graph.indptr, graph.indices))

@@ -61,8 +61,5 @@ class SampleSaintNode(DrawSampler):
         return draw
 
     def law(self) -> NodeLaw:
-        name = "law of sample_saint_node"
-        if name not in self.graph.tables:
-            self.graph.tables[name] = node_law(self.graph.indptr, self.graph.indices)
-        law: NodeLaw = self.graph.tables[name]
-        return law
+        graph = self.graph
+        return graph.table("law of sample_saint_node", lambda: node_law(graph.indptr, graph.indices))

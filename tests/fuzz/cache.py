@@ -17,8 +17,8 @@ NUM_ROWS = 40
 
 
 def _all(capacity: Any) -> np.ndarray:
-    """As many ids as slots; none where the number of slots is no number."""
-    return np.arange(capacity if isinstance(capacity, int) else 0)
+    """As many ids as slots; none where the number of slots is no number, or more than there are rows."""
+    return np.arange(capacity if isinstance(capacity, int) and capacity <= NUM_ROWS else 0)
 
 
 def _made(policy: _native.CachePolicy, capacity: int) -> _native.CacheIndex:
