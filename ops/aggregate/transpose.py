@@ -68,7 +68,7 @@ def transpose_csc(
             indptr, indices, None, device, num_others=num_src, num_positions=None, stage=stage, trusted=trusted is True
         )
         return _sorted(rows.indptr, rows.indices, num_src)
-    if isinstance(indices, torch.Tensor) and not indices.is_cpu:
+    if isinstance(indices, torch.Tensor) and not indices.is_cpu and not indices.is_meta:
         return _sorted(torch.as_tensor(indptr, device=indices.device), indices, num_src)
     starts, sources = graph_arrays(indptr, indices, stage)
     degrees = np.diff(starts)
