@@ -33,6 +33,7 @@ Aggregate messages    `spmm`, `spmm_extreme`, `attend`, and `sddmm` for gradient
 Drop elements         `dropout_mask`
 Find owners           `hash_owners`, `group_by_owner`, `positions_in_parts`
 Place large arrays    `use_huge_pages`
+Give memory back      `trim_pool`
 ====================  ==============================================================================================
 
 A graph is CSC over in-neighbours: ``indices[indptr[v]:indptr[v + 1]]`` are the sources of the edges into ``v``. Two
@@ -63,6 +64,7 @@ from headrace.ops.cache.set_index import SetIndex, SetLookup
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.features.huge_pages import use_huge_pages
+from headrace.ops.features.memory_pool import trim_pool
 from headrace.ops.features.scatter import gather_rows_with_grad, scatter_add_rows
 from headrace.ops.features.tiers import TierSizes, gather_tables, locate_rows
 from headrace.ops.graphs.csc import Csc, check_csc, coo_to_csc, has_parallel_edges
@@ -201,6 +203,7 @@ __all__ = [
     "subgraph_weights",
     "sum_to_sources",
     "transpose_csc",
+    "trim_pool",
     "typed_rows",
     "unique_and_inverse",
     "use_huge_pages",

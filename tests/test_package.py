@@ -181,6 +181,7 @@ OPS = [
     "subgraph_weights",
     "sum_to_sources",
     "transpose_csc",
+    "trim_pool",
     "typed_rows",
     "unique_and_inverse",
     "use_huge_pages",

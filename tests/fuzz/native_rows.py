@@ -111,6 +111,7 @@ ENTRIES = {
     "hash_owners": Entry(_native.hash_owners, hash_arguments, check_hash, aligned=True),
     "group_by_owner": Entry(_native.group_by_owner, group_arguments, check_group, aligned=True),
     "dropout_mask": Entry(_native.dropout_mask, dropout_arguments, check_dropout, frozenset({2}), aligned=True),
+    "trim_pool": Entry(_native.trim_pool, lambda draw: [], lambda given, answer: None),
     "use_huge_pages": Entry(_use_huge_pages, _huge_arguments, lambda given, answer: None, frozenset({0})),
     "gather_rows": Entry(_gather, _gather_arguments, _check_gather, frozenset({0, 1, 3}), aligned=True),
 }

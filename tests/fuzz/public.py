@@ -230,6 +230,7 @@ ENTRIES = {
         lambda given, answer: check_csc_answer(given, (answer.indptr, answer.indices, answer.edge_ids)),
         frozenset({2, 3}),  # hundreds of threads that read all edges each are honest work
     ),
+    "trim_pool": Entry(ops.trim_pool, lambda draw: [], lambda given, answer: None),
     "use_huge_pages": Entry(
         ops.use_huge_pages, lambda draw: [np.zeros(draw.integer(0, 100), np.uint8)], lambda given, answer: None
     ),

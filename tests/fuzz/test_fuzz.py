@@ -17,7 +17,14 @@ from fuzz.table import ENTRIES, NATIVE, PUBLIC
 
 STUB = ast.parse((Path(ops.__file__).parent / "_native.pyi").read_text(encoding="utf-8"))
 # One in ten calls asks for too much, any value of an enum is right, there are no arguments.
-NEVER_REFUSE = {"native.empty", "native.has", "native.has_io_uring", "native.threads_in_pool"}
+NEVER_REFUSE = {
+    "native.empty",
+    "native.has",
+    "native.has_io_uring",
+    "native.threads_in_pool",
+    "native.trim_pool",
+    "public.trim_pool",
+}
 
 
 def functions_of(stub):

@@ -4,6 +4,7 @@
 
 #include "bindings/bindings.hpp"
 #include "core/huge_pages.hpp"
+#include "core/memory.hpp"
 
 namespace headrace {
 namespace {
@@ -40,6 +41,7 @@ void bind_ids(nb::module_& m) {
 
 void bind_gather(nb::module_& m) {
   m.def("empty", &empty, "num_bytes"_a);
+  m.def("trim_pool", &trim_pool, nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "use_huge_pages",
       [](std::uintptr_t memory, std::size_t num_bytes) {

@@ -107,25 +107,23 @@ class Pool {
     for (Header* const block : gone) std::free(block);  // without the lock: it may take the system a while
   }
 
-  void trim() noexcept {
+  std::size_t trim() noexcept {
     Blocks all;
+    std::size_t bytes;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       all.swap(waiting_);
       by_capacity_.clear();
+      bytes = kept_;
       kept_ = 0;
       most_used_ = used_;
     }
     for (Header* const block : all) std::free(block);
+    return bytes;
   }
 
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
-
-  PoolState state() noexcept {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return {used_, kept_};
-  }
 
  private:
   using Blocks = std::list<Header*>;
@@ -189,8 +187,6 @@ void give_block(void* block) noexcept {
   }
 }
 
-PoolState pool_state() noexcept { return pool().state(); }
-
-void trim_pool() noexcept { pool().trim(); }
+std::size_t trim_pool() noexcept { return pool().trim(); }
 
 }  // namespace headrace

@@ -20,14 +20,7 @@ void* take_block(std::size_t bytes, Lifetime lifetime = Lifetime::kBatch);
 // Return a block; null is ignored.
 void give_block(void* block) noexcept;
 
-struct PoolState {
-  std::size_t used;  // bytes in pooled blocks that were taken
-  std::size_t kept;  // bytes in blocks that wait to be taken again; never more than were ever used at once
-};
-
-PoolState pool_state() noexcept;
-
-// Hand all waiting blocks back to the system.
-void trim_pool() noexcept;
+// Hand all waiting blocks back to the system; return their bytes, which are never more than were ever used at once.
+std::size_t trim_pool() noexcept;
 
 }  // namespace headrace
