@@ -36,6 +36,7 @@ WHOLE, MINI, CLUSTERS, AROUND, AROUND_2 = (
     "clusters and 1 hop around",
     "clusters and 2 hops around",
 )
+NEIGHBOURS, LABOR = SAMPLED = ("neighbours 10, 10", "LABOR 10, 10")
 #: What is compared with what, in points of accuracy.
 DIFFERENCES = ((MINI, WHOLE), (AROUND, CLUSTERS), (AROUND_2, CLUSTERS))
 #: What claims are about, and is trained with all seeds; the rest gets a quarter of them.
@@ -87,17 +88,19 @@ def sources(setting: Setting, data: Data) -> dict[str, tuple[Source, int]]:
         CLUSTERS: clusters(0),
         AROUND: clusters(1),
         AROUND_2: clusters(2),
-        "neighbours 10, 10": sampled("sample_neighbor"),
-        "LABOR 10, 10": sampled("sample_layer_neighbor"),
+        NEIGHBOURS: sampled("sample_neighbor"),
+        LABOR: sampled("sample_layer_neighbor"),
     }
 
 
 def trainings(name: str, data: Data) -> dict[str, Training]:
     """Return what is trained on a graph: a GCN by all strategies, GAT by those that fit it."""
     setting = SETTINGS[name]
-    gcn, gat = partial(Gcn, hidden=setting.hidden), partial(Gat, hidden=8)
-    found = sources(setting, data)
-    of_gcn = {f"GCN, {strategy}": Training(gcn, *source, 0.01) for strategy, source in found.items()}
+    gat, found = partial(Gat, hidden=8), sources(setting, data)
+    of_gcn = {
+        f"GCN, {strategy}": Training(partial(Gcn, hidden=setting.hidden, sampled=strategy in SAMPLED), *source, 0.01)
+        for strategy, source in found.items()
+    }
     of_gat = {
         f"GAT, {strategy}": Training(gat, *found[strategy], 0.005, decayed="all")
         for strategy in ((WHOLE, CLUSTERS, AROUND) if name == "cora" else (WHOLE,))

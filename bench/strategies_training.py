@@ -89,10 +89,15 @@ class InputDropout(nn.Module):
 
 
 class Gcn(nn.Module):
-    """Kipf and Welling's model, with weights of the whole graph's degrees."""
+    """Kipf and Welling's model, with weights of the whole graph's degrees.
 
-    def __init__(self, data: Data, hidden: int) -> None:
+    Weights of sampled in-edges grow, by the number of all over that of the sampled ones: sums of their messages then
+    estimate those of the whole graph, on which the model is evaluated.
+    """
+
+    def __init__(self, data: Data, hidden: int, *, sampled: bool = False) -> None:
         super().__init__()
+        self.degrees = data.graph.indptr.diff().float() if sampled else None
         widths = [data.width, *[hidden] * (NUM_LAYERS - 1), data.num_classes]
         self.dropout = InputDropout(0.5, data.is_sparse)
         self.layers = nn.ModuleList(hr.nn.GCNConv(*pair, normalize=False) for pair in pairwise(widths))
@@ -100,7 +105,12 @@ class Gcn(nn.Module):
     def forward(self, batch: hr.MiniBatch) -> Tensor:
         x = self.dropout(batch.x)
         for i, (layer, block) in enumerate(zip(self.layers, batch.blocks, strict=True)):
-            x = layer(x, block, batch.edge["norm"][i])
+            weights = batch.edge["norm"][i]
+            if self.training and self.degrees is not None:
+                taken = block.indptr.diff()
+                scale = self.degrees[batch.n_id[: block.num_dst]] / taken.clamp(min=1)
+                weights = weights * scale.repeat_interleave(taken)
+            x = layer(x, block, weights)
             x = functional.dropout(functional.relu(x), 0.5, self.training) if i < NUM_LAYERS - 1 else x
         return x
 
