@@ -20,7 +20,8 @@ def gcn_norm(graph: Graph, weight: str | None = None) -> Tensor:
 
     An edge u -> v of weight w has w / sqrt(d(u) d(v)), where d is the sum of the weights of in-edges, as in PyG. As
     degrees are those of the whole graph, every batch that holds all in-edges of a node computes the same for it:
-    fetch it as a feature of edges, and minibatches, clusters with a boundary and the whole graph agree.
+    fetch it as a feature of edges, and minibatches, clusters with a boundary and the whole graph agree. Of sampled
+    in-edges the sum is smaller: multiply by the in-degree in the graph over that in the block.
 
     >>> import headrace as hr
     >>> graph = hr.Graph.from_coo([0, 1], [1, 0]).with_self_loops()
