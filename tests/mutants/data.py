@@ -111,7 +111,7 @@ DATA = (
     ),
     Mutant(
         "pipeline/storage/new_folder.py",
-        "check_is_free(path, overwrite=True, replaceable=replaceable)",
+        "check_is_free(path, overwrite=True, replaceable=replaceable, what=what)",
         "pass",
         _FOLDER + "test_what_came_while_the_new_folder_was_written_is_not_replaced",
     ),

@@ -51,12 +51,6 @@ def test_what_is_no_model_graph_or_store():
     refused(hr.FeatureError, "expected an hr.FeatureStore, got dict", store={"x": torch.zeros(2)}, layers=[Counting()])
 
 
-def test_a_graph_with_types():
-    typed = hr.Graph.from_coo([0], [1], num_nodes=NUM_NODES, node_types={"a": 1, "b": NUM_NODES - 1})
-    _, store = graph_and_store()
-    refused(hr.InputError, r"without types.*graph\.untyped\(\)", graph=typed, store=store, layers=[Counting()])
-
-
 def test_features_that_are_missing_or_of_another_graph():
     refused(hr.FeatureError, "there is no node feature 'features'", node="features", layers=[Counting()])
     refused(hr.FeatureError, "there is no edge feature 'weight'", edge=["weight"], layers=[Counting()])
