@@ -141,7 +141,10 @@ def inference(
     All of it runs in the process that calls it, also under torch.distributed: let one rank call it.
     """
     if not isinstance(graph, Graph):
-        raise InputError(f"inference: expected a whole hr.Graph, got {type(graph).__name__}")
+        raise InputError(
+            f"inference: expected a whole hr.Graph, got {type(graph).__name__}; pass the graph and not a loader, "
+            "which may shuffle or leave out nodes: batches are made here, of all nodes in their order"
+        )
     if not isinstance(store, FeatureStore):
         raise FeatureError(f"inference: expected an hr.FeatureStore, got {type(store).__name__}")
     rows, names = input_rows(graph, store, node), edge_features(graph, store, edge)
