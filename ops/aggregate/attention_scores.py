@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,8 @@ from headrace.ops.aggregate.edges import check_shape, check_table, table, vector
 from headrace.ops.errors import FeatureError, InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 #: Edge scores, weights, and then slope, key, threshold, scale and ids of dropout.
@@ -89,6 +91,11 @@ class AttentionScores:
     weight: torch.Tensor | None = None
     slope: float = 0.2
     dropout: AttentionDropout | None = None
+
+    def map(self, of_tensor: Callable[[torch.Tensor], torch.Tensor]) -> AttentionScores:
+        """Return the same with a function applied to scores and weights."""
+        tensors = {name: getattr(self, name) for name in ("source", "destination", "edge", "weight")}
+        return replace(self, **{name: of_tensor(one) for name, one in tensors.items() if one is not None})
 
     @property
     def heads(self) -> int:
