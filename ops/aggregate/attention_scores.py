@@ -94,8 +94,13 @@ class AttentionScores:
 
     def map(self, of_tensor: Callable[[torch.Tensor], torch.Tensor]) -> AttentionScores:
         """Return the same with a function applied to scores and weights."""
-        tensors = {name: getattr(self, name) for name in ("source", "destination", "edge", "weight")}
-        return replace(self, **{name: of_tensor(one) for name, one in tensors.items() if one is not None})
+        return replace(
+            self,
+            source=of_tensor(self.source),
+            destination=of_tensor(self.destination),
+            edge=None if self.edge is None else of_tensor(self.edge),
+            weight=None if self.weight is None else of_tensor(self.weight),
+        )
 
     @property
     def heads(self) -> int:

@@ -317,6 +317,7 @@ class ItemSource(BatchSource):
     def _starts(self, epoch: int) -> NDArray[np.int64]:
         """Return where the batches of an epoch begin by the budget, with the end of the last one."""
         sampler, known = self._sampler, self._cut
+        assert sampler.budget is not None
         if not sampler.shuffle:
             epoch = 0
         if known is None or known[0] != epoch:

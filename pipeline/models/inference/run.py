@@ -152,8 +152,8 @@ def inference(
     applied = layers_of(model, layers, len(names))
     every, asked = all_nodes(graph), named_nodes(graph, nodes)
     batches = Batches(graph, store, names, batch_size, _device_of(model, device), num_threads)
-    for items in asked.values():
-        batches.loader(items, rows).close()  # refuses what the layers before the last would be computed in vain for
+    for some in asked.values():
+        batches.loader(some, rows).close()  # refuses what the layers before the last would be computed in vain for
     place = None if out is None else Path(out).expanduser().resolve()
     kept: dict[Kind, ArraySource] = {}
     with (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
+from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.models.inference.batches import Batches
 from headrace.pipeline.models.inference.layers import Layer, Output, apply_layer
 from headrace.pipeline.models.inference.rows import Kind, Rows, joined
@@ -63,7 +64,8 @@ def try_layers(layers: Sequence[Layer], batches: Batches, rows: Rows) -> list[La
 def _try_layers(
     layers: Sequence[Layer], batches: Batches, rows: Rows, together: MiniBatch, alone: MiniBatch, nodes: list[int]
 ) -> list[LayerReturns]:
-    h, h_alone = rows.of(together), rows.of(alone)
+    h: Any = rows.of(together)
+    h_alone: Any = rows.of(alone)
     returned = []
     for number, layer in enumerate(layers):
         out = apply_layer(number, layer, h, together, batches.edge)
@@ -83,14 +85,14 @@ def _try_layers(
     return returned
 
 
-def _some_rows(out: Output, batch: MiniBatch) -> Tensor | dict[Kind, Tensor]:
+def _some_rows(out: Output, batch: MiniBatch) -> Tensor | dict[TypeName, Tensor]:
     """Return rows of the next layer's input: any will do, as long as a node has the same one in both batches."""
     if batch.types is None:
         return out.rows[None][batch.n_id % len(out.rows[None])]
     some = {
         kind: rows[batch.types.within(kind) % max(len(rows), 1)] for kind, rows in out.rows.items() if kind is not None
     }
-    return dict(some) if out.by_type else joined(some, batch)
+    return some if out.by_type else joined(some, batch)
 
 
 def trials(graph: Graph) -> Iterator[list[int]]:
