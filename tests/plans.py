@@ -158,6 +158,11 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "labelled_items": lambda: hr.ItemSampler(
         (torch.arange(50), torch.arange(50) * 2), batch_size=8, shuffle=True, seed=SEED
     ),
+    "budget": lambda: (
+        items(batch_size=None, cost=graph().in_degrees()[::2], budget=120)
+        .sample_in_subgraph(graph())
+        .fetch_feature(store(), node=["x"], labels="y")
+    ),
     "pairs": lambda: hr.ItemSampler(
         torch.arange(60).reshape(30, 2) % 37, batch_size=7, shuffle=True, seed=SEED
     ).sample_neighbor(graph(), [3, 2]),

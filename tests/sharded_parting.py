@@ -24,7 +24,11 @@ WAYS: dict[str, tuple[str, ...]] = {
 }
 
 #: Where rank 1 raises an error.
-ERRORS = ("layer", "loss", "message")
+ERRORS = ("layer", "loss", "message", "backward")
+
+
+def _refuse(gradient: Tensor) -> Tensor:
+    raise ValueError("a gradient of rank one is out of order")
 
 
 class Network(nn.Module):
@@ -42,6 +46,8 @@ class Network(nn.Module):
         layers = (self.second, self.first) if way == "order" else (self.first, self.second)
         for layer in layers[: 1 if way == "fewer layers" else 2]:
             x = layer(x, place).tanh()
+            if way == "backward":  # in each of the layers' own backward directions the others wait for this rank
+                x.register_hook(_refuse)
         drops = 0.0 if way == "evaluation" else 0.5
         x = place.attend(x[:, None], x[:, :1], x[:, 1:2], dropout=drops, key=1)[:, 0]
 

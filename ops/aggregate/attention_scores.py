@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,8 @@ from headrace.ops.aggregate.edges import check_shape, check_table, table, vector
 from headrace.ops.errors import FeatureError, InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 #: Edge scores, weights, and then slope, key, threshold, scale and ids of dropout.
@@ -89,6 +91,16 @@ class AttentionScores:
     weight: torch.Tensor | None = None
     slope: float = 0.2
     dropout: AttentionDropout | None = None
+
+    def map(self, of_tensor: Callable[[torch.Tensor], torch.Tensor]) -> AttentionScores:
+        """Return the same with a function applied to scores and weights."""
+        return replace(
+            self,
+            source=of_tensor(self.source),
+            destination=of_tensor(self.destination),
+            edge=None if self.edge is None else of_tensor(self.edge),
+            weight=None if self.weight is None else of_tensor(self.weight),
+        )
 
     @property
     def heads(self) -> int:

@@ -14,6 +14,7 @@ from headrace.ops.aggregate.attention import (
 )
 from headrace.ops.aggregate.attention_scores import AttentionScores
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
+from headrace.ops.aggregate.precision import widened
 from headrace.ops.aggregate.spmm import sddmm, spmm
 from headrace.ops.aggregate.way_back import Transpose, WayBack
 from headrace.ops.errors import InputError
@@ -36,7 +37,7 @@ def aggregate_with_grad(
     """Reduce the messages ``weight[e] * x[indices[e]]`` of each row; gradients flow to `x` and `weight`.
 
     Gradients of `x` are sums over the transposed CSC, in a fixed order: the same bits for any number of threads. Once
-    differentiable.
+    differentiable. Under ``torch.autocast`` rows that it has made narrow are added up in float32.
 
     Parameters
     ----------
@@ -70,6 +71,7 @@ def aggregate_with_grad(
     _check_vectors("aggregate_with_grad", indptr=indptr, indices=indices)
     if degrees is not None:
         _check_vectors("aggregate_with_grad", degrees=degrees)
+    x, weight = widened(x), None if weight is None else widened(weight)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     if reduce in ("max", "min"):
         out = _Extreme.apply(x, weight, indptr, indices, reduce == "max", way_back)  # type: ignore[no-untyped-call]
@@ -188,7 +190,7 @@ def attend_with_grad(
     """Add up rows of `x` by attention; gradients flow to `x` and to all scores, but not to weights.
 
     As `attend`. What is kept for the backward direction are the result and two numbers for each row and head:
-    attention is computed anew, and dropout replayed. Once differentiable.
+    attention is computed anew, and dropout replayed. Once differentiable. Under ``torch.autocast`` in float32.
 
     Parameters
     ----------
@@ -206,6 +208,7 @@ def attend_with_grad(
     if not isinstance(scores, AttentionScores):
         message = f"attend_with_grad: scores must be AttentionScores, got {type(scores).__name__}"
         raise InputError(message)
+    x, scores = widened(x), scores.map(widened)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     options = scores.weight, scores.slope, scores.dropout
     out = _Attend.apply(  # type: ignore[no-untyped-call]

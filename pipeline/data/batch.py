@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -366,7 +367,8 @@ class MiniBatch:
             yield from ((f"exchanges/{layer}/{name}", tensor) for name, tensor in exchange.named_tensors())
 
     def _map(self, of_tensor: Callable[[Tensor], Tensor]) -> MiniBatch:
-        blocks = {block: block.map(of_tensor) for block in self.blocks}  # layers may share one
+        blocks = {block: block.map(of_tensor) for block in self.blocks}  # layers may share one,
+        once = cache(of_tensor)  # and features of its edges
         return self.replace(
             seeds=of_tensor(self.seeds),
             seed_index=of_tensor(self.seed_index),
@@ -374,7 +376,7 @@ class MiniBatch:
             n_id=of_tensor(self.n_id),
             **{name: of_tensor(tensor) for name in _OPTIONAL if (tensor := getattr(self, name)) is not None},
             node={name: of_tensor(tensor) for name, tensor in self.node.items()},
-            edge={name: tuple(map(of_tensor, tensors)) for name, tensors in self.edge.items()},
+            edge={name: tuple(map(once, tensors)) for name, tensors in self.edge.items()},
             blocks=tuple(blocks[block] for block in self.blocks),
             exchanges=tuple(exchange.map(of_tensor) for exchange in self.exchanges),
         )

@@ -124,6 +124,28 @@ class Block:
             return torch.zeros_like(self.indices, dtype=torch.int64)
         return edge_types_of(self, self.types)
 
+    @cached_property
+    def edge_index_dict(self) -> dict[tuple[str, str, str], Tensor]:
+        """Return the edges of each type as int64[2, n], in the numbers that `relation` gives the nodes of types.
+
+        ``conv(h, block.edge_index_dict)`` calls layers of PyG that take rows by node type, such as ``HeteroConv``: `h`
+        has rows of the sources of each type, and so has what they return; destinations are the first of them. Made when
+        first asked for, and kept.
+
+        Raises
+        ------
+        GraphError
+            If the graph has no edge types, or one does not say between which node types it leads.
+        """
+        if self.types is None:
+            raise GraphError("Block.edge_index_dict: expected a block of a graph with edge types, got one without")
+        made = {}
+        for name in self.types.edge_types.names:
+            edge_index = self.relation(name).edge_index  # refuses names that are no triples
+            assert isinstance(name, tuple)
+            made[name] = edge_index
+        return made
+
     def relation(self, edge_type: TypeName) -> Block:
         """Return the edges of one type as a bipartite block.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from torch import Tensor
 
@@ -11,7 +11,12 @@ from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds, type_number
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.data.block import Block
+
+T = TypeVar("T")
 
 #: "x" is a feature of all nodes (or edges), ("paper", "x") one of those of a type.
 FeatureName: TypeAlias = str | tuple[TypeName, str]
@@ -37,14 +42,28 @@ def node_ids_of(batch: MiniBatch, name: FeatureName) -> Tensor:
 
 
 def edge_ids_of(batch: MiniBatch, name: FeatureName) -> tuple[Tensor, ...]:
-    """Return which rows of an edge feature each block needs: its edges, or those of the type by their own numbers."""
+    """Return which rows of an edge feature each block needs: its edges, or those of the type by their own numbers.
+
+    A block that several layers share needs them once; `of_layers` leads from blocks to layers.
+    """
     if isinstance(name, str):
-        return tuple(block.edge_ids for block in batch.blocks if block.edge_ids is not None)
+        return tuple(block.edge_ids for block in edge_blocks(batch) if block.edge_ids is not None)
     types = types_of(batch, name)
     number = type_number(types.edge_types, name[0])
     first = int(types.edge_types.offsets[number])
-    ids = [block.edge_ids[block.edge_types == number] for block in batch.blocks if block.edge_ids is not None]
+    ids = [block.edge_ids[block.edge_types == number] for block in edge_blocks(batch) if block.edge_ids is not None]
     return tuple(of_block - first for of_block in ids)
+
+
+def of_layers(batch: MiniBatch, of_blocks: Iterable[T]) -> tuple[T, ...]:
+    """Return for each layer what its block has, from what blocks have in the order of `edge_ids_of`."""
+    known = dict(zip(edge_blocks(batch), of_blocks, strict=True))
+    return tuple(known[block] for block in batch.blocks if block in known)
+
+
+def edge_blocks(batch: MiniBatch) -> list[Block]:
+    """Return the blocks that have edge ids, each once."""
+    return [block for block in dict.fromkeys(batch.blocks) if block.edge_ids is not None]
 
 
 def seed_ids_of(batch: MiniBatch, name: FeatureName) -> Tensor:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from torch import Tensor
 
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.feature_names import FeatureName, edge_ids_of, node_ids_of, seed_ids_of
+from headrace.pipeline.data.feature_names import (
+    FeatureName,
+    edge_blocks,
+    edge_ids_of,
+    node_ids_of,
+    of_layers,
+    seed_ids_of,
+)
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.checks import check_no_labels
 from headrace.pipeline.plan.settings import RunSettings
@@ -84,7 +90,9 @@ class _Fetches(WindowRunner):
         if self._node:
             fetched["node"] = {**batch.node, **{name: read(reads) for name, reads in self._node.items()}}
         if self._edge:
-            per_block = {name: tuple(read(reads) for _ in _edges(batch)) for name, reads in self._edge.items()}
+            per_block = {
+                name: of_layers(batch, [read(reads) for _ in edge_blocks(batch)]) for name, reads in self._edge.items()
+            }
             fetched["edge"] = {**batch.edge, **per_block}
         if self._of_seeds is not None:
             check_no_labels(batch, self._labels)
@@ -103,10 +111,5 @@ class _Fetches(WindowRunner):
             arrays += [array for _, array in block.named_tensors()]
         num_bytes = sum(array.nbytes for array in arrays)
         num_bytes += len(batch.n_id) * sum(reads.id_bytes for reads in self._node.values())
-        num_edges = sum(map(len, _edges(batch)))
+        num_edges = sum(block.num_edges for block in edge_blocks(batch))
         return num_bytes + num_edges * sum(reads.id_bytes for reads in self._edge.values())
-
-
-def _edges(batch: MiniBatch) -> Iterator[Tensor]:
-    """Yield the ids of the edges of each block."""
-    return (block.edge_ids for block in batch.blocks if block.edge_ids is not None)

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.feature_names import FeatureName, edge_ids_of, node_ids_of, seed_ids_of
+from headrace.pipeline.data.feature_names import FeatureName, edge_ids_of, node_ids_of, of_layers, seed_ids_of
 from headrace.pipeline.plan.checks import check_no_labels
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
@@ -53,7 +53,7 @@ class FetchStage(MapStage):
                 fetched["node"] = {**batch.node, **rows}
             if edge:
                 per_block = {
-                    name: tuple(read(source, rows, counts) for rows in edge_ids_of(batch, name))
+                    name: of_layers(batch, [read(source, rows, counts) for rows in edge_ids_of(batch, name)])
                     for name, source in edge.items()
                 }
                 fetched["edge"] = {**batch.edge, **per_block}

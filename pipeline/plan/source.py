@@ -54,6 +54,11 @@ class BatchSource(ABC):
     """Items in a batch of all ranks together, by which a checkpoint counts; None if the number of ranks may not change
     between a checkpoint and its use."""
 
+    def count(self, epoch: int) -> int | None:
+        """Return the number of batches of one epoch, where epochs differ in that; None when unknown."""
+        del epoch
+        return self.num_batches
+
     @abstractmethod
     def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
         """Stand before the first batch of ``epoch``, or where ``state`` says.

@@ -20,21 +20,21 @@ class Position:
 
     Parameters
     ----------
-    num_batches
-        Batches in an epoch; None if the source does not know.
+    count
+        Returns the number of batches in an epoch; None if the source does not know.
     epoch
         The epoch.
     source
         The source's state in it; None for its beginning.
     """
 
-    num_batches: int | None
+    count: Callable[[int], int | None]
     epoch: int = 0
     source: Mapping[str, Any] | None = None
 
     def move(self, epoch: int, source: Mapping[str, Any] | None = None) -> None:
         """Go there. The end of an epoch is the beginning of the next one, never an empty rest."""
-        if source is not None and source["batch"] == self.num_batches:
+        if source is not None and source["batch"] == self.count(epoch):
             epoch, source = epoch + 1, None
         self.epoch, self.source = epoch, source
 
@@ -83,7 +83,7 @@ class Iteration(Iterator[Any]):
 
             done = 0 if position.source is None else position.source["batch"]
             self._bar = tqdm(
-                total=position.num_batches,
+                total=position.count(position.epoch),
                 initial=done,
                 desc=f"epoch {position.epoch}",
                 unit="batch",

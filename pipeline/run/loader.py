@@ -120,7 +120,7 @@ class Loader(Generic[Batch]):
         self._progress = progress
         self._counters = Counters()
         self._trace = Trace()
-        self._position = Position(self._source.num_batches)
+        self._position = Position(self._source.count)
         # Whether batches were handed out since the position was set by something else than handing out batches.
         self._started = False
         self._used = False  # whether it was iterated since its position was set from outside
@@ -137,12 +137,12 @@ class Loader(Generic[Batch]):
         Raises
         ------
         UsageError
-            If the source is a torchdata node, which does not know. It is a TypeError, too.
+            If the source does not know, as a torchdata node, or shuffled items with a budget. It is a TypeError, too.
         """
         if self._source.num_batches is None:
             raise UsageError(
-                "len(loader): expected a source that knows its number of batches, got a torchdata node; count them "
-                "as they come"
+                "len(loader): expected a source that knows its number of batches, got shuffled items with "
+                "a budget or a torchdata node; count them as they come"
             )
         return self._source.num_batches
 
@@ -255,6 +255,7 @@ class Loader(Generic[Batch]):
             self.close()
             self._take(plan)
             self._node, self._source, self._channels = lower(self._rewriting, self._settings)
+            self._position.count = self._source.count
         source = state["source"]
         if source is not None:
             source = {**source, "batch": int(source["batch"])}  # as it was, whatever integers a file has made of it

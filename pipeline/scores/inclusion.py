@@ -116,6 +116,8 @@ def _seed_chances(plan: Plan, graph: GraphView) -> Tensor:
     source = plan.stages[0]
     if not isinstance(source, ItemSampler):
         raise PlanError(f"scores.inclusion: expected a plan from an ItemSampler, got {source.name}; {_SUPPORTED}")
+    if source.budget is not None:
+        raise PlanError("scores.inclusion: expected batches of one size, got items with a budget; give batch_size")
     items, size = source.items, source.batch_size or source.batch_size_per_rank or 1
     if items.largest_id >= graph.num_nodes:
         raise InputError(

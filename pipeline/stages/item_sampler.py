@@ -15,6 +15,7 @@ from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.item_budget import as_costs, cut
 from headrace.pipeline.data.items import ItemSet, seed_batch
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.data.type_offsets import TypeName
@@ -66,6 +67,13 @@ class ItemSampler(SourceStage):
         Whether every epoch goes through the items in a new order.
     drop_last
         Whether a last batch of fewer than ``batch_size`` items is left out.
+    cost
+        What each item costs, integers [num_items], such as its in-degree; of items by type a dictionary of the same
+        keys.
+    budget
+        What the items of a batch may cost together, over all ranks. A batch ends before it would be exceeded, or at
+        ``batch_size`` items where that is given; an item that costs more by itself is a batch of its own. Where items
+        are shuffled epochs have different numbers of batches, so the loader has no length.
     seed
         Seed of everything random in the plan: the shuffle and all samplers downstream. By default
         ``torch.initial_seed()`` as the plan is made, so that ``torch.manual_seed`` decides it; the plan prints it, and
@@ -83,7 +91,8 @@ class ItemSampler(SourceStage):
     ------
     ItemsError
         For items that are empty, negative or of a wrong dtype or shape, or may be pairs as well as ids with labels, for
-        a batch size below 1, for a partition of pairs, and for times that are NaN, of another dtype or length.
+        a batch size below 1, for a partition of pairs, for times that are NaN, of another dtype or length, and for
+        costs that are negative, no integers, of another length, or without a budget.
     """
 
     name: ClassVar[str] = "item_sampler"
@@ -93,6 +102,8 @@ class ItemSampler(SourceStage):
     batch_size_per_rank: int | None = field(default=None, kw_only=True)
     shuffle: bool = field(default=False, kw_only=True)
     drop_last: bool = field(default=False, kw_only=True)
+    cost: Any = field(default=None, kw_only=True)  # a tensor once constructed
+    budget: int | None = field(default=None, kw_only=True)
     seed: Any = field(default=None, kw_only=True)  # None or an int; an int once constructed
     time: Any = field(default=None, kw_only=True)  # None, a name, or times; a tensor of these once constructed
     partition: Partition | None = field(default=None, kw_only=True)
@@ -101,14 +112,17 @@ class ItemSampler(SourceStage):
         object.__setattr__(self, "items", ItemSet.of(self.items))
         if self.batch_size is not None and self.batch_size_per_rank is not None:
             raise ItemsError("give batch_size (over all ranks) or batch_size_per_rank, not both")
-        if self.batch_size is None and self.batch_size_per_rank is None:
+        if self.batch_size is None and self.batch_size_per_rank is None and self.budget is None:
             object.__setattr__(self, "batch_size", DEFAULT_BATCH_SIZE)
-        for name in ("batch_size", "batch_size_per_rank"):
+        for name in ("batch_size", "batch_size_per_rank", "budget"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, whole_number(getattr(self, name), f"ItemSampler: {name}", 1, ItemsError))
         for name in ("shuffle", "drop_last"):
             if not isinstance(getattr(self, name), bool):
                 raise ItemsError(f"ItemSampler: {name} must be True or False; {getattr(self, name)!r} came")
+        if self.cost is not None or self.budget is not None:
+            self._check_budget()
+            object.__setattr__(self, "cost", as_costs(self.cost, self.items))
         if self.time is not None and not isinstance(self.time, str):
             object.__setattr__(self, "time", self._checked_time())
         if self.partition is not None and self.items.are_pairs:
@@ -119,6 +133,19 @@ class ItemSampler(SourceStage):
                 f"{self.items.mask_size}; give the mask and the partition of one graph"
             )
         self.settle_seed()
+
+    def _check_budget(self) -> None:
+        if self.cost is None or self.budget is None:
+            raise ItemsError(
+                "ItemSampler: expected cost= and budget= together, got one of them; cost=graph.in_degrees()[ids] with "
+                "budget=100_000 ends batches at so many edges"
+            )
+        if self.batch_size_per_rank is not None or self.drop_last:
+            which = "drop_last=True" if self.drop_last else "batch_size_per_rank"
+            raise ItemsError(
+                f"ItemSampler: expected a budget for batches of all ranks together, of which none is too small, got "
+                f"{which} beside it; leave it out"
+            )
 
     def _checked_time(self) -> torch.Tensor:
         types = self.items.types
@@ -136,8 +163,9 @@ class ItemSampler(SourceStage):
     def decisive(self) -> dict[str, Any]:
         # Who takes which share changes no batch.
         decisive = {name: value for name, value in self.parameters().items() if name != "partition"}
-        if self.time is None:  # checkpoints of before there were times stay valid
-            del decisive["time"]
+        for name in ("time", "cost", "budget"):  # checkpoints of before there were such stay valid
+            if getattr(self, name) is None:
+                del decisive[name]
         return {**decisive, "order": ORDER} if self.shuffle else decisive
 
     @property
@@ -205,13 +233,22 @@ class ItemSource(BatchSource):
     def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
         self._sampler = sampler
         self._settings = settings
+        self._epoch = 0
+        self._next = 0
+        self._listed: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and the order of its items
+        self._cut: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and where its batches begin by the budget
+        num_items = len(sampler.items)
         size = sampler.batch_size
+        if sampler.budget is not None:
+            # A checkpoint counts batches, which are the same for any number of ranks.
+            self.batch_size: int | None = None
+            self.num_batches: int | None = None if sampler.shuffle else len(self._starts(0)) - 1
+            return
         if size is None:
             assert sampler.batch_size_per_rank is not None  # one of the two is set, see __post_init__
             size = sampler.batch_size_per_rank * settings.world_size
-        self.batch_size: int = size
-        num_items = len(sampler.items)
-        self.num_batches: int = num_items // size if sampler.drop_last else -(-num_items // size)
+        self.batch_size = self._size = size
+        self.num_batches = num_items // size if sampler.drop_last else -(-num_items // size)
         if self.num_batches == 0:
             raise ItemsError(
                 f"drop_last leaves no batch: {num_items} items are fewer than one batch of {size}; "
@@ -224,16 +261,13 @@ class ItemSource(BatchSource):
             "lower batch_size",
             ItemsError,
         )
-        self._epoch = 0
-        self._next = 0
-        self._listed: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and the order of its items
 
     def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
         self._epoch = epoch
         self._next = 0 if state is None else int(state["batch"])
 
     def draw(self) -> MiniBatch:
-        if self._next >= self.num_batches:
+        if self._next >= self.count(self._epoch):
             raise StopIteration
         batch = self.batch_at(self._epoch, self._next)
         self._next += 1
@@ -242,9 +276,8 @@ class ItemSource(BatchSource):
     def batch_at(self, epoch: int, index: int) -> MiniBatch:
         """Return this rank's share of batch ``index`` of ``epoch``."""
         sampler, settings = self._sampler, self._settings
-        num_items = len(sampler.items)
-        first = index * self.batch_size
-        size = min(self.batch_size, num_items - first)
+        first, end = self._ends(epoch, index)
+        size = end - first
         partition = sampler.partition if settings.world_size > 1 else None
         by_owner = partition is not None
         start = first if by_owner else first + size * settings.rank // settings.world_size
@@ -266,11 +299,31 @@ class ItemSource(BatchSource):
         )
 
     def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
-        first = index * self.batch_size
-        stop = min(first + self.batch_size, len(self._sampler.items))
         items: ItemSet = self._sampler.items
-        seeds, _ = items.take(self._positions(epoch, first, stop))
+        seeds, _ = items.take(self._positions(epoch, *self._ends(epoch, index)))
         return seeds
+
+    def count(self, epoch: int) -> int:
+        """Return the number of batches of an epoch."""
+        return len(self._starts(epoch)) - 1 if self.num_batches is None else self.num_batches
+
+    def _ends(self, epoch: int, index: int) -> tuple[int, int]:
+        """Return where a batch begins and ends in the order of an epoch."""
+        if self._sampler.budget is not None:
+            starts = self._starts(epoch)
+            return int(starts[index]), int(starts[index + 1])
+        return index * self._size, min((index + 1) * self._size, len(self._sampler.items))
+
+    def _starts(self, epoch: int) -> NDArray[np.int64]:
+        """Return where the batches of an epoch begin by the budget, with the end of the last one."""
+        sampler, known = self._sampler, self._cut
+        assert sampler.budget is not None
+        if not sampler.shuffle:
+            epoch = 0
+        if known is None or known[0] != epoch:
+            order = self._positions(epoch, 0, len(sampler.items))
+            known = self._cut = epoch, cut(sampler.cost.numpy()[order], sampler.budget, sampler.batch_size)
+        return known[1]
 
     def _positions(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """Return the items at positions start, ..., stop - 1 of an epoch."""

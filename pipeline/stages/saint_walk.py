@@ -85,6 +85,10 @@ class SampleSaintWalk(SaintSampler):
                 f"{self.name}: its norms are counted on batches drawn ahead, which {before[0].name} cannot give; "
                 "begin the plan with ItemSampler, or pass norms=False"
             )
+        if isinstance(before[0], ItemSampler) and before[0].budget is not None:
+            raise PlanError(
+                f"{self.name}: expected batches of as many roots each, got items with a budget; leave it out"
+            )
         if isinstance(before[0], ItemSampler):
             roots = min(before[0].batch_size or before[0].batch_size_per_rank or 1, len(before[0].items))
             check_fits_memory(
@@ -133,6 +137,8 @@ class SampleSaintWalk(SaintSampler):
         name = f"counts of {sorted(fingerprint(sampler.then(self)).items())}"
         if name not in self.graph.tables:
             source = sampler.source(settings)
+            assert source.batch_size is not None  # see check
+            assert source.num_batches is not None
             num_samples = self.num_samples
             if num_samples is None:
                 num_samples = -(-COVERAGE * self.graph.num_nodes // (source.batch_size * (self.walk_length + 1)))

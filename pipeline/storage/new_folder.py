@@ -12,7 +12,9 @@ from headrace.pipeline.storage.draft_folder import draft_of, free_name, hold, na
 
 
 @contextmanager
-def new_folder(path: Path, *, overwrite: bool, replaceable: Callable[[Path], bool]) -> Iterator[Path]:
+def new_folder(
+    path: Path, *, overwrite: bool, replaceable: Callable[[Path], bool], what: str = "shards"
+) -> Iterator[Path]:
     """Yield an empty folder that is at `path` once the block has ended without an error, and gone if it has not.
 
     Drafts of the same folder that killed runs left are removed first, with a warning; see
@@ -26,6 +28,8 @@ def new_folder(path: Path, *, overwrite: bool, replaceable: Callable[[Path], boo
         Whether to replace what is there.
     replaceable
         Returns whether a folder is of the kind that may be replaced.
+    what
+        What such a folder holds, in messages.
 
     Raises
     ------
@@ -36,14 +40,15 @@ def new_folder(path: Path, *, overwrite: bool, replaceable: Callable[[Path], boo
     """
     path = _resolved(path)
     remove_abandoned(path)
-    check_is_free(path, overwrite=overwrite, replaceable=replaceable)
+    check_is_free(path, overwrite=overwrite, replaceable=replaceable, what=what)
     path.parent.mkdir(parents=True, exist_ok=True)
     with draft_of(path) as draft:
         yield draft
         if not (overwrite and path.exists()):
             draft.rename(path)
             return
-        check_is_free(path, overwrite=True, replaceable=replaceable)  # it may have come while we were writing
+        # It may have come while we were writing.
+        check_is_free(path, overwrite=True, replaceable=replaceable, what=what)
         try:
             held = hold(path)  # or a run that clears up would take it for abandoned once it is out of the way
         except BlockingIOError as cause:
@@ -64,7 +69,7 @@ def new_folder(path: Path, *, overwrite: bool, replaceable: Callable[[Path], boo
             held.let_go()
 
 
-def check_is_free(path: Path, *, overwrite: bool, replaceable: Callable[[Path], bool]) -> None:
+def check_is_free(path: Path, *, overwrite: bool, replaceable: Callable[[Path], bool], what: str = "shards") -> None:
     """Refuse a place where something is that may not be replaced.
 
     Raises
@@ -81,7 +86,7 @@ def check_is_free(path: Path, *, overwrite: bool, replaceable: Callable[[Path], 
         )
     if not replaceable(path):
         raise InputError(
-            f"expected shards at {path} to overwrite, but it holds something else; name another folder, or remove it"
+            f"expected {what} at {path} to overwrite, but it holds something else; name another folder, or remove it"
         )
 
 

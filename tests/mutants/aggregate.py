@@ -12,7 +12,27 @@ _TWINS = "tests/ops/aggregate/test_twins.py::"
 _SCHEDULES = "tests/cuda_host/test_schedules.py::test_all_have_the_bits_of_the_cpu"
 _LAYERS = "tests/pipeline/models/nn/test_layers.py::"
 
+_AUTOCAST = "tests/pipeline/models/nn/test_autocast.py::"
+
 AGGREGATE = (
+    Mutant(
+        "ops/aggregate/precision.py",
+        "x.dtype in _NARROW and _casts(x.device.type)",
+        "x.dtype in _NARROW",
+        _AUTOCAST + "test_outside_of_autocast_narrow_rows_are_refused",
+    ),
+    Mutant(
+        "ops/aggregate/autograd.py",
+        "x, scores = widened(x), scores.map(widened)",
+        "x = widened(x)",
+        _AUTOCAST + "test_attention_of_narrow_scores",
+    ),
+    Mutant(
+        "pipeline/models/nn/gcn.py",
+        "x = widened(self.lin(x))",
+        "x = self.lin(x)",
+        _AUTOCAST + "test_degrees_are_counted_exactly",
+    ),
     Mutant(
         "ops/native/aggregate/row_sums.hpp",
         "to[i] = to[i] + a[i] + b[i] + c[i] + d[i];",

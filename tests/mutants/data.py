@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+_CLUSTERS = "tests/pipeline/stages/test_cluster_sampler.py::"
 _DIGEST = "tests/pipeline/data/test_digest.py::"
 _FUSE = "tests/pipeline/passes/test_fuse_sampling.py::"
 _FOLDER = "tests/pipeline/storage/test_new_folder.py::"
 
 DATA = (
+    Mutant(
+        "pipeline/data/feature_names.py",
+        "dict.fromkeys(batch.blocks)",
+        "batch.blocks",
+        _CLUSTERS + "test_features_of_edges_are_fetched_once_for_all_layers",
+    ),
+    Mutant(
+        "pipeline/data/batch.py",
+        "once = cache(of_tensor)",
+        "once = of_tensor",
+        _CLUSTERS + "test_features_of_edges_are_fetched_once_for_all_layers",
+    ),
     # Digests.
     Mutant(
         "pipeline/data/digest.py",
@@ -111,7 +124,7 @@ DATA = (
     ),
     Mutant(
         "pipeline/storage/new_folder.py",
-        "check_is_free(path, overwrite=True, replaceable=replaceable)",
+        "check_is_free(path, overwrite=True, replaceable=replaceable, what=what)",
         "pass",
         _FOLDER + "test_what_came_while_the_new_folder_was_written_is_not_replaced",
     ),

@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 _INFERENCE = "tests/pipeline/models/inference/test_inference.py::"
 _REFUSALS = "tests/pipeline/models/inference/test_refusals.py::"
+_TYPED = "tests/pipeline/models/inference/test_typed.py::"
 
 INFERENCE = (
     Mutant(
@@ -16,9 +17,45 @@ INFERENCE = (
     ),
     Mutant(
         "pipeline/models/inference/run.py",
-        "rows = kept = outputs.keep",
-        "kept = outputs.keep",
+        "rows = Rows(kept, returned[number].by_type)",
+        "pass",
         _INFERENCE + "test_layers_are_passed_and_rows_may_have_any_shape",
+    ),
+    Mutant(
+        "pipeline/models/inference/layers.py",
+        "rows[kind] = of_kind[:num_dst]",
+        "rows[kind] = of_kind[-num_dst:]",
+        _TYPED + "test_peers_10_layers_by_relation_equal_the_whole_graphs[sage]",
+    ),
+    Mutant(
+        "pipeline/models/inference/rows.py",
+        "h[batch.types.places(kind)] = of_kind",
+        "h[: len(of_kind)] = of_kind",
+        _TYPED + "test_peers_10_rgcn_equals_the_whole_graphs",
+    ),
+    Mutant(
+        "pipeline/models/inference/run.py",
+        "rows = Rows(kept, returned[number].by_type)",
+        "rows = Rows(kept, rows.by_type)",
+        _TYPED + "test_types_without_features_are_looked_up_by_their_ids",
+    ),
+    Mutant(
+        "pipeline/models/inference/trial.py",
+        "(telling_nodes(graph, number) for number in full[:MOST_TRIALS])",
+        "(telling_nodes(graph) for number in full[:1])",
+        _TYPED + "test_layers_that_count_degrees_in_the_batch",
+    ),
+    Mutant(
+        "pipeline/models/inference/trial.py",
+        "[*nodes, *_of_other_types(batches.graph, nodes)]",
+        "nodes",
+        _TYPED + "test_peers_10_layers_by_relation_equal_the_whole_graphs[sage]",
+    ),
+    Mutant(
+        "pipeline/models/inference/outputs.py",
+        "files.move(draft)",
+        "files.move(out)",
+        _TYPED + "test_peers_10_layers_by_relation_equal_the_whole_graphs[sage]",
     ),
     Mutant(
         "pipeline/models/inference/layers.py",
@@ -41,18 +78,18 @@ INFERENCE = (
     Mutant(
         "pipeline/models/inference/outputs.py",
         'self._draft / f"layer_',
-        'self._path.parent / f"layer_',
+        'self._place.parent / f"layer_',
         _REFUSALS + "test_an_interruption_leaves_what_was_there",
     ),
     Mutant(
         "pipeline/models/inference/trial.py",
-        "if not _alike(out[:1], out_alone):",
+        "if not _alike(out, out_alone, kind):",
         "if False:",
         _REFUSALS + "test_layers_whose_rows_depend_on_the_batch",
     ),
     Mutant(
         "pipeline/models/inference/trial.py",
-        "(out_degrees[inverse] < 2).long()",
+        "(_counts(source, source) < 2).long()",
         "0",
         _REFUSALS + "test_nodes_of_the_trial",
     ),

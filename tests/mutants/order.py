@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+_BUDGET = "tests/pipeline/data/test_item_budget.py::"
 _LOADER = "tests/pipeline/run/test_loader.py::"
 _RESUME = "tests/pipeline/run/test_resume.py::"
 
@@ -13,6 +14,36 @@ ORDER = (
         "stream_key(self._sampler.seed, epoch, 0, 0, SHUFFLE)",
         "stream_key(self._sampler.seed, 0, 0, 0, SHUFFLE)",
         _LOADER + "test_every_epoch_has_an_order_of_its_own",
+    ),
+    Mutant(
+        "pipeline/stages/item_sampler.py",
+        "if known is None or known[0] != epoch:",
+        "if known is None:",
+        _BUDGET + "test_peers_26_orders_are_those_of_batches_of_one_size",
+    ),
+    Mutant(
+        "pipeline/stages/item_sampler.py",
+        "sampler.cost.numpy()[order]",
+        "sampler.cost.numpy()",
+        _BUDGET + "test_peers_26_orders_are_those_of_batches_of_one_size",
+    ),
+    Mutant(
+        "pipeline/run/loader.py",
+        "self._position.count = self._source.count",
+        "pass",
+        _BUDGET + "test_the_end_of_an_epoch_is_the_beginning_of_the_next",
+    ),
+    Mutant(
+        "pipeline/data/item_budget.py",
+        ', "right")), start + 1)',
+        ', "left")), start + 1)',
+        _BUDGET + "test_peers_26_a_batch_takes_items_while_they_fit",
+    ),
+    Mutant(
+        "pipeline/data/item_budget.py",
+        "min(stop, start + most)",
+        "min(stop, start + most + 1)",
+        _BUDGET + "test_peers_26_a_batch_takes_items_while_they_fit",
     ),
     Mutant(
         "pipeline/stages/item_sampler.py",
@@ -72,7 +103,7 @@ ORDER = (
     ),
     Mutant(
         "pipeline/run/iteration.py",
-        'if source is not None and source["batch"] == self.num_batches:',
+        'if source is not None and source["batch"] == self.count(epoch):',
         "if False:",
         _RESUME + "test_state_behind_the_last_batch_is_the_beginning_of_the_next_epoch",
     ),

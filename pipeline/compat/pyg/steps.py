@@ -58,6 +58,7 @@ class _Steps(BatchSource):
     def draw(self) -> MiniBatch:
         if self._next >= self.num_batches:
             raise StopIteration
+        assert self._source.num_batches is not None  # items without a budget
         number = self._epoch * self.num_batches + self._next
         self._next += 1
         return self._source.batch_at(*divmod(number, self._source.num_batches))

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.models.inference.rows import Kind, edge_arguments
 
-#: ``layer(h, block, *edge_features)`` returns the rows of the block's destinations.
-Layer: TypeAlias = Callable[..., Tensor]
+#: ``layer(h, block, *edge_features)`` returns the rows of the block's destinations, as a tensor or by type.
+Layer: TypeAlias = Callable[..., Any]
 
-#: The name under which a batch has the rows that a layer takes.
-ROWS = "h"
+
+class Output(NamedTuple):
+    """What a layer returns for a batch: rows of destinations by type (by None without types), and whether it did so."""
+
+    rows: dict[Kind, Tensor]
+    by_type: bool
 
 
 def layers_of(model: nn.Module, layers: Sequence[Layer] | None, num_edge_features: int) -> list[Layer]:
@@ -64,7 +70,7 @@ def _of_pyg(model: Any, num_edge_features: int) -> list[Layer]:
     return [partial(apply, number) for number in range(model.num_layers)]
 
 
-def apply_layer(number: int, layer: Layer, h: Tensor, batch: MiniBatch, edge: Sequence[str]) -> Tensor:
+def apply_layer(number: int, layer: Layer, h: Any, batch: MiniBatch, edge: tuple[FeatureName, ...]) -> Output:
     """Return the rows that a layer gives the destinations of the batch's only block.
 
     Raises
@@ -73,15 +79,50 @@ def apply_layer(number: int, layer: Layer, h: Tensor, batch: MiniBatch, edge: Se
         If it returns something else than a row for each of them.
     """
     (block,) = batch.blocks
-    out: object = layer(h, block, *(batch.edge[name][0] for name in edge))
+    out: object = layer(h, block, *edge_arguments(batch, edge))
+    if batch.types is not None and isinstance(out, Mapping):
+        return Output(_of_destinations(number, out, batch), by_type=True)
     if not isinstance(out, Tensor) or out.shape[:1] != (block.num_dst,):
         came = describe(out) if isinstance(out, Tensor) else type(out).__name__
         raise InputError(
             f"inference: expected layer {number} to return a row for each of the block's {block.num_dst} destinations, "
-            f"[num_dst, ...], got {came} for {block.num_src} sources; the destinations are the first of the sources: "
-            "return out[:block.num_dst], or call PyG's layers with (h, h[:block.num_dst])"
+            f"[num_dst, ...]{' or such by type' if batch.types else ''}, got {came} for {block.num_src} sources; the "
+            "destinations are the first of the sources: return out[:block.num_dst], or call PyG's layers with "
+            "(h, h[:block.num_dst])"
         )
-    return out
+    if batch.types is None:
+        return Output({None: out}, by_type=False)
+    destinations = batch.types.first(block.num_dst)
+    return Output({kind: out[destinations.places(kind)] for kind in destinations.node_types.names}, by_type=False)
+
+
+def _of_destinations(number: int, out: Mapping[Any, Any], batch: MiniBatch) -> dict[Kind, Tensor]:
+    """Return the rows of the destinations of each type that a layer gave some.
+
+    Layers of PyG give all sources rows if they get no others for destinations. Of each type destinations come first.
+    """
+    types = batch.types
+    assert types is not None
+    destinations = types.first(batch.blocks[0].num_dst)
+    names = types.node_types.names
+    unknown = [kind for kind in out if kind not in names]
+    if unknown or all(rows is None for rows in out.values()):
+        came = f"some of {unknown[0]!r}" if unknown else "none"
+        raise InputError(f"inference: expected layer {number} to return rows by node type, {list(names)}, got {came}")
+    rows: dict[Kind, Tensor] = {}
+    for kind in names:
+        of_kind = out.get(kind)
+        if of_kind is None:  # so PyG's HGTConv says that a type gets no messages
+            continue
+        num_dst, num_src = destinations.count(kind), types.count(kind)
+        if not isinstance(of_kind, Tensor) or of_kind.ndim == 0 or len(of_kind) not in (num_dst, num_src):
+            came = describe(of_kind) if isinstance(of_kind, Tensor) else type(of_kind).__name__
+            raise InputError(
+                f"inference: expected layer {number} to return a row for each of the block's {num_dst} destinations of "
+                f"type {kind!r} (or {num_src} sources, of which they are the first), got {came}"
+            )
+        rows[kind] = of_kind[:num_dst]
+    return rows
 
 
 @contextmanager

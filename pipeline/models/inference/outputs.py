@@ -1,12 +1,13 @@
-"""Where the rows that layers return are kept: in memory, or in files of which the last one is what remains."""
+"""Where the rows that layers return are kept: in memory, or in files of which those of the last layer remain."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -15,26 +16,31 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data.place import CPU, DISK
+from headrace.pipeline.models.inference.rows import Kind
 from headrace.pipeline.models.inference.trial import Returned
 from headrace.pipeline.storage.array_file import read_array, write_array
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.draft_folder import draft_of, remove_abandoned
+from headrace.pipeline.storage.new_folder import new_folder
 
 
 class Outputs(Protocol):
     """Keeps the rows of one layer after another; of two at a time, as one is read while the next is written."""
 
-    def keep(self, pieces: Iterable[Tensor], num_rows: int, returned: Returned) -> ArraySource:
-        """Return all rows, which come in pieces; those of the layer before last are gone then."""
+    def keep(self, kind: Kind, pieces: Iterable[Tensor], num_rows: int, returned: Returned) -> ArraySource:
+        """Return all rows of a node type, which come in pieces."""
 
-    def finish(self, rows: ArraySource) -> Tensor:
-        """Return the rows of the last layer where they are to remain."""
+    def end_layer(self) -> None:
+        """Let go of the rows of the layer before: those of this one are all there."""
+
+    def result(self, rows: Mapping[Kind, ArraySource]) -> dict[Kind, Tensor]:
+        """Return the rows of the last layer from where they remain, once outputs are closed."""
 
 
 class InMemory:
     """Rows are tensors."""
 
-    def keep(self, pieces: Iterable[Tensor], num_rows: int, returned: Returned) -> ArraySource:
+    def keep(self, kind: Kind, pieces: Iterable[Tensor], num_rows: int, returned: Returned) -> ArraySource:
         """Return the rows as they are in memory.
 
         Raises
@@ -44,7 +50,8 @@ class InMemory:
         """
         row = torch.empty(returned.shape, dtype=returned.dtype, device="meta")
         what = f"inference: got {num_rows:,} rows of a layer"
-        check_fits_memory(num_rows * row.numel() * row.element_size(), what, 'keep them in a file: out="rows.npy"')
+        advice = 'keep them in a file: out="rows.npy"' if kind is None else 'keep them in files: out="rows"'
+        check_fits_memory(num_rows * row.numel() * row.element_size(), what, advice)
         kept = torch.empty((num_rows, *returned.shape), dtype=returned.dtype)
         at = 0
         for piece in pieces:
@@ -52,68 +59,109 @@ class InMemory:
             at += len(piece)
         return ArraySource(kept, place=CPU)
 
-    def finish(self, rows: ArraySource) -> Tensor:
+    def end_layer(self) -> None:
+        """Nothing: whoever reads rows has them."""
+
+    def result(self, rows: Mapping[Kind, ArraySource]) -> dict[Kind, Tensor]:
         """Return the rows."""
-        return rows.tensor
+        return {kind: source.tensor for kind, source in rows.items()}
 
 
 class InFiles:
-    """Rows are files of a draft folder, written as a stream; the last one is moved to its name when all is done."""
+    """Rows are files of a draft folder, written as a stream, which have the names of what remains in the end.
 
-    def __init__(self, path: Path, draft: Path, *, overwrite: bool) -> None:
-        self._path, self._draft, self._overwrite = path, draft, overwrite
-        self._written: list[Path] = []
+    Parameters
+    ----------
+    place
+        What remains: a file, or a folder with one for each node type.
+    draft
+        Where they are until then.
+    """
 
-    def keep(self, pieces: Iterable[Tensor], num_rows: int, returned: Returned) -> ArraySource:
-        """Return the rows as a memory map, and remove what this layer has read."""
-        file, shape = self._draft / f"layer_{len(self._written)}.npy", (num_rows, *returned.shape)
+    def __init__(self, place: Path, draft: Path) -> None:
+        self._place, self._draft = place, draft
+        self._layer = 0
+        self._before: dict[Kind, Path] = {}
+        self._written: dict[Kind, Path] = {}
+
+    def keep(self, kind: Kind, pieces: Iterable[Tensor], num_rows: int, returned: Returned) -> ArraySource:
+        """Return the rows as a memory map."""
+        # "@" is in no file that is named after a type.
+        file, shape = self._draft / f"layer_{self._layer}@{len(self._written)}.npy", (num_rows, *returned.shape)
         write_array(file, returned.dtype, shape, pieces)
-        for read in self._written[-1:]:
-            read.unlink()
-        self._written.append(file)
+        self._written[kind] = file
         return ArraySource(read_array(file, returned.dtype, shape, memory_map=True), place=DISK)
 
-    def finish(self, rows: ArraySource) -> Tensor:
-        """Give the file its name; return it as a memory map that may be written to, which does not change the file."""
-        check_place(self._path, overwrite=self._overwrite)  # something may have come while we were writing
-        self._written[-1].replace(self._path)
-        if 0 in rows.shape:
-            return torch.empty(rows.shape, dtype=rows.dtype)
-        mapped: Tensor = torch.from_numpy(np.load(self._path, mmap_mode="c"))
-        return mapped.view(rows.dtype)
+    def end_layer(self) -> None:
+        """Remove the files that this layer has read."""
+        for file in self._before.values():
+            file.unlink()
+        self._before, self._written = self._written, {}
+        self._layer += 1
+
+    def move(self, place: Path) -> None:
+        """Give the files of the last layer their names."""
+        for kind, file in self._before.items():
+            file.replace(file_of(place, kind))
+
+    def result(self, rows: Mapping[Kind, ArraySource]) -> dict[Kind, Tensor]:
+        """Return memory maps of the files, that may be written to, which does not change the files."""
+        return {kind: _mapped(file_of(self._place, kind), source) for kind, source in rows.items()}
 
 
 @contextmanager
-def outputs_of(out: Path | None, *, overwrite: bool) -> Iterator[Outputs]:
-    """Yield where to keep rows. A file has its name once all is done; drafts are gone at the end, however it comes.
+def outputs_of(out: Path | None, *, by_type: bool, overwrite: bool) -> Iterator[Outputs]:
+    """Yield where to keep rows. What remains has its name once all is done; drafts are gone then, however it ends.
 
     Raises
     ------
     InputError
-        As of `check_place`.
+        If what remains cannot be there: a file that ends in .npy, or by type a folder, that takes the place of nothing,
+        or with `overwrite` of another such.
     """
     if out is None:
         yield InMemory()
-        return
-    check_place(out, overwrite=overwrite)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(out)
-    with draft_of(out) as draft:
-        yield InFiles(out, draft, overwrite=overwrite)
-        shutil.rmtree(draft, ignore_errors=True)
+    elif by_type:
+        if out.suffix == ".npy":
+            raise InputError(
+                f"inference: expected out to be a folder for a file of each node type, got {out}; name a folder, rows"
+            )
+        with new_folder(out, overwrite=overwrite, replaceable=_holds_rows, what="rows of inference") as draft:
+            files = InFiles(out, draft)
+            yield files
+            files.move(draft)
+    else:
+        _check_file(out, overwrite=overwrite)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(out)
+        with draft_of(out) as draft:
+            files = InFiles(out, draft)
+            yield files
+            _check_file(out, overwrite=overwrite)  # something may have come while we were writing
+            files.move(out)
+            shutil.rmtree(draft, ignore_errors=True)
 
 
-def check_place(out: Path, *, overwrite: bool) -> None:
-    """Refuse names that a file of rows cannot have.
-
-    Raises
-    ------
-    InputError
-        If it does not end in .npy, or something is there that may not be replaced.
-    """
+def _check_file(out: Path, *, overwrite: bool) -> None:
     if out.suffix != ".npy":
         raise InputError(f"inference: expected out to be the name of a .npy file, got {out}; name a file, rows.npy")
     if out.exists() and not (overwrite and out.is_file()):
         raise InputError(
             f"inference: expected nothing at {out}, but it exists; name another file, or overwrite it (overwrite=True)"
         )
+
+
+def _holds_rows(folder: Path) -> bool:
+    return folder.is_dir() and all(one.is_file() and one.suffix == ".npy" for one in folder.iterdir())
+
+
+def file_of(place: Path, kind: Kind) -> Path:
+    """Return the file of a node type, whatever characters its name has; without types it is the place itself."""
+    return place if kind is None else place / f"{quote(str(kind), safe='')}.npy"
+
+
+def _mapped(file: Path, source: ArraySource) -> Tensor:
+    if 0 in source.shape:
+        return torch.empty(source.shape, dtype=source.dtype)
+    mapped: Tensor = torch.from_numpy(np.load(file, mmap_mode="c"))
+    return mapped.view(source.dtype)

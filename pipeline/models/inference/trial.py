@@ -1,22 +1,28 @@
-"""All layers on a batch of two or three nodes, before work starts: what they return, and whether in-edges suffice."""
+"""All layers on a batch of a few nodes, before work starts: what they return, and whether in-edges suffice."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
+from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.models.inference.batches import Batches
-from headrace.pipeline.models.inference.layers import ROWS, Layer, apply_layer
-from headrace.pipeline.storage.features import FeatureSource
+from headrace.pipeline.models.inference.layers import Layer, Output, apply_layer
+from headrace.pipeline.models.inference.rows import Kind, Rows, joined
 
-#: Edges that are looked at for the nodes of the trial.
-MOST_EDGES = 1 << 13
+#: Edges that are looked at for the nodes of the trial, and edge types of which there is a trial.
+MOST_EDGES, MOST_TRIALS = 1 << 13, 32
+
+#: Edges that are searched at once for those of a type.
+_CHUNK = 1 << 22
 
 #: What rows may differ by, of the largest element: products of other sizes add up in another order, or in TF32.
 TOLERANCE = 1e-2
@@ -29,7 +35,14 @@ class Returned(NamedTuple):
     dtype: torch.dtype
 
 
-def try_layers(layers: Sequence[Layer], batches: Batches, rows: FeatureSource) -> list[Returned]:
+class LayerReturns(NamedTuple):
+    """What a layer returns for each node type that it gives rows, and whether it does so in a dictionary."""
+
+    kinds: dict[Kind, Returned]
+    by_type: bool
+
+
+def try_layers(layers: Sequence[Layer], batches: Batches, rows: Rows) -> list[LayerReturns]:
     """Return what each layer returns.
 
     A node gets its row with others in the batch, and without. Layer by layer is right only where the two are the
@@ -40,14 +53,25 @@ def try_layers(layers: Sequence[Layer], batches: Batches, rows: FeatureSource) -
     InputError
         If they differ, or a layer returns something else than a row for each destination.
     """
-    nodes = telling_nodes(batches.graph)
-    together, alone = batches.one(nodes, rows), batches.one(nodes[:1], rows)
-    h, h_alone = together.node[ROWS], alone.node[ROWS]
+    returned: list[LayerReturns] = []
+    for nodes in trials(batches.graph):
+        # Of every type there is a node, so that all that a layer returns is known.
+        together = batches.one([*nodes, *_of_other_types(batches.graph, nodes)], rows)
+        returned = _try_layers(layers, batches, rows, together, batches.one(nodes[:1], rows), nodes)
+    return returned
+
+
+def _try_layers(
+    layers: Sequence[Layer], batches: Batches, rows: Rows, together: MiniBatch, alone: MiniBatch, nodes: list[int]
+) -> list[LayerReturns]:
+    h: Any = rows.of(together)
+    h_alone: Any = rows.of(alone)
     returned = []
     for number, layer in enumerate(layers):
         out = apply_layer(number, layer, h, together, batches.edge)
         out_alone = apply_layer(number, layer, h_alone, alone, batches.edge)
-        if not _alike(out[:1], out_alone):
+        kind = None if together.types is None else together.types.node_types.names[int(together.types.types[0])]
+        if not _alike(out, out_alone, kind):
             raise InputError(
                 f"inference: expected layer {number} to give a node the same row whatever other nodes are in its "
                 f"batch, got different ones for node {nodes[0]} alone and beside {nodes[1:]}: it draws numbers, takes "
@@ -55,26 +79,54 @@ def try_layers(layers: Sequence[Layer], batches: Batches, rows: FeatureSource) -
                 'convolution takes hr.gcn_norm(graph) as a feature of edges: edge=["norm"], with normalize=False '
                 "(norm='none' in DGL)"
             )
-        returned.append(Returned(tuple(out.shape[1:]), out.dtype))
-        # Rows of the next layer's input: any will do, as long as a node has the same one in both batches.
-        h, h_alone = (out[batch.n_id % len(out)] for batch in (together, alone))
+        kinds = {kind: Returned(tuple(one.shape[1:]), one.dtype) for kind, one in out.rows.items()}
+        returned.append(LayerReturns(kinds, out.by_type))
+        h, h_alone = (_some_rows(out, batch) for batch in (together, alone))
     return returned
 
 
-def telling_nodes(graph: Graph) -> list[int]:
+def _some_rows(out: Output, batch: MiniBatch) -> Tensor | dict[TypeName, Tensor]:
+    """Return rows of the next layer's input: any will do, as long as a node has the same one in both batches."""
+    if batch.types is None:
+        return out.rows[None][batch.n_id % len(out.rows[None])]
+    some = {
+        kind: rows[batch.types.within(kind) % max(len(rows), 1)] for kind, rows in out.rows.items() if kind is not None
+    }
+    return some if out.by_type else joined(some, batch)
+
+
+def trials(graph: Graph) -> Iterator[list[int]]:
+    """Yield the nodes of each trial: `telling_nodes` of the graph, or of each edge type that has edges."""
+    types = edge_types_of(graph)
+    full = [number for number, name in enumerate(types.names) if len(types.id_range(name))]
+    if graph.edge_types is None or not full:
+        yield telling_nodes(graph)
+    else:
+        yield from (telling_nodes(graph, number) for number in full[:MOST_TRIALS])
+
+
+def _of_other_types(graph: Graph, nodes: list[int]) -> list[int]:
+    """Return the first node of each type of which there is none among these."""
+    types = node_types_of(graph)
+    ranges = [types.id_range(name) for name in types.names]
+    return [ids.start for ids in ranges if len(ids) and not any(node in ids for node in nodes)]
+
+
+def telling_nodes(graph: Graph, edge_type: int | None = None) -> list[int]:
     """Return a node v, an in-neighbour u and another node that u is one of, as far as there are such.
 
-    Beside v alone, u then gets in-edges, and one more out-edge: layers that count either are found out.
+    Beside v alone, u then gets in-edges, and one more out-edge: layers that count either are found out. With the number
+    of an edge type these are edges of that type.
     """
-    count = min(graph.num_edges, MOST_EDGES)
-    if count == 0:
+    places = torch.arange(min(graph.num_edges, MOST_EDGES)) if edge_type is None else _some_edges(graph, edge_type)
+    if not len(places):
         return [0]
-    source = graph.indices[:count].long()
-    destination = torch.searchsorted(graph.indptr, torch.arange(count), right=True) - 1
+    source = graph.indices[places].long()
+    destination = torch.searchsorted(graph.indptr, places, right=True) - 1
     degrees = [graph.indptr[ends + 1] - graph.indptr[ends] for ends in (source, destination)]
-    _, inverse, out_degrees = source.unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+    in_degrees = degrees[0] if edge_type is None else _counts(source, destination)
     # The least work among the edges that tell most.
-    lacks = 2 * (degrees[0] < 2).long() + (out_degrees[inverse] < 2).long() + 4 * (source == destination).long()
+    lacks = 2 * (in_degrees < 2).long() + (_counts(source, source) < 2).long() + 4 * (source == destination).long()
     best = int((lacks * 4 * (graph.num_edges + 1) + degrees[0] + degrees[1]).argmin())
     u, v = int(source[best]), int(destination[best])
     others = destination[source == u]
@@ -82,23 +134,56 @@ def telling_nodes(graph: Graph) -> list[int]:
     return list(dict.fromkeys([v, u, *others[:1].tolist()]))
 
 
-def check_returned(number: int, rows: Tensor, expected: Returned) -> None:
-    """Check that a layer returns for every batch what it did at first.
+def _counts(ids: Tensor, among: Tensor) -> Tensor:
+    """Return how often each id is among others, int64[num_ids]."""
+    there = among.sort().values
+    return torch.searchsorted(there, ids, right=True) - torch.searchsorted(there, ids)
+
+
+def _some_edges(graph: Graph, edge_type: int) -> Tensor:
+    """Return the places of edges of a type, MOST_EDGES of them or all."""
+    types = edge_types_of(graph)
+    ids = types.id_range(types.names[edge_type])
+    if graph.edge_permutation is None:
+        return torch.arange(ids.start, min(ids.stop, ids.start + MOST_EDGES))
+    found: list[Tensor] = []
+    for start in range(0, graph.num_edges, _CHUNK):
+        chunk = graph.edge_permutation[start : start + _CHUNK]
+        found.append(((chunk >= ids.start) & (chunk < ids.stop)).nonzero()[:MOST_EDGES, 0] + start)
+        if sum(map(len, found)) >= MOST_EDGES:
+            break
+    return torch.cat(found)[:MOST_EDGES]
+
+
+def check_returned(number: int, kind: Kind, output: Output, expected: LayerReturns) -> Tensor:
+    """Return the rows of a type, which a layer returns for every batch as it did at first.
 
     Raises
     ------
     InputError
         If it does not.
     """
-    if tuple(rows.shape[1:]) != expected.shape or rows.dtype != expected.dtype:
+    if kind not in output.rows or output.by_type != expected.by_type:
+        came = f"those of {[*output.rows]}" if output.by_type else "a tensor"
+        raise InputError(
+            f"inference: expected layer {number} to return rows by type as for the batch before, those of "
+            f"{[*expected.kinds]}, got {came}; let what it returns not depend on the batch"
+        )
+    rows, (shape, dtype) = output.rows[kind], expected.kinds[kind]
+    if tuple(rows.shape[1:]) != shape or rows.dtype != dtype:
         raise InputError(
             f"inference: expected layer {number} to return rows as for the batch before, "
-            f"{describe(torch.empty(len(rows), *expected.shape, dtype=expected.dtype, device='meta'))}, got "
+            f"{describe(torch.empty(len(rows), *shape, dtype=dtype, device='meta'))}, got "
             f"{describe(rows)}; let its columns and dtype not depend on the batch"
         )
+    return rows
 
 
-def _alike(one: Tensor, other: Tensor) -> bool:
+def _alike(together: Output, alone: Output, kind: Kind) -> bool:
+    """Whether the first node has the same row in both; it has none where its type gets none."""
+    if kind not in together.rows or kind not in alone.rows:
+        return kind not in together.rows and kind not in alone.rows
+    one, other = together.rows[kind][:1], alone.rows[kind]
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     if not one.is_floating_point():

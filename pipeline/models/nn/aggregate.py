@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.aggregate.autograd import Reduce, aggregate_with_grad
+from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
@@ -80,6 +81,7 @@ def check_knows_sources(layer: str, block: Edges, advice: str) -> Block:
 
 def aggregate(block: Edges, x: Tensor, reduce: Reduce, weight: Tensor | None = None) -> Tensor:
     """Reduce the messages to each destination; gradients go back over the transposed edges."""
+    x = widened(x)
     if weight is not None:
         weight = weight.to(x.dtype)
     if not is_block(block):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from headrace.ops.aggregate.precision import widened
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_is_block
 from headrace.pipeline.models.nn.self_loops import destinations_of
@@ -42,6 +43,7 @@ class ClusterGCNConv(nn.Module):
     def forward(self, x: Tensor, block: Edges) -> Tensor:
         """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
         check_input("ClusterGCNConv", x, block, self.in_channels)
+        x = widened(x)
         own = x[: block.num_dst]
         if isinstance(block, SharedBlock):
             loops = block.self_loops().to(x.dtype)

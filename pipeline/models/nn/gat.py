@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
 from headrace.ops.aggregate.autograd import aggregate_with_grad, attend_with_grad
+from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
@@ -110,10 +111,11 @@ class GATConv(nn.Module):
             Features of the edges, in the order of the block.
         """
         check_input("GATConv", x, block, self.in_channels)
-        rows = self.lin(x).view(block.num_src, self.heads, self.out_channels)
+        x = widened(x)
+        rows = widened(self.lin(x)).view(block.num_src, self.heads, self.out_channels)
         # Scores are products with a vector each: with the columns of the input that is a small matrix.
-        source = x @ self._vectors(self.lin, self.att_src)
-        destination = x[: block.num_dst] @ self._vectors(self.lin, self.att_dst)
+        source = widened(x @ self._vectors(self.lin, self.att_src))
+        destination = widened(x[: block.num_dst] @ self._vectors(self.lin, self.att_dst))
         edge = self._edge_scores(block, edge_attr, x)
         drops = self.dropout if self.training else 0.0
         masks = self.attention_keys.next(block) if drops else Masks(0)
@@ -170,7 +172,7 @@ class GATConv(nn.Module):
             raise InputError(
                 f"GATConv: expected edge_attr of [{block.num_edges}, {self.edge_dim}], got {describe(edge_attr)}"
             )
-        return edge_attr.to(x.dtype) @ self._vectors(self.lin_edge, self.att_edge)
+        return widened(edge_attr.to(x.dtype) @ self._vectors(self.lin_edge, self.att_edge))
 
     def extra_repr(self) -> str:
         """Say what was asked for."""

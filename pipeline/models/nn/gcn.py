@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
@@ -82,6 +83,7 @@ class GCNConv(nn.Module):
             Default: the block's importance weights, if it has some.
         """
         check_input("GCNConv", x, block, self.in_channels)
+        x = widened(x)
         weight = weight_of(block) if edge_weight is None else edge_weight
         if weight is not None and weight.shape != (block.num_edges,):
             raise InputError(f"GCNConv: expected edge_weight of [{block.num_edges}], got {describe(weight)}")
@@ -89,7 +91,7 @@ class GCNConv(nn.Module):
         # The two products commute: rows are mixed where they have fewer columns.
         narrows = self.out_channels < self.in_channels
         if narrows:
-            x = self.lin(x)
+            x = widened(self.lin(x))
         if self.normalize:
             advice = "pass hr.gcn_norm(graph), fetched as a feature of edges, as edge_weight, with normalize=False"
             weight, own = self._norm(x, check_knows_sources("GCNConv", block, advice), weight)

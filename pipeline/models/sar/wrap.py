@@ -84,7 +84,8 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     kinds of batch normalisation and dropout are refused. `F.dropout` draws on each rank for itself.
     `torch.utils.checkpoint` can be around any part: it finds the same masks again.
 
-    A model that was wrapped before is given the new graph and seed, and draws masks that it has not had.
+    A model that was wrapped before is given the new graph and seed, and draws masks that it has not had. A checkpoint
+    that holds `dropout_state` goes on with the next masks as well.
 
     >>> import headrace as hr, torch
     >>> from torch_geometric.nn import SAGEConv
@@ -132,7 +133,8 @@ def _replaced_kinds(model: nn.Module) -> dict[type[nn.Module], type[ReplacedLaye
 def _replace(
     model: nn.Module, graph: ShardedGraph, seed: int, replaced: dict[type[nn.Module], type[ReplacedLayer]]
 ) -> nn.Module:
-    known = _known_keys(model)
+    # Those of an earlier call go on where they are, so that no mask comes again.
+    known = [*keys_by_name(model).values()]
     number = itertools.count(1 + max((keys.number for keys in known), default=-1))
     for keys in known:
         keys.seed = seed
@@ -158,11 +160,15 @@ def _replace(
     return model
 
 
-def _known_keys(model: nn.Module) -> list[DropoutKeys]:
-    """Return the keys that modules have of an earlier call: they go on where they are, so that no mask comes again."""
-    of_attention = (module.attention_keys.given for module in model.modules() if isinstance(module, GATConv))
-    of_others = (module.keys for module in model.modules() if isinstance(module, ShardedDropout | ReplacedLayer))
-    return [keys for keys in (*of_attention, *of_others) if keys is not None]
+def keys_by_name(model: nn.Module) -> dict[str, DropoutKeys]:
+    """Return the keys that modules of a model have of masks of dropout; none before it is wrapped."""
+    keys: dict[str, DropoutKeys] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, ShardedDropout | ReplacedLayer):
+            keys[name] = module.keys
+        elif isinstance(module, GATConv) and module.attention_keys.given is not None:
+            keys[name] = module.attention_keys.given
+    return keys
 
 
 def _taken_over(kind: type[nn.Module], old: nn.Module, **more: Any) -> nn.Module:

@@ -58,7 +58,7 @@ def test_a_loader_that_does_not_know_its_length_is_true():
     loader = hr.NodeSource(nodes.IterableWrapper([[1, 2], [3]]), seed=0).sample_neighbor(graph(), [3]).loader()
     assert loader
     assert len(list(loader)) == 2
-    with pytest.raises(hr.UsageError, match=r"len\(loader\): expected .* got a torchdata node; count"):
+    with pytest.raises(hr.UsageError, match=r"len\(loader\): expected .* got .* a torchdata node; count"):
         len(loader)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 
@@ -110,6 +111,26 @@ def test_the_block_of_the_graph_is_made_once():
     blocks = [block for _ in range(2) for batch in loader for block in batch.blocks]
     assert len(blocks) == 4
     assert all(block is blocks[0] for block in blocks)
+
+
+@pytest.mark.parametrize("lookahead", [False, True])
+def test_features_of_edges_are_fetched_once_for_all_layers(lookahead, tmp_path):
+    """Also from a disk, with reads that are asked for ahead."""
+    source = store().edge["e"]
+    rows = source.read(torch.arange(source.num_rows)).rows
+    if lookahead:
+        np.save(tmp_path / "e.npy", rows.numpy())
+    edge = {"e": hr.DiskFeature(tmp_path / "e.npy") if lookahead else rows}
+    plan = hr.GlobalBatch(graph()).sample_in_subgraph(graph(), num_hops=3)
+    loader = plan.fetch_feature(hr.FeatureStore(edge=edge), edge=["e"]).loader(lookahead=lookahead)
+    (batch,) = loader
+    first, *others = batch.edge["e"]
+    assert torch.equal(first, rows[graph().edge_ids.long()])
+    assert len(others) == 2
+    assert all(one is first for one in others)
+    assert loader.stats()["fetch_feature"]["rows"] == graph().num_edges
+    moved = batch.to("meta").edge["e"]
+    assert all(one is moved[0] for one in moved)
 
 
 def test_one_cluster_is_the_global_batch():

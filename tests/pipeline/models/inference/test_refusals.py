@@ -51,10 +51,22 @@ def test_what_is_no_model_graph_or_store():
     refused(hr.FeatureError, "expected an hr.FeatureStore, got dict", store={"x": torch.zeros(2)}, layers=[Counting()])
 
 
-def test_a_graph_with_types():
-    typed = hr.Graph.from_coo([0], [1], num_nodes=NUM_NODES, node_types={"a": 1, "b": NUM_NODES - 1})
-    _, store = graph_and_store()
-    refused(hr.InputError, r"without types.*graph\.untyped\(\)", graph=typed, store=store, layers=[Counting()])
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("nodes", [None, torch.arange(9)])
+def test_peers_10_loaders_that_shuffle_or_have_a_part_of_the_nodes(shuffle, nodes):
+    """None is taken at all: what it goes through, and in which order, cannot make rows wrong then."""
+    graph, store = graph_and_store()
+    pyg = pytest.importorskip("headrace.pyg")
+    data = pytest.importorskip("torch_geometric.data").Data(
+        x=store.node["x"].tensor, edge_index=torch.stack([graph.indices.long(), graph.indices.long()])
+    )
+    options = {"batch_size": 7, "shuffle": shuffle}
+    items = hr.ItemSampler(NUM_NODES if nodes is None else nodes, **options)
+    for loader in (
+        items.sample_neighbor(graph, [-1]).loader(),
+        pyg.NeighborLoader(data, [-1], input_nodes=nodes, **options),
+    ):
+        refused(hr.InputError, "got .*Loader; pass the graph and not a loader", graph=loader, layers=[Counting()])
 
 
 def test_features_that_are_missing_or_of_another_graph():

@@ -1,0 +1,81 @@
+"""Batches that end before what their items cost exceeds a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headrace.ops.errors import ItemsError
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.pipeline.data.typed_items import joined_rows
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.items import ItemSet
+
+#: Running sums of costs are 64-bit integers.
+_LARGEST_SUM = float(1 << 62)
+
+
+def as_costs(cost: Any, items: ItemSet) -> Tensor:
+    """Return what each item costs, int64[num_items].
+
+    Raises
+    ------
+    ItemsError
+        For costs that are no integers, negative or of another number than the items.
+    """
+    if items.types is not None and isinstance(cost, Mapping):
+        return joined_rows(cost, items.types, "cost", _integers)
+    costs = _integers(cost)
+    if len(costs) != len(items):
+        of_all = len(costs) == items.mask_size
+        raise ItemsError(
+            f"ItemSampler: expected a cost for each of {len(items)} items, got {len(costs)}"
+            f"{'; pass cost[mask]' if of_all else ''}"
+        )
+    return costs
+
+
+def _integers(cost: Any) -> Tensor:
+    costs = as_cpu_tensor(cost, "cost", ItemsError)
+    if costs.dim() != 1 or costs.dtype.is_floating_point or costs.dtype.is_complex or costs.dtype == torch.bool:
+        raise ItemsError(
+            f"ItemSampler: expected costs that are integers, one for each item, got {describe(costs)}; the in-degrees "
+            "of nodes are graph.in_degrees()[ids]"
+        )
+    costs = costs.to(torch.int64)
+    if len(costs) and int(costs.min()) < 0:
+        raise ItemsError(f"ItemSampler: expected costs of at least 0, got {int(costs.min())}")
+    if float(costs.double().sum()) > _LARGEST_SUM:
+        raise ItemsError("ItemSampler: expected costs with a sum below 2**62, got more; give them in a larger unit")
+    return costs
+
+
+def cut(costs: NDArray[np.int64], budget: int, most: int | None) -> NDArray[np.int64]:
+    """Return where batches begin among items in their order, and where the last one ends: int64[num_batches + 1].
+
+    A batch takes the next item as long as all of it costs no more than the budget, as PyG's ``DynamicBatchSampler``
+    does; one that costs more by itself is a batch of its own.
+
+    Parameters
+    ----------
+    costs: int64[num_items]
+        In the order of the items.
+    budget
+        What the items of a batch may cost.
+    most
+        How many there may be of them.
+    """
+    total = np.cumsum(costs)
+    starts = [0]
+    while starts[-1] < len(costs):
+        start = starts[-1]
+        spent = int(total[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(total, min(spent + budget, int(total[-1])), "right")), start + 1)
+        starts.append(stop if most is None else min(stop, start + most))
+    return np.array(starts, dtype=np.int64)

@@ -1,0 +1,63 @@
+"""How often the dropouts of a wrapped model have drawn masks, for checkpoints: training that goes on draws the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.models.sar.wrap import keys_by_name
+
+
+def dropout_state(model: nn.Module) -> dict[str, int]:
+    """Return where the masks of dropout of a wrapped model are: by name of its modules how often each has drawn some.
+
+    Masks follow from the seed of `wrap` and from these numbers, which are the same on all ranks, and are no part of
+    ``model.state_dict()``, which stays that of the model before it was wrapped. Keep them beside it in a checkpoint.
+
+    >>> import headrace as hr, torch
+    >>> graph = hr.sar.ShardedGraph(hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3))
+    >>> model = hr.sar.wrap(torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Dropout(0.5)), graph)
+    >>> out = model(torch.randn(graph.num_src, 4))
+    >>> state = {"model": model.state_dict(), "dropout": hr.sar.dropout_state(model)}
+    >>> state["dropout"]
+    {'1': 1}
+
+    Parameters
+    ----------
+    model
+        That `wrap` has returned.
+    """
+    return {name: keys.calls for name, keys in keys_by_name(model).items()}
+
+
+def load_dropout_state(model: nn.Module, state: Mapping[str, Any]) -> None:
+    """Let the masks of dropout go on where a state was taken, with the same seed and any number of ranks.
+
+    Parameters
+    ----------
+    model
+        That `wrap` has returned, of the same modules.
+    state
+        What `dropout_state` returned.
+
+    Raises
+    ------
+    InputError
+        If it is the state of another model, or none. The model is then unchanged.
+    """
+    known = keys_by_name(model)
+    if not isinstance(state, Mapping) or set(state) != set(known):
+        came = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
+        raise InputError(
+            f"hr.sar.load_dropout_state: expected the dropout_state of a model with the modules {sorted(known)}, got "
+            f"{came}; wrap the model first, as it was when the state was taken"
+        )
+    calls = {
+        name: whole_number(value, f"hr.sar.load_dropout_state: {name}", 0, InputError) for name, value in state.items()
+    }
+    for name, keys in known.items():
+        keys.calls = calls[name]
