@@ -22,6 +22,7 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.nodes_by_time import nodes_by_time
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.lowered.excluded import check_pairs
+from headrace.pipeline.lowered.negative_shares import shares
 from headrace.pipeline.plan.checks import (
     LARGEST_COUNT,
     check_flags,
@@ -243,7 +244,7 @@ class SampleUniformNegative(MapStage):
             pairs = check_pairs(batch.seeds, self.name)
             total = ceil(ratio * batch.num_global_seeds)
             first = _first_of_share(batch, settings)
-            counts = _shares(total, batch.num_global_seeds, first, len(pairs))
+            counts = shares(total, batch.num_global_seeds, first, len(pairs))
 
             def draw(column: int) -> Tensor:
                 key = stream_key(settings.seed, batch.epoch, batch.index, 1 - column, NEGATIVE)
@@ -280,7 +281,7 @@ class SampleUniformNegative(MapStage):
                 num_positives=len(pairs),
                 item_index=torch.cat([batch.item_index, torch.full((len(destinations),), -1)]),
                 y=_labels(batch.y, len(pairs), len(destinations), shifts=shifts),
-                **_trees(batch, counts, int(_shares(total, batch.num_global_seeds, 0, first).sum())),
+                **_trees(batch, counts, int(shares(total, batch.num_global_seeds, 0, first).sum())),
                 num_global_seeds=batch.num_global_seeds + total,
             )
             return found, {"negatives": len(destinations)}
@@ -332,13 +333,6 @@ def _first_of_share(batch: MiniBatch, settings: RunSettings) -> int:
             "batch, of which each rank has an even share"
         )
     return first
-
-
-def _shares(total: int, size: int, first: int, count: int) -> Tensor:
-    """Return how many of a batch's negatives belong to pairs first, first + 1, ...: int64[count]."""
-    if size == 0:
-        return torch.zeros(count, dtype=torch.int64)
-    return total // size + (torch.arange(first, first + count) < total % size).long()
 
 
 def _ranges(graph: GraphView, nodes: Tensor) -> list[tuple[tuple[int, int], Tensor]]:
