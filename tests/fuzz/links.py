@@ -96,12 +96,15 @@ def _negative_arguments(draw: Draw) -> list[Any]:
     order = prefix = None
     if draw.chance(0.3):
         order = np.arange(first, last, dtype=np.int64)[::-1].copy()
+        if draw.chance(0.3):  # the ends of edges, more of them than nodes
+            order = np.array([draw.integer(first, last - 1) for _ in range(draw.integer(1, 12))], np.int64)
         if draw.chance(0.2):
             order[draw.integer(0, len(order) - 1)] = draw.one_of(-1, last, first, 1 << 62)
     if draw.chance(0.3):
-        prefix = np.array([draw.integer(0, last - first) for _ in counts], np.int64)
+        size = last - first if order is None else len(order)
+        prefix = np.array([draw.integer(0, size) for _ in counts], np.int64)
         if len(prefix) and draw.chance(0.2):
-            prefix[0] = draw.one_of(-1, last - first + 1, 1 << 62)
+            prefix[0] = draw.one_of(-1, size + 1, 1 << 62)
     return [
         graph.indptr,
         graph.indices,

@@ -9,6 +9,7 @@ _NEGATIVES = "tests/ops/sampling/test_negatives.py::"
 _STAGE = "tests/pipeline/stages/test_uniform_negative.py::"
 _BY_TREE = "tests/ops/sampling/test_excluded_by_tree.py::"
 _PER_SEED = "tests/pipeline/stages/test_exclude_per_seed.py::"
+_BY_DEGREE = "tests/pipeline/stages/test_negatives_by_degree_and_time.py::"
 _EXCLUDE = "tests/pipeline/stages/test_exclude_seed_edges.py::"
 
 LINKS = (
@@ -186,14 +187,14 @@ LINKS = (
     # Times: a later node would be drawn.
     Mutant(
         "ops/native/links/negatives.cpp",
-        "prefix == nullptr ? nodes.last - nodes.first : prefix[i]",
-        "nodes.last - nodes.first",
+        "prefix == nullptr ? nodes.size : static_cast<std::size_t>(prefix[i])",
+        "nodes.size",
         _STAGE + "test_peers_15_negatives_are_no_later_than_their_pairs",
     ),
     Mutant(
         "pipeline/data/nodes_by_time.py",
-        "argsort(stable=True)",
-        "argsort(stable=True, descending=True)",
+        "pairwise(bounds):\n        order[first:last] = times[first:last].argsort(stable=True)",
+        "pairwise(bounds):\n        order[first:last] = times[first:last].argsort(stable=True, descending=True)",
         _STAGE + "test_peers_15_negatives_are_no_later_than_their_pairs",
     ),
     Mutant(
@@ -201,6 +202,31 @@ LINKS = (
         "listed_for_ != source || listed_of_ != size",
         "listed_for_ != source",
         _NEGATIVES + "test_a_list_is_made_anew_for_another_prefix",
+    ),
+    # By degree and time: nodes that are not there yet, and degrees of other times.
+    Mutant(
+        "pipeline/stages/uniform_negative.py",
+        "prefix=None if by_time is None else",
+        "prefix=None if True else",
+        _BY_DEGREE + "test_no_node_is_drawn_before_it_has_an_edge",
+    ),
+    Mutant(
+        "pipeline/data/nodes_by_time.py",
+        "of_ends = torch.maximum(known.nodes[ends], gather_rows(known.nodes, graph.indices))",
+        "of_ends = known.nodes[ends]",
+        _BY_DEGREE + "test_no_node_is_drawn_before_it_has_an_edge",
+    ),
+    Mutant(
+        "pipeline/data/nodes_by_time.py",
+        "times = of_ends if times is None else torch.maximum(times, of_ends)",
+        "times = of_ends",
+        _BY_DEGREE + "test_no_node_is_drawn_before_it_has_an_edge",
+    ),
+    Mutant(
+        "ops/native/links/negatives.cpp",
+        "joined.insert(node, known)",
+        "joined.insert(node, 0)",
+        _NEGATIVES + "test_of_an_order_with_repeats_equals_the_reference",
     ),
     # Exclusion: stages behind the hops would bring the edges back.
     Mutant(

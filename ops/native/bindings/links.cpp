@@ -40,9 +40,11 @@ OutArray<std::int64_t> negatives(const InArray<std::int64_t>& indptr, const InAr
     check_length<InputError>("sums", sums ? sums->shape(0) : 0, num_nodes, "node");
   }
   if (sources) check_length<ItemsError>("draw_negatives: sources", sources->shape(0), num_pairs, "pair");
-  if (order) check_length<InputError>("draw_negatives: order", order->shape(0), num_nodes, "node");
+  const bool repeats = order && law == NegativeNodes::Law::kUniform;
+  if (order && !repeats) check_length<InputError>("draw_negatives: order", order->shape(0), num_nodes, "node");
   if (prefix) check_length<InputError>("draw_negatives: prefix", prefix->shape(0), num_pairs, "pair");
-  const NegativeNodes nodes{first, last, law, data_or_null(sums), data_or_null(order)};
+  const NegativeNodes nodes{
+      first, last, law, data_or_null(sums), data_or_null(order), repeats ? order->shape(0) : num_nodes};
   Buffer<std::int64_t> drawn;
   {
     const nb::gil_scoped_release release;
