@@ -13,10 +13,12 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
 from headrace.ops.sampling.compact import unique_and_inverse
+from headrace.pipeline.data.batch_tensors import mapped, named_tensors
 from headrace.pipeline.data.batch_text import integers_of, text_of
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds
 from headrace.pipeline.interop import conversions as interop
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 
 #: Fields that are made read-only.
-_COLLECTIONS = frozenset({"node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
+_COLLECTIONS = frozenset({"y", "node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
 
 _OPTIONAL = ("y", "slot", "seed_time", "seed_slot")
 
@@ -55,8 +57,9 @@ class MiniBatch:
         Shape of `seeds`; each seed's row among the destinations of ``blocks[-1]``. 0, 1, 2, … when seeds are unique.
     item_index: int64[num_seeds] or int64[num_pairs]
         Each item's position in the item set (what PyG calls ``input_id``); -1 for seeds that are no items (GraphSAINT).
-    y: [num_seeds, ...] or [num_pairs, ...], optional
-        Labels, row i for ``seeds[i]``.
+    y: [num_seeds, ...] or [num_pairs, ...], or a dictionary, optional
+        Labels, row i for ``seeds[i]``. Where those of several types were fetched, ``y["paper"]`` has a row for each
+        seed that is a paper, in the order of `seeds`: for ``seeds[types.of(seeds).places("paper")]``.
     n_id: int64[num_src]
         Node ids of the inputs of ``blocks[0]``, unique seeds first, then in order of discovery.
     node
@@ -97,7 +100,7 @@ class MiniBatch:
     seeds: Tensor
     seed_index: Tensor = field(default_factory=_no_ids)
     item_index: Tensor = field(default_factory=_no_ids)
-    y: Tensor | None = None
+    y: Tensor | Mapping[TypeName, Tensor] | None = None
     n_id: Tensor = field(default_factory=_no_ids)
     node: Mapping[FeatureName, Tensor] = field(default_factory=dict)
     edge: Mapping[FeatureName, tuple[Tensor, ...]] = field(default_factory=dict)
@@ -189,7 +192,11 @@ class MiniBatch:
         """Make fields read-only that came as dictionaries or lists."""
         fields = self.__dict__
         for name in names:
-            if name == "node":
+            if name == "y":
+                fields[name] = (
+                    MappingProxyType(dict(fields[name])) if isinstance(fields[name], Mapping) else fields[name]
+                )
+            elif name == "node":
                 fields[name] = MappingProxyType(dict(fields[name]))
             elif name == "edge":
                 fields[name] = MappingProxyType({key: tuple(rows) for key, rows in fields[name].items()})
@@ -204,7 +211,7 @@ class MiniBatch:
     @property
     def num_bytes(self) -> int:
         """Return the bytes of all tensors of the batch."""
-        return sum(tensor.numel() * tensor.element_size() for _, tensor in self._named_tensors())
+        return sum(tensor.numel() * tensor.element_size() for _, tensor in named_tensors(self))
 
     @property
     def x(self) -> Tensor:
@@ -343,27 +350,11 @@ class MiniBatch:
 
     def digest(self) -> str:
         """Return a fingerprint of every bit of every field: equal digests mean equal batches, on any device."""
-        return exact_digest([*integers_of(self), *self._named_tensors()])
+        return exact_digest([*integers_of(self), *named_tensors(self)])
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield every tensor of the batch."""
-        return (tensor for _, tensor in self._named_tensors())
-
-    def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield every tensor of the batch under a name, in a fixed order."""
-        for name in ("seeds", "seed_index", "item_index", "n_id"):
-            yield name, getattr(self, name)
-        for name in ("y", "slot", "seed_time"):
-            if getattr(self, name) is not None:
-                yield name, getattr(self, name)
-        for feature in sorted(self.node, key=str):
-            yield f"node/{feature}", self.node[feature]
-        for feature in sorted(self.edge, key=str):
-            yield from ((f"edge/{feature}/{layer}", tensor) for layer, tensor in enumerate(self.edge[feature]))
-        for layer, block in enumerate(self.blocks):
-            yield from ((f"blocks/{layer}/{name}", tensor) for name, tensor in block.named_tensors())
-        for layer, exchange in enumerate(self.exchanges):
-            yield from ((f"exchanges/{layer}/{name}", tensor) for name, tensor in exchange.named_tensors())
+        return (tensor for _, tensor in named_tensors(self))
 
     def _map(self, of_tensor: Callable[[Tensor], Tensor]) -> MiniBatch:
         blocks = {block: block.map(of_tensor) for block in self.blocks}  # layers may share one
@@ -372,7 +363,7 @@ class MiniBatch:
             seed_index=of_tensor(self.seed_index),
             item_index=of_tensor(self.item_index),
             n_id=of_tensor(self.n_id),
-            **{name: of_tensor(tensor) for name in _OPTIONAL if (tensor := getattr(self, name)) is not None},
+            **{name: mapped(value, of_tensor) for name in _OPTIONAL if (value := getattr(self, name)) is not None},
             node={name: of_tensor(tensor) for name, tensor in self.node.items()},
             edge={name: tuple(map(of_tensor, tensors)) for name, tensors in self.edge.items()},
             blocks=tuple(blocks[block] for block in self.blocks),
@@ -381,8 +372,9 @@ class MiniBatch:
 
     def __reduce__(self) -> tuple[Callable[..., MiniBatch], tuple[Any, ...]]:
         # Read-only views of mappings cannot be pickled; the constructor makes them again.
-        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        return _make_batch, ({**values, "node": dict(self.node), "edge": dict(self.edge)},)
+        views = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        values = {name: dict(value) if isinstance(value, MappingProxyType) else value for name, value in views.items()}
+        return _make_batch, (values,)
 
     def __repr__(self) -> str:
         return text_of(self)

@@ -71,8 +71,8 @@ def test_frozen_with_read_only_mappings():
 
 def test_to_moves_every_tensor():
     moved = batch().to("meta")
-    tensors = [tensor for _, tensor in moved._named_tensors()]
-    assert len(tensors) == len(list(batch()._named_tensors())) == 14
+    tensors = list(moved.tensors())
+    assert len(tensors) == len(list(batch().tensors())) == 14
     assert {tensor.device.type for tensor in tensors} == {"meta"}
     assert moved.num_sampled_nodes == (1, 2, 1)
     assert (moved.epoch, moved.index, moved.num_global_seeds) == (1, 4, 1)
@@ -169,7 +169,7 @@ def test_pin_memory():
         with pytest.raises(RuntimeError, match=r"accelerator|CUDA"):
             batch().pin_memory()
         return
-    assert all(tensor.is_pinned() for _, tensor in batch().pin_memory()._named_tensors())
+    assert all(tensor.is_pinned() for tensor in batch().pin_memory().tensors())
 
 
 def test_pickle_and_copy():
