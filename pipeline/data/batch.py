@@ -18,6 +18,7 @@ from headrace.pipeline.data.batch_text import integers_of, text_of
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.link_types import LinkTypes
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds
 from headrace.pipeline.interop import conversions as interop
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 #: Fields that are made read-only.
 _COLLECTIONS = frozenset({"y", "node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
 
-_OPTIONAL = ("y", "slot", "seed_time", "seed_slot")
+_OPTIONAL = ("y", "slot", "seed_time", "seed_slot", "link_types")
 
 
 def _no_ids() -> Tensor:
@@ -76,6 +77,8 @@ class MiniBatch:
         When each seed is asked for, int64 or float64: what is in its tree is of this time or earlier.
     seed_slot: int64[num_seeds], optional
         Which seed of all ranks each is, by which its tree is drawn; None for 0, 1, 2, …
+    link_types: LinkTypes, optional
+        The edge types of the pairs, where items were given by edge type.
     num_sampled_nodes: num_hops + 1 counts
         Unique seeds, then the nodes first reached by each hop, from the seeds outward.
     num_sampled_edges: num_hops counts
@@ -108,6 +111,7 @@ class MiniBatch:
     slot: Tensor | None = None
     seed_time: Tensor | None = None
     seed_slot: Tensor | None = None
+    link_types: LinkTypes | None = None
     num_sampled_nodes: tuple[int, ...] = ()
     num_sampled_edges: tuple[int, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
@@ -303,7 +307,8 @@ class MiniBatch:
         their own, ``importance_weight`` where blocks have weights, and the edge features that were fetched.
         ``num_global_seeds`` is that of the batch.
         Pairs become ``edge_label_index`` (and ``edge_label``), triplets ``src_index``, ``dst_pos_index`` and
-        ``dst_neg_index``; ``input_id`` is that of the positive ones.
+        ``dst_neg_index``; ``input_id`` is that of the positive ones. Of items by edge type each type has its own,
+        ``data["user", "rates", "movie"].edge_label_index``, and with times ``edge_label_time``.
 
         When seeds repeat, ``seed_index`` leads from each of them to its row: ``out[data.seed_index]`` and
         ``data.y[data.seed_index]`` count them as often as they came, ``out[: data.batch_size]`` and ``data.y`` once.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from headrace.pipeline.data.link_types import LinkTypes
 from headrace.pipeline.data.type_offsets import TypeName
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def named_tensors(batch: MiniBatch) -> Iterator[tuple[str, Tensor]]:
     for name in ("y", "slot", "seed_time"):
         if isinstance(getattr(batch, name), Tensor):
             yield name, getattr(batch, name)
+    if batch.link_types is not None:
+        yield f"link_types/{batch.link_types.names}", batch.link_types.numbers
     for feature in sorted(batch.node, key=str):
         yield f"node/{feature}", batch.node[feature]
     for feature in sorted(batch.edge, key=str):
@@ -32,8 +35,10 @@ def named_tensors(batch: MiniBatch) -> Iterator[tuple[str, Tensor]]:
         yield from ((f"exchanges/{layer}/{name}", tensor) for name, tensor in exchange.named_tensors())
 
 
-def mapped(value: Tensor | Mapping[TypeName, Tensor], of_tensor: Callable[[Tensor], Tensor]) -> Any:
-    """Return what a function makes of a tensor, or of each of those under the names of types."""
+def mapped(value: Tensor | Mapping[TypeName, Tensor] | LinkTypes, of_tensor: Callable[[Tensor], Tensor]) -> Any:
+    """Return what a function makes of a tensor, or of each of those that a value holds."""
+    if isinstance(value, LinkTypes):
+        return value.map(of_tensor)
     if isinstance(value, Mapping):
         return {name: of_tensor(rows) for name, rows in value.items()}
     return of_tensor(value)

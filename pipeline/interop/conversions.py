@@ -53,11 +53,11 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
         data[IMPORTANCE_WEIGHT] = joined.join([block.weight for block in hops if block.weight is not None])
     if batch.slot is not None:
         data.batch = batch.slot
-    if batch.seed_time is not None:
-        data.seed_time = batch.seed_time
     if batch.seeds.ndim == 2:
         add_link_labels(batch, data, batch.seed_index)
     else:
+        if batch.seed_time is not None:
+            data.seed_time = batch.seed_time
         data.seed_index = batch.seed_index
         if batch.y is not None:
             data.y = labels_of_rows(batch, "MiniBatch.to_pyg")

@@ -11,7 +11,7 @@ from headrace.ops.errors import InputError
 from headrace.ops.sampling.join_hops import JoinedHops
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds, count_by_hop, type_number
-from headrace.pipeline.interop.link_labels import add_link_labels
+from headrace.pipeline.interop.link_labels import add_link_labels, add_typed_link_labels
 from headrace.pipeline.interop.seed_labels import labels_by_type
 
 if TYPE_CHECKING:
@@ -118,9 +118,11 @@ def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any) -> None:
     """Say which nodes and pairs are the seeds, on the types that they have."""
     num_rows = batch.num_sampled_nodes[0]
     if batch.seeds.ndim > 1:
-        if batch.seed_time is not None:
-            data.seed_time = batch.seed_time
-        add_link_labels(batch, data, types.numbers[batch.seed_index])
+        index = types.numbers[batch.seed_index]
+        if batch.link_types is None:
+            add_link_labels(batch, data, index)
+        else:
+            add_typed_link_labels(batch, batch.link_types, data, index)
         return
     seeds = types.first(num_rows)
     labels = labels_by_type(batch, types, "MiniBatch.to_pyg")

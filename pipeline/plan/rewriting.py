@@ -144,7 +144,7 @@ def _idle(names: list[str]) -> list[str]:
 
 
 def _difference(before: Plan, after: Plan) -> list[str]:
-    """Return the stages that went (-) and came (+), with those right before and behind them; none if all print alike."""
+    """Return the stages that went (-) and came (+), with those right before and behind; none if all print alike."""
     old, new = (render(plan.stages).splitlines() for plan in (before, after))
     lines, last = [], len(old)
     changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(1)

@@ -288,7 +288,7 @@ class SampleUniformNegative(MapStage):
                 num_positives=len(pairs),
                 item_index=torch.cat([batch.item_index, torch.full((len(destinations),), -1)]),
                 y=_labels(batch.y, len(pairs), len(destinations), shifts=shifts),
-                **_trees(batch, counts, int(shares(total, batch.num_global_seeds, 0, first).sum())),
+                **_known(batch, counts, int(shares(total, batch.num_global_seeds, 0, first).sum())),
                 num_global_seeds=batch.num_global_seeds + total,
             )
             return found, {"negatives": len(destinations)}
@@ -308,8 +308,8 @@ def _with_seeds(batch: MiniBatch, seeds: Tensor, **changes: Any) -> MiniBatch:
     )
 
 
-def _trees(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Tensor]:
-    """Return what is known of the trees of a batch's pairs, those of negatives behind: they have the times of theirs.
+def _known(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Any]:
+    """Return what is known of a batch's pairs, and behind them of negatives: they have the types and times of theirs.
 
     Parameters
     ----------
@@ -320,7 +320,9 @@ def _trees(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Tensor]:
     before
         How many negatives of the whole batch come before those of this rank.
     """
-    known = {}
+    known: dict[str, Any] = {}
+    if batch.link_types is not None:
+        known["link_types"] = batch.link_types.with_negatives(counts)
     if batch.seed_time is not None:
         known["seed_time"] = torch.cat([batch.seed_time, batch.seed_time.repeat_interleave(counts)])
     if batch.seed_slot is not None:

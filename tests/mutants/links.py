@@ -203,6 +203,24 @@ LINKS = (
         "listed_for_ != source",
         _NEGATIVES + "test_a_list_is_made_anew_for_another_prefix",
     ),
+    Mutant(
+        "pipeline/stages/make_bidirectional.py",
+        "if leading:",
+        "if False:",
+        "tests/pipeline/stages/test_subgraphs.py::test_bidirectional_refuses_types_that_lead_to_others",
+    ),
+    Mutant(
+        "pipeline/data/link_types.py",
+        "self.numbers.repeat_interleave(counts)",
+        "self.numbers.new_zeros(int(counts.sum()))",
+        "tests/pipeline/interop/test_typed_links.py::test_negatives_are_of_the_type_of_their_pair",
+    ),
+    Mutant(
+        "pipeline/data/items.py",
+        'np.searchsorted(ends, positions, side="right")',
+        "np.searchsorted(ends, positions)",
+        "tests/pipeline/interop/test_typed_links.py::test_each_edge_type_has_its_pairs_and_labels",
+    ),
     # By degree and time: nodes that are not there yet, and degrees of other times.
     Mutant(
         "pipeline/stages/uniform_negative.py",

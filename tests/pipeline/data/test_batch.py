@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.pipeline.data.link_types import LinkTypes
 from headrace.pipeline.distributed.exchange import Exchange
 
 
@@ -97,6 +98,10 @@ def variations():
     yield "slot", batch(slot=torch.tensor([0]))
     yield "seed_time", batch(seed_time=torch.tensor([0]))
     yield "y missing", batch(y=None)
+    yield "y by type", batch(y={"a": batch().y})
+    yield "y of another type", batch(y={"b": batch().y})
+    for names, number in ((("a", "b"), 0), (("a", "b"), 1), (("a", "c"), 0)):
+        yield "link_types", batch(link_types=LinkTypes(names, torch.tensor([number])))
     yield "y dtype", batch(y=torch.tensor([2], dtype=torch.int32))
     yield "node value", batch(node={"x": batch().x + 1})
     yield "node shape", batch(node={"x": batch().x.reshape(2, 4)})
@@ -138,7 +143,7 @@ def test_digest_sees_every_field():
     # graph, and which seeds of all ranks these are decides what `slot` and blocks say.
     assert {field.name for field in dataclasses.fields(hr.MiniBatch)} == {
         *("seeds", "seed_index", "item_index", "y", "n_id", "node", "edge", "blocks", "comm", "types"),
-        *("slot", "seed_time", "seed_slot"),
+        *("slot", "seed_time", "seed_slot", "link_types"),
         *("num_sampled_nodes", "num_sampled_edges", "exchanges", "epoch", "index", "num_global_seeds"),
         "num_positives",
     }

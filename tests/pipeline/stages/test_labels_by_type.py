@@ -63,7 +63,7 @@ def test_from_disk(tmp_path):
         rows, _ = store().node[name, label].read(torch.arange(store().node[name, label].num_rows))
         np.save(tmp_path / f"{label}.npy", rows.numpy())
         on_disk[name] = {label: hr.DiskFeature(tmp_path / f"{label}.npy")}
-    with plan(one=hr.FeatureStore(node=on_disk)).loader() as loader:
+    with plan(one=hr.FeatureStore(node=on_disk)).loader(tiered_cache=False) as loader:
         assert "fetch_ahead" in loader.explain()
         found = [batch.digest() for batch in loader]
     assert found == [batch.digest() for batch in plan().loader()]
