@@ -19,7 +19,6 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.link_types import LinkTypes
-from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds
 from headrace.pipeline.interop import conversions as interop
 
@@ -103,7 +102,7 @@ class MiniBatch:
     seeds: Tensor
     seed_index: Tensor = field(default_factory=_no_ids)
     item_index: Tensor = field(default_factory=_no_ids)
-    y: Tensor | Mapping[TypeName, Tensor] | None = None
+    y: Any = None  # Tensor | Mapping[TypeName, Tensor] | None, of which nearly all plans know the first alone
     n_id: Tensor = field(default_factory=_no_ids)
     node: Mapping[FeatureName, Tensor] = field(default_factory=dict)
     edge: Mapping[FeatureName, tuple[Tensor, ...]] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, PlanError
@@ -139,7 +140,8 @@ class FetchFeature(FetchStage):
             if seeds is None:
                 continue
             ranges = [known.id_range(name) for name in types]
-            if not bool(sum((seeds >= nodes.start) & (seeds < nodes.stop) for nodes in ranges).all()):
+            of_one = torch.stack([(seeds >= nodes.start) & (seeds < nodes.stop) for nodes in ranges])
+            if not bool(of_one.any(0).all()):
                 raise seeds_of_others(labels)
 
     def runner(self, settings: RunSettings) -> Runner:

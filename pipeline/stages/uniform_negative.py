@@ -276,6 +276,7 @@ class SampleUniformNegative(MapStage):
                     )
                 return self.graph.to_original_ids(drawn)
 
+            assert batch.y is None or isinstance(batch.y, Tensor)  # by type are labels of nodes alone
             destinations = draw(1)
             if self.mode == "triplet":
                 seeds = torch.cat([pairs, destinations.view(len(pairs), int(ratio))], 1)
