@@ -101,9 +101,10 @@ def test_labels_decide_what_a_checkpoint_is_of():
         plan(one=other).loader().load_state_dict(state)
 
 
-def test_to_pyg_has_them_on_their_types():
-    """One for each distinct seed, in the order of the type's first rows."""
-    for batch in plan().loader():
+@pytest.mark.parametrize("size", [11, 44])
+def test_to_pyg_has_them_on_their_types(size):
+    """One for each distinct seed, in the order of the type's first rows; one seed comes twice in a batch of all."""
+    for batch in plan(batch_size=size).loader():
         data = batch.to_pyg()
         for name in ("a", "b"):
             if len(batch.y[name]) == 0:
