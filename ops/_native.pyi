@@ -12,7 +12,7 @@ from headrace.ops.sampling.layer_reducer import LayerReducer
 Int64Array: TypeAlias = NDArray[np.int64]
 IdArray: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 WeightArray: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
-Excluded: TypeAlias = tuple[Int64Array, Int64Array, Int64Array]
+Excluded: TypeAlias = tuple[Int64Array, Int64Array, Int64Array, Int64Array | None]
 Block: TypeAlias = tuple[Int64Array, IdArray, Int64Array | None, NDArray[np.float32] | None, int]
 
 class RuleKind(Enum):
@@ -164,7 +164,12 @@ def has_parallel_edges(indptr: Int64Array, indices: IdArray, num_threads: int) -
 def check_weights(indptr: Int64Array, weights: WeightArray, num_threads: int) -> None: ...
 def compact(seen: Int64Array, neighbors: IdArray) -> tuple[Int64Array, IdArray]: ...
 def find_edges(
-    indptr: Int64Array, indices: IdArray, sources: Int64Array, destinations: Int64Array, num_threads: int
+    indptr: Int64Array,
+    indices: IdArray,
+    sources: Int64Array,
+    destinations: Int64Array,
+    num_threads: int,
+    slots: Int64Array | None = None,
 ) -> Excluded: ...
 def draw_negatives(
     indptr: Int64Array,

@@ -314,6 +314,17 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "link_excluding_labor_star": lambda: (
         pairs().exclude_seed_edges(reverse=True).sample_layer_neighbor(graph(), [4, 2], importance="*")
     ),
+    "link_excluding_per_seed": lambda: (
+        pairs()
+        .sample_uniform_negative(graph(), 1.5)
+        .exclude_seed_edges(reverse=True, per="seed")
+        .sample_layer_neighbor(graph(), [4, 3], disjoint=True, weight="weight")
+    ),
+    "link_excluding_temporal": lambda: (
+        with_seed_times(pairs())
+        .exclude_seed_edges(per="seed")
+        .sample_neighbor(timed_graph(), [4, 3], time="time", expand="new")
+    ),
     "hyper_edges": lambda: hr.ItemSampler(
         (torch.arange(60).reshape(20, 3) % 37, torch.arange(20)), batch_size=7, shuffle=True, seed=SEED
     ).sample_neighbor(graph(), [3, 2]),

@@ -39,9 +39,28 @@ def sample_hop(
     times: IntArray | None = None,
     bounds: IntArray | None = None,
     lows: IntArray | None = None,
-    excluded: IntArray | None = None,
+    excluded: IntArray | dict[int, IntArray] | None = None,
 ) -> Hop:
-    """Pick in-edges of every node of a frontier; `excluded` are positions of edges that are not there."""
+    """Pick in-edges of every node of a frontier; `excluded` are positions of edges that are not there, or by slot."""
+    if isinstance(excluded, dict):
+        assert slots is not None
+        found = [
+            sample_hop(
+                indptr,
+                indices,
+                frontier[i : i + 1],
+                rule,
+                key,
+                weights=weights,
+                slots=slots[i : i + 1],
+                times=times,
+                bounds=None if bounds is None else bounds[i : i + 1],
+                lows=None if lows is None else lows[i : i + 1],
+                excluded=excluded.get(int(slots[i]), np.empty(0, np.int64)),
+            )
+            for i in range(len(frontier))
+        ]
+        return _side_by_side(found)
     if excluded is not None:
         kept = np.delete(np.arange(len(indices)), excluded)
         hop = sample_hop(
@@ -94,4 +113,15 @@ def sample_hop(
         np.asarray(indices, np.int64)[chosen],
         chosen,
         np.array(edge_weights, np.float32) if has_weights else None,
+    )
+
+
+def _side_by_side(hops: list[Hop]) -> Hop:
+    """Join hops of one destination each."""
+    weights = [hop.weights for hop in hops if hop.weights is not None]
+    return Hop(
+        np.cumsum([0, *(len(hop.positions) for hop in hops)]),
+        np.concatenate([np.empty(0, np.int64), *(hop.neighbors for hop in hops)]),
+        np.concatenate([np.empty(0, np.int64), *(hop.positions for hop in hops)]),
+        np.concatenate(weights) if weights else None,
     )

@@ -28,6 +28,16 @@ def find_edges(indptr: IntArray, indices: IntArray, sources: IntArray, destinati
     return np.array([position for position, edge in edges if edge in wanted], np.int64)
 
 
+def find_edges_by_tree(
+    indptr: IntArray, indices: IntArray, sources: IntArray, destinations: IntArray, slots: IntArray
+) -> dict[int, IntArray]:
+    """Return those of the pairs of each tree."""
+    return {
+        int(slot): find_edges(indptr, indices, sources[slots == slot], destinations[slots == slot])
+        for slot in np.unique(slots)
+    }
+
+
 def draw_negatives(
     indptr: IntArray,
     indices: IntArray,

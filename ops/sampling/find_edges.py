@@ -20,20 +20,29 @@ class EdgePositions(NamedTuple):
     Attributes
     ----------
     rows : torch.Tensor
-        int64[num_rows], the destinations, ascending.
+        int64[num_rows], the destinations, ascending; with slots those of one row side by side.
     starts : torch.Tensor
         int64[num_rows + 1]: the edges of ``rows[i]`` are ``positions[starts[i]:starts[i + 1]]``.
     positions : torch.Tensor
-        int64[num_edges], where they are in the graph's CSC arrays, ascending.
+        int64[num_edges], where they are in the graph's CSC arrays, ascending in each row.
+    slots : torch.Tensor or None
+        int64[num_rows], the tree that each row is left out for, ascending in a row; None where it is for all.
     """
 
     rows: torch.Tensor
     starts: torch.Tensor
     positions: torch.Tensor
+    slots: torch.Tensor | None = None
 
 
 def find_edges(
-    indptr: Array, indices: Array, sources: Array, destinations: Array, *, num_threads: int = 1
+    indptr: Array,
+    indices: Array,
+    sources: Array,
+    destinations: Array,
+    *,
+    slots: Array | None = None,
+    num_threads: int = 1,
 ) -> EdgePositions:
     """Find all edges between pairs of nodes, parallel ones included.
 
@@ -47,6 +56,8 @@ def find_edges(
         int32[num_graph_edges] or int64[num_graph_edges].
     sources, destinations : torch.Tensor or numpy.ndarray
         int64[num_pairs]. Pairs may have no edge, and may come again.
+    slots : torch.Tensor or numpy.ndarray, optional
+        int64[num_pairs], the tree that each pair is of: edges are told for each tree that has a pair of them.
     num_threads : int
         The result does not depend on it.
 
@@ -55,7 +66,7 @@ def find_edges(
     GraphError
         If the graph's arrays are malformed.
     ItemsError
-        For ids that are no nodes, and sources and destinations of unequal number.
+        For ids that are no nodes, and sources, destinations and slots of unequal number.
     """
     stage = "find_edges"
     starts, neighbors = graph_arrays(indptr, indices, stage)
@@ -65,8 +76,15 @@ def find_edges(
         as_numpy(sources, "sources", stage=stage, error=ItemsError),
         as_numpy(destinations, "destinations", stage=stage, error=ItemsError),
         as_num_threads(num_threads, stage=stage),
+        None if slots is None else as_numpy(slots, "slots", stage=stage, error=ItemsError),
     )
-    return EdgePositions(*map(torch.from_numpy, found))
+    rows, first, positions, of_trees = found
+    return EdgePositions(
+        torch.from_numpy(rows),
+        torch.from_numpy(first),
+        torch.from_numpy(positions),
+        None if of_trees is None else torch.from_numpy(of_trees),
+    )
 
 
 def native_excluded(excluded: EdgePositions | None, stage: str) -> Excluded | None:
@@ -80,4 +98,5 @@ def native_excluded(excluded: EdgePositions | None, stage: str) -> Excluded | No
         as_numpy(excluded.rows, "excluded.rows", stage=stage),
         as_numpy(excluded.starts, "excluded.starts", stage=stage),
         as_numpy(excluded.positions, "excluded.positions", stage=stage),
+        None if excluded.slots is None else as_numpy(excluded.slots, "excluded.slots", stage=stage),
     )

@@ -52,7 +52,8 @@ def draw_negatives(
         proportions. A node that has one is drawn again, up to 64 times; then those that have none are listed, which
         takes a look at all edges, and one of them is drawn.
     order : torch.Tensor or numpy.ndarray, optional
-        int64[last - first], the nodes in another order, in which running sums are then. Not by degree.
+        int64[last - first], the nodes in another order, in which running sums are then. Without weights any length: a
+        node is drawn as often as it is there, such as the ends of edges by degree. Not with ``weight="degree"``.
     prefix : torch.Tensor or numpy.ndarray, optional
         int64[num_pairs]: pair ``i`` draws from the first ``prefix[i]`` nodes of the order alone, such as those that
         were there at its time. Not by degree.

@@ -106,7 +106,8 @@ def sample_hop(
     lows : torch.Tensor or numpy.ndarray, optional
         int64[num_dst]: and of these only those at this time or later. Needs `bounds`.
     excluded : EdgePositions, optional
-        Edges that are not there, from `find_edges`: the picks are those from the graph without them. On the CPU alone.
+        Edges that are not there, from `find_edges`: the picks are those from the graph without them, of a destination
+        in a slot without those of its slot, where they have slots. On the CPU alone.
 
     Raises
     ------
@@ -304,7 +305,8 @@ class BlockSampler:
             The tree of each seed, on a CPU. A node that two trees reach is two: seeds need be unique within a tree
             alone.
         excluded : EdgePositions, optional
-            Edges that are not there, as for `sample_hop`; for a graph in memory of the CPU.
+            Edges that are not there, as for `sample_hop`; for a graph in memory of the CPU. Their slots, if they have
+            some, name trees by their streams, where these are given.
 
         Raises
         ------

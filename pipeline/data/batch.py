@@ -14,10 +14,12 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
 from headrace.ops.sampling.compact import unique_and_inverse
+from headrace.pipeline.data.batch_tensors import mapped, named_tensors
 from headrace.pipeline.data.batch_text import integers_of, text_of
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.link_types import LinkTypes
 from headrace.pipeline.data.typed_ids import TypedIds
 from headrace.pipeline.interop import conversions as interop
 
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
 
 
 #: Fields that are made read-only.
-_COLLECTIONS = frozenset({"node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
+_COLLECTIONS = frozenset({"y", "node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
 
-_OPTIONAL = ("y", "slot", "seed_time", "seed_slot")
+_OPTIONAL = ("y", "slot", "seed_time", "seed_slot", "link_types")
 
 
 def _no_ids() -> Tensor:
@@ -56,8 +58,9 @@ class MiniBatch:
         Shape of `seeds`; each seed's row among the destinations of ``blocks[-1]``. 0, 1, 2, … when seeds are unique.
     item_index: int64[num_seeds] or int64[num_pairs]
         Each item's position in the item set (what PyG calls ``input_id``); -1 for seeds that are no items (GraphSAINT).
-    y: [num_seeds, ...] or [num_pairs, ...], optional
-        Labels, row i for ``seeds[i]``.
+    y: [num_seeds, ...] or [num_pairs, ...], or a dictionary, optional
+        Labels, row i for ``seeds[i]``. Where those of several types were fetched, ``y["paper"]`` has a row for each
+        seed that is a paper, in the order of `seeds`: for ``seeds[types.of(seeds).places("paper")]``.
     n_id: int64[num_src]
         Node ids of the inputs of ``blocks[0]``, unique seeds first, then in order of discovery.
     node
@@ -74,6 +77,8 @@ class MiniBatch:
         When each seed is asked for, int64 or float64: what is in its tree is of this time or earlier.
     seed_slot: int64[num_seeds], optional
         Which seed of all ranks each is, by which its tree is drawn; None for 0, 1, 2, …
+    link_types: LinkTypes, optional
+        The edge types of the pairs, where items were given by edge type.
     num_sampled_nodes: num_hops + 1 counts
         Unique seeds, then the nodes first reached by each hop, from the seeds outward.
     num_sampled_edges: num_hops counts
@@ -98,7 +103,7 @@ class MiniBatch:
     seeds: Tensor
     seed_index: Tensor = field(default_factory=_no_ids)
     item_index: Tensor = field(default_factory=_no_ids)
-    y: Tensor | None = None
+    y: Any = None  # Tensor | Mapping[TypeName, Tensor] | None, of which nearly all plans know the first alone
     n_id: Tensor = field(default_factory=_no_ids)
     node: Mapping[FeatureName, Tensor] = field(default_factory=dict)
     edge: Mapping[FeatureName, tuple[Tensor, ...]] = field(default_factory=dict)
@@ -106,6 +111,7 @@ class MiniBatch:
     slot: Tensor | None = None
     seed_time: Tensor | None = None
     seed_slot: Tensor | None = None
+    link_types: LinkTypes | None = None
     num_sampled_nodes: tuple[int, ...] = ()
     num_sampled_edges: tuple[int, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
@@ -190,7 +196,11 @@ class MiniBatch:
         """Make fields read-only that came as dictionaries or lists."""
         fields = self.__dict__
         for name in names:
-            if name == "node":
+            if name == "y":
+                fields[name] = (
+                    MappingProxyType(dict(fields[name])) if isinstance(fields[name], Mapping) else fields[name]
+                )
+            elif name == "node":
                 fields[name] = MappingProxyType(dict(fields[name]))
             elif name == "edge":
                 fields[name] = MappingProxyType({key: tuple(rows) for key, rows in fields[name].items()})
@@ -205,7 +215,7 @@ class MiniBatch:
     @property
     def num_bytes(self) -> int:
         """Return the bytes of all tensors of the batch."""
-        return sum(tensor.numel() * tensor.element_size() for _, tensor in self._named_tensors())
+        return sum(tensor.numel() * tensor.element_size() for _, tensor in named_tensors(self))
 
     @property
     def x(self) -> Tensor:
@@ -297,7 +307,8 @@ class MiniBatch:
         their own, ``importance_weight`` where blocks have weights, and the edge features that were fetched.
         ``num_global_seeds`` is that of the batch.
         Pairs become ``edge_label_index`` (and ``edge_label``), triplets ``src_index``, ``dst_pos_index`` and
-        ``dst_neg_index``; ``input_id`` is that of the positive ones.
+        ``dst_neg_index``; ``input_id`` is that of the positive ones. Of items by edge type each type has its own,
+        ``data["user", "rates", "movie"].edge_label_index``, and with times ``edge_label_time``.
 
         When seeds repeat, ``seed_index`` leads from each of them to its row: ``out[data.seed_index]`` and
         ``data.y[data.seed_index]`` count them as often as they came, ``out[: data.batch_size]`` and ``data.y`` once.
@@ -344,27 +355,11 @@ class MiniBatch:
 
     def digest(self) -> str:
         """Return a fingerprint of every bit of every field: equal digests mean equal batches, on any device."""
-        return exact_digest([*integers_of(self), *self._named_tensors()])
+        return exact_digest([*integers_of(self), *named_tensors(self)])
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield every tensor of the batch."""
-        return (tensor for _, tensor in self._named_tensors())
-
-    def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield every tensor of the batch under a name, in a fixed order."""
-        for name in ("seeds", "seed_index", "item_index", "n_id"):
-            yield name, getattr(self, name)
-        for name in ("y", "slot", "seed_time"):
-            if getattr(self, name) is not None:
-                yield name, getattr(self, name)
-        for feature in sorted(self.node, key=str):
-            yield f"node/{feature}", self.node[feature]
-        for feature in sorted(self.edge, key=str):
-            yield from ((f"edge/{feature}/{layer}", tensor) for layer, tensor in enumerate(self.edge[feature]))
-        for layer, block in enumerate(self.blocks):
-            yield from ((f"blocks/{layer}/{name}", tensor) for name, tensor in block.named_tensors())
-        for layer, exchange in enumerate(self.exchanges):
-            yield from ((f"exchanges/{layer}/{name}", tensor) for name, tensor in exchange.named_tensors())
+        return (tensor for _, tensor in named_tensors(self))
 
     def _map(self, of_tensor: Callable[[Tensor], Tensor]) -> MiniBatch:
         blocks = {block: block.map(of_tensor) for block in self.blocks}  # layers may share one,
@@ -374,7 +369,7 @@ class MiniBatch:
             seed_index=of_tensor(self.seed_index),
             item_index=of_tensor(self.item_index),
             n_id=of_tensor(self.n_id),
-            **{name: of_tensor(tensor) for name in _OPTIONAL if (tensor := getattr(self, name)) is not None},
+            **{name: mapped(value, of_tensor) for name in _OPTIONAL if (value := getattr(self, name)) is not None},
             node={name: of_tensor(tensor) for name, tensor in self.node.items()},
             edge={name: tuple(map(once, tensors)) for name, tensors in self.edge.items()},
             blocks=tuple(blocks[block] for block in self.blocks),
@@ -383,8 +378,9 @@ class MiniBatch:
 
     def __reduce__(self) -> tuple[Callable[..., MiniBatch], tuple[Any, ...]]:
         # Read-only views of mappings cannot be pickled; the constructor makes them again.
-        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        return _make_batch, ({**values, "node": dict(self.node), "edge": dict(self.edge)},)
+        views = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        values = {name: dict(value) if isinstance(value, MappingProxyType) else value for name, value in views.items()}
+        return _make_batch, (values,)
 
     def __repr__(self) -> str:
         return text_of(self)

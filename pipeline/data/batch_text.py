@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 def text_of(batch: MiniBatch) -> str:
     """Return what a batch holds, a line for each field that has something."""
     lines = [f"MiniBatch(epoch={batch.epoch}, index={batch.index}, seeds={describe(batch.seeds)}"]
-    if batch.y is not None:
+    if isinstance(batch.y, Mapping):
+        lines += [f"  y[{name!r}]={describe(rows)}" for name, rows in batch.y.items()]
+    elif batch.y is not None:
         lines.append(f"  y={describe(batch.y)}")
     if batch.blocks:
         lines.append(f"  n_id={describe(batch.n_id)}")

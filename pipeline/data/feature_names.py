@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from torch import Tensor
@@ -11,8 +12,6 @@ from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds, type_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from headrace.pipeline.data.batch import MiniBatch
     from headrace.pipeline.data.block import Block
 
@@ -20,6 +19,9 @@ T = TypeVar("T")
 
 #: "x" is a feature of all nodes (or edges), ("paper", "x") one of those of a type.
 FeatureName: TypeAlias = str | tuple[TypeName, str]
+
+#: The name of what seeds are labelled with; of seeds of several types one for each type.
+LabelNames: TypeAlias = FeatureName | Mapping[TypeName, str]
 
 
 def is_name(name: object) -> bool:
@@ -66,28 +68,61 @@ def edge_blocks(batch: MiniBatch) -> list[Block]:
     return [block for block in dict.fromkeys(batch.blocks) if block.edge_ids is not None]
 
 
-def seed_ids_of(batch: MiniBatch, name: FeatureName) -> Tensor:
-    """Return which rows of a label the seeds of a batch need, in the shape of the seeds.
+def label_names(labels: LabelNames | None) -> tuple[FeatureName, ...]:
+    """Return the features that labels are, in the order in which they are read."""
+    if isinstance(labels, Mapping):
+        return tuple(labels.items())
+    return () if labels is None else (labels,)
+
+
+def label_ids_of(batch: MiniBatch, labels: LabelNames | None) -> tuple[Tensor, ...]:
+    """Return which rows of each label the seeds of a batch need: in the shape of the seeds, or for those of its type.
 
     Raises
     ------
     FeatureError
         If a seed is of another type.
     """
+    if not isinstance(labels, Mapping):
+        return tuple(_ids_of_all(batch, name) for name in label_names(labels))
+    found, num_found = [], 0
+    for name in label_names(labels):
+        ids, is_of_type = _within_type(batch, name)
+        found.append(ids[is_of_type])
+        num_found += len(found[-1])
+    if num_found < batch.seeds.numel():
+        raise seeds_of_others(labels)
+    return tuple(found)
+
+
+def as_labels(labels: LabelNames | None, rows: Sequence[Tensor]) -> Tensor | dict[TypeName, Tensor]:
+    """Return the rows of labels as a batch has them: by type where seeds have several."""
+    return dict(zip(labels, rows, strict=True)) if isinstance(labels, Mapping) else rows[0]
+
+
+def _ids_of_all(batch: MiniBatch, name: FeatureName) -> Tensor:
     if isinstance(name, str):
         return batch.seeds
-    nodes = types_of(batch, name).node_types.id_range(name[0])
-    ids = batch.seeds - nodes.start
-    if bool(((ids < 0) | (ids >= len(nodes))).any()):
+    ids, is_of_type = _within_type(batch, name)
+    if not bool(is_of_type.all()):
         raise seeds_of_others(name)
     return ids
 
 
-def seeds_of_others(name: FeatureName) -> FeatureError:
-    """Return the error for labels of one type, and seeds of another."""
+def _within_type(batch: MiniBatch, name: FeatureName) -> tuple[Tensor, Tensor]:
+    """Return the seeds by their numbers in a type, and which of them are of it."""
+    nodes = types_of(batch, name).node_types.id_range(name[0])
+    ids = batch.seeds - nodes.start
+    return ids, (ids >= 0) & (ids < len(nodes))
+
+
+def seeds_of_others(labels: LabelNames) -> FeatureError:
+    """Return the error for labels of some types, and seeds of another."""
+    names = label_names(labels)
+    types, own = (" or ".join(repr(name[part]) for name in names) for part in (0, 1))
     return FeatureError(
-        f"fetch_feature: expected seeds of type {name[0]!r}, of which {name[1]!r} is a label, got others; fetch their "
-        "labels under a name that all nodes have, or pass them with the items"
+        f"fetch_feature: expected seeds of type {types}, of which {own} is a label, got others; name one for each, "
+        'labels={"paper": "y", "author": "z"}, or one that all nodes have, or pass them with the items'
     )
 
 

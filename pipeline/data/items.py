@@ -16,7 +16,9 @@ from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
 from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset
+from headrace.pipeline.data.link_types import LinkTypes
 from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.typed_ids import type_number
 from headrace.pipeline.data.typed_items import TypeRuns, in_space, joined, joined_rows
 
 
@@ -37,6 +39,8 @@ class ItemSet:
         Where ids count within types, those of the items that follow each other; `in_space` makes them global.
     mask_sizes
         What `mask_size` is, for each of `types`.
+    edge_types
+        Of pairs that came by edge type and are in the id space of a graph by now, what `types` was, in full names.
     """
 
     ids: range | torch.Tensor
@@ -44,6 +48,7 @@ class ItemSet:
     mask_size: int | None = None
     types: TypeRuns | None = None
     mask_sizes: tuple[int | None, ...] | None = None
+    edge_types: TypeRuns | None = None
 
     @staticmethod
     def of(items: Any, *, allow_empty: bool = False) -> ItemSet:
@@ -113,7 +118,11 @@ class ItemSet:
         if self.types is None:
             return self
         assert isinstance(self.ids, torch.Tensor)
-        return ItemSet(in_space(self.ids, self.types, node_types, edge_types, self.mask_sizes), self.labels)
+        ids = in_space(self.ids, self.types, node_types, edge_types, self.mask_sizes)
+        if not self.are_pairs:
+            return ItemSet(ids, self.labels)
+        named = tuple((edge_types.names[type_number(edge_types, name)], count) for name, count in self.types)
+        return ItemSet(ids, self.labels, edge_types=named)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -134,6 +143,14 @@ class ItemSet:
         if isinstance(self.ids, range):
             return torch.from_numpy(positions * self.ids.step + self.ids.start), labels
         return self.ids[torch.from_numpy(positions)].to(torch.int64), labels
+
+    def link_types(self, positions: NDArray[np.int64]) -> LinkTypes | None:
+        """Return the edge types of the pairs at the given positions; None where they are not known."""
+        if self.edge_types is None:
+            return None
+        ends = np.cumsum([count for _, count in self.edge_types])
+        numbers = torch.from_numpy(np.searchsorted(ends, positions, side="right"))
+        return LinkTypes(tuple(name for name, _ in self.edge_types), numbers)
 
     def all_ids(self) -> torch.Tensor:
         """Return the ids of all items, int64[num_items] or int64[num_items, k]; a range is written out."""
@@ -192,7 +209,7 @@ def seed_batch(
     Positions are NumPy's, whose sums and slices of a few numbers take a fraction of the time of torch's.
     """
     seeds, labels = items.take(positions)
-    return MiniBatch.of_seeds(
+    batch = MiniBatch.of_seeds(
         seeds,
         epoch=epoch,
         index=index,
@@ -202,6 +219,7 @@ def seed_batch(
         seed_time=seed_time,
         seed_slot=seed_slot,
     )
+    return batch if items.edge_types is None else batch.replace(link_types=items.link_types(positions))
 
 
 def _listed(ids: range | torch.Tensor) -> torch.Tensor:

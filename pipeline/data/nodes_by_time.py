@@ -1,4 +1,4 @@
-"""Nodes in the order of their times: of each type those that were there at some time are the first ones."""
+"""Nodes, and ends of edges, in the order of their times: of each type those of before some time are the first ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.times import times_of
 
@@ -32,9 +33,54 @@ class NodesByTime:
     order: Tensor
     times: Tensor
 
+    def of_type(self, first: int, last: int) -> Tensor:
+        """Return the nodes of a type, first, ..., last - 1, by time: int64[last - first]."""
+        return self.order[first:last]
+
     def num_until(self, first: int, last: int, bounds: Tensor) -> Tensor:
         """Return how many nodes of a type, first, ..., last - 1, have a time of at most each bound: int64[n]."""
         return torch.searchsorted(self.times[first:last], bounds.contiguous(), right=True)
+
+
+@dataclass(frozen=True, eq=False)
+class EndsByTime:
+    """The destinations of edges by the time at which these are there: until a time each node as often as its degree.
+
+    Parameters
+    ----------
+    order: int64[num_edges]
+        Ids of the graph's own; those of a type together, where its rows have their edges.
+    times: int64[num_edges] or float64[num_edges]
+        When the edges are there, ascending within a type.
+    indptr: int64[num_nodes + 1]
+        Of the graph.
+    """
+
+    order: Tensor
+    times: Tensor
+    indptr: Tensor
+
+    def of_type(self, first: int, last: int) -> Tensor:
+        """Return the destinations of edges to nodes first, ..., last - 1, by time."""
+        return self.order[self.indptr[first] : self.indptr[last]]
+
+    def num_until(self, first: int, last: int, bounds: Tensor) -> Tensor:
+        """Return how many edges to these nodes are there at each bound: int64[n]."""
+        of_type = self.times[self.indptr[first] : self.indptr[last]]
+        return torch.searchsorted(of_type, bounds.contiguous(), right=True)
+
+
+def ends_by_time(graph: GraphView, name: str) -> EndsByTime:
+    """Return the destinations of edges by times under a name, sorted once: 16 bytes for each edge.
+
+    An edge is there at the latest of its own time and of those of its ends, as far as the graph has them.
+
+    Raises
+    ------
+    GraphError
+        If there are no times under that name.
+    """
+    return graph.table(f"ends by time {name}", lambda: _sort_ends(graph, name))
 
 
 def nodes_by_time(graph: GraphView, name: str) -> NodesByTime:
@@ -46,6 +92,20 @@ def nodes_by_time(graph: GraphView, name: str) -> NodesByTime:
         If there are no such times of nodes.
     """
     return graph.table(f"nodes by time {name}", lambda: _sort(graph, name))
+
+
+def _sort_ends(graph: GraphView, name: str) -> EndsByTime:
+    known = times_of(graph, name)
+    ends = torch.arange(graph.num_nodes).repeat_interleave(graph.indptr.diff())
+    times = known.edges
+    if known.nodes is not None:
+        of_ends = torch.maximum(known.nodes[ends], gather_rows(known.nodes, graph.indices))
+        times = of_ends if times is None else torch.maximum(times, of_ends)
+    assert times is not None  # one of the two is there
+    order = torch.empty_like(ends)
+    for first, last in pairwise(graph.indptr[node_types_of(graph).offsets].tolist()):
+        order[first:last] = times[first:last].argsort(stable=True) + first
+    return EndsByTime(ends[order], times[order], graph.indptr)
 
 
 def _sort(graph: GraphView, name: str) -> NodesByTime:

@@ -12,6 +12,7 @@ from headrace.ops.errors import InputError
 from headrace.ops.optional import require
 from headrace.ops.sampling.join_hops import JoinedHops, join_hops
 from headrace.pipeline.interop.link_labels import add_link_labels
+from headrace.pipeline.interop.seed_labels import labels_by_type, one_for_each
 from headrace.pipeline.interop.typed import (
     IMPORTANCE_WEIGHT,
     add_node_features,
@@ -36,9 +37,7 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     hops = list(reversed(batch.blocks))
     joined = joined_edges(hops, batch.slot)
     if batch.types is not None:
-        labelled = batch.y is not None and batch.seeds.ndim == 1
-        labels = labels_of_rows(batch, batch.y, "MiniBatch.to_pyg") if labelled and batch.y is not None else None
-        return to_hetero_data(batch, joined, require_pyg("MiniBatch.to_pyg").HeteroData(), labels)
+        return to_hetero_data(batch, joined, require_pyg("MiniBatch.to_pyg").HeteroData())
     data = data_type(num_nodes=batch.n_id.numel())
     data.edge_index = joined.edge_index
     data.n_id = batch.n_id
@@ -54,14 +53,14 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
         data[IMPORTANCE_WEIGHT] = joined.join([block.weight for block in hops if block.weight is not None])
     if batch.slot is not None:
         data.batch = batch.slot
-    if batch.seed_time is not None:
-        data.seed_time = batch.seed_time
     if batch.seeds.ndim == 2:
         add_link_labels(batch, data, batch.seed_index)
     else:
+        if batch.seed_time is not None:
+            data.seed_time = batch.seed_time
         data.seed_index = batch.seed_index
         if batch.y is not None:
-            data.y = labels_of_rows(batch, batch.y, "MiniBatch.to_pyg")
+            data.y = labels_of_rows(batch, "MiniBatch.to_pyg")
     features = list(batch.node.items())
     features += [(name, joined.join(list(reversed(tensors)))) for name, tensors in batch.edge.items()]
     for name, tensor in features:
@@ -122,23 +121,11 @@ def edge_index_of(block: Block) -> Tensor:
     return torch.stack([block.indices.to(torch.int64), dst])
 
 
-def labels_of_rows(batch: MiniBatch, y: Tensor, stage: str) -> Tensor:
+def labels_of_rows(batch: MiniBatch, stage: str) -> Tensor:
     """Return one label for each distinct seed, by first occurrence, which is the order of the batch's first rows."""
-    rows, num_rows = batch.seed_index, batch.num_sampled_nodes[0] if batch.num_sampled_nodes else batch.num_seeds
-    if num_rows == batch.num_seeds:
-        return y
-    places = torch.arange(len(rows), device=rows.device)
-    first = torch.full((num_rows,), len(rows), device=rows.device).scatter_reduce(0, rows, places, "amin")
-    labels = y.index_select(0, first)
-    of_seeds = labels.index_select(0, rows)
-    differs = (of_seeds != y) & ~(of_seeds.isnan() & y.isnan())
-    if bool(differs.any()):
-        place = int(differs.reshape(len(rows), -1).any(1).nonzero()[0, 0])
-        raise InputError(
-            f"{stage}: seed {int(batch.seeds[place])} comes twice with different labels, but its node has one row; "
-            "expected one label per node. Convert batch.replace(y=None), and use out[batch.seed_index] with batch.y"
-        )
-    return labels
+    num_rows = batch.num_sampled_nodes[0] if batch.num_sampled_nodes else batch.num_seeds
+    assert isinstance(batch.y, Tensor)  # of a graph without types
+    return one_for_each(batch.y, batch.seed_index, num_rows, batch.seeds, stage)
 
 
 def require_pyg(stage: str) -> Any:
@@ -178,12 +165,9 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
         typed = to_hetero_blocks(batch, dgl)
         if typed:
             add_node_features(batch, batch.types, typed[0])
-            if batch.y is not None and batch.seeds.ndim == 1 and not batch.exchanges:
-                labels = labels_of_rows(batch, batch.y, "MiniBatch.to_dgl")
-                seeds = batch.types.first(batch.num_sampled_nodes[0])
-                for name in batch.types.node_types.names:
-                    if len(places := seeds.places(name)):
-                        typed[-1].dstnodes[name].data["y"] = labels[places]
+            if not batch.exchanges:
+                for name, labels in labels_by_type(batch, batch.types, "MiniBatch.to_dgl").items():
+                    typed[-1].dstnodes[name].data["y"] = labels
         return typed
     results = []
     for layer, block in enumerate(batch.blocks):
@@ -202,7 +186,7 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
             results[0].srcdata[feature] = tensor
         # Labels of pairs are rows of no node; the last blocks of cooperative batches end at owned nodes, not seeds.
         if batch.y is not None and batch.seeds.ndim == 1 and not batch.exchanges:
-            results[-1].dstdata["y"] = labels_of_rows(batch, batch.y, "MiniBatch.to_dgl")
+            results[-1].dstdata["y"] = labels_of_rows(batch, "MiniBatch.to_dgl")
     return results
 
 

@@ -11,7 +11,8 @@ from headrace.ops.errors import InputError
 from headrace.ops.sampling.join_hops import JoinedHops
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds, count_by_hop, type_number
-from headrace.pipeline.interop.link_labels import add_link_labels
+from headrace.pipeline.interop.link_labels import add_link_labels, add_typed_link_labels
+from headrace.pipeline.interop.seed_labels import labels_by_type
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
@@ -37,7 +38,7 @@ def triple(name: TypeName, stage: str) -> tuple[str, str, str]:
     return name
 
 
-def to_hetero_data(batch: MiniBatch, joined: JoinedHops, data: Any, labels: Tensor | None) -> Any:
+def to_hetero_data(batch: MiniBatch, joined: JoinedHops, data: Any) -> Any:
     """Fill a ``HeteroData``; `MiniBatch.to_pyg` says what it holds.
 
     Parameters
@@ -48,8 +49,6 @@ def to_hetero_data(batch: MiniBatch, joined: JoinedHops, data: Any, labels: Tens
         The edges of all hops.
     data
         An empty ``HeteroData``.
-    labels
-        One for each distinct seed.
     """
     types = batch.types
     assert types is not None
@@ -89,7 +88,7 @@ def to_hetero_data(batch: MiniBatch, joined: JoinedHops, data: Any, labels: Tens
         else:
             for node_type in types.node_types.names:
                 _set(data[node_type], feature, rows[types.places(node_type)])
-    _add_seeds(batch, types, data, labels)
+    _add_seeds(batch, types, data)
     data.num_global_seeds = batch.num_global_seeds
     return data
 
@@ -115,15 +114,18 @@ def _set(store: Any, name: str, value: Tensor) -> None:
     store[name] = value
 
 
-def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any, labels: Tensor | None) -> None:
+def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any) -> None:
     """Say which nodes and pairs are the seeds, on the types that they have."""
     num_rows = batch.num_sampled_nodes[0]
     if batch.seeds.ndim > 1:
-        if batch.seed_time is not None:
-            data.seed_time = batch.seed_time
-        add_link_labels(batch, data, types.numbers[batch.seed_index])
+        index = types.numbers[batch.seed_index]
+        if batch.link_types is None:
+            add_link_labels(batch, data, index)
+        else:
+            add_typed_link_labels(batch, batch.link_types, data, index)
         return
     seeds = types.first(num_rows)
+    labels = labels_by_type(batch, types, "MiniBatch.to_pyg")
     for node_type in types.node_types.names:
         places = seeds.places(node_type)
         if not len(places):
@@ -135,8 +137,8 @@ def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any, labels: Tensor | No
         if batch.seed_time is not None:
             store.seed_time = batch.seed_time[of_type]
         store.seed_index = types.numbers[batch.seed_index[of_type]]
-        if labels is not None:
-            _set(store, "y", labels[places])
+        if node_type in labels:
+            _set(store, "y", labels[node_type])
 
 
 def to_hetero_blocks(batch: MiniBatch, dgl: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import type_number
+from headrace.pipeline.lowered.negative_shares import pair_of_trees
 from headrace.pipeline.plan.settings import RunSettings
 
 
@@ -26,9 +27,12 @@ class SeedEdges:
     ----------
     reverse
         Whether the edges back are meant as well; or of each edge type that seeds may have the one that leads back.
+    by_tree
+        Whether those of a pair are meant in its own tree, and in those of its negatives, alone.
     """
 
     reverse: bool | tuple[tuple[TypeName, TypeName], ...] = False
+    by_tree: bool = False
 
     def check(self, graph: GraphView) -> None:
         """Refuse edge types that a graph does not have.
@@ -84,25 +88,26 @@ class SeedEdges:
                 f"and to {sorted(map(str, others))}; name their edge type, too, or pass reverse=True for all"
             )
 
-    def find(self, graph: GraphView, pairs: Tensor, num_threads: int) -> EdgePositions:
+    def find(self, graph: GraphView, pairs: Tensor, num_threads: int, slots: Tensor | None = None) -> EdgePositions:
         """Return the edges of a graph between pairs, int64[num_pairs, 2], by its rows; by typed rows if it has types.
 
-        Of a shard those that it holds.
+        Of a shard those that it holds. `slots`, int64[num_pairs], are the trees of the pairs, where that matters.
         """
         # Seeds may be on a GPU already; edges are looked up in CPU memory.
         sources, destinations = graph.to_graph_ids(pairs.cpu().flatten()).view_as(pairs).unbind(1)
-        back = [(sources, destinations), (destinations, sources)]
-        if not graph.is_typed:
-            ends = back if self.reverse else back[:1]
-            src, dst = (torch.cat(columns) for columns in zip(*ends, strict=True))
-            return find_edges(graph.indptr, graph.indices, src, dst, num_threads=num_threads)
-        rows, found = graph.typed_rows, []
-        for relation, is_back in self._relations(graph):
-            src, dst = back[is_back]
-            places, numbers = rows.rows_of(dst, relation)
-            found.append((src[places], numbers))
-        src, dst = (torch.cat(columns) for columns in zip(*found, strict=True))
-        return find_edges(rows.row_ptr, graph.indices, src, dst, num_threads=num_threads)
+        of_pairs = torch.zeros(len(pairs), dtype=torch.int64) if slots is None else slots
+        back = [(sources, destinations, of_pairs), (destinations, sources, of_pairs)]
+        row_ptr, found = graph.indptr, back if self.reverse else back[:1]
+        if graph.is_typed:
+            row_ptr, found = graph.typed_rows.row_ptr, []
+            for relation, is_back in self._relations(graph):
+                src, dst, trees = back[is_back]
+                places, numbers = graph.typed_rows.rows_of(dst, relation)
+                found.append((src[places], numbers, trees[places]))
+        src, dst, trees = (torch.cat(columns) for columns in zip(*found, strict=True))
+        return find_edges(
+            row_ptr, graph.indices, src, dst, slots=None if slots is None else trees, num_threads=num_threads
+        )
 
     def _relations(self, graph: GraphView) -> list[tuple[int, bool]]:
         """Return the relations to look in, each with whether it leads back."""
@@ -114,9 +119,9 @@ class SeedEdges:
         return [(relation, is_back) for is_back in directions for relation in range(types.num_types)]
 
 
-def seed_edges(reverse: bool | Mapping[TypeName, TypeName]) -> SeedEdges:
-    """Return it for a parameter of a stage."""
-    return SeedEdges(tuple(reverse.items()) if isinstance(reverse, Mapping) else reverse)
+def seed_edges(reverse: bool | Mapping[TypeName, TypeName], *, by_tree: bool = False) -> SeedEdges:
+    """Return it for parameters of a stage."""
+    return SeedEdges(tuple(reverse.items()) if isinstance(reverse, Mapping) else reverse, by_tree)
 
 
 def excluder(
@@ -142,7 +147,10 @@ def excluder(
     def find(batch: MiniBatch) -> EdgePositions:
         pairs = positive_pairs(batch) if source is None else source.whole_seeds(batch.epoch, batch.index)
         exclude.check_ends(graph, check_pairs(pairs, "exclude_seed_edges"))
-        return exclude.find(graph, pairs, settings.num_threads)
+        if not exclude.by_tree:
+            return exclude.find(graph, pairs, settings.num_threads)
+        pair_of = pair_of_trees(len(pairs), _num_trees(batch, len(pairs), settings))
+        return exclude.find(graph, pairs[pair_of], settings.num_threads, torch.arange(len(pair_of)))
 
     return find
 
@@ -154,6 +162,13 @@ def _none(batch: MiniBatch) -> None:
 def positive_pairs(batch: MiniBatch) -> Tensor:
     """Return the pairs of a batch without negatives, int64[num_positives, 2]."""
     return batch.seeds if batch.num_positives is None else batch.seeds[: batch.num_positives, :2]
+
+
+def _num_trees(batch: MiniBatch, num_pairs: int, settings: RunSettings) -> int:
+    """Return how many trees the whole batch has; those of triplets are the pairs' own."""
+    if settings.world_size == 1:
+        return len(batch.item_index)
+    return max(num_pairs, batch.num_global_seeds)
 
 
 def check_pairs(seeds: Tensor, stage: str) -> Tensor:

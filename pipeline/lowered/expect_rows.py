@@ -8,7 +8,14 @@ from typing import ClassVar
 from torch import Tensor
 
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.feature_names import FeatureName, edge_ids_of, node_ids_of, seed_ids_of
+from headrace.pipeline.data.feature_names import (
+    FeatureName,
+    LabelNames,
+    edge_ids_of,
+    label_ids_of,
+    label_names,
+    node_ids_of,
+)
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, WindowRunner, WindowStage
@@ -41,7 +48,7 @@ class ExpectRows(WindowStage):
     place: Place
     node: tuple[FeatureName, ...] = field(default=(), kw_only=True)
     edge: tuple[FeatureName, ...] = field(default=(), kw_only=True)
-    labels: FeatureName | None = field(default=None, kw_only=True)
+    labels: LabelNames | None = field(default=None, kw_only=True)
     bytes_in_view: int = field(kw_only=True)
 
     @property
@@ -88,11 +95,12 @@ class _Expectations(WindowRunner):
             gains = isinstance(source, ExpectingSource) and gains_by_expecting(source, stage.place)
             return [_Expected(source)] if gains and isinstance(source, ExpectingSource) else []
 
-        labels = () if stage.labels is None else (stage.labels,)
+        self._labels = stage.labels
         self._node = [(name, one) for name in stage.node for one in expected(stage.store.node[name])]
         self._edge = [(name, one) for name in stage.edge for one in expected(stage.store.edge[name])]
-        self._of_seeds = [(name, one) for name in labels for one in expected(stage.store.node[name])]
-        self._all = [one for _, one in (*self._node, *self._edge, *self._of_seeds)]
+        labels = enumerate(label_names(stage.labels))
+        self._of_seeds = [(place, one) for place, name in labels for one in expected(stage.store.node[name])]
+        self._all = [one for _, one in (*self._node, *self._edge)] + [one for _, one in self._of_seeds]
         self._room = self._bytes_in_view = stage.bytes_in_view
 
     @property
@@ -117,8 +125,9 @@ class _Expectations(WindowRunner):
 
     def _reads_of(self, batch: MiniBatch) -> list[tuple[_Expected, list[Tensor]]]:
         """Return the ids that each source is asked for."""
+        of_seeds = label_ids_of(batch, self._labels) if self._of_seeds else ()
         return [
             *((one, [node_ids_of(batch, name)]) for name, one in self._node),
             *((one, list(edge_ids_of(batch, name))) for name, one in self._edge),
-            *((one, [seed_ids_of(batch, name)]) for name, one in self._of_seeds),
+            *((one, [of_seeds[place]]) for place, one in self._of_seeds),
         ]

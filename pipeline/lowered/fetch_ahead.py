@@ -10,11 +10,14 @@ from torch import Tensor
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.feature_names import (
     FeatureName,
+    LabelNames,
+    as_labels,
     edge_blocks,
     edge_ids_of,
+    label_ids_of,
+    label_names,
     node_ids_of,
     of_layers,
-    seed_ids_of,
 )
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.checks import check_no_labels
@@ -45,7 +48,7 @@ class FetchAhead(FetchStage, WindowStage):
     store: FeatureStore
     node: tuple[FeatureName, ...] = field(default=(), kw_only=True)
     edge: tuple[FeatureName, ...] = field(default=(), kw_only=True)
-    labels: FeatureName | None = field(default=None, kw_only=True)
+    labels: LabelNames | None = field(default=None, kw_only=True)
     bytes_in_view: int = field(kw_only=True)
 
     def runner(self, settings: RunSettings) -> WindowRunner:
@@ -60,9 +63,8 @@ class _Fetches(WindowRunner):
         store = stage.store
         self._node = {name: reads_ahead(store.node[name], num_threads) for name in stage.node}
         self._edge = {name: reads_ahead(store.edge[name], num_threads) for name in stage.edge}
-        self._of_seeds = None if stage.labels is None else reads_ahead(store.node[stage.labels], num_threads)
-        self._every: list[ReadsAhead] = [*self._node.values(), *self._edge.values()]
-        self._every += [] if self._of_seeds is None else [self._of_seeds]
+        self._of_seeds = [reads_ahead(store.node[name], num_threads) for name in label_names(stage.labels)]
+        self._every: list[ReadsAhead] = [*self._node.values(), *self._edge.values(), *self._of_seeds]
         self._room = self._bytes_in_view = stage.bytes_in_view
 
     @property
@@ -76,8 +78,8 @@ class _Fetches(WindowRunner):
         for name, reads in self._edge.items():
             for ids in edge_ids_of(batch, name):
                 reads.expect(ids.cpu())
-        if self._of_seeds is not None and self._labels is not None:
-            self._of_seeds.expect(seed_ids_of(batch, self._labels).cpu())
+        for reads, ids in zip(self._of_seeds, label_ids_of(batch, self._labels), strict=True):
+            reads.expect(ids.cpu())
 
     def __call__(self, batch: MiniBatch) -> tuple[MiniBatch, Counts]:
         self._room += self._bytes_of(batch)
@@ -94,9 +96,9 @@ class _Fetches(WindowRunner):
                 name: of_layers(batch, [read(reads) for _ in edge_blocks(batch)]) for name, reads in self._edge.items()
             }
             fetched["edge"] = {**batch.edge, **per_block}
-        if self._of_seeds is not None:
+        if self._of_seeds:
             check_no_labels(batch, self._labels)
-            fetched["y"] = read(self._of_seeds)
+            fetched["y"] = as_labels(self._labels, [read(reads) for reads in self._of_seeds])
         return batch.replace(**fetched), counts
 
     def clear(self) -> None:

@@ -8,7 +8,16 @@ from typing import Any
 from torch import Tensor
 
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.feature_names import FeatureName, edge_ids_of, node_ids_of, of_layers, seed_ids_of
+from headrace.pipeline.data.feature_names import (
+    FeatureName,
+    LabelNames,
+    as_labels,
+    edge_ids_of,
+    label_ids_of,
+    label_names,
+    node_ids_of,
+    of_layers,
+)
 from headrace.pipeline.plan.checks import check_no_labels
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
@@ -23,7 +32,7 @@ class FetchStage(MapStage):
     store: FeatureStore
     node: tuple[FeatureName, ...]
     edge: tuple[FeatureName, ...]
-    labels: FeatureName | None
+    labels: LabelNames | None
 
     @property
     def reads(self) -> frozenset[str]:
@@ -43,7 +52,7 @@ class FetchStage(MapStage):
         """Return the function that fetches for a batch, by reading each source once for nodes, seeds and each block."""
         node = {name: self.store.node[name] for name in self.node}
         edge = {name: self.store.edge[name] for name in self.edge}
-        labels = None if self.labels is None else self.store.node[self.labels]
+        labels = [self.store.node[name] for name in label_names(self.labels)]
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             counts = {"rows": 0, "bytes": 0}
@@ -57,10 +66,11 @@ class FetchStage(MapStage):
                     for name, source in edge.items()
                 }
                 fetched["edge"] = {**batch.edge, **per_block}
-            if labels is not None:
+            if labels:
                 check_no_labels(batch, self.labels)
-                assert self.labels is not None
-                fetched["y"] = read(labels, seed_ids_of(batch, self.labels), counts)
+                of_seeds = label_ids_of(batch, self.labels)
+                rows_of_seeds = [read(source, ids, counts) for source, ids in zip(labels, of_seeds, strict=True)]
+                fetched["y"] = as_labels(self.labels, rows_of_seeds)
             return batch.replace(**fetched), counts
 
         return run

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headrace.ops.errors import DeviceError
 from headrace.ops.features.on_gpu import check_ids
-from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.feature_names import FeatureName, LabelNames, label_names
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.settings import RunSettings
@@ -45,7 +45,7 @@ class FetchTo(FetchStage):
     place: Place
     node: tuple[FeatureName, ...] = field(default=(), kw_only=True)
     edge: tuple[FeatureName, ...] = field(default=(), kw_only=True)
-    labels: FeatureName | None = field(default=None, kw_only=True)
+    labels: LabelNames | None = field(default=None, kw_only=True)
     trusted: bool = field(default=False, kw_only=True)
 
     @property
@@ -54,7 +54,7 @@ class FetchTo(FetchStage):
 
     def runner(self, settings: RunSettings) -> Runner:
         threads, place = settings.num_threads, self.place
-        labels = () if self.labels is None else (self.labels,)
+        labels = label_names(self.labels)
         sources = [*(self.store.node[name] for name in (*self.node, *labels)), *(self.store.edge[n] for n in self.edge)]
         unread = {id(source) for source in sources if not _prepared(source, place)}
 

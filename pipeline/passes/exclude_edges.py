@@ -67,6 +67,11 @@ def _leaving_out(stage: Stage, exclude: ExcludeSeedEdges) -> Stage:
             "back that is turned around would be the one that is left out"
         )
     if isinstance(stage, SampleHop):
+        if exclude.per == "seed" and not stage.disjoint:
+            raise PlanError(
+                f'{stage.origin.name}: expected trees with exclude_seed_edges(per="seed"), got seeds that share their '
+                'neighbourhood; use sample_neighbor or sample_layer_neighbor with disjoint=True, or per="batch"'
+            )
         return replace(stage, exclude=exclude.edges).made_of(stage)
     if stage.num_hops:
         raise PlanError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.feature_names import FeatureName, label_names
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.machine import Machine
@@ -83,7 +83,7 @@ def _large(fetch: FetchFeature, place: Place) -> tuple[list[FeatureName], list[F
         in_place = isinstance(source, ArraySource) and source.reads_to(place)
         return in_place and source.num_rows * source.row_bytes >= LEAST_BYTES
 
-    names = dict.fromkeys((*fetch.node, *(() if fetch.labels is None else (fetch.labels,))))
+    names = dict.fromkeys((*fetch.node, *label_names(fetch.labels)))
     node = [name for name in names if is_large(fetch.store.node[name])]
     return node, [name for name in fetch.edge if is_large(fetch.store.edge[name])]
 

@@ -8,6 +8,7 @@ stage before the copy, or where the batch is sampled there, right before the fet
 
 from __future__ import annotations
 
+from headrace.pipeline.data.feature_names import label_names
 from headrace.pipeline.lowered.expect_rows import ExpectRows
 from headrace.pipeline.lowered.fetch_ahead import FetchAhead
 from headrace.pipeline.lowered.fetch_stage import FetchStage
@@ -61,7 +62,7 @@ def _tell(stages: Window, machine: Machine) -> Window | None:
 
 def _sources(fetch: FetchFeature | FetchStage) -> list[FeatureSource]:
     """Return what a stage fetches from."""
-    names = (*fetch.node, *(() if fetch.labels is None else (fetch.labels,)))
+    names = (*fetch.node, *label_names(fetch.labels))
     return [*(fetch.store.node[name] for name in names), *(fetch.store.edge[name] for name in fetch.edge)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.data.feature_names import label_names
 from headrace.pipeline.data.place import DISK
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
@@ -21,8 +22,7 @@ SHARE = 4
 def _cache(fetch: FetchFeature, machine: Machine) -> Window | None:
     """Put a look-ahead cache before all that is read from disk."""
     budget = machine.memory // SHARE
-    labels = () if fetch.labels is None else (fetch.labels,)
-    node = [name for name in (*fetch.node, *labels) if _reads_disk(fetch.store.node[name], machine)]
+    node = [name for name in (*fetch.node, *label_names(fetch.labels)) if _reads_disk(fetch.store.node[name], machine)]
     edge = [name for name in fetch.edge if _reads_disk(fetch.store.edge[name], machine)]
     if not node and not edge:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.data.feature_names import label_names
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.lowered.fetch_to import FetchTo
@@ -56,7 +57,8 @@ def _split(
         return None
     node = tuple(name for name in fetch.node if _reads_to(fetch.store.node[name], place))
     edge = tuple(name for name in fetch.edge if _reads_to(fetch.store.edge[name], place))
-    labels = fetch.labels if fetch.labels is not None and _reads_to(fetch.store.node[fetch.labels], place) else None
+    of_seeds = [fetch.store.node[name] for name in label_names(fetch.labels)]
+    labels = fetch.labels if all(_reads_to(source, place) for source in of_seeds) else None
     if not node and not edge and labels is None:
         return None
     behind = FetchTo(fetch.store, place, node=node, edge=edge, labels=labels)
@@ -87,7 +89,7 @@ def _have_rows(fetch: FetchTo, before: Window) -> bool:
         return False
     nodes = [fetch.store.node[name].num_rows for name in fetch.node]
     edges = [fetch.store.edge[name].num_rows for name in fetch.edge]
-    labels = [] if fetch.labels is None else [fetch.store.node[fetch.labels].num_rows]
+    labels = [fetch.store.node[name].num_rows for name in label_names(fetch.labels)]
     graphs = [graph for _, graph in graphs_of(before)]
     reached = source.largest_id
     # Samplers refuse seeds that are no nodes of their graph, but those of the source are in the batch as they came.

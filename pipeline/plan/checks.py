@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.ops.errors import GraphError, InputError, ItemsError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.digest import equal
-from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.feature_names import FeatureName, LabelNames
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.plan.source import SourceStage
@@ -211,13 +211,13 @@ def check_shares_edges(partition: EdgePartition, sampler: str, graph: GraphView)
         )
 
 
-def check_no_labels(batch: MiniBatch, labels: FeatureName | None) -> None:
+def check_no_labels(batch: MiniBatch, labels: LabelNames | None) -> None:
     """Refuse to fetch labels for a batch that has some."""
     if batch.y is not None:
         raise PlanError(labels_twice(labels))
 
 
-def labels_twice(labels: FeatureName | None) -> str:
+def labels_twice(labels: LabelNames | None) -> str:
     """Return what is wrong with fetching labels for batches that have some."""
     return (
         f"fetch_feature: labels={labels!r} would replace labels that the batch has already, those of the source's "

@@ -144,9 +144,9 @@ def _idle(names: list[str]) -> list[str]:
 
 
 def _difference(before: Plan, after: Plan) -> list[str]:
-    """Return the stages that went (-) and came (+), with those right before and behind them."""
+    """Return the stages that went (-) and came (+), with those right before and behind; none if all print alike."""
     old, new = (render(plan.stages).splitlines() for plan in (before, after))
-    lines = []
+    lines, last = [], len(old)
     changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(1)
     for number, group in enumerate(changes):
         if number > 0 or group[0][1] > 0:

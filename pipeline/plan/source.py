@@ -80,8 +80,8 @@ class BatchSource(ABC):
     def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
         """Return the seeds of a batch of all ranks together, as one process would draw them, wherever this one stands.
 
-        Needed by stages for which a rank has to know more than its share, such as `exclude_seed_edges`; called from
-        several threads at once.
+        In the order of `MiniBatch.seed_slot`, where that counts. Needed by stages for which a rank has to know more
+        than its share, such as `exclude_seed_edges`; called from several threads at once.
         """
         del epoch, index
         raise NotImplementedError

@@ -32,7 +32,11 @@ class ExcludeSeedEdges(Stage):
         both directions. Of a graph with types either means the edges of any type; a dictionary ``{edge_type:
         reverse_type}`` means those of its keys, among which the seeds' own type must be, and back those of its values.
     per
-        ``"batch"``: a batch's edges are left out for all its seeds, as they share their neighbourhood.
+        ``"batch"`` (default): a batch's edges are left out for all its seeds, as they share their neighbourhood.
+        ``"seed"``: those of a pair are left out in its own tree alone, so that it finds those of the other pairs of the
+        batch, as it will where it is predicted by itself. Negatives are asked of the same graph as their pair: trees
+        of their own leave out the pair's edges, too, or a model would tell them by an edge that no positive pair
+        finds. For samplers with ``disjoint=True`` or ``time=``, and `sample_shadow`.
 
     Raises
     ------
@@ -41,7 +45,7 @@ class ExcludeSeedEdges(Stage):
         type that is no key.
     PlanError
         If no sampler follows that can leave out edges, the seeds are no pairs, or `make_bidirectional` follows, which
-        would turn an edge back around, and `reverse` is False.
+        would turn an edge back around, and `reverse` is False; with ``per="seed"`` for a sampler without trees.
     """
 
     reverse: Any = field(default=False, kw_only=True)  # a bool, or a mapping of edge types
@@ -52,13 +56,8 @@ class ExcludeSeedEdges(Stage):
             raise InputError(
                 f"exclude_seed_edges: reverse must be True, False or {{edge_type: reverse_type}}; {self.reverse!r} came"
             )
-        if self.per == "seed":
-            raise InputError(
-                'exclude_seed_edges: expected per="batch", got "seed"; the seeds of a batch share their neighbourhood '
-                "in this version, so the edges of all of them are left out"
-            )
-        if self.per != "batch":
-            raise InputError(f'exclude_seed_edges: per must be "batch"; {self.per!r} came')
+        if self.per not in ("batch", "seed"):
+            raise InputError(f'exclude_seed_edges: per must be "batch" or "seed"; {self.per!r} came')
 
     @property
     def reads(self) -> frozenset[str]:
@@ -67,7 +66,7 @@ class ExcludeSeedEdges(Stage):
     @property
     def edges(self) -> SeedEdges:
         """Return which edges are meant."""
-        return seed_edges(self.reverse)
+        return seed_edges(self.reverse, by_tree=self.per == "seed")
 
     def check(self, before: tuple[Stage, ...]) -> None:
         check_pairs_come(self.name, before)

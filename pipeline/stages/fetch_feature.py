@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, PlanError
-from headrace.pipeline.data.feature_names import FeatureName, is_name, seeds_of_others
+from headrace.pipeline.data.feature_names import FeatureName, LabelNames, is_name, label_names, seeds_of_others
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.checks import divided_features, graphs_of, labels_twice
 from headrace.pipeline.plan.settings import RunSettings
@@ -41,7 +41,9 @@ class FetchFeature(FetchStage):
         edge type likewise, with a row for each edge of ``block.relation(edge_type)``.
     labels
         Name of the node feature to read for the seeds alone, into ``batch.y``; not where the items have labels. Of the
-        nodes of a type ``labels={"paper": "y"}``, where seeds are of that type.
+        nodes of a type ``labels={"paper": "y"}``, where seeds are of that type. Of seeds of several types
+        ``labels={"paper": "y", "author": "z"}`` names one for each: ``batch.y`` is then a dictionary, of which
+        ``batch.y["paper"]`` has a row for each seed that is a paper, in the order of ``batch.seeds``.
 
     Raises
     ------
@@ -54,7 +56,7 @@ class FetchFeature(FetchStage):
     store: FeatureStore
     node: tuple[FeatureName, ...] = field(default=(), kw_only=True)
     edge: tuple[FeatureName, ...] = field(default=(), kw_only=True)
-    labels: FeatureName | None = field(default=None, kw_only=True)  # or a dictionary of one entry
+    labels: LabelNames | None = field(default=None, kw_only=True)  # a dictionary of one entry is a name
 
     def __post_init__(self) -> None:
         if not isinstance(self.store, FeatureStore):
@@ -66,7 +68,7 @@ class FetchFeature(FetchStage):
         object.__setattr__(self, "labels", _label(self.labels))
         if not self.node and not self.edge and self.labels is None:
             raise FeatureError("fetch_feature: name at least one feature, for example node=['x'] or labels='y'")
-        for name in (*self.node, *(() if self.labels is None else (self.labels,))):
+        for name in (*self.node, *label_names(self.labels)):
             self.store.node[name]
         for name in self.edge:
             self.store.edge[name]
@@ -76,16 +78,22 @@ class FetchFeature(FetchStage):
         return {
             "node": {name: self.store.node[name] for name in self.node},
             "edge": {name: self.store.edge[name] for name in self.edge},
-            "labels": None if self.labels is None else (self.labels, self.store.node[self.labels]),
+            "labels": self._decisive_labels(),
         }
 
+    def _decisive_labels(self) -> Any:
+        found = [(name, self.store.node[name]) for name in label_names(self.labels)]
+        if isinstance(self.labels, Mapping):
+            return dict(found)
+        return found[0] if found else None
+
     def divided(self) -> tuple[Divided, ...]:
-        return divided_features(self.store, (*self.node, *(() if self.labels is None else (self.labels,))))
+        return divided_features(self.store, (*self.node, *label_names(self.labels)))
 
     def check(self, before: tuple[Stage, ...]) -> None:
         if self.edge and any(getattr(stage, "edge_ids", True) is False for stage in before):
             raise PlanError("fetch_feature: edge features need edge ids; pass edge_ids=True to the sampler")
-        labels: tuple[FeatureName, ...] = () if self.labels is None else (self.labels,)
+        labels = label_names(self.labels)
         graphs = [graph for _, graph in graphs_of(before)]
         plain = tuple(name for name in labels if isinstance(name, str))
         longest = max((self.store.node[name].num_rows for name in plain), default=0)
@@ -112,7 +120,7 @@ class FetchFeature(FetchStage):
         pairs = isinstance(source, SourceStage) and source.gives_pairs
         if labels and pairs and all("num_positives" in stage.writes for stage in others):
             raise PlanError("fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)")
-        if isinstance(self.labels, tuple) and isinstance(source, SourceStage) and not others:
+        if isinstance(self.labels, tuple | Mapping) and isinstance(source, SourceStage) and not others:
             self._check_seeds_have_labels(self.labels, source, graphs)
         if others:  # any node of the graph may be a seed then
             for graph in graphs:
@@ -122,15 +130,18 @@ class FetchFeature(FetchStage):
             reading = plain if graphs else (*self.node, *plain)
             self.store.check(node=reading, num_nodes=reached, all_nodes=False)
 
-    def _check_seeds_have_labels(
-        self, labels: tuple[TypeName, str], source: SourceStage, graphs: list[GraphView]
-    ) -> None:
+    def _check_seeds_have_labels(self, labels: LabelNames, source: SourceStage, graphs: list[GraphView]) -> None:
         """Refuse seeds of other types, as far as all are known."""
         seeds = source.all_seeds()
-        if any(name != labels[0] for name in source.seed_types):
+        types = [name[0] for name in label_names(labels)]
+        if any(name not in types for name in source.seed_types):
             raise seeds_of_others(labels)
-        for nodes in (node_types_of(graph).id_range(labels[0]) for graph in graphs if graph.is_typed):
-            if seeds is not None and not nodes.start <= int(seeds.min()) <= int(seeds.max()) < nodes.stop:
+        for known in (node_types_of(graph) for graph in graphs if graph.is_typed):
+            if seeds is None:
+                continue
+            ranges = [known.id_range(name) for name in types]
+            of_one = torch.stack([(seeds >= nodes.start) & (seeds < nodes.stop) for nodes in ranges])
+            if not bool(of_one.any(0).all()):
                 raise seeds_of_others(labels)
 
     def runner(self, settings: RunSettings) -> Runner:
@@ -149,12 +160,16 @@ class FetchFeature(FetchStage):
         return (replace(self, node=names),) if names or self.edge or self.labels is not None else ()
 
 
-def _label(labels: Any) -> FeatureName | None:
+def _label(labels: Any) -> LabelNames | None:
     if isinstance(labels, Mapping) and len(labels) == 1:
         labels = next(iter(labels.items()))
+    if isinstance(labels, Mapping) and labels and all(map(is_name, labels.items())):
+        return dict(labels)
     if labels is not None and not is_name(labels):
         came = f"{len(labels)} of them" if isinstance(labels, Mapping) else type(labels).__name__
-        raise FeatureError(f"fetch_feature: labels must be the name of one node feature; {came} came")
+        raise FeatureError(
+            f"fetch_feature: labels must be the name of one node feature, or of one for each type; {came} came"
+        )
     return labels  # type: ignore[no-any-return] # it is a name
 
 

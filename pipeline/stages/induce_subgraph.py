@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from headrace.ops.graphs.rows import starts_of
 from headrace.ops.sampling.find_edges import EdgePositions
@@ -107,7 +108,7 @@ class InduceSubgraph(MapStage):
             else:
                 slots = batch.slot.cpu()
                 subgraph = induced_in_trees(graph.indptr, graph.indices, nodes, slots, num_threads=threads)
-            subgraph = _without(subgraph, excluded(batch))
+            subgraph = _without(subgraph, excluded(batch), batch.slot)
             edge_ids = graph.original_edge_ids(subgraph.positions) if self.edge_ids else None
             block = Block(subgraph.indptr, subgraph.indices, len(nodes), len(nodes), edge_ids, types=batch.types).to(
                 device
@@ -143,11 +144,17 @@ class InduceWithout(InduceSubgraph):
         return self.exclude
 
 
-def _without(subgraph: Subgraph, excluded: EdgePositions | None) -> Subgraph:
-    """Return a subgraph without some edges of its graph."""
+def _without(subgraph: Subgraph, excluded: EdgePositions | None, slots: Tensor | None) -> Subgraph:
+    """Return a subgraph without some edges of its graph, or of each tree without some."""
     if excluded is None:
         return subgraph
-    stays = ~torch.isin(subgraph.positions, excluded.positions)
+    found, gone = subgraph.positions, excluded.positions
+    if excluded.slots is not None:
+        assert slots is not None  # hops in trees stand before it
+        size = 1 + max(found.max().item() if len(found) else 0, gone.max().item() if len(gone) else 0)
+        found = found + size * slots.cpu().repeat_interleave(subgraph.indptr.diff())
+        gone = gone + size * excluded.slots.repeat_interleave(excluded.starts.diff())
+    stays = ~torch.isin(found, gone)
     return Subgraph(starts_of(stays)[subgraph.indptr], subgraph.indices[stays], subgraph.positions[stays])
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
+from headrace.ops.errors import PlanError
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.interop.conversions import joined_edges
+from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.induce_subgraph import with_square_block
 
@@ -21,9 +25,14 @@ from headrace.pipeline.stages.induce_subgraph import with_square_block
 class MakeBidirectional(MapStage):
     """Let messages flow along each sampled edge in both directions.
 
-    The batch then has *one* square block, which all layers of a model use. Of several edges from one node to another
-    one stays. An edge that is there against its direction alone has the id of the edge that it turns around, and so its
-    features. Importance weights, which say how much of an in-neighbourhood was sampled, are dropped.
+    The batch then has *one* square block, which all layers of a model use. Of several edges from one node to another,
+    and of one type, one stays. An edge that is there against its direction alone has the id of the edge that it turns
+    around, and so its features. Importance weights, which say how much of an in-neighbourhood was sampled, are dropped.
+
+    Where there are types an edge that is turned around keeps its own. So each edge type must lead from a node type to
+    itself: one from users to movies that is turned around would be of a type that leads back, which has edges and
+    features of its own. `headrace.pyg.NeighborLoader` with ``subgraph_type="bidirectional"`` turns edges into those of
+    the type back, and gives no ids of edges then.
 
     >>> import headrace as hr
     >>> graph = hr.Graph.from_coo([1, 2], [0, 1], num_nodes=3)
@@ -31,6 +40,11 @@ class MakeBidirectional(MapStage):
     >>> block = next(iter(plan.loader())).blocks[0]
     >>> block.edge_index.tolist(), block.edge_ids.tolist()
     ([[1, 0, 2, 1], [0, 1, 1, 2]], [0, 0, 1, 1])
+
+    Raises
+    ------
+    PlanError
+        If a graph before it has an edge type that leads to another node type.
     """
 
     @property
@@ -45,6 +59,17 @@ class MakeBidirectional(MapStage):
     def writes(self) -> frozenset[str]:
         return frozenset({"blocks", "num_sampled_nodes", "num_sampled_edges"})
 
+    def check(self, before: tuple[Stage, ...]) -> None:
+        for graph in (graph for _, graph in graphs_of(before) if node_types_of(graph).num_types > 1):
+            # A plain name may lead from any type to any.
+            leading = [name for name in edge_types_of(graph).names if not isinstance(name, tuple) or name[0] != name[2]]
+            if leading:
+                raise PlanError(
+                    f"{self.name}: expected edge types that lead from a node type to itself, got {leading[0]!r}, whose "
+                    "edges are of another type when turned around; give the graph both directions, a type for each, "
+                    'and sample as it is, or use headrace.pyg.NeighborLoader(subgraph_type="bidirectional")'
+                )
+
     def runner(self, settings: RunSettings) -> Runner:
         del settings
 
@@ -56,16 +81,25 @@ class MakeBidirectional(MapStage):
 
 
 def bidirectional(batch: MiniBatch) -> Block:
-    """Return the edges of all blocks in both directions, by destination and then by source."""
+    """Return the edges of all blocks in both directions, by destination, then by source, then by type."""
     joined = joined_edges(list(reversed(batch.blocks)), batch.slot)
     source, destination = joined.edge_index
     size = len(batch.n_id)
+    types, num_types = _types_of(batch, joined.edge_ids)
     # Edges come before those turned around: the first of those between two nodes is one that was sampled, if any was.
     keys = torch.cat([destination * size + source, source * size + destination])
+    keys = keys if types is None else keys * num_types + torch.cat([types, types])
     ordered, order = torch.sort(keys, stable=True)
     is_first = torch.ones_like(ordered, dtype=torch.bool)
     is_first[1:] = ordered[1:] != ordered[:-1]
-    keys = ordered[is_first]
+    keys = ordered[is_first] // num_types
     indptr = starts_of(torch.bincount(keys // size, minlength=size))
     ids = None if joined.edge_ids is None else torch.cat([joined.edge_ids, joined.edge_ids])[order[is_first]]
-    return Block(indptr, (keys % size).to(batch.blocks[0].indices.dtype), size, size, ids)
+    return Block(indptr, (keys % size).to(batch.blocks[0].indices.dtype), size, size, ids, types=batch.types)
+
+
+def _types_of(batch: MiniBatch, edge_ids: Tensor | None) -> tuple[Tensor | None, int]:
+    """Return the types of edges, int64[num_edges], and how many there are: where there are no types None, and 1."""
+    if batch.types is None or edge_ids is None:
+        return None, 1
+    return batch.types.edge_types.numbers_of(edge_ids), batch.types.edge_types.num_types

@@ -19,9 +19,11 @@ from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.nodes_by_time import nodes_by_time
+from headrace.pipeline.data.nodes_by_time import EndsByTime, NodesByTime, ends_by_time, nodes_by_time
+from headrace.pipeline.data.times import times_of
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.lowered.excluded import check_pairs
+from headrace.pipeline.lowered.negative_shares import shares
 from headrace.pipeline.plan.checks import (
     LARGEST_COUNT,
     check_flags,
@@ -65,11 +67,13 @@ class SampleUniformNegative(MapStage):
     corrupt
         ``"destination"`` (default) or ``"both"``: sources of negatives are drawn, too, as PyG does in mode "binary".
     node_weight
-        How likely a node is drawn: None, all alike; ``"degree"``, in proportion to its in-degree; or numbers of at
-        least 0, [num_nodes].
+        How likely a node is drawn: None, all alike; ``"degree"``, in proportion to its in-degree, with `time` to that
+        at the time of the pair; or numbers of at least 0, [num_nodes].
     time
         Name of times of nodes: no node is drawn that is later than its pair, so that it was there, too. Pairs have
-        times then, ``ItemSampler(pairs, time=...)``, and each a node of its time or earlier.
+        times then, ``ItemSampler(pairs, time=...)``, and each a node of its time or earlier. By degree edges count
+        that were there at the pair's time, those with neither a later time of their own nor a later end; times of edges
+        alone will do, and are sorted once, 16 bytes for each.
     reject
         Whether no edge of the graph is drawn: never, and all other nodes keep their proportions. Each pair must have
         such a node, which is checked before the first batch.
@@ -78,10 +82,10 @@ class SampleUniformNegative(MapStage):
     ------
     InputError
         For a ratio of 0 or below, one that is no integer in mode "triplet", unknown modes, weights that are negative,
-        undefined or all 0, and "degree" with times; before the first batch for seeds that are not pairs, a source with
-        edges to all nodes, pairs without times of the graph's kind, and a pair earlier than all nodes.
+        undefined or all 0; before the first batch for seeds that are not pairs, a source with edges to all nodes, pairs
+        without times of the graph's kind, and a pair earlier than all nodes, or, by degree, than all edges.
     GraphError
-        If there are no times of nodes under that name.
+        If there are no times under that name, or, but by degree, none of nodes.
     PlanError
         If `reject` or "degree" needs more of a graph than a shard has, or a sampler stands before it.
     """
@@ -125,15 +129,19 @@ class SampleUniformNegative(MapStage):
                 f"{self.name}: time must be the name of times of nodes; {type(self.time).__name__} came; give them to "
                 'the graph, node_attrs={"time": ...}, those of pairs to ItemSampler(pairs, time=...)'
             )
-        if isinstance(self.node_weight, str):
-            raise InputError(
-                f'{self.name}: expected no node_weight="degree" with time=, got both; a degree counts edges of later '
-                "times, too; give numbers"
-            )
         try:
-            nodes_by_time(self.graph, self.time)
+            if isinstance(self.node_weight, str):
+                times_of(self.graph, self.time)
+            else:
+                nodes_by_time(self.graph, self.time)
         except GraphError as error:
             raise GraphError(f"{self.name}: {error}") from error
+
+    def _by_time(self) -> NodesByTime | EndsByTime:
+        """Return what is drawn from, by time: nodes, or by degree one for each edge that is there."""
+        assert self.time is not None
+        found = ends_by_time if isinstance(self.node_weight, str) else nodes_by_time
+        return found(self.graph, self.time)
 
     def _check_weight(self) -> None:
         if self.node_weight is None or (isinstance(self.node_weight, str) and self.node_weight == "degree"):
@@ -192,9 +200,10 @@ class SampleUniformNegative(MapStage):
                 if self.time is not None and isinstance(seed_times, Tensor):
                     early = self._num_allowed(first, last, seed_times[members]) == 0
                     if bool(early.any()):
+                        edges = "edges to " if isinstance(weights, str) else ""
                         raise InputError(
                             f"{self.name}: pair {int(members[early][0])} of the items has no negative: it is earlier "
-                            f"than all nodes {first} to {last - 1}; leave out such pairs, or give no time="
+                            f"than all {edges}nodes {first} to {last - 1}; leave out such pairs, or give no time="
                         )
                 if not self.reject:
                     continue
@@ -216,12 +225,11 @@ class SampleUniformNegative(MapStage):
                     )
 
     def _num_allowed(self, first: int, last: int, seed_times: Tensor | None) -> Tensor:
-        """Return how many nodes of a range, by time, are no later than each pair: int64[num_pairs]."""
-        assert self.time is not None
-        nodes = nodes_by_time(self.graph, self.time)
+        """Return how many nodes of a range, or edges to them, are no later than each pair: int64[num_pairs]."""
+        nodes = self._by_time()
         if seed_times is None or seed_times.dtype != nodes.times.dtype:
             raise InputError(
-                f"{self.name}: expected pairs with times of the kind of those of nodes, {nodes.times.dtype}, got "
+                f"{self.name}: expected pairs with times of the kind of the graph's, {nodes.times.dtype}, got "
                 f"{'none' if seed_times is None else seed_times.dtype}; pass ItemSampler(pairs, time=...)"
             )
         return nodes.num_until(first, last, seed_times)
@@ -230,20 +238,20 @@ class SampleUniformNegative(MapStage):
         shifts = _labels_begin_at_0(settings.source)
         weights = _graph_weights(self.graph, self.node_weight)
         ratio = Fraction(str(self.ratio))
-        order = None if self.time is None else nodes_by_time(self.graph, self.time).order
+        by_time = None if self.time is None else self._by_time()
 
         @cache
         def law(first: int, last: int) -> Any:
             if not isinstance(weights, Tensor):
-                return weights
-            of_nodes = weights[first:last] if order is None else weights[order[first:last]]
+                return weights if by_time is None else None  # ends of edges are drawn evenly
+            of_nodes = weights[first:last] if by_time is None else weights[by_time.of_type(first, last)]
             return of_nodes.numpy().cumsum()
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             pairs = check_pairs(batch.seeds, self.name)
             total = ceil(ratio * batch.num_global_seeds)
             first = _first_of_share(batch, settings)
-            counts = _shares(total, batch.num_global_seeds, first, len(pairs))
+            counts = shares(total, batch.num_global_seeds, first, len(pairs))
 
             def draw(column: int) -> Tensor:
                 key = stream_key(settings.seed, batch.epoch, batch.index, 1 - column, NEGATIVE)
@@ -261,13 +269,14 @@ class SampleUniformNegative(MapStage):
                         nodes=(low, high),
                         weight=law(low, high),
                         reject=ids[:, 0].contiguous() if self.reject else None,
-                        order=None if order is None else order[low:high],
-                        prefix=None if order is None else self._num_allowed(low, high, batch.seed_time),
+                        order=None if by_time is None else by_time.of_type(low, high),
+                        prefix=None if by_time is None else self._num_allowed(low, high, batch.seed_time),
                         first_pair=first,
                         num_threads=settings.num_threads,
                     )
                 return self.graph.to_original_ids(drawn)
 
+            assert batch.y is None or isinstance(batch.y, Tensor)  # by type are labels of nodes alone
             destinations = draw(1)
             if self.mode == "triplet":
                 seeds = torch.cat([pairs, destinations.view(len(pairs), int(ratio))], 1)
@@ -280,7 +289,7 @@ class SampleUniformNegative(MapStage):
                 num_positives=len(pairs),
                 item_index=torch.cat([batch.item_index, torch.full((len(destinations),), -1)]),
                 y=_labels(batch.y, len(pairs), len(destinations), shifts=shifts),
-                **_trees(batch, counts, int(_shares(total, batch.num_global_seeds, 0, first).sum())),
+                **_known(batch, counts, int(shares(total, batch.num_global_seeds, 0, first).sum())),
                 num_global_seeds=batch.num_global_seeds + total,
             )
             return found, {"negatives": len(destinations)}
@@ -300,8 +309,8 @@ def _with_seeds(batch: MiniBatch, seeds: Tensor, **changes: Any) -> MiniBatch:
     )
 
 
-def _trees(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Tensor]:
-    """Return what is known of the trees of a batch's pairs, those of negatives behind: they have the times of theirs.
+def _known(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Any]:
+    """Return what is known of a batch's pairs, and behind them of negatives: they have the types and times of theirs.
 
     Parameters
     ----------
@@ -312,7 +321,9 @@ def _trees(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Tensor]:
     before
         How many negatives of the whole batch come before those of this rank.
     """
-    known = {}
+    known: dict[str, Any] = {}
+    if batch.link_types is not None:
+        known["link_types"] = batch.link_types.with_negatives(counts)
     if batch.seed_time is not None:
         known["seed_time"] = torch.cat([batch.seed_time, batch.seed_time.repeat_interleave(counts)])
     if batch.seed_slot is not None:
@@ -332,13 +343,6 @@ def _first_of_share(batch: MiniBatch, settings: RunSettings) -> int:
             "batch, of which each rank has an even share"
         )
     return first
-
-
-def _shares(total: int, size: int, first: int, count: int) -> Tensor:
-    """Return how many of a batch's negatives belong to pairs first, first + 1, ...: int64[count]."""
-    if size == 0:
-        return torch.zeros(count, dtype=torch.int64)
-    return total // size + (torch.arange(first, first + count) < total % size).long()
 
 
 def _ranges(graph: GraphView, nodes: Tensor) -> list[tuple[tuple[int, int], Tensor]]:

@@ -17,47 +17,68 @@ LAWS = list(_native.NegativeLaw)
 
 
 def excluded(draw: Draw, graph: Graph) -> Any:
-    """Some edges of some rows; one time in ten with a number that is wrong, and often none."""
+    """Some edges of some rows, or of some in some trees; one time in ten with a wrong number, and often none."""
     if draw.chance(0.5):
         return None
-    rows, starts, positions = [], [0], []
+    by_tree = draw.chance(0.4)
+    rows, starts, positions, slots = [], [0], [], []
     for row in range(len(graph.indptr) - 1):
-        if not draw.chance(0.5):
-            continue
-        first, end = (int(np.clip(graph.indptr[row + i], 0, graph.num_edges)) for i in range(2))
-        positions += [position for position in range(first, end) if draw.chance(0.4)]
-        rows.append(row)
-        starts.append(len(positions))
-    parts = [np.array(one, np.int64) for one in (rows, starts, positions)]
+        for slot in range(3 if by_tree else 1):
+            if not draw.chance(0.5):
+                continue
+            first, end = (int(np.clip(graph.indptr[row + i], 0, graph.num_edges)) for i in range(2))
+            positions += [position for position in range(first, end) if draw.chance(0.4)]
+            rows.append(row)
+            starts.append(len(positions))
+            slots.append(slot)
+    parts = [np.array(one, np.int64) for one in (rows, starts, positions, *([slots] if by_tree else []))]
     if draw.chance(0.1):
         part = draw.one_of(*parts)
         if len(part):
             part[draw.integer(0, len(part) - 1)] = draw.one_of(-1, 0, 1, graph.num_nodes, graph.num_edges, 1 << 62)
-    return tuple(parts)
+    return (*parts, *([] if by_tree else [None]))
 
 
-def check_excluded(given: Any, picked: Any) -> None:
-    """None of the edges was picked."""
-    if given is not None:
-        assert not np.isin(values(picked), values(given[2])).any()
+def check_excluded(given: Any, indptr: Any, slots: Any, picked: Any) -> None:
+    """None of the edges was picked, for a destination in a slot none of those of its slot."""
+    if given is None:
+        return
+    _, starts, gone, of_trees = given
+    if of_trees is None:
+        assert not np.isin(values(picked), values(gone)).any()
+        return
+    trees = np.repeat(values(slots), np.diff(values(indptr)))
+    left_out = np.repeat(values(of_trees), np.diff(values(starts)))
+    both = set(zip(values(gone).tolist(), left_out.tolist(), strict=True))
+    assert not both & set(zip(values(picked).tolist(), trees.tolist(), strict=True))
 
 
 def _pair_arguments(draw: Draw) -> list[Any]:
     graph = draw.graph()
     count = draw.integer(0, 20)
-    return [graph.indptr, graph.indices, *(draw.ids(count, graph.num_nodes) for _ in range(2)), draw.threads()]
+    ends = [draw.ids(count, graph.num_nodes) for _ in range(2)]
+    return [graph.indptr, graph.indices, *ends, draw.threads(), draw.ids(count, 3) if draw.chance(0.5) else None]
 
 
 def _check_found(arguments: list[Any], answer: Any) -> None:
     indptr, indices, sources, destinations = map(values, arguments[:4])
-    rows, starts, positions = map(values, answer)
-    assert (np.diff(rows) > 0).all()
+    rows, starts, positions = map(values, answer[:3])
+    slots = arguments[5]
+    assert (answer[3] is None) == (slots is None)
+    of_rows = np.zeros(len(rows), np.int64) if slots is None else values(answer[3])
+    assert (np.diff(rows) + (np.diff(of_rows) > 0) > 0).all()
     ends = np.repeat(rows, np.diff(starts))
     assert ((indptr[ends] <= positions) & (positions < indptr[ends + 1])).all()
     wanted = set(zip(sources.tolist(), destinations.tolist(), strict=True))
     assert set(zip(indices[positions].tolist(), ends.tolist(), strict=True)) <= wanted
     if (np.diff(indptr) >= 0).all() and indptr[0] == 0 and indptr[-1] == len(indices):
-        assert positions.tolist() == reference.links.find_edges(indptr, indices, sources, destinations).tolist()
+        pairs = indptr, indices, sources, destinations
+        if slots is None:
+            assert positions.tolist() == reference.links.find_edges(*pairs).tolist()
+            return
+        left_out = np.repeat(of_rows, np.diff(starts))
+        for slot, expected in reference.links.find_edges_by_tree(*pairs, values(slots)).items():
+            assert positions[left_out == slot].tolist() == expected.tolist()
 
 
 def _negative_arguments(draw: Draw) -> list[Any]:
@@ -75,12 +96,15 @@ def _negative_arguments(draw: Draw) -> list[Any]:
     order = prefix = None
     if draw.chance(0.3):
         order = np.arange(first, last, dtype=np.int64)[::-1].copy()
+        if draw.chance(0.3):  # the ends of edges, more of them than nodes
+            order = np.array([draw.integer(first, last - 1) for _ in range(draw.integer(1, 12))], np.int64)
         if draw.chance(0.2):
             order[draw.integer(0, len(order) - 1)] = draw.one_of(-1, last, first, 1 << 62)
     if draw.chance(0.3):
-        prefix = np.array([draw.integer(0, last - first) for _ in counts], np.int64)
+        size = last - first if order is None else len(order)
+        prefix = np.array([draw.integer(0, size) for _ in counts], np.int64)
         if len(prefix) and draw.chance(0.2):
-            prefix[0] = draw.one_of(-1, last - first + 1, 1 << 62)
+            prefix[0] = draw.one_of(-1, size + 1, 1 << 62)
     return [
         graph.indptr,
         graph.indices,
@@ -144,8 +168,8 @@ def _check_public_negatives(arguments: list[Any], answer: Any) -> None:
     _check_negatives([indptr, indices, first, last, None, None, counts, reject, order, prefix], answer)
 
 
-def _find(indptr: Any, indices: Any, sources: Any, destinations: Any, num_threads: Any) -> Any:
-    return ops.find_edges(indptr, indices, sources, destinations, num_threads=num_threads)
+def _find(indptr: Any, indices: Any, sources: Any, destinations: Any, num_threads: Any, slots: Any) -> Any:
+    return ops.find_edges(indptr, indices, sources, destinations, slots=slots, num_threads=num_threads)
 
 
 NATIVE_ENTRIES = {

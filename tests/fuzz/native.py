@@ -190,7 +190,7 @@ def _check_native_hop(arguments: list[Any], answer: Any) -> None:
     indptr, indices, frontier, _, _, _, _, weights, _, parts, *_ = arguments
     if not isinstance(parts, Liar):
         check_hop(indptr, indices, frontier, weights, answer)
-        check_excluded(arguments[15], answer[2])
+        check_excluded(arguments[15], answer[0], arguments[11], answer[2])
 
 
 def _sampler(

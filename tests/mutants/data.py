@@ -93,9 +93,27 @@ DATA = (
     # Features and batches.
     Mutant(
         "pipeline/lowered/fetch_stage.py",
-        "read(labels, seed_ids_of(batch, self.labels),",
-        "read(labels, batch.n_id[: len(batch.seeds)],",
+        "of_seeds = label_ids_of(batch, self.labels)",
+        "of_seeds = (batch.n_id[: len(batch.seeds)],)",
         "tests/pipeline/interop/test_interop.py::test_repeated_seeds_have_one_row_each",
+    ),
+    Mutant(
+        "pipeline/data/feature_names.py",
+        "if num_found < batch.seeds.numel():",
+        "if False:",
+        "tests/pipeline/stages/test_labels_by_type.py::test_refuses_them_when_they_show_with_a_batch",
+    ),
+    Mutant(
+        "pipeline/data/batch_tensors.py",
+        'yield from ((f"y/{name}", batch.y[name])',
+        'yield from ((f"y/{name}", batch.seeds)',
+        "tests/pipeline/stages/test_labels_by_type.py::test_a_batch_moves_pickles_prints_and_is_told_apart",
+    ),
+    Mutant(
+        "pipeline/interop/seed_labels.py",
+        "rows = seeds.numbers[batch.seed_index[mine]]",
+        "rows = batch.seed_index[mine]",
+        "tests/pipeline/stages/test_labels_by_type.py::test_to_pyg_has_them_on_their_types",
     ),
     Mutant(
         "pipeline/lowered/compact.py",

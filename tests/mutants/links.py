@@ -7,14 +7,17 @@ from mutants.mutant import Mutant
 _EXCLUDED = "tests/ops/sampling/test_excluded.py::"
 _NEGATIVES = "tests/ops/sampling/test_negatives.py::"
 _STAGE = "tests/pipeline/stages/test_uniform_negative.py::"
+_BY_TREE = "tests/ops/sampling/test_excluded_by_tree.py::"
+_PER_SEED = "tests/pipeline/stages/test_exclude_per_seed.py::"
+_BY_DEGREE = "tests/pipeline/stages/test_negatives_by_degree_and_time.py::"
 _EXCLUDE = "tests/pipeline/stages/test_exclude_seed_edges.py::"
 
 LINKS = (
     # The guards: what is excluded would be picked, or picked and counted.
     Mutant(
         "ops/native/sampling/segments.hpp",
-        "excluded_ == nullptr ? IdSet::kNone : excluded_->find(node)",
-        "IdSet::kNone",
+        "if (excluded_ == nullptr) return",
+        "return",
         _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[neighbor]",
     ),
     Mutant(
@@ -67,8 +70,8 @@ LINKS = (
     ),
     Mutant(
         "pipeline/lowered/excluded.py",
-        "ends = back if self.reverse else back[:1]",
-        "ends = back[:1]",
+        "back if self.reverse else back[:1]",
+        "back[:1]",
         _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[labor]",
     ),
     Mutant(
@@ -88,6 +91,55 @@ LINKS = (
         "plain = self.weight is None and self.exclude is None and not self.disjoint",
         "plain = self.weight is None and not self.disjoint",
         "tests/pipeline/passes/test_exclude_edges.py::test_fires_on_every_hop_behind",
+    ),
+    # Exclusion by tree: a tree leaves out its own edges, and negatives' trees those of their pair.
+    Mutant(
+        "ops/native/sampling/excluded.hpp",
+        "found != end && *found == slot",
+        "found != end",
+        _BY_TREE + "test_a_hop_equals_the_reference_tree_by_tree",
+    ),
+    Mutant(
+        "ops/native/sampling/segments.hpp",
+        "frontier_.slots == nullptr ? 0 : frontier_.slots[i]",
+        "0",
+        _BY_TREE + "test_a_hop_equals_the_reference_tree_by_tree",
+    ),
+    Mutant(
+        "ops/native/links/find_edges.cpp",
+        "pair != end && pair->slot == first->slot",
+        "pair != end",
+        _BY_TREE + "test_find_edges_tells_an_edge_for_each_tree",
+    ),
+    Mutant(
+        "ops/native/sampling/excluded.cpp",
+        "excluded_.slots[i] <= excluded_.slots[i - 1]",
+        "false",
+        _BY_TREE + "test_refuses_what_find_edges_does_not_return",
+    ),
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "slots=None if slots is None else trees,",
+        "slots=None,",
+        _PER_SEED + "test_each_tree_is_that_of_a_graph_without_its_own_edges[neighbor-True-False]",
+    ),
+    Mutant(
+        "pipeline/lowered/negative_shares.py",
+        "(torch.arange(first, first + count) < total % size).long()",
+        "0",
+        _PER_SEED + "test_negatives_are_asked_of_the_graph_of_their_pair[binary]",
+    ),
+    Mutant(
+        "pipeline/stages/induce_subgraph.py",
+        "gone = gone + size * excluded.slots",
+        "gone = gone + 0 * excluded.slots",
+        _PER_SEED + "test_each_tree_is_that_of_a_graph_without_its_own_edges[shadow-True-False]",
+    ),
+    Mutant(
+        "pipeline/passes/exclude_edges.py",
+        'if exclude.per == "seed" and not stage.disjoint:',
+        "if False:",
+        _PER_SEED + "test_refuses_seeds_that_share_their_neighbourhood",
     ),
     # Negatives: their law, and whose they are.
     Mutant(
@@ -135,14 +187,14 @@ LINKS = (
     # Times: a later node would be drawn.
     Mutant(
         "ops/native/links/negatives.cpp",
-        "prefix == nullptr ? nodes.last - nodes.first : prefix[i]",
-        "nodes.last - nodes.first",
+        "prefix == nullptr ? nodes.size : static_cast<std::size_t>(prefix[i])",
+        "nodes.size",
         _STAGE + "test_peers_15_negatives_are_no_later_than_their_pairs",
     ),
     Mutant(
         "pipeline/data/nodes_by_time.py",
-        "argsort(stable=True)",
-        "argsort(stable=True, descending=True)",
+        "pairwise(bounds):\n        order[first:last] = times[first:last].argsort(stable=True)",
+        "pairwise(bounds):\n        order[first:last] = times[first:last].argsort(stable=True, descending=True)",
         _STAGE + "test_peers_15_negatives_are_no_later_than_their_pairs",
     ),
     Mutant(
@@ -151,10 +203,53 @@ LINKS = (
         "listed_for_ != source",
         _NEGATIVES + "test_a_list_is_made_anew_for_another_prefix",
     ),
+    Mutant(
+        "pipeline/stages/make_bidirectional.py",
+        "if leading:",
+        "if False:",
+        "tests/pipeline/stages/test_subgraphs.py::test_bidirectional_refuses_types_that_lead_to_others",
+    ),
+    Mutant(
+        "pipeline/data/link_types.py",
+        "self.numbers.repeat_interleave(counts)",
+        "self.numbers.new_zeros(int(counts.sum()))",
+        "tests/pipeline/interop/test_typed_links.py::test_negatives_are_of_the_type_of_their_pair",
+    ),
+    Mutant(
+        "pipeline/data/items.py",
+        'np.searchsorted(ends, positions, side="right")',
+        "np.searchsorted(ends, positions)",
+        "tests/pipeline/interop/test_typed_links.py::test_each_edge_type_has_its_pairs_and_labels",
+    ),
+    # By degree and time: nodes that are not there yet, and degrees of other times.
+    Mutant(
+        "pipeline/stages/uniform_negative.py",
+        "prefix=None if by_time is None else",
+        "prefix=None if True else",
+        _BY_DEGREE + "test_no_node_is_drawn_before_it_has_an_edge",
+    ),
+    Mutant(
+        "pipeline/data/nodes_by_time.py",
+        "of_ends = torch.maximum(known.nodes[ends], gather_rows(known.nodes, graph.indices))",
+        "of_ends = known.nodes[ends]",
+        _BY_DEGREE + "test_no_node_is_drawn_before_it_has_an_edge",
+    ),
+    Mutant(
+        "pipeline/data/nodes_by_time.py",
+        "times = of_ends if times is None else torch.maximum(times, of_ends)",
+        "times = of_ends",
+        _BY_DEGREE + "test_no_node_is_drawn_before_it_has_an_edge",
+    ),
+    Mutant(
+        "ops/native/links/negatives.cpp",
+        "joined.insert(node, known)",
+        "joined.insert(node, 0)",
+        _NEGATIVES + "test_of_an_order_with_repeats_equals_the_reference",
+    ),
     # Exclusion: stages behind the hops would bring the edges back.
     Mutant(
         "pipeline/stages/induce_subgraph.py",
-        "subgraph = _without(subgraph, excluded(batch))",
+        "subgraph = _without(subgraph, excluded(batch), batch.slot)",
         "pass",
         _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[induced]",
     ),

@@ -68,7 +68,9 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     graph.parallel_edges = parallel_edges;
     set_times(graph, times);
     std::optional<ExcludedEdges<Index>> excluded_edges;
-    if (const auto rows = view(excluded_arrays)) graph.excluded = &excluded_edges.emplace(graph.csc, *rows);
+    if (const auto rows = view(excluded_arrays)) {
+      graph.excluded = &excluded_edges.emplace(graph.csc, *rows, slots.has_value());
+    }
     const Frontier elements = elements_of(frontier, slots, bounds, lows);
     check_frontier(elements.nodes, elements.size, graph.csc.num_nodes, "sample_hop: frontier");
     sample_hop<Index>({graph, elements, rule, keys, num_threads, collector, parts.get()});
@@ -94,7 +96,9 @@ nb::tuple typed_hop(const InArray<std::int64_t>& row_ptr, const InArray<Index>& 
     graph.parallel_edges = parallel_edges;
     check_relations(relations, num_nodes, graph.csc.num_nodes);
     std::optional<ExcludedEdges<Index>> excluded_edges;
-    if (const auto rows = view(excluded_arrays)) graph.excluded = &excluded_edges.emplace(graph.csc, *rows);
+    if (const auto rows = view(excluded_arrays)) {
+      graph.excluded = &excluded_edges.emplace(graph.csc, *rows, slots.has_value());
+    }
     const Frontier elements = elements_of(frontier, slots, bounds, lows);
     set_times(graph, times);
     check_frontier(elements.nodes, elements.size, num_nodes, "sample_hop: frontier");

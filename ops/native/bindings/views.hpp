@@ -82,11 +82,12 @@ HopGraph<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& 
   return {csc, view(edge_ids), view(weights)};
 }
 
-// (rows, starts, positions) as find_edges returns them, or None; starts and positions are borrowed.
+// (rows, starts, positions, slots or None) as find_edges returns them, or None; all are borrowed.
 struct AnyExcluded {
   InArray<std::int64_t> rows;
   InArray<std::int64_t> starts;
   InArray<std::int64_t> positions;
+  MaybeArray<std::int64_t> slots;
   bool given = false;
 };
 
@@ -94,9 +95,14 @@ inline AnyExcluded any_excluded(nb::handle excluded) {
   AnyExcluded any;
   if (excluded.is_none()) return any;
   nb::tuple parts;
-  any.given = nb::try_cast(excluded, parts) && parts.size() == 3 && nb::try_cast(parts[0], any.rows, false) &&
+  any.given = nb::try_cast(excluded, parts) && parts.size() == 4 && nb::try_cast(parts[0], any.rows, false) &&
               nb::try_cast(parts[1], any.starts, false) && nb::try_cast(parts[2], any.positions, false);
-  if (!any.given) throw nb::type_error("expected excluded edges as three contiguous arrays of int64, or None");
+  if (any.given && !parts[3].is_none()) {
+    InArray<std::int64_t> slots;
+    any.given = nb::try_cast(parts[3], slots, false);
+    any.slots = std::move(slots);
+  }
+  if (!any.given) throw nb::type_error("expected excluded edges as contiguous arrays of int64, or None");
   return any;
 }
 
@@ -104,8 +110,10 @@ inline std::optional<ExcludedRows> view(const AnyExcluded& excluded) {
   if (!excluded.given) return std::nullopt;
   const std::size_t num_rows = excluded.rows.shape(0);
   check_length<InputError>("excluded edges: starts", excluded.starts.shape(0), num_rows + 1, "row and one more");
-  return ExcludedRows{excluded.rows.data(), num_rows, excluded.starts.data(), excluded.positions.data(),
-                      excluded.positions.shape(0)};
+  if (excluded.slots) check_length<InputError>("excluded edges: slots", excluded.slots->shape(0), num_rows, "row");
+  return ExcludedRows{excluded.rows.data(),        num_rows,
+                      excluded.starts.data(),      excluded.positions.data(),
+                      excluded.positions.shape(0), data_or_null(excluded.slots)};
 }
 
 inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 0, bool by_weight = false) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,10 +23,13 @@ constexpr std::size_t kMostCompared = 8;  // sources that an edge is compared wi
 
 struct Pair {
   std::int64_t row;
+  std::int64_t slot;
   std::int64_t source;
 
-  bool operator<(const Pair& other) const { return std::pair(row, source) < std::pair(other.row, other.source); }
-  bool operator==(const Pair& other) const { return row == other.row && source == other.source; }
+  bool operator<(const Pair& other) const {
+    return std::tuple(row, slot, source) < std::tuple(other.row, other.slot, other.source);
+  }
+  bool operator==(const Pair& other) const { return row == other.row && slot == other.slot && source == other.source; }
 };
 
 // A row, and the pairs that end there.
@@ -70,14 +74,15 @@ void scan(const Index* indices, const Wanted& wanted, Buffer<std::int64_t>& posi
   }
 }
 
-// Each pair once, by row; without those whose source no entry of `indices` can hold.
+// Each pair once, by row and slot; without those whose source no entry of `indices` can hold.
 template <class Index>
-Buffer<Pair> sorted_pairs(const std::int64_t* sources, const std::int64_t* destinations, std::size_t count) {
+Buffer<Pair> sorted_pairs(const std::int64_t* sources, const std::int64_t* destinations, const std::int64_t* slots,
+                          std::size_t count) {
   Buffer<Pair> pairs;
   pairs.ensure_spare(count);
   for (std::size_t i = 0; i < count; ++i) {
     if (static_cast<std::int64_t>(static_cast<Index>(sources[i])) == sources[i]) {
-      pairs.push_back({destinations[i], sources[i]});
+      pairs.push_back({destinations[i], slots == nullptr ? 0 : slots[i], sources[i]});
     }
   }
   std::sort(pairs.data(), pairs.data() + pairs.size());
@@ -97,14 +102,48 @@ std::vector<Wanted> by_row(const CscView<Index>& csc, const Buffer<Pair>& pairs)
   return rows;
 }
 
+// Edges of rows told for each tree that has a pair of them: `edges` has them by row.
+template <class Index>
+FoundEdges by_tree(const Index* indices, const std::vector<Wanted>& rows, const FoundEdges& edges) {
+  FoundEdges found;
+  found.starts.push_back(0);
+  std::vector<std::pair<std::int64_t, std::int64_t>> by_source;  // and position
+  std::size_t next = 0;
+  for (const Wanted& wanted : rows) {
+    if (next == edges.rows.size() || edges.rows[next] != wanted.first->row) continue;
+    by_source.clear();
+    for (std::int64_t e = edges.starts[next]; e < edges.starts[next + 1]; ++e) {
+      const std::int64_t position = edges.positions[static_cast<std::size_t>(e)];
+      by_source.emplace_back(static_cast<std::int64_t>(indices[position]), position);
+    }
+    ++next;
+    std::sort(by_source.begin(), by_source.end());
+    const Pair* const end = wanted.first + wanted.count;
+    for (const Pair* pair = wanted.first; pair != end;) {
+      const Pair* const first = pair;
+      const std::size_t size = found.positions.size();
+      for (; pair != end && pair->slot == first->slot; ++pair) {
+        auto edge = std::lower_bound(by_source.begin(), by_source.end(), std::pair(pair->source, std::int64_t{0}));
+        for (; edge != by_source.end() && edge->first == pair->source; ++edge) found.positions.push_back(edge->second);
+      }
+      if (found.positions.size() == size) continue;
+      std::sort(found.positions.data() + size, found.positions.data() + found.positions.size());
+      found.rows.push_back(first->row);
+      found.slots.push_back(first->slot);
+      found.starts.push_back(static_cast<std::int64_t>(found.positions.size()));
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 template <class Index>
 FoundEdges find_edges(const CscView<Index>& csc, const std::int64_t* sources, const std::int64_t* destinations,
-                      std::size_t count, int num_threads) {
+                      const std::int64_t* slots, std::size_t count, int num_threads) {
   check_frontier(sources, count, csc.num_nodes, "find_edges: sources");
   check_frontier(destinations, count, csc.num_nodes, "find_edges: destinations");
-  const Buffer<Pair> pairs = sorted_pairs<Index>(sources, destinations, count);
+  const Buffer<Pair> pairs = sorted_pairs<Index>(sources, destinations, slots, count);
   const std::vector<Wanted> rows = by_row(csc, pairs);
   const std::size_t num_tasks = (rows.size() + kRowsPerTask - 1) / kRowsPerTask;
   std::vector<Buffer<std::int64_t>> pieces(num_tasks);
@@ -135,12 +174,12 @@ FoundEdges find_edges(const CscView<Index>& csc, const std::int64_t* sources, co
     found.starts.push_back(found.starts[found.starts.size() - 1] + counts[i]);
   }
   for (const Buffer<std::int64_t>& piece : pieces) found.positions.extend(piece);
-  return found;
+  return slots == nullptr ? std::move(found) : by_tree(csc.indices, rows, found);
 }
 
 template FoundEdges find_edges<std::int32_t>(const CscView<std::int32_t>&, const std::int64_t*, const std::int64_t*,
-                                             std::size_t, int);
+                                             const std::int64_t*, std::size_t, int);
 template FoundEdges find_edges<std::int64_t>(const CscView<std::int64_t>&, const std::int64_t*, const std::int64_t*,
-                                             std::size_t, int);
+                                             const std::int64_t*, std::size_t, int);
 
 }  // namespace headrace

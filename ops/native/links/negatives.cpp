@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/errors.hpp"
+#include "core/id_set.hpp"
 #include "core/parallel.hpp"
 #include "random/bounded.hpp"
 #include "random/stream.hpp"
@@ -83,13 +84,19 @@ class NegativeDraws {
     sums_.resize(0);
     std::int64_t end = 0;
     double sum = 0.0;
+    // What is known of nodes, which an order may have several times.
+    const auto num_nodes = static_cast<std::size_t>(nodes_.last - nodes_.first);
+    IdSet joined(nodes_.order == nullptr ? 0 : std::min(size, num_nodes));
     for (std::size_t i = 0; i < size; ++i) {
       const std::int64_t node = node_at(i);
       const auto degree = static_cast<std::int64_t>(csc_.row(node).degree);
       const double weight = nodes_.law == Law::kWeight ? nodes_.sums[i] - (i == 0 ? 0.0 : nodes_.sums[i - 1]) : 0.0;
       if (nodes_.law == Law::kInDegree && degree == 0) continue;
       if (nodes_.law == Law::kWeight && !(weight > 0.0)) continue;
-      if (has_edge(source, node)) continue;
+      std::int64_t known = nodes_.order == nullptr ? IdSet::kNone : joined.find(node);
+      if (known == IdSet::kNone) known = has_edge(source, node) ? 1 : 0;
+      if (nodes_.order != nullptr) joined.insert(node, known);
+      if (known == 1) continue;
       left_.push_back(node);
       if (nodes_.law == Law::kInDegree) ends_.push_back(end += degree);
       if (nodes_.law == Law::kWeight) sums_.push_back(sum += weight);
@@ -126,16 +133,16 @@ void check(const CscView<Index>& csc, const NegativeNodes& nodes, const std::int
       throw InputError("draw_negatives: expected in-edges to draw nodes by degree, got nodes without any");
     }
   }
-  if (nodes.law == Law::kWeight && !(nodes.sums[nodes.last - nodes.first - 1] > 0.0)) {
+  if (nodes.law == Law::kWeight && !(nodes.sums[nodes.size - 1] > 0.0)) {
     throw InputError("draw_negatives: expected some weight above 0, got none");
   }
   if ((nodes.order != nullptr || prefix != nullptr) && nodes.law == Law::kInDegree) {
     throw InputError("draw_negatives: expected nodes in their own order to draw by degree, got an order or a prefix");
   }
   for (std::size_t i = 0; prefix != nullptr && i < num_pairs; ++i) {
-    if (prefix[i] >= 0 && prefix[i] <= nodes.last - nodes.first) continue;
-    throw InputError("draw_negatives: expected prefixes of 0 to " + std::to_string(nodes.last - nodes.first) +
-                     " nodes, got " + std::to_string(prefix[i]));
+    if (prefix[i] >= 0 && static_cast<std::uint64_t>(prefix[i]) <= nodes.size) continue;
+    throw InputError("draw_negatives: expected prefixes of 0 to " + std::to_string(nodes.size) + " nodes, got " +
+                     std::to_string(prefix[i]));
   }
   std::int64_t total = 0;
   for (std::size_t i = 0; i < num_pairs; ++i) {
@@ -167,7 +174,7 @@ Buffer<std::int64_t> draw_negatives(const CscView<Index>& csc, const NegativeNod
     const std::size_t end = part_bound(num_pairs, num_tasks, task + 1);
     for (std::size_t i = part_bound(num_pairs, num_tasks, task); i < end; ++i) {
       WordStream stream(key, first_pair + i);
-      const auto size = static_cast<std::size_t>(prefix == nullptr ? nodes.last - nodes.first : prefix[i]);
+      const std::size_t size = prefix == nullptr ? nodes.size : static_cast<std::size_t>(prefix[i]);
       for (std::size_t j = starts[i]; j < starts[i + 1]; ++j) {
         drawn[j] = sources == nullptr ? draws.draw(stream, size) : draws.draw_without(stream, size, sources[i]);
         if (drawn[j] >= 0) continue;

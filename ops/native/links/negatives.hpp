@@ -20,8 +20,11 @@ struct NegativeNodes {
   std::int64_t first;
   std::int64_t last;
   Law law;
-  const double* sums = nullptr;         // [last - first]
-  const std::int64_t* order = nullptr;  // [last - first], the nodes in another order; sums are in that one then
+  const double* sums = nullptr;  // [last - first]
+  // [size], the nodes in another order; sums are in that one then. With kUniform a node may be there several times, and
+  // is drawn that more often.
+  const std::int64_t* order = nullptr;
+  std::size_t size;  // entries of the order, or last - first
 };
 
 // Negatives drawn one by one before all that are left are listed.

@@ -22,18 +22,17 @@ void check_starts(const ExcludedRows& excluded) {
 }  // namespace
 
 template <class Index>
-ExcludedEdges<Index>::ExcludedEdges(const CscView<Index>& csc, const ExcludedRows& excluded)
+ExcludedEdges<Index>::ExcludedEdges(const CscView<Index>& csc, const ExcludedRows& excluded, bool in_trees)
     : csc_(csc), excluded_(excluded), numbers_(excluded.num_rows) {
+  if (excluded.slots != nullptr && !in_trees) {
+    throw InputError("excluded edges: expected trees to leave out edges by tree, got seeds that share neighbourhoods");
+  }
   check_starts(excluded);
+  number_rows();
   for (std::size_t i = 0; i < excluded.num_rows; ++i) {
     const std::int64_t node = excluded.rows[i];
-    if (node < 0 || static_cast<std::uint64_t>(node) >= csc.num_nodes) {
-      refuse("rows of the graph, got row " + std::to_string(node));
-    }
-    const auto number = static_cast<std::int64_t>(i);
-    if (numbers_.insert(node, number) != number) refuse("each row once, got row " + std::to_string(node) + " twice");
     const Row row = csc.row(node);
-    const Gaps gaps = of_row(number);
+    const Gaps gaps = of_row(static_cast<std::int64_t>(i));
     std::int64_t least = row.start;
     for (std::size_t j = 0; j < gaps.count; ++j) {
       if (gaps.positions[j] < least) refuse("positions that ascend in row " + std::to_string(node));
@@ -42,6 +41,27 @@ ExcludedEdges<Index>::ExcludedEdges(const CscView<Index>& csc, const ExcludedRow
     if (least > row.start + static_cast<std::int64_t>(row.degree)) {
       refuse("positions in row " + std::to_string(node) + ", got " + std::to_string(least - 1));
     }
+  }
+}
+
+template <class Index>
+void ExcludedEdges<Index>::number_rows() {
+  const bool by_slot = excluded_.slots != nullptr;
+  ends_.resize(by_slot ? excluded_.num_rows : 0);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < excluded_.num_rows; ++i) {
+    const std::int64_t node = excluded_.rows[i];
+    if (node < 0 || static_cast<std::uint64_t>(node) >= csc_.num_nodes) {
+      refuse("rows of the graph, got row " + std::to_string(node));
+    }
+    if (!by_slot || i == 0 || node != excluded_.rows[i - 1]) {
+      first = i;
+      const auto number = static_cast<std::int64_t>(i);
+      if (numbers_.insert(node, number) != number) refuse("each row once, got row " + std::to_string(node) + " twice");
+    } else if (excluded_.slots[i] <= excluded_.slots[i - 1]) {
+      refuse("slots that ascend in row " + std::to_string(node));
+    }
+    if (by_slot) ends_[first] = static_cast<std::int64_t>(i + 1);
   }
 }
 

@@ -16,11 +16,12 @@ namespace headrace {
 
 // As callers give them: those of row rows[i] are at positions[starts[i]] to positions[starts[i + 1]], ascending.
 struct ExcludedRows {
-  const std::int64_t* rows = nullptr;  // [num_rows] distinct
+  const std::int64_t* rows = nullptr;  // [num_rows] distinct; with slots those of one row side by side
   std::size_t num_rows = 0;
   const std::int64_t* starts = nullptr;     // [num_rows + 1]
   const std::int64_t* positions = nullptr;  // [num_positions]
   std::size_t num_positions = 0;
+  const std::int64_t* slots = nullptr;  // [num_rows] the tree that each is for, ascending in a row; null: all
 };
 
 // The excluded edges of a segment: positions, ascending.
@@ -70,14 +71,20 @@ struct Gaps {
 template <class Index>
 class ExcludedEdges {
  public:
-  // Borrows both. Throws InputError for rows that are no nodes or come twice, and for positions that are not ascending
-  // in their row.
-  ExcludedEdges(const CscView<Index>& csc, const ExcludedRows& excluded);
+  // Borrows both. Throws InputError for rows that are no nodes or come twice, in one tree where there are slots, for
+  // positions that are not ascending in their row, and for slots without trees.
+  ExcludedEdges(const CscView<Index>& csc, const ExcludedRows& excluded, bool in_trees);
 
   static constexpr std::int64_t kNone = IdSet::kNone;
 
-  // The number of a row among those that have excluded edges, or kNone.
-  std::int64_t find(std::int64_t row) const { return numbers_.find(row); }
+  // The number of a row among those that have excluded edges in a tree, or kNone.
+  std::int64_t find(std::int64_t row, std::int64_t slot) const {
+    const std::int64_t number = numbers_.find(row);
+    if (number == kNone || excluded_.slots == nullptr) return number;
+    const std::int64_t* const end = excluded_.slots + ends_[static_cast<std::size_t>(number)];
+    const std::int64_t* const found = std::lower_bound(excluded_.slots + number, end, slot);
+    return found != end && *found == slot ? found - excluded_.slots : kNone;
+  }
 
   // Those of a segment of row `number`.
   Gaps gaps(std::int64_t number, Row segment) const {
@@ -105,12 +112,15 @@ class ExcludedEdges {
     return {excluded_.positions + start[0], static_cast<std::size_t>(start[1] - start[0])};
   }
 
+  void number_rows();
+
   template <class T>
   void copy_left(const T* all, Buffer<T>& left) const;
 
   CscView<Index> csc_;
   ExcludedRows excluded_;
-  IdSet numbers_;
+  IdSet numbers_;              // of each row the first of its trees
+  Buffer<std::int64_t> ends_;  // [num_rows] with slots, of such a first one where the row's trees end
   Buffer<std::int64_t> packed_starts_;
   Buffer<Index> sources_;
   Buffer<float> narrow_;

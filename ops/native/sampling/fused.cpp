@@ -121,7 +121,7 @@ Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
   std::optional<ExcludedEdges<Index>> excluded_edges;
-  if (excluded.has_value()) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded);
+  if (excluded.has_value()) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded, false);
   std::unique_ptr<NodeMap> map = maps_.take();
   Sampled<Index> sampled;
   append_seeds(seeds, num_seeds, *map, sampled.n_id);

@@ -73,7 +73,8 @@ class FusedSampler {
                         Expand expand, bool want_edge_ids, int num_threads,
                         const std::optional<ExcludedRows>& excluded = {});
 
-  // The same in trees; the elements are distinct (node, slot). In fused_trees.cpp.
+  // The same in trees; the elements are distinct (node, slot). Slots of excluded edges name trees by what keys their
+  // draws. In fused_trees.cpp.
   Sampled<Index> sample_trees(const std::int64_t* seeds, std::size_t num_seeds, const Trees& trees,
                               const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids, int num_threads,
                               const std::optional<ExcludedRows>& excluded = {});

@@ -187,7 +187,7 @@ Sampled<Index> FusedSampler<Index>::sample_trees(const std::int64_t* seeds, std:
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
   std::optional<ExcludedEdges<Index>> excluded_edges;
-  if (excluded.has_value()) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded);
+  if (excluded.has_value()) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded, true);
   const ElementKeys keys(num_nodes_, trees.num_trees);
   std::unique_ptr<NodeMap> map = element_maps_.take();
   Buffer<std::int64_t> numbered;

@@ -33,7 +33,8 @@ class SegmentFinder {
   // The whole row, and what bounds leave of it.
   Segment row(std::size_t i) const {
     const std::int64_t node = frontier_.nodes[i];
-    return {node, csc_.row(node), excluded_ == nullptr ? IdSet::kNone : excluded_->find(node)};
+    if (excluded_ == nullptr) return {node, csc_.row(node)};
+    return {node, csc_.row(node), excluded_->find(node, frontier_.slots == nullptr ? 0 : frontier_.slots[i])};
   }
   Segment cut(std::size_t i, Segment segment) const {
     Row row = segment.row;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch_geometric.loader
@@ -48,6 +48,9 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
     exclude_seed_edges
         Of headrace: True lets the sampler pick no edge that is a positive link of the batch; "reverse" none back
         either, for graphs with every edge in both directions; of several types ``{edge_type: reverse_type}``.
+    exclude_per
+        Of headrace, with ``disjoint=True`` or times: "seed" leaves out of the tree of a link, and of those of its
+        negatives, that link alone, and keeps the other links of the batch. "batch" (default) leaves out all.
     seed, num_threads, prefetch
         Of headrace, as for `NeighborLoader`.
     **kwargs
@@ -84,6 +87,7 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
         seed: int | None = None,
         num_threads: int | None = None,
         exclude_seed_edges: bool | str | dict[Any, Any] = False,
+        exclude_per: Literal["batch", "seed"] = "batch",
         prefetch: bool | int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -98,7 +102,7 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
                 "LinkNeighborLoader: expected edge_label_time and time_attr, or neither, got "
                 f"{'no edge_label_time' if edge_label_time is None else 'no time_attr'}; sampling by time needs both"
             )
-        self.exclude_seed_edges = exclude_seed_edges
+        self.exclude_seed_edges, self.exclude_per = exclude_seed_edges, exclude_per
         if exclude_seed_edges is not False and not isinstance(neighbor_sampler, Sampler | None):
             raise InputError(
                 "LinkNeighborLoader: expected exclude_seed_edges=False with a neighbor_sampler that is not "
@@ -141,7 +145,7 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
         input_type = self.input_data.input_type
         with_all = with_negatives(source, sampler.graph, self.neg_sampling, input_type, sampler.time_attr)
         check_exclusion(self.exclude_seed_edges, sampler.subgraph_type, sampler.graph, input_type)
-        return sampler.plan(without_seed_edges(with_all, self.exclude_seed_edges))
+        return sampler.plan(without_seed_edges(with_all, self.exclude_seed_edges, self.exclude_per))
 
     def described(self, out: Output) -> Output:
         """Return a ``SamplerOutput`` of the plan with the ids, labels and times of its links."""

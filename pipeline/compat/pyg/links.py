@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -43,7 +43,7 @@ def with_negatives(
     )
 
 
-def without_seed_edges(plan: Plan, exclude: Any) -> Plan:
+def without_seed_edges(plan: Plan, exclude: Any, per: Literal["batch", "seed"] = "batch") -> Plan:
     """Return a plan of pairs whose sampler leaves out their edges.
 
     Parameters
@@ -53,18 +53,25 @@ def without_seed_edges(plan: Plan, exclude: Any) -> Plan:
     exclude
         False for none; True for the edges themselves; "reverse" for those and the ones back; or a dictionary
         ``{edge_type: reverse_type}``.
+    per
+        Whether those of all links of a batch are left out, or in each tree those of its own.
 
     Raises
     ------
     InputError
-        For another value.
+        For another value, and "seed" where nothing is left out.
     """
     if exclude is False:
+        if per != "batch":
+            raise InputError(
+                f"LinkNeighborLoader: expected exclude_seed_edges beside exclude_per={per!r}, got False; pass True or "
+                '"reverse"'
+            )
         return plan
     if exclude is True or isinstance(exclude, dict):
-        return plan.exclude_seed_edges(reverse=exclude if isinstance(exclude, dict) else False)
+        return plan.exclude_seed_edges(reverse=exclude if isinstance(exclude, dict) else False, per=per)
     if exclude == "reverse":
-        return plan.exclude_seed_edges(reverse=True)
+        return plan.exclude_seed_edges(reverse=True, per=per)
     raise InputError(
         'LinkNeighborLoader: exclude_seed_edges must be True, False, "reverse" or {edge_type: reverse_type}; '
         f"{exclude!r} came"

@@ -82,6 +82,28 @@ def test_of_a_prefix_equals_the_reference(graph, key, weighted, rejects, num_thr
     assert all(node in order[:length] for node, length in zip(drawn.tolist(), prefix.repeat(5), strict=True))
 
 
+@given(csc_graphs(min_nodes=2, max_nodes=12), keys, st.booleans(), thread_counts, st.data())
+def test_of_an_order_with_repeats_equals_the_reference(graph, key, rejects, num_threads, data):
+    """Such as ends of edges by time, and longer than there are nodes: a node is drawn as often as it is there."""
+    order = np.array(data.draw(st.lists(st.integers(1, graph.num_nodes - 1), min_size=1, max_size=30)), np.int64)
+    prefix = np.array(data.draw(st.lists(st.integers(0, len(order)), min_size=1, max_size=4)), np.int64)
+    sources = np.array([data.draw(st.integers(0, graph.num_nodes - 1)) for _ in prefix], np.int64)
+    counts = np.full(len(prefix), 5)
+    more = {"reject": sources if rejects else None, "key": key, "order": order, "prefix": prefix}
+    possible = [
+        has_negative(graph, order[:length].tolist(), np.ones(length), source if rejects else None)
+        for source, length in zip(sources, prefix, strict=True)
+    ]
+    arguments = {"nodes": (1, graph.num_nodes), "num_threads": num_threads, **more}
+    if not all(possible):
+        with pytest.raises(InputError, match=f"pair {possible.index(False)} has no negative"):
+            draw_negatives(graph.indptr, graph.indices, counts, **arguments)
+        return
+    drawn = draw_negatives(graph.indptr, graph.indices, counts, **arguments)
+    arrays = graph.indptr.numpy(), graph.indices.numpy(), counts
+    assert drawn.tolist() == reference.links.draw_negatives(*arrays, nodes=range(1, graph.num_nodes), **more)
+
+
 def test_prefixes_and_orders_that_are_none():
     indptr, indices = graph_of([0, 1], [1, 2], 4)
     counts = np.array([1])
@@ -92,6 +114,10 @@ def test_prefixes_and_orders_that_are_none():
         draw_negatives(indptr, indices, counts, key=1, order=np.full(4, 4))
     with pytest.raises(InputError, match="in their own order to draw by degree"):
         draw_negatives(indptr, indices, counts, key=1, weight="degree", prefix=np.array([2]))
+    with pytest.raises(InputError, match=r"order must have one entry per node \(4\), got 5"):
+        draw_negatives(indptr, indices, counts, key=1, weight=np.arange(4.0), order=np.zeros(5, np.int64))
+    with pytest.raises(InputError, match="expected prefixes of 0 to 6 nodes, got 7"):
+        draw_negatives(indptr, indices, counts, key=1, order=np.zeros(6, np.int64), prefix=np.array([7]))
 
 
 def graph_of(src, dst, num_nodes):

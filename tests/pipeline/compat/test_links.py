@@ -206,6 +206,30 @@ def test_peers_18_links_of_the_batch_are_left_out(undirected, exclude, subgraph_
         assert met["reverse"] > 0
 
 
+def test_links_are_left_out_of_their_own_trees(undirected):
+    """Those of other links of the batch are there, and negatives have the graph of their link."""
+    options = {"batch_size": 40, "seed": 1, "disjoint": True, "neg_sampling": "binary"}
+    loader = LinkNeighborLoader(undirected, [-1, -1], exclude_seed_edges="reverse", exclude_per="seed", **options)
+    of_others = 0
+    for batch in loader:
+        count = len(batch.input_id)
+        links = batch.n_id[batch.edge_label_index[:, :count]].t().tolist()
+        every = {tuple(link) for link in links}
+        for tree in range(2 * count):
+            mine = batch.batch[batch.edge_index[1]] == tree
+            edges = pairs_of(batch.n_id[batch.edge_index[:, mine]])
+            u, v = links[tree % count]
+            assert not edges & {(u, v), (v, u)}
+            of_others += len(edges & every)
+    assert of_others > 0
+    with pytest.raises(hr.PlanError, match=r'expected trees with exclude_seed_edges\(per="seed"\)'):
+        LinkNeighborLoader(undirected, [2], exclude_seed_edges=True, exclude_per="seed")
+    with pytest.raises(hr.InputError, match="expected exclude_seed_edges beside exclude_per='seed', got False"):
+        LinkNeighborLoader(undirected, [2], disjoint=True, exclude_per="seed")
+    with pytest.raises(hr.InputError, match='per must be "batch" or "seed"'):
+        LinkNeighborLoader(undirected, [2], disjoint=True, exclude_seed_edges=True, exclude_per="node")
+
+
 def test_peers_18_reverses_of_types(hetero):
     reverse = ("paper", "rev_writes", "author")
     options = {"edge_label_index": WRITES, "batch_size": 30, "seed": 1}

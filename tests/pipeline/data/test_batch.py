@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.pipeline.data.link_types import LinkTypes
 from headrace.pipeline.distributed.exchange import Exchange
 
 
@@ -71,8 +72,8 @@ def test_frozen_with_read_only_mappings():
 
 def test_to_moves_every_tensor():
     moved = batch().to("meta")
-    tensors = [tensor for _, tensor in moved._named_tensors()]
-    assert len(tensors) == len(list(batch()._named_tensors())) == 14
+    tensors = list(moved.tensors())
+    assert len(tensors) == len(list(batch().tensors())) == 14
     assert {tensor.device.type for tensor in tensors} == {"meta"}
     assert moved.num_sampled_nodes == (1, 2, 1)
     assert (moved.epoch, moved.index, moved.num_global_seeds) == (1, 4, 1)
@@ -97,6 +98,10 @@ def variations():
     yield "slot", batch(slot=torch.tensor([0]))
     yield "seed_time", batch(seed_time=torch.tensor([0]))
     yield "y missing", batch(y=None)
+    yield "y by type", batch(y={"a": batch().y})
+    yield "y of another type", batch(y={"b": batch().y})
+    for names, number in ((("a", "b"), 0), (("a", "b"), 1), (("a", "c"), 0)):
+        yield "link_types", batch(link_types=LinkTypes(names, torch.tensor([number])))
     yield "y dtype", batch(y=torch.tensor([2], dtype=torch.int32))
     yield "node value", batch(node={"x": batch().x + 1})
     yield "node shape", batch(node={"x": batch().x.reshape(2, 4)})
@@ -138,7 +143,7 @@ def test_digest_sees_every_field():
     # graph, and which seeds of all ranks these are decides what `slot` and blocks say.
     assert {field.name for field in dataclasses.fields(hr.MiniBatch)} == {
         *("seeds", "seed_index", "item_index", "y", "n_id", "node", "edge", "blocks", "comm", "types"),
-        *("slot", "seed_time", "seed_slot"),
+        *("slot", "seed_time", "seed_slot", "link_types"),
         *("num_sampled_nodes", "num_sampled_edges", "exchanges", "epoch", "index", "num_global_seeds"),
         "num_positives",
     }
@@ -169,7 +174,7 @@ def test_pin_memory():
         with pytest.raises(RuntimeError, match=r"accelerator|CUDA"):
             batch().pin_memory()
         return
-    assert all(tensor.is_pinned() for _, tensor in batch().pin_memory()._named_tensors())
+    assert all(tensor.is_pinned() for tensor in batch().pin_memory().tensors())
 
 
 def test_pickle_and_copy():

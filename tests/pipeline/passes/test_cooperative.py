@@ -55,14 +55,16 @@ def test_same_result_together():
         assert_same_union(batch, mine, owners)
 
 
+@pytest.mark.parametrize("per", ["batch", "seed"])
 @pytest.mark.parametrize("mode", ["binary", "triplet"])
-def test_links_of_all_ranks_are_those_of_one(mode):
+def test_links_of_all_ranks_are_those_of_one(mode, per):
     """Negatives change the nodes that ranks begin with; edges of all ranks' pairs are left out."""
     owners = partition("hash", 3)
 
     def chain():
-        chained = pairs().sample_uniform_negative(graph(), 2, mode).exclude_seed_edges(reverse=True)
-        return chained.sample_layer_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"])
+        chained = pairs().sample_uniform_negative(graph(), 2, mode).exclude_seed_edges(reverse=True, per=per)
+        chained = chained.sample_layer_neighbor(graph(), [5, 3], disjoint=per == "seed")
+        return chained.fetch_feature(store(), node=["x"])
 
     shares = cooperative_batches(chain(), 3, partition=owners)
     for index, whole in enumerate(chain().loader(fuse_sampling=False)):

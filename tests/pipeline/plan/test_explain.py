@@ -5,7 +5,7 @@ from __future__ import annotations
 import headrace as hr
 from headrace.pipeline.plan.rewriting import _difference
 
-from plans import graph, items, store
+from plans import graph, items, store, typed_graph, typed_items
 
 GRAPH, STORE = str(graph()), str(store())
 
@@ -91,3 +91,11 @@ def test_changes_far_apart_are_shown_each_for_itself():
 def _plan(names: list[str]) -> hr.Plan:
     """A plan of which nothing matters but what it prints."""
     return hr.Plan([type("_Named", (hr.Stage,), {"name": name})() for name in names])
+
+
+def test_a_pass_whose_plan_prints_alike_is_named_alone():
+    """Items by type become ids of the graph, as many of them."""
+    plan = typed_items().sample_neighbor(typed_graph(), [2])
+    lines = plan.loader(machine=hr.Machine(cores=2)).explain().splitlines()
+    place = lines.index("pass typed_items (same batches): items of types -> items of the graph")
+    assert lines[place + 1].startswith("nothing to do: exclude_edges")

@@ -134,3 +134,48 @@ def test_a_subgraph_would_not_keep_to_times():
     plan = hr.ItemSampler([2], time=[2]).sample_neighbor(timed, [1], time="time")
     with pytest.raises(hr.PlanError, match="expected a sampler without times"):
         plan.induce_subgraph(timed).loader()
+
+
+def following(names, node_types):
+    """Three nodes, the first two of one type, and an edge of each of two types between these."""
+    return hr.Graph.from_coo([1, 0], [0, 1], num_nodes=3, node_types=node_types, edge_types=dict.fromkeys(names, 1))
+
+
+@pytest.mark.parametrize(
+    ("names", "node_types"),
+    [
+        ((("a", "to", "a"), ("a", "likes", "a")), {"a": 2, "b": 1}),
+        (("to", "likes"), {"a": 3}),
+        (("to", "likes"), None),
+    ],
+    ids=str,
+)
+def test_bidirectional_edges_keep_types_that_lead_to_themselves(names, node_types):
+    """An edge of each type, each in both directions under its own: none stands for one of another type."""
+    one = following(names, node_types)
+    plan = hr.ItemSampler([0], seed=1).sample_neighbor(one, [1, 1], expand="new").make_bidirectional()
+    (batch,) = plan.loader()
+    (block,) = batch.blocks
+    assert block.edge_ids.tolist() == block.edge_types.tolist() == [0, 1, 0, 1]
+    assert block.edge_index.tolist() == [[1, 1, 0, 0], [0, 0, 1, 1]]
+    for number, name in enumerate(names if isinstance(names[0], tuple) else ()):
+        relation = block.relation(name)
+        assert relation.edge_index.tolist() == [[1, 0], [0, 1]]
+        assert relation.edge_ids.tolist() == [number, number]
+
+
+@pytest.mark.parametrize(
+    ("names", "node_types", "name"),
+    [
+        ((("a", "to", "b"), ("b", "to", "a")), {"a": 1, "b": 2}, r"\('a', 'to', 'b'\)"),
+        (("to", "likes"), {"a": 2, "b": 1}, "'to'"),
+    ],
+    ids=str,
+)
+def test_bidirectional_refuses_types_that_lead_to_others(names, node_types, name):
+    """Turned around, such an edge would stand under a type that leads the other way, with features of its own."""
+    edges = ([1, 0], [0, 1]) if isinstance(names[0], str) else ([0, 1], [1, 0])
+    one = hr.Graph.from_coo(*edges, num_nodes=3, node_types=node_types, edge_types=dict.fromkeys(names, 1))
+    plan = hr.ItemSampler([0], seed=1).sample_neighbor(one, [1]).make_bidirectional()
+    with pytest.raises(hr.PlanError, match=f"lead from a node type to itself, got {name}.*subgraph_type"):
+        plan.loader()

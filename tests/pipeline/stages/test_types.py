@@ -200,7 +200,7 @@ def test_features_of_types_have_rows_of_their_nodes():
     [
         ({"node": {"a": ["z"]}}, hr.FeatureError, r"no node feature 'a', 'z'"),
         ({"node": {"paper": ["x"]}}, hr.FeatureError, r"no node feature 'paper', 'x'"),
-        ({"labels": {"a": "y", "b": "x"}}, hr.FeatureError, "2 of them came"),
+        ({"labels": {"a": "y", 3: "x"}}, hr.FeatureError, "2 of them came"),
         ({"node": [3]}, hr.FeatureError, "a list of feature names"),
     ],
 )

@@ -1,0 +1,81 @@
+"""Labels of seeds as other libraries hold them: one for each distinct seed, by type where there are types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.type_offsets import TypeName
+from headrace.pipeline.data.typed_ids import TypedIds
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.batch import MiniBatch
+
+
+def one_for_each(y: Tensor, rows: Tensor, num_rows: int, seeds: Tensor, stage: str) -> Tensor:
+    """Return the label of each row, [num_rows, ...], where seeds may repeat.
+
+    Parameters
+    ----------
+    y: [num_seeds, ...]
+        Labels of seeds.
+    rows: int64[num_seeds]
+        The row of each; all rows have one.
+    num_rows
+        Rows.
+    seeds: int64[num_seeds]
+        Their ids, for messages.
+    stage
+        Who asks.
+
+    Raises
+    ------
+    InputError
+        If one row has two labels.
+    """
+    if num_rows == len(rows):
+        return y
+    places = torch.arange(len(rows), device=rows.device)
+    first = torch.full((num_rows,), len(rows), device=rows.device).scatter_reduce(0, rows, places, "amin")
+    labels = y.index_select(0, first)
+    of_seeds = labels.index_select(0, rows)
+    differs = (of_seeds != y) & ~(of_seeds.isnan() & y.isnan())
+    if bool(differs.any()):
+        place = int(differs.reshape(len(rows), -1).any(1).nonzero()[0, 0])
+        raise InputError(
+            f"{stage}: seed {int(seeds[place])} comes twice with different labels, but its node has one row; "
+            "expected one label per node. Convert batch.replace(y=None), and use out[batch.seed_index] with batch.y"
+        )
+    return labels
+
+
+def labels_by_type(batch: MiniBatch, types: TypedIds, stage: str) -> dict[TypeName, Tensor]:
+    """Return a label for each distinct seed of each type that has seeds with some, in the order of the type's nodes.
+
+    Raises
+    ------
+    InputError
+        If one seed has two labels.
+    """
+    if batch.y is None or batch.seeds.ndim > 1:
+        return {}
+    seeds = types.first(batch.num_sampled_nodes[0])
+    of_rows = seeds.types[batch.seed_index]
+    found = {}
+    for number, name in enumerate(types.node_types.names):
+        places, mine = seeds.places(name), (of_rows == number).nonzero().squeeze(1)
+        if not len(places):
+            continue
+        if not isinstance(batch.y, Mapping):
+            labels = batch.y[mine]
+        elif name in batch.y:
+            labels = batch.y[name]
+        else:
+            continue
+        rows = seeds.numbers[batch.seed_index[mine]]
+        found[name] = one_for_each(labels, rows, len(places), batch.seeds[mine], stage)
+    return found
