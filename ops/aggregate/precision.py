@@ -24,3 +24,5 @@ def _casts(device: str) -> bool:
         return torch.is_autocast_enabled(device)
     except TypeError:  # before torch 2.4
         return torch.is_autocast_cpu_enabled() if device == "cpu" else torch.is_autocast_enabled()
+    except RuntimeError:  # of devices that autocast does not know
+        return False

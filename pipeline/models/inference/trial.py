@@ -131,7 +131,9 @@ def telling_nodes(graph: Graph, edge_type: int | None = None) -> list[int]:
     u, v = int(source[best]), int(destination[best])
     others = destination[source == u]
     others = others[(others != u) & (others != v)]
-    return list(dict.fromkeys([v, u, *others[:1].tolist()]))
+    nodes = torch.tensor(list(dict.fromkeys([v, u, *others[:1].tolist()])))
+    ids: list[int] = graph.to_original_ids(nodes).tolist()
+    return ids
 
 
 def _counts(ids: Tensor, among: Tensor) -> Tensor:

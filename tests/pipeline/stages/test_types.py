@@ -57,6 +57,22 @@ def test_types_go_with_the_batch_to_a_device():
             assert torch.equal(block.relation(name).edge_index, one.relation(name).edge_index)
 
 
+def test_edges_by_type_are_those_of_relations():
+    for batch in typed_items().sample_neighbor(typed_graph(), [3, 2]).loader():
+        for block in batch.blocks:
+            assert list(block.edge_index_dict) == list(RELATIONS)
+            for name, edge_index in block.edge_index_dict.items():
+                assert torch.equal(edge_index, block.relation(name).edge_index)
+            assert block.edge_index_dict is block.edge_index_dict
+    untyped = hr.Block(torch.tensor([0, 1]), torch.tensor([0]), 1, 1)
+    with pytest.raises(hr.GraphError, match="expected a block of a graph with edge types"):
+        _ = untyped.edge_index_dict
+    named = hr.Graph.from_coo([0], [1], edge_types={"up": 1})
+    (batch,) = hr.ItemSampler([1]).sample_neighbor(named, [1]).loader()
+    with pytest.raises(hr.GraphError, match=r"edge type \(source type, relation, destination type\), got 'up'"):
+        _ = batch.blocks[0].edge_index_dict
+
+
 def test_fanouts_by_relation_are_heeded():
     fanouts = {"likes": [4, 2], ("a", "to", "b"): [-1, 0], "default": [3, 1]}
     batch = next(iter(typed_items(batch_size=60).sample_neighbor(typed_graph(), fanouts).loader()))

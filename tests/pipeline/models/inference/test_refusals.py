@@ -214,3 +214,6 @@ def test_nodes_of_the_trial():
     ends = [(0, 1), (4, 1), (5, 1), (1, 2), (1, 3), (4, 7), (5, 7), (7, 8)]
     v, u, w = telling_nodes(hr.Graph.from_coo(*zip(*ends, strict=True), num_nodes=9))
     assert (u, {v, w}) == (1, {2, 3})
+    turned = hr.reorder(hr.Graph.from_coo(*zip(*ends, strict=True), num_nodes=9), order=torch.arange(9).flip(0)).graph
+    v, u, w = telling_nodes(turned)
+    assert (u, {v, w}) == (1, {2, 3}), "nodes have the ids by which items name them"

@@ -10,6 +10,7 @@ from torch import nn
 
 import headrace as hr
 from headrace import ops
+from headrace.ops.aggregate.precision import widened
 
 WIDTH, IN_EDGES = 8, 600
 
@@ -98,6 +99,11 @@ def test_outside_of_autocast_narrow_rows_are_refused():
         pytest.raises(hr.FeatureError, match=r"got torch\.bfloat16"),
     ):
         ops.aggregate_with_grad(edges.indptr, edges.indices, x)
+
+
+def test_devices_that_autocast_does_not_know():
+    rows = torch.zeros(2, 2, dtype=torch.bfloat16, device="meta")
+    assert widened(rows) is rows
 
 
 def test_double_precision_stays():
