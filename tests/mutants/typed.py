@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 _HOP = "tests/ops/sampling/test_typed_hop.py"
 _STAGES = "tests/pipeline/stages/test_types.py"
+_SHARDS = "tests/pipeline/storage/test_shards_of_types.py"
 _MODELS = "tests/pipeline/models/test_types.py"
 
 TYPED = (
@@ -56,5 +57,29 @@ TYPED = (
         "machine.world_size == 1 or routed:",
         "machine.world_size == 1 or routed or getattr(source, 'partition', None) is not None:",
         f"{_MODELS}::test_owners_sample_for_others",
+    ),
+    Mutant(
+        "pipeline/partition/type_partition.py",
+        "self.whole.position(nodes) - self._there(self._before, ids)[self.whole.owner(nodes)]",
+        "self.whole.position(nodes)",
+        f"{_SHARDS}::test_owners_of_a_type_are_those_of_its_nodes",
+    ),
+    Mutant(
+        "pipeline/storage/sharded_feature.py",
+        "RankRouter(whole, self._part, self._cached + self._nodes.start)",
+        "RankRouter(whole, self._part, self._cached)",
+        f"{_SHARDS}::test_copies_are_not_asked_for",
+    ),
+    Mutant(
+        "pipeline/storage/sharded_feature.py",
+        "torch.equal(self._asked + self._nodes.start, other._asked + other._nodes.start)",
+        "torch.equal(self._asked, other._asked)",
+        f"{_SHARDS}::test_copies_that_are_alike_in_number_alone_travel_apart",
+    ),
+    Mutant(
+        "pipeline/plan/checks.py",
+        "if source.nodes != nodes:",
+        "if len(source.nodes) != len(nodes):",
+        f"{_SHARDS}::test_owners_of_other_nodes_are_refused",
     ),
 )
