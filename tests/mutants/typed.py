@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 _HOP = "tests/ops/sampling/test_typed_hop.py"
 _STAGES = "tests/pipeline/stages/test_types.py"
 _SHARDS = "tests/pipeline/storage/test_shards_of_types.py"
+_ON_DISK = "tests/pipeline/storage/test_types_of_shards_on_disk.py"
 _MODELS = "tests/pipeline/models/test_types.py"
 
 TYPED = (
@@ -81,5 +82,41 @@ TYPED = (
         "if source.nodes != nodes:",
         "if len(source.nodes) != len(nodes):",
         f"{_SHARDS}::test_owners_of_other_nodes_are_refused",
+    ),
+    Mutant(
+        "pipeline/storage/write_shards.py",
+        "nodes = owned if isinstance(name, str) else partition.of_type(node_types_of(graph), name[0]).owned(part)",
+        "nodes = owned",
+        f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
+    ),
+    Mutant(
+        "pipeline/storage/write_shards.py",
+        "edge_types=counts_of(graph.edge_types),",
+        "",
+        f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
+    ),
+    Mutant(
+        "pipeline/storage/shard_meta.py",
+        "if not any(fields[name] for name in SINCE_2):",
+        "if True:",
+        f"{_ON_DISK}::test_versions_say_what_readers_have_to_know",
+    ),
+    Mutant(
+        "pipeline/storage/shard_meta.py",
+        "if not any(fields[name] for name in SINCE_2):",
+        "if False:",
+        f"{_ON_DISK}::test_versions_say_what_readers_have_to_know",
+    ),
+    Mutant(
+        "pipeline/storage/shard_meta.py",
+        "num_rows = self.num_nodes if isinstance(name, str) else of_nodes.get(name[0], -1)",
+        "num_rows = feature.num_rows",
+        f"{_ON_DISK}::test_fields_that_contradict_each_other_are_refused",
+    ),
+    Mutant(
+        "pipeline/storage/typed_meta.py",
+        "quote(part, safe='')",
+        "part.replace('/', '')",
+        f"{_ON_DISK}::test_names_with_commas_have_files_of_their_own",
     ),
 )
