@@ -12,6 +12,7 @@ from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.induced_hop import InducedHop
+from headrace.pipeline.lowered.keep_square_block import KeepSquareBlock
 from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.lowered.plant_trees_together import PlantTreesTogether
 from headrace.pipeline.lowered.repeat_layer import RepeatLayer
@@ -22,6 +23,7 @@ from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes.shards import graph_partition
 from headrace.pipeline.passes.shared_edges import share_edges
+from headrace.pipeline.passes.subgraphs_together import subgraphs_together
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
@@ -43,7 +45,7 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
     if isinstance(machine.partition, EdgePartition):
         return share_edges(stages, machine.partition, _fetches(stages))
     partition = _partition(stages, machine.partition, machine.world_size)
-    stages = tuple(one for stage in stages for one in _together(stage, partition))
+    stages = tuple(one for stage in subgraphs_together(stages, partition) for one in _together(stage, partition))
     for stage in stages:
         if not stage.cooperates:
             raise PlanError(
@@ -76,7 +78,7 @@ def _finders(stages: Window) -> list[int]:
 
 def _fetches(stages: Window) -> range:
     """Return the positions of the stages that fetch right behind the last of layers; prefetches may be there."""
-    layers = [position for position, stage in enumerate(stages) if stage.num_hops]
+    layers = [position for position, stage in enumerate(stages) if stage.num_hops or isinstance(stage, KeepSquareBlock)]
     start = end = max(_finders(stages) + layers) + 1
     for position, stage in enumerate(stages[start:], start):
         if isinstance(stage, FetchFeature):

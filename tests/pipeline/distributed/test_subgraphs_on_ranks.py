@@ -1,0 +1,209 @@
+"""Subgraphs over ranks: all edges among the nodes of a batch, and ego nets, as one process finds them."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from ranks import cooperative_batches, partition, run_ranks
+from torch import nn
+from torch_geometric.nn import SAGEConv
+
+import headrace as hr
+from headrace.pipeline.distributed.channel import Comm
+
+from plans import RELATIONS, graph, items, pairs, store, typed_graph, typed_items
+from strategies import edge_lists
+
+Elements = list[tuple[int, int]]
+Edges = list[tuple[int, int, int, int]]
+
+
+def elements(nodes: torch.Tensor, slots: torch.Tensor | None) -> Elements:
+    return list(zip(nodes.tolist(), [0] * len(nodes) if slots is None else slots.tolist(), strict=True))
+
+
+def edges_of(batch: hr.MiniBatch) -> Edges:
+    """Edges of the one block: ends in global ids, ids, and the tree."""
+    (block,) = batch.blocks
+    nodes, slots = batch.n_id, batch.slot
+    if batch.exchanges:
+        nodes, slots = batch.exchanges[0].wanted, batch.exchanges[0].wanted_slot
+    src, dst = block.edge_index
+    of_edges = torch.zeros_like(dst) if slots is None else slots[dst]
+    if slots is not None:
+        assert torch.equal(slots[src], slots[dst])
+    ends = (nodes[src], nodes[dst], block.edge_ids, of_edges)
+    return sorted(zip(*(one.tolist() for one in ends), strict=True))
+
+
+def assert_same_subgraph(whole: hr.MiniBatch, shares: list[hr.MiniBatch], owners: hr.Partition) -> None:
+    """Nodes (in trees) and edges are those of one process, each on the rank that owns it; seeds are each rank's own."""
+    owned = [share.exchanges[0] for share in shares]
+    together = sorted(pair for one in owned for pair in elements(one.owned, one.owned_slot))
+    assert together == sorted(elements(whole.n_id, whole.slot))
+    for rank, one in enumerate(owned):
+        assert (owners.owner(one.owned) == rank).all()
+    assert sorted(edge for share in shares for edge in edges_of(share)) == edges_of(whole)
+    for share in shares:
+        (block,), (layer, of_seeds) = share.blocks, share.exchanges
+        assert (block.num_src, block.num_dst) == (len(layer.wanted), len(layer.owned))
+        assert torch.equal(layer.wanted[: block.num_dst], layer.owned)
+        assert torch.equal(of_seeds.owned, layer.owned)
+        assert torch.equal(share.n_id, layer.wanted)
+        assert torch.equal(of_seeds.wanted[share.seed_index], share.seeds)
+    for counts in ("num_sampled_nodes", "num_sampled_edges"):
+        of_ranks = zip(*(getattr(share, counts) for share in shares), strict=True)
+        assert tuple(map(sum, of_ranks)) == getattr(whole, counts)
+
+
+PLANS = {
+    "all": lambda plan, one: plan.sample_neighbor(one, [4, 2]).induce_subgraph(one),
+    "new": lambda plan, one: plan.sample_neighbor(one, [3, 3, 2], expand="new").induce_subgraph(one),
+    "labor": lambda plan, one: plan.sample_layer_neighbor(one, [4, 2], expand="new").induce_subgraph(one),
+    "ladies": lambda plan, one: plan.sample_ladies(one, [20, 30]).induce_subgraph(one),
+    "full": lambda plan, one: plan.sample_in_subgraph(one, num_hops=1).induce_subgraph(one),
+    "shadow": lambda plan, one: plan.sample_shadow(one, 2, 3),
+    "shadow_all": lambda plan, one: plan.sample_shadow(one, 1, -1),
+    "trees": lambda plan, one: plan.sample_neighbor(one, [3, 2], disjoint=True).induce_subgraph(one),
+}
+
+
+@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "shards"])
+@pytest.mark.parametrize("kind", ["hash", "table"])
+@pytest.mark.parametrize("name", PLANS)
+def test_ranks_find_together_what_one_process_finds(name, kind, sharded):
+    owners = partition(kind, 3)
+    plan = PLANS[name](items(batch_size=25), graph())
+
+    def work(comm: Comm) -> list[hr.MiniBatch]:
+        one = graph().shard(owners, comm.rank) if sharded else graph()
+        over = PLANS[name](items(batch_size=25), one).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+        with over.loader(cooperative=True, comm=comm, partition=owners) as loader:
+            return list(loader)
+
+    shares = run_ranks(3, work)
+    for index, whole in enumerate(plan.loader()):
+        mine = [batches[index] for batches in shares]
+        assert_same_subgraph(whole, mine, owners)
+        for share in mine:
+            assert torch.equal(share.x, store().node["x"].read(share.n_id).rows)
+            assert torch.equal(share.edge["e"][0], store().edge["e"].read(share.blocks[0].edge_ids).rows)
+            assert torch.equal(share.y, share.seeds % 5)
+
+
+@given(
+    edges=edge_lists(min_nodes=1),
+    seed=st.integers(0, 9),
+    world_size=st.integers(1, 3),
+    name=st.sampled_from(["all", "new", "shadow", "shadow_all"]),
+)
+def test_any_graph(edges, seed, world_size, name):
+    one = hr.Graph.from_coo(edges.src, edges.dst, num_nodes=edges.num_nodes)
+    generator = torch.Generator().manual_seed(seed)
+    seeds = torch.randint(edges.num_nodes, (5,), generator=generator)
+    owners = hr.Partition.of(torch.randint(world_size, (edges.num_nodes,), generator=generator), world_size)
+    plan = PLANS[name](hr.ItemSampler(seeds, batch_size=3, seed=seed), one)
+    shares = cooperative_batches(plan, world_size, partition=owners)
+    for index, whole in enumerate(plan.loader()):
+        if world_size > 1:
+            assert_same_subgraph(whole, [batches[index] for batches in shares], owners)
+        else:
+            assert shares[0][index].digest() == whole.digest()
+
+
+def test_graphs_with_types():
+    owners = partition("hash", 2)
+    for sampled in (
+        lambda plan: plan.sample_neighbor(typed_graph(), {"likes": [3, 2], "default": [2, 2]}, expand="new"),
+        lambda plan: plan.sample_neighbor(typed_graph(), [2, 2], disjoint=True),
+    ):
+        plan = sampled(typed_items()).induce_subgraph(typed_graph())
+        shares = cooperative_batches(plan, 2, partition=owners)
+        for index, whole in enumerate(plan.loader()):
+            mine = [batches[index] for batches in shares]
+            assert_same_subgraph(whole, mine, owners)
+            for share in mine:
+                (block,) = share.blocks
+                assert sum(block.relation(name).num_edges for name in RELATIONS) == block.num_edges
+
+
+def test_edges_between_seeds_are_left_out():
+    """Those of the pairs of all ranks, whoever owns their ends."""
+    owners = partition("hash", 3)
+    plan = pairs().exclude_seed_edges(reverse=True).sample_neighbor(graph(), [3, 2]).induce_subgraph(graph())
+    kept = pairs().sample_neighbor(graph(), [3, 2]).induce_subgraph(graph())
+    shares = cooperative_batches(plan, 3, partition=owners)
+    fewer = 0
+    for index, (whole, with_them) in enumerate(zip(plan.loader(), kept.loader(), strict=True)):
+        mine = [batches[index] for batches in shares]
+        assert sorted(edge for share in mine for edge in edges_of(share)) == edges_of(whole)
+        fewer += with_them.blocks[0].num_edges > whole.blocks[0].num_edges
+    assert fewer
+
+
+class Model(nn.Module):
+    """More layers than the sampler has hops, all on the one block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(SAGEConv(*widths) for widths in ((8, 6), (6, 6), (6, 5)))
+        self.norm = nn.BatchNorm1d(6)
+        self.double()
+
+    def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
+        (block,) = blocks
+        h = x
+        for number, layer in enumerate(self.layers):
+            h = layer((h, h[: block.num_dst]), block.edge_index)
+            h = self.norm(h).relu() if number == 0 else h
+        return h
+
+
+@pytest.mark.parametrize("name", ["new", "shadow"])
+def test_models_of_any_depth_train_as_in_one_process(name):
+    owners, model = partition("table", 2), Model()
+    plan = PLANS[name](items(batch_size=25), graph()).fetch_feature(store(), node=["x"], labels="y")
+
+    def gradients(network: nn.Module, loss: torch.Tensor, batch: hr.MiniBatch, comm: Comm | None) -> torch.Tensor:
+        network.zero_grad()
+        (loss / batch.num_global_seeds).backward()
+        hr.sum_gradients(network, comm)
+        return torch.cat([one.grad.flatten() for one in network.parameters()])
+
+    def loss_of(out: torch.Tensor, batch: hr.MiniBatch) -> torch.Tensor:
+        return nn.functional.cross_entropy(out[batch.seed_index], batch.y, reduction="sum")
+
+    alone = copy.deepcopy(model)
+    batches = list(plan.loader())
+    expected = [gradients(alone, loss_of(alone(one.x.double(), one.blocks), one), one, None) for one in batches]
+
+    def work(comm: Comm) -> list[torch.Tensor]:
+        together = hr.cooperative(copy.deepcopy(model))
+        with plan.loader(cooperative=True, comm=comm, partition=owners) as loader:
+            return [
+                gradients(together, loss_of(together(one, one.x.double(), one.blocks), one), one, comm)
+                for one in loader
+            ]
+
+    for found in run_ranks(2, work):
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_what_is_refused():
+    plan = items().sample_neighbor(graph(), [3])
+    for refused, message in (
+        (plan.make_bidirectional(), "make_bidirectional"),
+        (plan.fetch_feature(store(), node=["x"]).induce_subgraph(graph()), "node features were fetched before"),
+        (
+            items().sample_layer_neighbor(graph(), [3], importance=1, expand="new").induce_subgraph(graph()),
+            "whole front",
+        ),
+    ):
+        with pytest.raises(hr.PlanError, match=message):
+            refused.loader(cooperative=True, comm=hr.LocalGroup(2).comms[0])
