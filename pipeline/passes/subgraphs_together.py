@@ -5,11 +5,13 @@ from __future__ import annotations
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.induced_hop import InducedHop
-from headrace.pipeline.lowered.keep_square_block import KeepSquareBlock
 from headrace.pipeline.lowered.reach_nodes import ReachNodes
+from headrace.pipeline.lowered.square_block import KeepSquareBlock
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.rules import Window
 from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 
 
@@ -32,6 +34,24 @@ def subgraphs_together(stages: Window, partition: Partition) -> Window:
         else:
             rewritten.append(stage)
     return tuple(rewritten)
+
+
+def check_fetches_behind(stages: Window) -> None:
+    """Refuse node features that are fetched ahead of a subgraph.
+
+    Raises
+    ------
+    PlanError
+        Which says to fetch them behind.
+    """
+    fetched = False
+    for stage in stages:
+        fetched = fetched or (isinstance(stage, FetchFeature) and bool(stage.node))
+        if fetched and isinstance(stage, InduceSubgraph):
+            raise PlanError(
+                f"{stage.origin.name}: expected fetch_feature behind it, where ranks make batches together, got it "
+                "ahead; nodes go to their owners in between: fetch their features behind the subgraph"
+            )
 
 
 def _induced(stage: InduceSubgraph, hops: int, partition: Partition) -> Window:

@@ -10,10 +10,10 @@ from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.interop.conversions import joined_edges
+from headrace.pipeline.lowered.square_block import with_square_block
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 from headrace.pipeline.plan.verbs import verb
-from headrace.pipeline.stages.induce_subgraph import with_square_block
 
 
 @verb("make_bidirectional")

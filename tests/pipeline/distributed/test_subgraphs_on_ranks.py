@@ -72,8 +72,7 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "shards"])
-@pytest.mark.parametrize("kind", ["hash", "table"])
+@pytest.mark.parametrize(("kind", "sharded"), [("hash", False), ("table", True)])
 @pytest.mark.parametrize("name", PLANS)
 def test_ranks_find_together_what_one_process_finds(name, kind, sharded):
     owners = partition(kind, 3)
@@ -95,6 +94,7 @@ def test_ranks_find_together_what_one_process_finds(name, kind, sharded):
             assert torch.equal(share.y, share.seeds % 5)
 
 
+@pytest.mark.slow
 @given(
     edges=edge_lists(min_nodes=1),
     seed=st.integers(0, 9),
@@ -145,6 +145,91 @@ def test_edges_between_seeds_are_left_out():
     assert fewer
 
 
+TREES = ("shadow", "shadow_all", "trees")
+
+
+def nets(batches: list[hr.MiniBatch]) -> list[tuple[int, Elements, Edges]]:
+    """What each item's tree has, by the place of the item in the set, whichever rank has it."""
+    found = []
+    for batch in batches:
+        ends = edges_of(batch)
+        for slot, item in enumerate(batch.item_index.tolist()):
+            nodes = batch.n_id[batch.slot == slot].tolist()
+            found.append((item, nodes, [edge[:3] for edge in ends if edge[3] == slot]))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_each_rank_finds_the_trees_of_its_share(name):
+    plan = PLANS[name](items(batch_size=25), graph()).fetch_feature(store(), node=["x"], labels="y")
+    shares = [list(plan.loader(rank=rank, world_size=3)) for rank in range(3)]
+    for index, whole in enumerate(plan.loader()):
+        mine = [share[index] for share in shares]
+        assert nets(mine) == nets([whole])
+        for batch in mine:
+            assert torch.equal(batch.x, store().node["x"].read(batch.n_id).rows)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_owners_find_trees_for_others(name):
+    """Over shards, each rank has the batches that it has over the whole graph, bit for bit."""
+    owners = partition("table", 3)
+
+    def batches(one: hr.Graph, **options: object) -> list[str]:
+        source = hr.ItemSampler(torch.arange(0, 200, 3), batch_size=25, shuffle=True, seed=3, partition=owners)
+        plan = PLANS[name](source, one).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
+        with plan.loader(**options) as loader:
+            return [batch.digest() for batch in loader]
+
+    found = run_ranks(3, lambda comm: batches(graph().shard(owners, comm.rank), comm=comm))
+    assert found == [batches(graph(), rank=rank, world_size=3) for rank in range(3)]
+
+
+@pytest.mark.slow
+@given(edges=edge_lists(min_nodes=1), seed=st.integers(0, 9), name=st.sampled_from(TREES))
+def test_owners_find_trees_of_any_graph(edges, seed, name):
+    one = hr.Graph.from_coo(edges.src, edges.dst, num_nodes=edges.num_nodes)
+    generator = torch.Generator().manual_seed(seed)
+    seeds = torch.randint(edges.num_nodes, (5,), generator=generator)
+    owners = hr.Partition.of(torch.randint(2, (edges.num_nodes,), generator=generator), 2)
+
+    def batches(over: hr.Graph, **options: object) -> list[str]:
+        plan = PLANS[name](hr.ItemSampler(seeds, batch_size=3, seed=seed, partition=owners), over)
+        with plan.loader(**options) as loader:
+            return [batch.digest() for batch in loader]
+
+    found = run_ranks(2, lambda comm: batches(one.shard(owners, comm.rank), comm=comm))
+    assert found == [batches(one, rank=rank, world_size=2) for rank in range(2)]
+
+
+@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "shards"])
+def test_trees_of_shares_leave_out_edges_between_seeds(sharded):
+    owners = partition("hash", 2)
+
+    def work(comm: Comm) -> list[hr.MiniBatch]:
+        one = graph().shard(owners, comm.rank) if sharded else graph()
+        sampled = pairs().exclude_seed_edges(reverse=True).sample_neighbor(one, [3, 2], disjoint=True)
+        with sampled.induce_subgraph(one).loader(comm=comm) as loader:
+            return list(loader)
+
+    plan = pairs().exclude_seed_edges(reverse=True).sample_neighbor(graph(), [3, 2], disjoint=True)
+    shares = run_ranks(2, work)
+    for index, whole in enumerate(plan.induce_subgraph(graph()).loader()):
+        assert nets([share[index] for share in shares]) == nets([whole])
+
+
+def test_trees_over_shards_have_types():
+    owners = partition("hash", 2)
+
+    def batches(one: hr.Graph, **options: object) -> list[str]:
+        items = typed_items(partition=owners).sample_neighbor(one, [2, 2], disjoint=True)
+        with items.induce_subgraph(one).loader(**options) as loader:
+            return [batch.digest() for batch in loader]
+
+    found = run_ranks(2, lambda comm: batches(typed_graph().shard(owners, comm.rank), comm=comm))
+    assert found == [batches(typed_graph(), rank=rank, world_size=2) for rank in range(2)]
+
+
 class Model(nn.Module):
     """More layers than the sampler has hops, all on the one block."""
 
@@ -164,9 +249,39 @@ class Model(nn.Module):
         return h
 
 
-@pytest.mark.parametrize("name", ["new", "shadow"])
-def test_models_of_any_depth_train_as_in_one_process(name):
-    owners, model = partition("table", 2), Model()
+class Shared(Model):
+    """The same of layers that exchange rows by themselves, where ranks share edges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(hr.nn.SAGEConv(*widths) for widths in ((8, 6), (6, 6), (6, 5))).double()
+
+    def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
+        (block,) = blocks
+        h = self.norm(self.layers[0](x, block)).relu()
+        return self.layers[2](self.layers[1](h, block).tanh(), block)
+
+
+def test_ranks_that_share_edges_find_all_among_the_nodes():
+    plan, shared = PLANS["full"](items(batch_size=25), graph()), hr.EdgePartition.grid(graph(), 4)
+    shares = cooperative_batches(plan, 4, partition=shared)
+    for index, whole in enumerate(plan.loader()):
+        mine = [batches[index] for batches in shares]
+        assert sorted(torch.cat([share.n_id for share in mine]).tolist()) == sorted(whole.n_id.tolist())
+        found = torch.cat([share.blocks[0].edge_ids for share in mine])
+        assert torch.equal(found.sort().values, whole.blocks[0].edge_ids.sort().values)
+        for counts in ("num_sampled_nodes", "num_sampled_edges"):
+            of_ranks = zip(*(getattr(share, counts) for share in mine), strict=True)
+            assert tuple(map(sum, of_ranks)) == getattr(whole, counts)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("new", Model), ("shadow", Model), ("full", Shared)], ids=["new", "shadow", "shared edges"]
+)
+def test_models_of_any_depth_train_as_in_one_process(name, kind):
+    owners, model = partition("table", 2), kind()
+    if kind is Shared:
+        owners = hr.EdgePartition.grid(graph(), 2)
     plan = PLANS[name](items(batch_size=25), graph()).fetch_feature(store(), node=["x"], labels="y")
 
     def gradients(network: nn.Module, loss: torch.Tensor, batch: hr.MiniBatch, comm: Comm | None) -> torch.Tensor:
@@ -197,13 +312,13 @@ def test_models_of_any_depth_train_as_in_one_process(name):
 
 def test_what_is_refused():
     plan = items().sample_neighbor(graph(), [3])
+    frontier = items().sample_layer_neighbor(graph(), [3], importance=1, expand="new")
     for refused, message in (
         (plan.make_bidirectional(), "make_bidirectional"),
-        (plan.fetch_feature(store(), node=["x"]).induce_subgraph(graph()), "node features were fetched before"),
-        (
-            items().sample_layer_neighbor(graph(), [3], importance=1, expand="new").induce_subgraph(graph()),
-            "whole front",
-        ),
+        (plan.fetch_feature(store(), node=["x"]).induce_subgraph(graph()), "expected fetch_feature behind it, where"),
+        (frontier.induce_subgraph(graph()), "depends on the whole frontier"),
     ):
         with pytest.raises(hr.PlanError, match=message):
             refused.loader(cooperative=True, comm=hr.LocalGroup(2).comms[0])
+    with pytest.raises(hr.PlanError, match=r"cannot be cut into shares; let ranks .*cooperative=True.*disjoint=True"):
+        plan.induce_subgraph(graph()).loader(rank=0, world_size=2)

@@ -1,4 +1,4 @@
-"""The subgraph that ranks have found together: one square block, on which all layers of a model run."""
+"""One square block for all layers of a model: a subgraph of the nodes of a batch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.block import Block
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner
+
+
+def with_square_block(batch: MiniBatch, block: Block) -> MiniBatch:
+    """Return the batch with one block for all layers, in which hops are not told apart."""
+    num_seeds = batch.num_sampled_nodes[0]
+    return batch.replace(
+        blocks=(block,),
+        num_sampled_nodes=(num_seeds, len(batch.n_id) - num_seeds),
+        num_sampled_edges=(block.num_edges,),
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,13 +48,7 @@ class KeepSquareBlock(MapStage):
             block, layer = batch.blocks[0], batch.exchanges[0]
             # The seeds are the first of the nodes that a rank owns, so rows are sent from the same places.
             of_seeds = replace(batch.exchanges[-1], owned=layer.owned, owned_slot=layer.owned_slot)
-            num_seeds = batch.num_sampled_nodes[0]
-            kept = batch.replace(
-                blocks=(block,),
-                exchanges=(layer, of_seeds),
-                num_sampled_nodes=(num_seeds, len(layer.owned) - num_seeds),
-                num_sampled_edges=(block.num_edges,),
-            )
+            kept = with_square_block(batch.replace(exchanges=(layer, of_seeds)), block)
             return kept, {"induced_edges": block.num_edges}
 
         return run
