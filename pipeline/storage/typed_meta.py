@@ -67,4 +67,4 @@ def _type_name(value: Any) -> TypeName:
     name = tuple(value) if isinstance(value, list) else value
     if not is_name((name, "")):
         raise InputError(f"a type must be a name, or a source type, a relation and a destination type; {value!r} came")
-    return name  # type: ignore[no-any-return] # it is one
+    return name

@@ -202,8 +202,8 @@ def _write_common(
         digests[OWNERS] = writer.write(folder / OWNERS, torch.int32, (num_nodes,), owners)
     whole = whole_folder(folder)
     whole.mkdir()
-    for name, rows in graph.node_attrs.items():
-        path, row_bytes = whole / file_of("node_attribute", name), rows[:1].nbytes
+    for attribute, rows in graph.node_attrs.items():
+        path, row_bytes = whole / file_of("node_attribute", attribute), rows[:1].nbytes
         pieces = (gather_rows(rows, ids) for ids in _ids(num_nodes, row_bytes))
         digests[f"{whole.name}/{path.name}"] = writer.write(path, rows.dtype, tuple(rows.shape), pieces)
     for kind, sources, features in (("node", store.node, meta.node), ("edge", store.edge, meta.edge)):
@@ -241,13 +241,15 @@ def _write_part(
     write("indices.npy", graph.indices.dtype, (), (gather_rows(graph.indices, piece) for piece in positions()))
     dtype = edge_id_dtype(graph.num_edges)
     write("edge_ids.npy", dtype, (), (graph.original_edge_ids(piece).to(dtype) for piece in positions()))
-    for name, rows in graph.edge_attrs_csc.items():
-        attributes = (gather_rows(rows, piece) for piece in positions())
-        write(file_of("edge_attribute", name), rows.dtype, tuple(rows.shape[1:]), attributes)
+    for attribute, rows in graph.edge_attrs_csc.items():
+        pieces = (gather_rows(rows, piece) for piece in positions())
+        write(file_of("edge_attribute", attribute), rows.dtype, tuple(rows.shape[1:]), pieces)
     for name, source in store.node.items():
         if not meta.node[name].whole:
             step = _rows_at_a_time(source.row_bytes)
-            nodes = owned if isinstance(name, str) else partition.of_type(node_types_of(graph), name[0]).owned(part)
+            nodes = owned
+            if not isinstance(name, str):
+                nodes = partition.of_type(node_types_of(graph), str(name[0])).owned(part)
             ids = (nodes[low : low + step] for low in range(0, len(nodes), step))
             file = file_of("node", name)
             digests[file] = _write_rows(writer, folder / file, source, ids, len(nodes))

@@ -85,8 +85,8 @@ TYPED = (
     ),
     Mutant(
         "pipeline/storage/write_shards.py",
-        "nodes = owned if isinstance(name, str) else partition.of_type(node_types_of(graph), name[0]).owned(part)",
-        "nodes = owned",
+        "nodes = partition.of_type(node_types_of(graph), str(name[0])).owned(part)",
+        "pass",
         f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
     ),
     Mutant(
