@@ -33,8 +33,11 @@ class InduceSubgraph(MapStage):
     all others, ``num_sampled_edges`` all edges: hops are not told apart any more.
 
     Ranks that make batches together (``cooperative=True``) find it together, each the in-edges of the nodes that it
-    owns. Where each has a share of the batch's seeds for itself there are subgraphs of trees alone (``disjoint=True``,
-    `sample_shadow`): edges between nodes of two ranks' shares would be missing in others.
+    owns: ``num_dst`` of these, and ``num_src`` with the sources of other ranks. In a model `hr.cooperative` exchanges
+    rows, or ``batch.exchange(0, h)`` before each layer but the first and ``batch.exchange(1, h)`` at the end.
+
+    Where each rank has a share of the seeds for itself there are subgraphs of trees alone (``disjoint=True``,
+    `sample_shadow`): of others, edges between nodes of two ranks would be missing.
 
     >>> import headrace as hr
     >>> graph = hr.Graph.from_coo([1, 2, 0], [0, 1, 2], num_nodes=3)

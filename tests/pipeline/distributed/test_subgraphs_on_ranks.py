@@ -15,7 +15,7 @@ from torch_geometric.nn import SAGEConv
 import headrace as hr
 from headrace.pipeline.distributed.channel import Comm
 
-from plans import RELATIONS, graph, items, pairs, store, typed_graph, typed_items
+from plans import RELATIONS, graph, items, pairs, store, typed_graph, typed_items, typed_store
 from strategies import edge_lists
 
 Elements = list[tuple[int, int]]
@@ -122,6 +122,7 @@ def test_graphs_with_types():
         lambda plan: plan.sample_neighbor(typed_graph(), [2, 2], disjoint=True),
     ):
         plan = sampled(typed_items()).induce_subgraph(typed_graph())
+        plan = plan.fetch_feature(typed_store(), node={"a": ["x"], "b": ["x"]}, edge={RELATIONS[1]: ["e"]})
         shares = cooperative_batches(plan, 2, partition=owners)
         for index, whole in enumerate(plan.loader()):
             mine = [batches[index] for batches in shares]
@@ -129,6 +130,9 @@ def test_graphs_with_types():
             for share in mine:
                 (block,) = share.blocks
                 assert sum(block.relation(name).num_edges for name in RELATIONS) == block.num_edges
+                for name in ("a", "b"):
+                    rows = typed_store().node[name, "x"].read(share.types.within(name)).rows
+                    assert torch.equal(share.node[name, "x"], rows)
 
 
 def test_edges_between_seeds_are_left_out():
