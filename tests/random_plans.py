@@ -35,7 +35,7 @@ class Sampler:
     of_pairs
         Whether its source must come in pairs.
     on_ranks
-        Whether ranks can share its batches.
+        Whether ranks can share its batches, each with seeds for itself.
     """
 
     chain: Chaining
@@ -85,9 +85,11 @@ SAMPLERS = {
     "in_subgraph": Sampler(lambda plan, one: plan.sample_in_subgraph(one, num_hops=2), by_row=True, together=True),
     "bidirectional": Sampler(lambda plan, one: plan.sample_neighbor(one, [4, 3], expand="new").make_bidirectional()),
     "induced": Sampler(
-        lambda plan, one: plan.sample_neighbor(one, [4, 3], expand="new").induce_subgraph(one), on_ranks=False
+        lambda plan, one: plan.sample_neighbor(one, [4, 3], expand="new").induce_subgraph(one),
+        together=True,
+        on_ranks=False,
     ),
-    "shadow": Sampler(lambda plan, one: plan.sample_shadow(one, 2, 3), on_ranks=False),
+    "shadow": Sampler(lambda plan, one: plan.sample_shadow(one, 2, 3), by_row=True, together=True),
     "pinsage": Sampler(
         lambda plan, one: plan.sample_pinsage(one, 3, num_walks=4, walk_length=2, num_layers=2),
         together=True,
@@ -205,7 +207,7 @@ def random_plans(
         for name, one in SAMPLERS.items()
         if (not together or one.together)
         and (not by_row or one.by_row)
-        and (not ranks or (one.keeps_seeds and one.on_ranks))
+        and (not ranks or (one.keeps_seeds and (one.on_ranks or together)))
     ]
     name = draw(st.sampled_from(samplers))
     sampler = SAMPLERS[name]

@@ -103,6 +103,8 @@ def assert_same_union(whole: hr.MiniBatch, shares: list[hr.MiniBatch], owners: h
     assert all(len(share.exchanges) == num_layers + 1 for share in shares)
     for layer in range(num_layers + 1):
         num_nodes = whole.blocks[layer].num_src if layer < num_layers else whole.num_sampled_nodes[0]
+        if layer == num_layers and layer and whole.blocks[-1].num_src == whole.blocks[-1].num_dst == len(whole.n_id):
+            num_nodes = len(whole.n_id)  # a square block has rows of all nodes
         expected = whole.n_id[:num_nodes].sort().values
         owned = [share.exchanges[layer].owned for share in shares]
         assert torch.equal(torch.cat(owned).sort().values, expected)

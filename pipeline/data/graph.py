@@ -289,7 +289,7 @@ class Graph(GraphView):
         Raises
         ------
         GraphError
-            If the partition is not one of this graph's nodes, there is no such part, or the graph has edge types.
+            If the partition is not one of this graph's nodes, or there is no such part.
         """
         from headrace.pipeline.distributed.comm import rank_of_process
         from headrace.pipeline.distributed.graph_shard import shard

@@ -155,6 +155,32 @@ def excluder(
     return find
 
 
+def is_left_out(excluded: EdgePositions, positions: Tensor, slots: Tensor | None) -> Tensor:
+    """Return which edges of a subgraph are not to be there.
+
+    Parameters
+    ----------
+    excluded
+        What the function of `excluder` returned.
+    positions: int64[n]
+        Where the edges are in the graph.
+    slots: int64[n] or None
+        The trees that they are in.
+
+    Returns
+    -------
+    Tensor
+        bool[n].
+    """
+    gone = excluded.positions
+    if excluded.slots is not None:
+        assert slots is not None  # hops in trees stand before it
+        size = 1 + max(int(one.max()) if len(one) else 0 for one in (positions, gone))
+        positions = positions + size * slots
+        gone = gone + size * excluded.slots.repeat_interleave(excluded.starts.diff())
+    return torch.isin(positions, gone)
+
+
 def _none(batch: MiniBatch) -> None:
     del batch
 

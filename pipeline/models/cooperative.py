@@ -51,6 +51,7 @@ class Cooperative(nn.Module):
         InputError
             If the batch has another number of layers than the model, or its layers were not called as expected.
         """
+        batch = _with_layers(batch, self._num_layers)
         if batch.exchanges and len(batch.blocks) != self._num_layers:
             raise InputError(
                 f"cooperative: the batch has {len(batch.blocks)} blocks, the model {self._num_layers} layers; name the "
@@ -77,6 +78,14 @@ class Cooperative(nn.Module):
     def comm(self) -> Comm | None:
         """The channel of the last batch; None before the first one, and after one of a single process."""
         return self._comm
+
+
+def _with_layers(batch: MiniBatch, num_layers: int) -> MiniBatch:
+    """Return a batch that is one square block, the subgraph of its nodes, with a layer for each of the model's."""
+    if len(batch.exchanges) != 2 or len(batch.exchanges[0].owned) != len(batch.exchanges[1].owned):
+        return batch
+    layer, of_seeds = batch.exchanges
+    return batch.replace(blocks=batch.blocks * num_layers, exchanges=(*[layer] * num_layers, of_seeds))
 
 
 def _exchange_input(number: int) -> Any:
@@ -156,6 +165,9 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
 
     `torch.utils.checkpoint` can be around what the model does between layers, and finds the same masks again; with
     several ranks it is refused around layers, as their input comes from other ranks.
+
+    Of a subgraph, the one square block of `induce_subgraph` and `sample_shadow`, all layers take the same block. Call
+    them as ``conv((h, h[:num_dst]), edge_index)`` there, too: rows of other ranks' nodes come behind a rank's own.
 
     Where ranks share edges (``partition=hr.EdgePartition``), layers of `hr.nn`, or others that call ``block.aggregate``
     and ``block.attend``, exchange rows by themselves; what stands between them is made exact as above.

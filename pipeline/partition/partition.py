@@ -21,6 +21,7 @@ from headrace.pipeline.data.arrays import as_node_mask, whole_number
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
+from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.partition.report import PartitionReport, report_nodes
 
 MOST_PARTS = 1 << 16
@@ -39,8 +40,8 @@ class Partition(ABC):
     :meth:`of`          a table of your own
     ==================  ===========================================================================================
 
-    :meth:`report` says what a partition costs. :meth:`order` and :meth:`ranges` turn any of them into ranges of a
-    reordered graph.
+    :meth:`of_type` has the owners of one node type, :meth:`report` says what a partition costs. :meth:`order` and
+    :meth:`ranges` turn any of them into ranges of a reordered graph.
 
     >>> import torch
     >>> import headrace as hr
@@ -247,6 +248,38 @@ class Partition(ABC):
     def _copies(self) -> dict[int, dict[torch.device, Tensor]]:
         """Copies of tables on devices, by the address of the table."""
         return {}
+
+    def of_type(self, types: TypeOffsets, name: str) -> Partition:
+        """Return the owners of the nodes of a type by their numbers within it, for features of the type in shards.
+
+        >>> import headrace as hr
+        >>> graph = hr.Graph.from_coo([0, 1], [2, 3], node_types={"author": 2, "paper": 2})
+        >>> papers = hr.Partition.range_of([3, 1]).of_type(graph.node_types, "paper")
+        >>> papers.owned(0).tolist(), papers.owned(1).tolist()
+        ([0], [1])
+
+        Parameters
+        ----------
+        types
+            Of all nodes: ``graph.node_types``.
+        name
+            The type.
+
+        Raises
+        ------
+        InputError
+            If the types are those of another number of nodes.
+        GraphError
+            If there is no such type.
+        """
+        from headrace.pipeline.partition.type_partition import TypePartition
+
+        if not isinstance(types, TypeOffsets) or types.num_ids != self.num_nodes:
+            raise InputError(
+                f"Partition.of_type: expected the types of the partition's {self.num_nodes} nodes, got {types!r}; pass "
+                "graph.node_types of the graph that was partitioned"
+            )
+        return TypePartition(self, types.id_range(name))
 
     def order(self) -> Tensor:
         """Return the nodes part by part, those of each part ascending: int64[num_nodes], for `Graph.reordered`."""

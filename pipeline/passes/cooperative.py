@@ -18,16 +18,19 @@ from headrace.pipeline.lowered.repeat_layer import RepeatLayer
 from headrace.pipeline.lowered.return_ids import ReturnIds
 from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
 from headrace.pipeline.lowered.sample_induced import SampleInduced
+from headrace.pipeline.lowered.square_block import KeepSquareBlock
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes.shards import graph_partition
 from headrace.pipeline.passes.shared_edges import share_edges
+from headrace.pipeline.passes.subgraphs_together import check_fetches_behind, subgraphs_together
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 from headrace.pipeline.storage.router import RankRouter
 
 
@@ -40,10 +43,11 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
         return None
     for verb, graph in graphs_of(stages):
         check_known_by_own_ids(graph, f"cooperative: {verb}")
+    check_fetches_behind(stages)
     if isinstance(machine.partition, EdgePartition):
         return share_edges(stages, machine.partition, _fetches(stages))
     partition = _partition(stages, machine.partition, machine.world_size)
-    stages = tuple(one for stage in stages for one in _together(stage, partition))
+    stages = tuple(one for stage in subgraphs_together(stages, partition) for one in _together(stage, partition))
     for stage in stages:
         if not stage.cooperates:
             raise PlanError(
@@ -76,7 +80,8 @@ def _finders(stages: Window) -> list[int]:
 
 def _fetches(stages: Window) -> range:
     """Return the positions of the stages that fetch right behind the last of layers; prefetches may be there."""
-    layers = [position for position, stage in enumerate(stages) if stage.num_hops]
+    subgraphs = InduceSubgraph | KeepSquareBlock
+    layers = [position for position, stage in enumerate(stages) if stage.num_hops or isinstance(stage, subgraphs)]
     start = end = max(_finders(stages) + layers) + 1
     for position, stage in enumerate(stages[start:], start):
         if isinstance(stage, FetchFeature):

@@ -13,6 +13,7 @@ from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
 from headrace.pipeline.passes.shards import graph_partition
+from headrace.pipeline.passes.trees_in_shares import TREES_IN_SHARES
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
@@ -56,7 +57,7 @@ def _route(stages: Window, machine: Machine) -> Window | None:
 SAMPLE_AT_OWNERS = Pass(
     "sample_at_owners",
     Promise.SAME_UNION,
-    rules=(Rule("sample_hop, compact over shards -> sample_at_owners", (), _route),),
+    rules=(Rule("sample_hop, compact over shards -> sample_at_owners", (), _route), TREES_IN_SHARES),
     optional=False,
 )
 """Not optional: a rank cannot sample rows that it does not have."""

@@ -10,12 +10,14 @@ from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.shared_hop import SharedHop
 from headrace.pipeline.lowered.shared_induced import SharedInduced
+from headrace.pipeline.lowered.square_block import KeepSquareBlock
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.passes.shards import graph_partition
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.rules import Window
 from headrace.pipeline.plan.stage import CONVERTED, Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 from headrace.pipeline.storage.router import RankRouter
 
 
@@ -58,6 +60,10 @@ def share_edges(stages: Window, partition: EdgePartition, fetches: range) -> Win
             rewritten += [stage, ExchangeIds(RankRouter(partition.nodes)).made_of(stage)]
         elif isinstance(stage, FetchFeature) and position in fetches:
             rewritten += _at_masters(stage)
+        elif isinstance(stage, InduceSubgraph) and stage.left_out is None:
+            hops = sum(one.num_hops for one in rewritten)
+            induced = SharedInduced(stage.graph, layer=hops, num_layers=1, partition=partition, edge_ids=stage.edge_ids)
+            rewritten += [induced.made_of(stage), KeepSquareBlock().made_of(stage)]
         elif not isinstance(stage, Compact):  # shared hops number what they find
             rewritten.append(_shared(stage, partition))
     return tuple(rewritten)

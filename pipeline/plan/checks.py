@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.ops.errors import GraphError, InputError, ItemsError, PlanError
+from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.feature_names import FeatureName, LabelNames
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Divided, Stage
@@ -74,10 +75,25 @@ def divided_features(store: FeatureStore, names: Iterable[FeatureName]) -> tuple
     """Return which node features are in shards."""
     sources = {name: store.node[name] for name in names}
     return tuple(
-        Divided(f"the shard of {name!r}", source.partition, source.part)
+        Divided(f"the shard of {name!r}", source.router.partition, source.part)
         for name, source in sources.items()
         if isinstance(source, ShardedFeature)
     )
+
+
+def check_shards_of_types(store: FeatureStore, names: Iterable[FeatureName], types: TypeOffsets) -> None:
+    """Refuse features of a type in shards that were cut by other owners than those of the nodes of the type."""
+    for name in names:
+        source = store.node[name]
+        if isinstance(name, str) or not isinstance(source, ShardedFeature) or source.partition.num_parts == 1:
+            continue
+        nodes = types.id_range(name[0])
+        if source.nodes != nodes:
+            raise FeatureError(
+                f"fetch_feature: expected the shard of {name!r} to have the owners of nodes {nodes.start} to "
+                f"{nodes.stop - 1}, which are of the type {name[0]!r}, got those of nodes {source.nodes.start} to "
+                f"{source.nodes.stop - 1}; cut it by partition.of_type(graph.node_types, {name[0]!r})"
+            )
 
 
 def check_weights_unchanged(stages: Iterable[Stage]) -> None:

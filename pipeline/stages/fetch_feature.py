@@ -14,7 +14,7 @@ from headrace.pipeline.data.feature_names import FeatureName, LabelNames, is_nam
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.fetch_stage import FetchStage
-from headrace.pipeline.plan.checks import divided_features, graphs_of, labels_twice
+from headrace.pipeline.plan.checks import check_shards_of_types, divided_features, graphs_of, labels_twice
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Divided, Runner, Stage
@@ -110,6 +110,7 @@ class FetchFeature(FetchStage):
                 num_edges=graph.num_edges,
                 types=(node_types_of(graph), edge_types_of(graph)),
             )
+            check_shards_of_types(self.store, self.node, node_types_of(graph))
             # Labels may end behind the last seed, but those of a larger graph belong to other nodes.
             self.store.check(node=plain if longest > graph.num_nodes else (), num_nodes=graph.num_nodes)
         source = before[0]

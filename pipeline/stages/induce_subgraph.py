@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from headrace.ops.graphs.rows import starts_of
@@ -15,7 +14,8 @@ from headrace.ops.sampling.saint import Subgraph, induced_subgraph
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.excluded import SeedEdges, excluder
+from headrace.pipeline.lowered.excluded import SeedEdges, excluder, is_left_out
+from headrace.pipeline.lowered.square_block import with_square_block
 from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.settings import RunSettings
@@ -31,6 +31,13 @@ class InduceSubgraph(MapStage):
     The batch then has *one* square block, which all layers of a model use: ``num_src == num_dst``, nodes stay in their
     order, seeds first. A model may have more layers than the sampler has hops. ``num_sampled_nodes`` are the seeds and
     all others, ``num_sampled_edges`` all edges: hops are not told apart any more.
+
+    Ranks that make batches together (``cooperative=True``) find it together, each the in-edges of the nodes that it
+    owns: ``num_dst`` of these, and ``num_src`` with the sources of other ranks. In a model `hr.cooperative` exchanges
+    rows, or ``batch.exchange(0, h)`` before each layer but the first and ``batch.exchange(1, h)`` at the end.
+
+    Where each rank has a share of the seeds for itself there are subgraphs of trees alone (``disjoint=True``,
+    `sample_shadow`): of others, edges between nodes of two ranks would be missing.
 
     >>> import headrace as hr
     >>> graph = hr.Graph.from_coo([1, 2, 0], [0, 1, 2], num_nodes=3)
@@ -50,7 +57,8 @@ class InduceSubgraph(MapStage):
     InputError
         For a subject that is not a graph, or items that are not in it.
     PlanError
-        If several ranks would share a batch, or the sampler keeps to times, which the subgraph would not.
+        If several ranks have a share of a batch each, which are not trees, or the sampler keeps to times, which the
+        subgraph would not.
     """
 
     graph: GraphView
@@ -94,8 +102,13 @@ class InduceSubgraph(MapStage):
         if settings.world_size > 1:
             raise PlanError(
                 f"{self.name}: {settings.world_size} ranks would share each batch, but a subgraph cannot be cut into "
-                "shares; give each rank a loader of its own, with rank=0, world_size=1 and another seed"
+                "shares; let ranks make batches together, .loader(cooperative=True), grow trees, disjoint=True, or "
+                "give each rank a loader of its own, with rank=0, world_size=1 and another seed"
             )
+        return self.finder(settings)
+
+    def finder(self, settings: RunSettings) -> Runner:
+        """Return what finds the subgraph of this rank's nodes."""
         graph = self.graph
         excluded = excluder(self.left_out, graph, settings)
 
@@ -108,7 +121,9 @@ class InduceSubgraph(MapStage):
             else:
                 slots = batch.slot.cpu()
                 subgraph = induced_in_trees(graph.indptr, graph.indices, nodes, slots, num_threads=threads)
-            subgraph = _without(subgraph, excluded(batch), batch.slot)
+            left_out = excluded(batch)
+            if left_out is not None:
+                subgraph = _without(subgraph, left_out, _trees(batch))
             edge_ids = graph.original_edge_ids(subgraph.positions) if self.edge_ids else None
             block = Block(subgraph.indptr, subgraph.indices, len(nodes), len(nodes), edge_ids, types=batch.types).to(
                 device
@@ -144,25 +159,46 @@ class InduceWithout(InduceSubgraph):
         return self.exclude
 
 
-def _without(subgraph: Subgraph, excluded: EdgePositions | None, slots: Tensor | None) -> Subgraph:
+@dataclass(frozen=True, eq=False, repr=False)
+class InduceInTrees(InduceSubgraph):
+    """Take all edges among the nodes of each tree: what of `induce_subgraph` is each rank's own, whoever grows others.
+
+    The pass ``sample_at_owners`` makes it where ranks share batches whose seeds grow trees.
+
+    Parameters
+    ----------
+    graph, edge_ids
+        As for :class:`InduceSubgraph`.
+    exclude
+        Edges between seeds that are not there; None for no such edges.
+    """
+
+    name: ClassVar[str] = "induce_in_trees"
+    lowered: ClassVar[bool] = True
+
+    exclude: SeedEdges | None = field(default=None, kw_only=True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return super().reads | (frozenset({"slot"}) if self.exclude is None else frozenset({"slot", "seeds"}))
+
+    @property
+    def left_out(self) -> SeedEdges | None:
+        return self.exclude
+
+    def runner(self, settings: RunSettings) -> Runner:
+        return self.finder(settings)
+
+
+def _trees(batch: MiniBatch) -> Tensor | None:
+    """Return the trees of nodes among those of all ranks, int64[num_nodes]; None where there are none."""
+    if batch.slot is None:
+        return None
+    return (batch.slot if batch.seed_slot is None else batch.seed_slot[batch.slot]).cpu()
+
+
+def _without(subgraph: Subgraph, excluded: EdgePositions, trees: Tensor | None) -> Subgraph:
     """Return a subgraph without some edges of its graph, or of each tree without some."""
-    if excluded is None:
-        return subgraph
-    found, gone = subgraph.positions, excluded.positions
-    if excluded.slots is not None:
-        assert slots is not None  # hops in trees stand before it
-        size = 1 + max(found.max().item() if len(found) else 0, gone.max().item() if len(gone) else 0)
-        found = found + size * slots.cpu().repeat_interleave(subgraph.indptr.diff())
-        gone = gone + size * excluded.slots.repeat_interleave(excluded.starts.diff())
-    stays = ~torch.isin(found, gone)
+    of_edges = None if trees is None else trees.repeat_interleave(subgraph.indptr.diff())
+    stays = ~is_left_out(excluded, subgraph.positions, of_edges)
     return Subgraph(starts_of(stays)[subgraph.indptr], subgraph.indices[stays], subgraph.positions[stays])
-
-
-def with_square_block(batch: MiniBatch, block: Block) -> MiniBatch:
-    """Return the batch with one block for all layers, in which hops are not told apart."""
-    num_seeds = batch.num_sampled_nodes[0]
-    return batch.replace(
-        blocks=(block,),
-        num_sampled_nodes=(num_seeds, len(batch.n_id) - num_seeds),
-        num_sampled_edges=(block.num_edges,),
-    )

@@ -13,11 +13,11 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.interop.conversions import joined_edges
+from headrace.pipeline.lowered.square_block import with_square_block
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
 from headrace.pipeline.plan.verbs import verb
-from headrace.pipeline.stages.induce_subgraph import with_square_block
 
 
 @verb("make_bidirectional")

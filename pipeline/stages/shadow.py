@@ -20,7 +20,8 @@ class SampleShadow(Sampler, MacroStage):
     From each seed neighbours are sampled hop by hop, up to `fanout` for each node, and the ego net has all edges of the
     graph among the nodes so found. Ego nets share no node: one that two of them reach is there twice. The batch is
     their union, *one* square block, on which a model of any depth runs; ``batch.slot`` says in which ego net each of
-    ``n_id`` is. The seeds come first, repeats kept, so ``out[: batch.num_seeds]`` are theirs.
+    ``n_id`` is. The seeds come first, repeats kept, so ``out[: batch.num_seeds]`` are theirs. Several ranks each find
+    the ego nets of their share of the seeds, or with ``cooperative=True`` all of them together.
 
     Parameters
     ----------
@@ -39,8 +40,6 @@ class SampleShadow(Sampler, MacroStage):
     ------
     InputError
         For a subject that is not a graph, a depth below 1, or a fanout below -1.
-    PlanError
-        If several ranks would share a batch.
     """
 
     depth: int

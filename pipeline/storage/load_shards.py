@@ -16,8 +16,9 @@ from headrace.ops.errors import FeatureError, GraphError, InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.feature_names import FeatureName, listed
+from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.place import CPU, DISK
-from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.distributed.comm import rank_of_process
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
 from headrace.pipeline.partition.kinds import TablePartition
@@ -26,9 +27,10 @@ from headrace.pipeline.storage.array_file import open_array, read_array
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.part_meta import PartMeta, check_array
-from headrace.pipeline.storage.rows_meta import FeatureMeta, dtype_of
-from headrace.pipeline.storage.shard_meta import META, OWNERS, ShardMeta, file_of, part_folder, whole_folder
+from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta, dtype_of
+from headrace.pipeline.storage.shard_meta import META, OWNERS, ShardMeta, part_folder, whole_folder
 from headrace.pipeline.storage.sharded_feature import ShardedFeature, nodes_to_copy
+from headrace.pipeline.storage.typed_meta import file_of, offsets_of
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def load_shards(
     part: int | None = None,
     *,
     memory_map: bool = True,
-    cached: Mapping[str, ArrayLike | Tensor] | None = None,
+    cached: Mapping[FeatureName, ArrayLike | Tensor] | None = None,
 ) -> Shards:
     """Load one part of the shards that `write_shards` wrote.
 
@@ -75,7 +77,7 @@ def load_shards(
         everything now.
     cached
         By node feature, nodes of whose rows to keep copies in memory, read from the other parts' files; those that
-        this part owns are left out.
+        this part owns are left out. Of a feature of a type, ``("paper", "x")``, by their numbers within the type.
 
     Raises
     ------
@@ -94,23 +96,29 @@ def load_shards(
     part = whole_number(part, f"load_shards: part of {path}", 0, InputError, meta.num_parts - 1)
     partition = reader.partition(part)
     graph = reader.graph(partition, part)
-    copies = {name: nodes_to_copy(ids, partition) for name, ids in (cached or {}).items()}
-    for name in copies:
-        if name not in meta.node or meta.node[name].whole:
-            in_shards = sorted(name for name, feature in meta.node.items() if not feature.whole)
+    owners = {name: _owners(name, partition, graph) for name, feature in meta.node.items() if not feature.whole}
+    for name in cached or {}:
+        if name not in owners:
+            in_shards = sorted(owners, key=str)
             raise FeatureError(
                 f"load_shards: cached names node feature {name!r}; those in shards are {in_shards or 'none'}"
             )
+    copies = {name: nodes_to_copy(ids, owners[name]) for name, ids in (cached or {}).items()}
     node = {
         name: reader.whole("node", name, feature)
         if feature.whole
-        else reader.sharded(name, feature, partition, part, copies.get(name))
+        else reader.sharded(name, feature, owners[name], part, copies.get(name))
         for name, feature in meta.node.items()
     }
     edge = {name: reader.whole("edge", name, feature) for name, feature in meta.edge.items()}
     store = FeatureStore(node=node, edge=edge)
     reader.check_sizes()
     return Shards(graph, store, partition, part)
+
+
+def _owners(name: FeatureName, partition: Partition, graph: GraphShard) -> Partition:
+    """Return the owners of the rows of a feature in shards."""
+    return partition if isinstance(name, str) else partition.of_type(node_types_of(graph), str(name[0]))
 
 
 class _Reader:
@@ -175,14 +183,16 @@ class _Reader:
             name: self._read(part, file_of("edge_attribute", name), rows.torch_dtype, (num_edges, *rows.shape))
             for name, rows in meta.edge_attrs.items()
         }
-        types = None if meta.node_types is None else TypeOffsets.from_counts(dict(meta.node_types))
+        of_nodes = {name: self._node_attribute(name, rows) for name, rows in meta.node_attrs.items()}
         try:
             return GraphShard(
                 whole_indptr(meta.num_nodes, partition.owned(part), starts),
                 indices,
                 ids,
                 attributes,
-                types,
+                offsets_of(meta.node_types),
+                offsets_of(meta.edge_types),
+                node_attrs=of_nodes,
                 partition=partition,
                 part=part,
                 whole_num_edges=meta.num_edges,
@@ -191,14 +201,14 @@ class _Reader:
         except GraphError as cause:
             raise GraphError(f"load_shards: {folder} is damaged: {cause}; copy the part once more") from cause
 
-    def whole(self, kind: str, name: str, feature: FeatureMeta) -> ArraySource:
+    def whole(self, kind: str, name: FeatureName, feature: FeatureMeta) -> ArraySource:
         """Return a feature that every rank reads whole."""
         path = whole_folder(self._folder) / file_of(kind, name)
         rows = self._read_shared(path, feature.rows.torch_dtype, (feature.num_rows, *feature.rows.shape))
-        return ArraySource(rows, f"{kind} feature {name!r}", digest=feature.digest, place=self._place)
+        return ArraySource(rows, f"{kind} feature {listed(name)}", digest=feature.digest, place=self._place)
 
     def sharded(
-        self, name: str, feature: FeatureMeta, partition: Partition, part: int, asked: Tensor | None
+        self, name: FeatureName, feature: FeatureMeta, partition: Partition, part: int, asked: Tensor | None
     ) -> ShardedFeature:
         """Return the rows that a part owns of a node feature, and copies of those of others that are asked for."""
         rows = self._rows(name, feature, partition, part)
@@ -235,7 +245,11 @@ class _Reader:
                     "until the shards are copied, and load them again"
                 )
 
-    def _rows(self, name: str, feature: FeatureMeta, partition: Partition, part: int) -> Tensor:
+    def _node_attribute(self, name: str, rows: RowsMeta) -> Tensor:
+        path = whole_folder(self._folder) / file_of("node_attribute", name)
+        return self._read_shared(path, rows.torch_dtype, (self.meta.num_nodes, *rows.shape))
+
+    def _rows(self, name: FeatureName, feature: FeatureMeta, partition: Partition, part: int) -> Tensor:
         shape = (partition.sizes[part], *feature.rows.shape)
         return self._read(part, file_of("node", name), feature.rows.torch_dtype, shape)
 

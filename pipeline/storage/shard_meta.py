@@ -7,11 +7,15 @@
     owners.npy                      int32[num_nodes], the owner of each node, of partitions that are tables
     whole/node.NAME.npy             [num_rows, ...], features that every rank reads whole
     whole/edge.NAME.npy             [num_rows, ...], in the order of edge ids
+    whole/node_attribute.NAME.npy   [num_nodes, ...], such as times of nodes
     part-P/indptr.npy               int64[num_owned + 1], of the nodes that part P owns, ascending
     part-P/indices.npy              int32 or int64[num_edges of P]
     part-P/edge_ids.npy             int32 or int64[num_edges of P]
     part-P/edge_attribute.NAME.npy  [num_edges of P, ...]
     part-P/node.NAME.npy            [num_owned, ...]
+
+The NAME of a feature of a type is ``TYPE,NAME``, of an edge type ``SOURCE,RELATION,DESTINATION,NAME``; it has a row for
+each node of the type, of which a part has those that it owns.
 """
 
 from __future__ import annotations
@@ -19,15 +23,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import torch
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.partition.partition import MOST_PARTS
 from headrace.pipeline.storage.regular_file import parse_json, read_limited
 from headrace.pipeline.storage.rows_meta import (
@@ -40,11 +44,21 @@ from headrace.pipeline.storage.rows_meta import (
     name_of,
     text_of,
 )
+from headrace.pipeline.storage.typed_meta import (
+    Counts,
+    features_of_types,
+    file_of,
+    read_counts,
+    read_features_of_types,
+)
 
 FORMAT = "headrace shards"
-VERSION = 1
+VERSION = 2
 META, OWNERS = "meta.json", "owners.npy"
 KINDS = ("range", "hash", "table")
+
+#: What version 1 does not know; shards that have none of it are still of that version, which older releases read.
+SINCE_2 = ("edge_types", "node_attrs", "node_of_types", "edge_of_types")
 
 
 @dataclass(frozen=True)
@@ -68,11 +82,15 @@ class ShardMeta:
     node_types
         Names and counts of node types, in order.
     node, edge
-        Features by name; of edges all are whole.
+        Features by name, or by type and name; of edges all are whole.
     shared
         Fingerprints of the files that every rank reads, by path; None in shards of before there were any.
     parts
         Fingerprints of each ``part.json``; None in shards of before there were any.
+    edge_types
+        Names and counts of edge types, in order.
+    node_attrs
+        Node attributes by name.
     """
 
     num_nodes: int
@@ -83,15 +101,22 @@ class ShardMeta:
     digest: str
     indices: str
     edge_attrs: dict[str, RowsMeta]
-    node_types: tuple[tuple[str, int], ...] | None
-    node: dict[str, FeatureMeta]
-    edge: dict[str, FeatureMeta]
+    node_types: Counts | None
+    node: dict[FeatureName, FeatureMeta]
+    edge: dict[FeatureName, FeatureMeta]
     shared: dict[str, str] | None = None
     parts: tuple[str, ...] | None = None
+    edge_types: Counts | None = None
+    node_attrs: dict[str, RowsMeta] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Write ``meta.json``, with a checksum of itself."""
-        fields = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        of_types = {f"{kind}_of_types": features_of_types(getattr(self, kind)) for kind in ("node", "edge")}
+        fields = {"format": FORMAT, "version": VERSION, **asdict(self), **of_types}
+        for kind in ("node", "edge"):
+            fields[kind] = {name: one for name, one in fields[kind].items() if isinstance(name, str)}
+        if not any(fields[name] for name in SINCE_2):
+            fields = {name: value for name, value in fields.items() if name not in SINCE_2} | {"version": 1}
         write_json(folder / META, {**fields, "checksum": _checksum(fields)})
 
     @staticmethod
@@ -107,9 +132,9 @@ class ShardMeta:
             If there is none, it is of another format or version, or it is damaged.
         """
         fields = _fields(folder)
-        if type(fields.get("version")) is not int or fields["version"] != VERSION:
+        if type(fields.get("version")) is not int or fields["version"] not in (1, VERSION):
             raise InputError(
-                f"load_shards: {folder} holds shards of version {fields.get('version')!r}, this headrace reads version "
+                f"load_shards: {folder} holds shards of version {fields.get('version')!r}, this headrace reads 1 to "
                 f"{VERSION}; write them again with write_shards"
             )
         try:
@@ -152,17 +177,19 @@ class ShardMeta:
             raise InputError(
                 f"{place}: expected fingerprints of {self.num_parts} parts, got {len(self.parts)}; {again}"
             )
-        counts = dict(self.node_types or ())
-        if self.node_types is not None and (len(counts), sum(counts.values())) != (
-            len(self.node_types),
-            self.num_nodes,
-        ):
-            raise InputError(f"{place}: expected node types that cover {self.num_nodes} nodes, got {counts}; {again}")
+        of_both = (("node", self.node_types, self.num_nodes), ("edge", self.edge_types, self.num_edges))
+        for kind, types, num_ids in of_both:
+            counts = dict(types or ())
+            if types is not None and (len(counts), sum(counts.values())) != (len(types), num_ids):
+                raise InputError(f"{place}: expected {kind} types that cover {num_ids} {kind}s, got {counts}; {again}")
+        of_nodes = dict(self.node_types or (("node", self.num_nodes),))
         for name, feature in self.node.items():
-            if not feature.whole and feature.num_rows != self.num_nodes:
+            num_rows = self.num_nodes if isinstance(name, str) else of_nodes.get(name[0], -1)
+            if not feature.whole and feature.num_rows != num_rows:
+                what = f"{num_rows} nodes" if num_rows >= 0 else "the nodes of a type that there is not"
                 raise InputError(
-                    f"{place}: expected a row of node feature {name!r} for each of {self.num_nodes} nodes, got "
-                    f"{feature.num_rows}; {again}"
+                    f"{place}: expected a row of node feature {name!r} for each of {what}, got {feature.num_rows}; "
+                    f"{again}"
                 )
         if not all(feature.whole for feature in self.edge.values()):
             raise InputError(f"{place}: expected edge features to be whole; {again}")
@@ -187,11 +214,6 @@ def whole_folder(folder: Path) -> Path:
     return folder / "whole"
 
 
-def file_of(kind: str, name: str) -> str:
-    """Return the file of a feature ("node", "edge") or an edge attribute, whatever characters its name has."""
-    return f"{kind}.{quote(name, safe='')}.npy"
-
-
 def write_json(path: Path, fields: dict[str, Any]) -> None:
     """Write a new file of JSON."""
     with path.open("x", encoding="utf-8") as file:
@@ -207,12 +229,20 @@ def _checksum(fields: dict[str, Any]) -> str:
 def _parsed(fields: dict[str, Any]) -> ShardMeta:
     """Take what JSON gave."""
     sizes, types, shared, parts = (fields.get(name) for name in ("sizes", "node_types", "shared", "parts"))
+    if fields["version"] == 1:
+        known = [name for name in SINCE_2 if name in fields]
+        if known:
+            raise InputError(f"version 1 has no {', '.join(known)}")
+        fields = {**fields, "edge_types": None, "node_attrs": {}, "node_of_types": [], "edge_of_types": []}
     indices = dtype_of(fields["indices"])
     if indices not in (torch.int32, torch.int64):
         raise InputError(f"indices must be int32 or int64; {fields['indices']!r} came")
-    for kind, names in (("edge_attribute", fields["edge_attrs"]), ("node", fields["node"]), ("edge", fields["edge"])):
-        for name in names:
-            file_of(kind, name)  # a name that makes no file is refused here
+    node = {name: FeatureMeta.read(feature) for name, feature in fields["node"].items()}
+    edge = {name: FeatureMeta.read(feature) for name, feature in fields["edge"].items()}
+    node |= read_features_of_types(fields["node_of_types"])
+    edge |= read_features_of_types(fields["edge_of_types"])
+    for name in (*fields["edge_attrs"], *fields["node_attrs"], *node, *edge):
+        file_of("rows", name)  # a name that makes no file is refused here
     return ShardMeta(
         whole_number(fields["num_nodes"], "num_nodes", 1, InputError, MOST - 1),
         count_of(fields["num_edges"], "num_edges"),
@@ -222,15 +252,13 @@ def _parsed(fields: dict[str, Any]) -> ShardMeta:
         text_of(fields["digest"], "digest"),
         name_of(indices),
         {name: RowsMeta.read(rows) for name, rows in fields["edge_attrs"].items()},
-        None
-        if types is None
-        else tuple(
-            (text_of(name, "a node type"), count_of(count, "a count of a type")) for name, count in list_of(types)
-        ),
-        {name: FeatureMeta.read(feature) for name, feature in fields["node"].items()},
-        {name: FeatureMeta.read(feature) for name, feature in fields["edge"].items()},
+        read_counts(types),
+        node,
+        edge,
         None if shared is None else {name: text_of(digest, "a fingerprint") for name, digest in shared.items()},
         None if parts is None else tuple(text_of(digest, "a fingerprint") for digest in list_of(parts)),
+        read_counts(fields["edge_types"]),
+        {name: RowsMeta.read(rows) for name, rows in fields["node_attrs"].items()},
     )
 
 

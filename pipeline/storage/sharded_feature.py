@@ -17,6 +17,7 @@ from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.comm import rank_of_process
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.partition.type_partition import TypePartition
 from headrace.pipeline.storage.router import RankRouter
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to
 
@@ -26,14 +27,23 @@ class ShardedFeature:
 
     ``fetch_feature`` gets the rows of a batch in two rounds: the ids go to their owners, the rows come back. Rows that
     this rank has a copy of take part in neither; ``loader.stats()`` counts them as ``copied_rows``. :meth:`of` cuts one
-    out of a whole array.
+    out of a whole array. Rows of a type are cut by the owners of its nodes, and all ids are those within the type:
+
+    >>> import torch
+    >>> import headrace as hr
+    >>> graph = hr.Graph.from_coo([0, 1], [2, 3], node_types={"author": 2, "paper": 2})
+    >>> papers = hr.Partition.range_of([3, 1]).of_type(graph.node_types, "paper")
+    >>> x = hr.ShardedFeature.of(torch.tensor([[7.0], [8.0]]), papers, 1)
+    >>> store = hr.FeatureStore(node={"paper": {"x": x}})
+    >>> store.node["paper", "x"].read(papers.owned(1)).rows.tolist()
+    [[8.0]]
 
     Parameters
     ----------
     rows: [num_owned, ...]
         The rows of ``partition.owned(part)``, in that order. Kept by reference.
     partition
-        The owner of each node.
+        The owner of each node; of a feature of a type that of its nodes, `Partition.of_type`.
     part
         Whose rows these are.
     digest
@@ -89,6 +99,10 @@ class ShardedFeature:
             self._cached, order = torch.sort(cached.to(torch.int64))
             self._cached_rows = gather_rows(copies, order)
         self._router = RankRouter(partition, self._part, self._cached)
+        self._nodes, whole = range(partition.num_nodes), partition
+        if isinstance(partition, TypePartition):
+            self._nodes, whole = partition.nodes, partition.whole
+        self._batch_router = RankRouter(whole, self._part, self._cached + self._nodes.start)
         self._counter = f"bytes_from_{place.kind}"
         self._digest = digest
         # Not which copies this rank has: plans must not differ from rank to rank.
@@ -109,7 +123,7 @@ class ShardedFeature:
         array: [num_nodes, ...]
             All rows.
         partition
-            The owner of each node.
+            The owner of each node; of a feature of a type that of its nodes, `Partition.of_type`.
         part
             Whose rows to take; by default those of this process in torch.distributed.
         cached: integer[n], optional
@@ -141,18 +155,30 @@ class ShardedFeature:
 
     @property
     def router(self) -> RankRouter:
-        """Where this rank finds each row: at its owner, or here if this rank holds a copy."""
-        return self._router
+        """Where this rank finds the row of each node of a batch: at its owner, or here if this rank holds a copy.
+
+        Of a feature of a type, too, it speaks of ids in the id space of all types.
+        """
+        return self._batch_router
+
+    @property
+    def nodes(self) -> range:
+        """The nodes that have a row, on any rank, by their ids in the id space of all types."""
+        return self._nodes
 
     def lies_as(self, other: ShardedFeature) -> bool:
         """Return whether the rows of another feature are at the same owners, with copies of the same ones.
 
-        The same on every rank, whatever it owns itself.
+        The same on every rank, whatever it owns itself. Features of different types lie alike if none has copies.
         """
-        same_owners = self._partition is other._partition or self._partition == other._partition
-        both = self._asked, other._asked
-        same_copies = both[0] is not None and both[1] is not None and torch.equal(both[0], both[1])
-        return same_owners and self._part == other._part and same_copies
+        mine, theirs = self.router.partition, other.router.partition
+        same_owners = mine is theirs or mine == theirs
+        return same_owners and self._part == other._part and self._same_copies(other)
+
+    def _same_copies(self, other: ShardedFeature) -> bool:
+        if self._asked is None or other._asked is None:
+            return False
+        return torch.equal(self._asked + self._nodes.start, other._asked + other._nodes.start)
 
     @property
     def part(self) -> int:

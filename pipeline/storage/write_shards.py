@@ -15,10 +15,13 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError, GraphError
+from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
+from headrace.pipeline.data.typed_ids import type_number, type_size
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
 from headrace.pipeline.partition.partition import Partition
@@ -28,9 +31,10 @@ from headrace.pipeline.storage.new_folder import new_folder
 from headrace.pipeline.storage.part_meta import PartMeta, digest_of_array
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta
-from headrace.pipeline.storage.shard_meta import OWNERS, ShardMeta, file_of, holds_shards, part_folder, whole_folder
+from headrace.pipeline.storage.shard_meta import OWNERS, ShardMeta, holds_shards, part_folder, whole_folder
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
 from headrace.pipeline.storage.terminal import shows_bars
+from headrace.pipeline.storage.typed_meta import counts_of, file_of
 
 #: Bytes of rows that are read at a time.
 PIECE_BYTES = 8 << 20
@@ -44,7 +48,7 @@ def write_shards(
     partition: Partition,
     store: FeatureStore | None = None,
     *,
-    whole: str | Collection[str] | None = None,
+    whole: str | Collection[FeatureName] | None = None,
     overwrite: bool = False,
     progress: bool = True,
 ) -> None:
@@ -63,13 +67,15 @@ def write_shards(
     path
         Of the folder.
     graph
-        A whole graph, without edge types.
+        A whole graph. Types and attributes of nodes and edges go with it, times among them.
     partition
         The owner of each of its nodes.
     store
-        Features. Those of nodes are cut as the graph is, those of edges are written once, for all ranks.
+        Features, also those of types. Those of nodes are cut as the graph is, those of edges are written once, for all
+        ranks.
     whole
-        Node features to write once for all ranks instead, as labels must be. By default those of one number per row.
+        Node features to write once for all ranks instead, as labels must be: "y", or for those of a type a list of
+        names such as ``[("paper", "y")]``. By default those of one number per row.
     overwrite
         Replace the shards that are at `path`; anything else that is there stays, and is an error.
     progress
@@ -78,9 +84,10 @@ def write_shards(
     Raises
     ------
     GraphError
-        If the graph has edge types or is a shard itself, or the partition is one of another number of nodes.
+        If the graph is a shard itself, the partition is one of another number of nodes, or features are of a type that
+        the graph does not have.
     FeatureError
-        If `whole` names no node features, or a feature to be cut has not one row per node.
+        If `whole` names no node features, or a feature to be cut has not one row per node (of its type).
     InputError
         If `path` exists and may not be replaced.
     OSError
@@ -96,15 +103,6 @@ def write_shards(
     silent = not (progress and shows_bars())
 
     check_can_be_cut(graph, partition, "write_shards")
-    if graph.edge_types is not None:
-        raise GraphError(
-            "write_shards: graphs with edge types cannot be written in this version; share it with shard()"
-        )
-    if graph.node_attrs:
-        raise GraphError(
-            f"write_shards: node attributes, {list(graph.node_attrs)}, cannot be written in this version; make times "
-            "of edges of them, edge_attrs=, or share the graph with shard()"
-        )
     features = FeatureStore() if store is None else store
     meta = _describe(graph, partition, features, whole)
     total = _total_bytes(graph, features, meta)
@@ -114,7 +112,7 @@ def write_shards(
             tqdm(total=total, desc="write shards", unit="B", unit_scale=True, disable=silent) as bar,
         ):
             writer = _Writer(bar)
-            shared = _write_common(writer, folder, partition, features, meta)
+            shared = _write_common(writer, folder, graph, partition, features, meta)
             parts = [
                 _write_part(writer, folder, graph, partition, part, features, meta)
                 for part in range(partition.num_parts)
@@ -144,24 +142,28 @@ class _Writer:
 
 
 def _describe(
-    graph: Graph, partition: Partition, store: FeatureStore, whole: str | Collection[str] | None
+    graph: Graph, partition: Partition, store: FeatureStore, whole: str | Collection[FeatureName] | None
 ) -> ShardMeta:
-    of_nodes, of_edges = store.node.without_types("write_shards"), store.edge.without_types("write_shards")
     names = {whole} if isinstance(whole, str) else whole
     if names is None:
-        names = {name for name, source in of_nodes.items() if math.prod(source.shape[1:]) == 1}
+        names = {name for name, source in store.node.items() if math.prod(source.shape[1:]) == 1}
     for name in names:
         store.node[name]  # an unknown one is refused with those that there are
-    for name, source in of_nodes.items():
+    types = node_types_of(graph), edge_types_of(graph)
+    for sources, of_kind in zip((store.node, store.edge), types, strict=True):
+        for name in sources:
+            if not isinstance(name, str):
+                type_number(of_kind, name[0])  # likewise
+    for name, source in store.node.items():
         if isinstance(source, ShardedFeature):
             raise FeatureError(f"write_shards: node feature {name!r} is in shards already; give all of its rows")
-        if name not in names and source.num_rows != graph.num_nodes:
+        num_nodes = graph.num_nodes if isinstance(name, str) else type_size(types[0], name[0])
+        if name not in names and source.num_rows != num_nodes:
             raise FeatureError(
-                f"write_shards: expected a row of node feature {name!r} for each of {graph.num_nodes} nodes, got "
+                f"write_shards: expected a row of node feature {name!r} for each of {num_nodes} nodes, got "
                 f"{source.num_rows}; cut it to that, or name it in whole="
             )
     kind = {RangePartition: "range", HashPartition: "hash"}.get(type(partition), "table")
-    types = graph.node_types
     return ShardMeta(
         graph.num_nodes,
         graph.num_edges,
@@ -171,9 +173,11 @@ def _describe(
         graph.content_digest(),
         RowsMeta.of(graph.indices).dtype,
         {name: RowsMeta.of(rows) for name, rows in graph.edge_attrs_csc.items()},
-        None if types is None else tuple(zip(map(str, types.names), types.offsets.diff().tolist(), strict=True)),
-        {name: FeatureMeta.of(source, whole=name in names) for name, source in of_nodes.items()},
-        {name: FeatureMeta.of(source, whole=True) for name, source in of_edges.items()},
+        counts_of(graph.node_types),
+        {name: FeatureMeta.of(source, whole=name in names) for name, source in store.node.items()},
+        {name: FeatureMeta.of(source, whole=True) for name, source in store.edge.items()},
+        edge_types=counts_of(graph.edge_types),
+        node_attrs={name: RowsMeta.of(rows) for name, rows in graph.node_attrs.items()},
     )
 
 
@@ -182,22 +186,28 @@ def _total_bytes(graph: Graph, store: FeatureStore, meta: ShardMeta) -> int:
     owners = 4 * graph.num_nodes if meta.partition == "table" else 0
     of_edge = graph.indices.element_size() + edge_id_dtype(graph.num_edges).itemsize
     of_edge += sum(rows[:1].numel() * rows.element_size() for rows in graph.edge_attrs_csc.values() if graph.num_edges)
+    of_nodes = sum(rows.nbytes for rows in graph.node_attrs.values())
     sources = [*store.node.values(), *store.edge.values()]
-    return starts + owners + of_edge * graph.num_edges + sum(source.row_bytes * source.num_rows for source in sources)
+    features = sum(source.row_bytes * source.num_rows for source in sources)
+    return starts + owners + of_edge * graph.num_edges + of_nodes + features
 
 
 def _write_common(
-    writer: _Writer, folder: Path, partition: Partition, store: FeatureStore, meta: ShardMeta
+    writer: _Writer, folder: Path, graph: Graph, partition: Partition, store: FeatureStore, meta: ShardMeta
 ) -> dict[str, str]:
-    """Write what all ranks read: the table of owners, and features that are not cut; return their fingerprints."""
+    """Write what all ranks read: owners in a table, node attributes, whole features; return their fingerprints."""
     num_nodes, digests = partition.num_nodes, {}
     if meta.partition == "table":
         owners = (partition.owner(ids) for ids in _ids(num_nodes, 8))
         digests[OWNERS] = writer.write(folder / OWNERS, torch.int32, (num_nodes,), owners)
     whole = whole_folder(folder)
     whole.mkdir()
+    for attribute, rows in graph.node_attrs.items():
+        path, row_bytes = whole / file_of("node_attribute", attribute), rows[:1].nbytes
+        pieces = (gather_rows(rows, ids) for ids in _ids(num_nodes, row_bytes))
+        digests[f"{whole.name}/{path.name}"] = writer.write(path, rows.dtype, tuple(rows.shape), pieces)
     for kind, sources, features in (("node", store.node, meta.node), ("edge", store.edge, meta.edge)):
-        for name, source in sources.without_types("write_shards").items():
+        for name, source in sources.items():
             if features[name].whole:
                 path, ids = whole / file_of(kind, name), _ids(source.num_rows, source.row_bytes)
                 digests[f"{whole.name}/{path.name}"] = _write_rows(writer, path, source, ids)
@@ -231,15 +241,18 @@ def _write_part(
     write("indices.npy", graph.indices.dtype, (), (gather_rows(graph.indices, piece) for piece in positions()))
     dtype = edge_id_dtype(graph.num_edges)
     write("edge_ids.npy", dtype, (), (graph.original_edge_ids(piece).to(dtype) for piece in positions()))
-    for name, rows in graph.edge_attrs_csc.items():
-        attributes = (gather_rows(rows, piece) for piece in positions())
-        write(file_of("edge_attribute", name), rows.dtype, tuple(rows.shape[1:]), attributes)
-    for name, source in store.node.without_types("write_shards").items():
+    for attribute, rows in graph.edge_attrs_csc.items():
+        pieces = (gather_rows(rows, piece) for piece in positions())
+        write(file_of("edge_attribute", attribute), rows.dtype, tuple(rows.shape[1:]), pieces)
+    for name, source in store.node.items():
         if not meta.node[name].whole:
             step = _rows_at_a_time(source.row_bytes)
-            ids = (owned[low : low + step] for low in range(0, len(owned), step))
+            nodes = owned
+            if not isinstance(name, str):
+                nodes = partition.of_type(node_types_of(graph), str(name[0])).owned(part)
+            ids = (nodes[low : low + step] for low in range(0, len(nodes), step))
             file = file_of("node", name)
-            digests[file] = _write_rows(writer, folder / file, source, ids, len(owned))
+            digests[file] = _write_rows(writer, folder / file, source, ids, len(nodes))
     return PartMeta(part, digests).write(folder)
 
 

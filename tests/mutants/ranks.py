@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 _NORM = "tests/pipeline/models/test_norm_over_ranks.py::"
 _TRAINING = "tests/pipeline/models/test_cooperative_training.py::"
 _EXCHANGE = "tests/pipeline/passes/test_fuse_exchange.py::"
+_SUBGRAPHS = "tests/pipeline/distributed/test_subgraphs_on_ranks.py::"
 _SHARDS = "tests/pipeline/storage/test_shards.py::"
 
 RANKS = (
@@ -94,5 +95,47 @@ RANKS = (
         "if one.part not in (None, rank):",
         "if False:",
         _SHARDS + "test_shards_of_others_are_refused",
+    ),
+    Mutant(
+        "pipeline/lowered/induced_hop.py",
+        "elements = element_keys(elements, of_edges, graph.num_nodes)",
+        "elements = element_keys(elements, of_edges * 0, graph.num_nodes)",
+        _SUBGRAPHS + "test_ranks_find_together_what_one_process_finds[shadow-hash-False]",
+    ),
+    Mutant(
+        "pipeline/lowered/induced_hop.py",
+        "kept &= ~torch.isin(hop.positions, left_out.positions)",
+        "pass",
+        _SUBGRAPHS + "test_edges_between_seeds_are_left_out",
+    ),
+    Mutant(
+        "pipeline/lowered/square_block.py",
+        "of_seeds = replace(batch.exchanges[-1], owned=layer.owned, owned_slot=layer.owned_slot)",
+        "of_seeds = batch.exchanges[-1]",
+        _SUBGRAPHS + "test_ranks_find_together_what_one_process_finds[new-hash-False]",
+    ),
+    Mutant(
+        "pipeline/lowered/reach_nodes.py",
+        "hop = self.sample(batch, settings, excluded=excluded(batch))",
+        "hop = self.sample(batch, settings, frontier=batch.n_id, excluded=excluded(batch))",
+        _SUBGRAPHS + "test_ranks_find_together_what_one_process_finds[new-hash-False]",
+    ),
+    Mutant(
+        "pipeline/lowered/induce_at_owners.py",
+        "edges.columns[1][kept[subgraph.positions]]",
+        "edges.columns[1][subgraph.positions]",
+        _SUBGRAPHS + "test_owners_find_trees_for_others[shadow]",
+    ),
+    Mutant(
+        "pipeline/lowered/induce_at_owners.py",
+        "stays = ~torch.isin(positions, left_out.positions)",
+        "stays = torch.ones_like(positions, dtype=torch.bool)",
+        _SUBGRAPHS + "test_trees_of_shares_leave_out_edges_between_seeds[shards]",
+    ),
+    Mutant(
+        "pipeline/models/cooperative.py",
+        "blocks=batch.blocks * num_layers, exchanges=(*[layer] * num_layers, of_seeds)",
+        "blocks=batch.blocks * num_layers, exchanges=(layer, *[of_seeds] * num_layers)",
+        _SUBGRAPHS + "test_models_of_any_depth_train_as_in_one_process[new]",
     ),
 )

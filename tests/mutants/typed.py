@@ -6,6 +6,8 @@ from mutants.mutant import Mutant
 
 _HOP = "tests/ops/sampling/test_typed_hop.py"
 _STAGES = "tests/pipeline/stages/test_types.py"
+_SHARDS = "tests/pipeline/storage/test_shards_of_types.py"
+_ON_DISK = "tests/pipeline/storage/test_types_of_shards_on_disk.py"
 _MODELS = "tests/pipeline/models/test_types.py"
 
 TYPED = (
@@ -56,5 +58,65 @@ TYPED = (
         "machine.world_size == 1 or routed:",
         "machine.world_size == 1 or routed or getattr(source, 'partition', None) is not None:",
         f"{_MODELS}::test_owners_sample_for_others",
+    ),
+    Mutant(
+        "pipeline/partition/type_partition.py",
+        "self.whole.position(nodes) - self._there(self._before, ids)[self.whole.owner(nodes)]",
+        "self.whole.position(nodes)",
+        f"{_SHARDS}::test_owners_of_a_type_are_those_of_its_nodes",
+    ),
+    Mutant(
+        "pipeline/storage/sharded_feature.py",
+        "RankRouter(whole, self._part, self._cached + self._nodes.start)",
+        "RankRouter(whole, self._part, self._cached)",
+        f"{_SHARDS}::test_copies_are_not_asked_for",
+    ),
+    Mutant(
+        "pipeline/storage/sharded_feature.py",
+        "torch.equal(self._asked + self._nodes.start, other._asked + other._nodes.start)",
+        "torch.equal(self._asked, other._asked)",
+        f"{_SHARDS}::test_copies_that_are_alike_in_number_alone_travel_apart",
+    ),
+    Mutant(
+        "pipeline/plan/checks.py",
+        "if source.nodes != nodes:",
+        "if len(source.nodes) != len(nodes):",
+        f"{_SHARDS}::test_owners_of_other_nodes_are_refused",
+    ),
+    Mutant(
+        "pipeline/storage/write_shards.py",
+        "nodes = partition.of_type(node_types_of(graph), str(name[0])).owned(part)",
+        "pass",
+        f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
+    ),
+    Mutant(
+        "pipeline/storage/write_shards.py",
+        "edge_types=counts_of(graph.edge_types),",
+        "",
+        f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
+    ),
+    Mutant(
+        "pipeline/storage/shard_meta.py",
+        "if not any(fields[name] for name in SINCE_2):",
+        "if True:",
+        f"{_ON_DISK}::test_versions_say_what_readers_have_to_know",
+    ),
+    Mutant(
+        "pipeline/storage/shard_meta.py",
+        "if not any(fields[name] for name in SINCE_2):",
+        "if False:",
+        f"{_ON_DISK}::test_versions_say_what_readers_have_to_know",
+    ),
+    Mutant(
+        "pipeline/storage/shard_meta.py",
+        "num_rows = self.num_nodes if isinstance(name, str) else of_nodes.get(name[0], -1)",
+        "num_rows = feature.num_rows",
+        f"{_ON_DISK}::test_fields_that_contradict_each_other_are_refused",
+    ),
+    Mutant(
+        "pipeline/storage/typed_meta.py",
+        "quote(part, safe='')",
+        "part.replace('/', '')",
+        f"{_ON_DISK}::test_names_with_commas_have_files_of_their_own",
     ),
 )

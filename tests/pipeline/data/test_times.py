@@ -114,8 +114,3 @@ def test_pyg_graphs_bring_the_times_of_nodes():
     both["a"].time, both["b"].time = torch.tensor([1, 2]), torch.tensor([3])
     both["a", "to", "b"].edge_index = torch.tensor([[1], [0]])
     assert hr.Graph.from_pyg(both).node_attrs["time"].tolist() == [1, 2, 3]
-
-
-def test_shards_on_disk_refuse_them(tmp_path):
-    with pytest.raises(hr.GraphError, match="write_shards: node attributes, \\['t'\\], cannot be written"):
-        hr.write_shards(tmp_path / "shards", graph(node_attrs={"t": [0, 4, 0, 3]}), hr.Partition.hash(4, 2))

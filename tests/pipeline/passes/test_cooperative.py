@@ -34,6 +34,13 @@ def test_fires_on_layerwise_rules_which_ranks_sample_together():
     assert names == ["item_sampler", "exchange_ids", "sample_hop_together", "compact", "exchange_ids", "return_ids"]
 
 
+def test_fires_on_subgraphs_which_take_the_nodes_of_hops_alone():
+    names = final_names(items().sample_shadow(graph(), 2, 3).fetch_feature(store(), node=["x"]), cooperative=True)
+    begin = ["item_sampler", "plant_trees_together", "exchange_ids"]
+    edges = ["induced_hop", "compact", "exchange_ids", "keep_square_block"]
+    assert names == [*begin, *["reach_nodes", "exchange_ids"] * 2, *edges, "fetch_owned", "exchange_rows", "return_ids"]
+
+
 def test_refuses_one_rank():
     assert "exchange_ids" not in final_names(plan(), Machine(), cooperative=True)
 

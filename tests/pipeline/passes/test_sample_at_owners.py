@@ -41,6 +41,14 @@ def test_fires_on_all_hops_where_seeds_have_no_owner():
     assert names(final(plan(shard(), pairs))) == ["item_sampler", "sample_at_owners", "sample_at_owners"]
 
 
+def test_fires_on_subgraphs_of_trees():
+    """Those of the whole graph are found here, those of shards at the owners; one process finds them as it says."""
+    for one, name in ((graph(), "induce_in_trees"), (shard(), "induce_at_owners")):
+        assert names(final(items().sample_shadow(one, 2, 3)))[-1] == name
+        assert names(final(items().sample_shadow(one, 2, 3), world_size=1))[-1] == "induce_subgraph"
+    assert names(final(plan(graph()).induce_subgraph(graph())))[-1] == "induce_subgraph"
+
+
 def test_refuses_whole_graphs_and_one_rank():
     assert "sample_at_owners" not in names(final(plan(graph())))
     assert "sample_at_owners" not in names(final(plan(shard()), world_size=1))

@@ -94,9 +94,8 @@ def test_what_is_refused():
         plan.induce_subgraph(hr.Graph.from_coo([0], [1], num_nodes=2)).loader()
     with pytest.raises(hr.PlanError, match="cannot be cut into shares"):
         plan.induce_subgraph(graph()).loader(rank=0, world_size=2)
-    for square in (plan.make_bidirectional(), plan.induce_subgraph(graph())):
-        with pytest.raises(hr.PlanError, match=square.stages[-1].name):
-            rewrite(square, hr.Machine(cores=2, world_size=2), {"cooperative": True})
+    with pytest.raises(hr.PlanError, match="make_bidirectional"):
+        rewrite(plan.make_bidirectional(), hr.Machine(cores=2, world_size=2), {"cooperative": True})
     with pytest.raises(hr.PlanError, match="blocks, which no stage before it writes"):
         items().make_bidirectional().loader()
 
@@ -125,8 +124,6 @@ def test_ego_nets_that_are_refused():
         items().sample_shadow(graph(), 0, 3)
     with pytest.raises(hr.InputError, match="fanout"):
         items().sample_shadow(graph(), 2, -2)
-    with pytest.raises(hr.PlanError, match="cannot be cut into shares"):
-        items().sample_shadow(graph(), 2, 3).loader(rank=0, world_size=2)
 
 
 def test_a_subgraph_would_not_keep_to_times():

@@ -16,9 +16,9 @@ import pytest
 
 import headrace as hr
 from headrace.pipeline.storage import load_shards
-from headrace.pipeline.storage.shard_meta import _checksum
+from headrace.pipeline.storage.shard_meta import SINCE_2, _checksum
 
-from plans import graph, store
+from plans import graph, store, typed_graph, typed_store, with_times
 
 PART = 1
 NUM_PARTS = 2
@@ -40,6 +40,8 @@ def written(tmp_path_factory):
         ("table", hr.Partition.of(np.arange(num_nodes) % NUM_PARTS, NUM_PARTS)),
     ):
         hr.write_shards(folder / kind, graph(), cut, store(), progress=False)
+    cut = hr.Partition.range(num_nodes, NUM_PARTS)
+    hr.write_shards(folder / "typed", with_times(typed_graph()), cut, typed_store(), progress=False)
     return folder
 
 
@@ -181,6 +183,14 @@ FIELDS = [
 ]  # fmt: skip
 INNER = [("node", "x", "num_rows"), ("node", "x", "whole"), ("node", "x", "rows"), ("node", "y", "digest")]
 INNER += [("node", "x", "rows", "dtype"), ("node", "x", "rows", "shape"), ("edge_attrs", "weight", "dtype")]
+CASES = [(kind, place) for place in [*((name,) for name in FIELDS), *INNER] for kind in ("hash", "range", "table")]
+CASES += [("typed", (name,)) for name in ("version", "node_types", *SINCE_2)]
+#: Values that may be lists of counts of types, or of features of types.
+LISTS = [
+    [["a", 1]], [[["a", "b"], 1000]], [["a", 200]], [["a", 200], ["a", 0]], [[["a", "b", "c"], 1500]], [["a", -1]], [1],
+    [{"type": "a"}], [{"type": 1, "name": "x"}], [{"type": "c", "name": "x", "rows": {"dtype": "int8", "shape": []},
+    "num_rows": 3, "whole": False, "digest": ""}],
+]  # fmt: skip
 UNBOUND = {"checksum", "shared", "parts"}
 DTYPES = ["qint8", "quint4x2", "bits8", "int99", "Tensor", "float64"]
 
@@ -193,8 +203,7 @@ def with_value(fields: dict, place: tuple[str, ...], value: object) -> dict:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bound", ["checksum", "checksum of the forger", "none, as shards of before"])
-@pytest.mark.parametrize("kind", ["hash", "range", "table"])
-@pytest.mark.parametrize("place", [(name,) for name in FIELDS] + INNER, ids=".".join)
+@pytest.mark.parametrize(("kind", "place"), CASES, ids=lambda one: one if isinstance(one, str) else ".".join(one))
 def test_a_field_of_meta_that_lies_is_refused(written, tmp_path, place, kind, bound):
     """Each field with each value: refused by name, or it loads what it says; no hang, no raw error."""
     if bound.startswith("none") and place[0] in UNBOUND:
@@ -204,7 +213,7 @@ def test_a_field_of_meta_that_lies_is_refused(written, tmp_path, place, kind, bo
     if bound.startswith("none"):
         original = {name: value for name, value in original.items() if name not in UNBOUND}
     written_value = reduce(lambda inner, name: inner[name], place, original)
-    values = [*VALUES, *(DTYPES if place[-1] in ("dtype", "indices") else [])]
+    values = [*VALUES, *(DTYPES if place[-1] in ("dtype", "indices") else []), *(LISTS if kind == "typed" else [])]
     loaded = []
     for value in values:
         fields = with_value(original, place, value)
