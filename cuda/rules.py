@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from torch import Tensor
 
 from headrace.cuda.edge_numbers import EdgeNumbers
 from headrace.cuda.faults import Faults
-from headrace.cuda.hop import GpuGraph, Picker, Segments
+from headrace.cuda.hop import Frontier, GpuGraph, Picker, Picks, Segments, find_segments, pick
 from headrace.cuda.importance import LaborImportancePicker
 from headrace.cuda.pick_labor import LaborExactPicker, LaborPoissonPicker, SharedVariates
 from headrace.cuda.pick_uniform import AllPicker, LatestPicker, UniformPicker, UniformReplacementPicker
@@ -21,6 +21,7 @@ from headrace.cuda.pick_weighted import (
     WeightedPicker,
     WeightedReplacementPicker,
 )
+from headrace.cuda.typed_hop import Group, pick_by_relation
 from headrace.cuda.variates import Variates
 
 
@@ -54,10 +55,85 @@ class HopRule:
     fanout: int
     rounds: int = 0
 
+    @property
+    def per_destination(self) -> bool:
+        """Whether the picks of a destination do not depend on the others of the hop."""
+        return self.kind != "importance"
+
     def most_picks(self, num_dst: int) -> int | None:
         """Return the most edges that so many destinations can have, or None if that depends on their degrees."""
         is_bounded = self.fanout >= 0 and self.kind not in ("poisson", "poisson_weighted", "importance")
         return self.fanout * num_dst if is_bounded else None
+
+
+class HopSpec(NamedTuple):
+    """How a hop picks.
+
+    Attributes
+    ----------
+    rules
+        One for each relation; one where there are no types.
+    variates
+        By which randomness.
+    """
+
+    rules: tuple[HopRule, ...]
+    variates: Variates
+
+    def most_picks(self, num_dst: int) -> int | None:
+        """Return the most edges that so many destinations can have, or None if that depends on their degrees."""
+        of_rules = [rule.most_picks(num_dst) for rule in self.rules]
+        bounded = [most for most in of_rules if most is not None]
+        return sum(bounded) if len(bounded) == len(of_rules) else None
+
+
+def pick_hop(
+    graph: GpuGraph,
+    frontier: Frontier,
+    hop: HopSpec,
+    numbers: EdgeNumbers | None,
+    faults: Faults,
+    *,
+    bounded: bool = False,
+) -> Picks:
+    """Pick in-edges of each element of a frontier.
+
+    Parameters
+    ----------
+    graph, frontier, hop
+        Of what, for what, and how.
+    numbers
+        See `picker_of`.
+    faults
+        Of the kinds `hop.FAULTS`.
+    bounded
+        Whether there is to be room for the most edges that there can be, where that is known; otherwise the host waits
+        to hear how many there are.
+    """
+
+    def room(rule: HopRule, num_segments: int) -> int | None:
+        return rule.most_picks(num_segments) if bounded else None
+
+    def maker(rule: HopRule) -> Callable[[Segments], Picker]:
+        return picker_of(graph, rule, hop.variates, numbers, faults)
+
+    num_dst = len(frontier.nodes)
+    if graph.relations is None:
+        (rule,) = hop.rules
+        segments = find_segments(graph, frontier, faults)
+        return pick(segments, maker(rule)(segments), faults, room=room(rule, num_dst))
+    groups = [
+        Group(relations, maker(rule), room(rule, num_dst * len(relations))) for rule, relations in _alike(hop.rules)
+    ]
+    return pick_by_relation(graph, frontier, faults, groups)
+
+
+def _alike(rules: Sequence[HopRule]) -> list[tuple[HopRule, list[int]]]:
+    """Return each rule with the relations to pick from by it together; those of layer-wise rules agree on nothing."""
+    found: dict[HopRule | int, list[int]] = {}
+    for relation, rule in enumerate(rules):
+        found.setdefault(rule if rule.per_destination else relation, []).append(relation)
+    return [(rules[relations[0]], relations) for relations in found.values()]
 
 
 def picker_of(

@@ -35,19 +35,26 @@ View = TypeVar("View", bound="GraphView")
 _PLACING = threading.Lock()
 
 
-class GpuArrays(NamedTuple):
-    """What hops on a GPU read of a graph: arrays of the same names, in memory of the GPU or pinned in that of the CPU.
+class HopArrays(NamedTuple):
+    """What hops read of a graph, in memory of the CPU, or in that of a GPU or pinned in that of the CPU.
 
     Parameters
     ----------
     indptr: int64[num_nodes + 1]
+        With types that of `rows`.
     indices: int32[num_edges] or int64[num_edges]
     edge_ids: int32[num_edges] or int64[num_edges], optional
+    times: int64[num_edges], optional
+        By which rows are sorted.
+    rows
+        Those of a graph with types.
     """
 
     indptr: Tensor
     indices: Tensor
     edge_ids: Tensor | None
+    times: Tensor | None
+    rows: TypedRows | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,17 +201,30 @@ class GraphView(ABC):
         assert self.node_ids is not None  # asked of graphs that have them
         return torch.empty_like(self.node_ids).scatter_(0, self.node_ids, torch.arange(self.num_nodes))
 
-    def arrays_on(self, device: torch.device) -> GpuArrays:
-        """Return the arrays that hops read, where a GPU reads them: there if they fit, else pinned in CPU memory."""
+    def arrays_on(self, device: torch.device | None) -> HopArrays:
+        """Return the arrays that hops read, where a GPU reads them: there if they fit, else pinned in CPU memory.
+
+        For no device they are those of the graph.
+        """
+        if device is None:
+            return self._hop_arrays
         name = f"arrays on {device}"
         with _PLACING:
             if name not in self.tables:
-                indptr, indices, edge_ids = placed((self.indptr, self.indices, self.edge_permutation), device)
+                indptr, indices, edge_ids, times = placed(self._hop_arrays[:4], device)
                 assert indptr is not None
                 assert indices is not None
-                self.tables[name] = GpuArrays(indptr, indices, edge_ids)
-        arrays: GpuArrays = self.tables[name]
+                rows = self._hop_arrays.rows
+                rows = None if rows is None else replace(rows, row_ptr=indptr)
+                self.tables[name] = HopArrays(indptr, indices, edge_ids, times, rows)
+        arrays: HopArrays = self.tables[name]
         return arrays
+
+    @property
+    def _hop_arrays(self) -> HopArrays:
+        rows = self.typed_rows if self.is_typed else None
+        indptr = self.indptr if rows is None else rows.row_ptr
+        return HopArrays(indptr, self.indices, self.edge_permutation, self.edge_times, rows)
 
     def fits_on_gpu(self, index: int | None, memory: int) -> bool:
         """Whether `arrays_on` has copied the arrays to a GPU, or will where so many bytes of its memory are free.
@@ -222,14 +242,13 @@ class GraphView(ABC):
 
     @property
     def _bytes_on_gpu(self) -> int:
-        arrays = (self.indptr, self.indices, self.edge_permutation)
-        return sum(array.nbytes for array in arrays if array is not None)
+        return sum(array.nbytes for array in self._hop_arrays[:4] if array is not None)
 
     def _is_on_gpu(self, index: int | None) -> bool:
         """Whether `arrays_on` has copied the arrays to a GPU, or for None to any."""
         with _PLACING:
             tables = list(self.tables.values())
-        known = [arrays.indices for arrays in tables if isinstance(arrays, GpuArrays)]
+        known = [arrays.indices for arrays in tables if isinstance(arrays, HopArrays)]
         return any(there.is_cuda and index in (None, there.device.index) for there in known)
 
     def weights_on(self, name: str, device: torch.device | None) -> Tensor:
@@ -262,11 +281,7 @@ class GraphView(ABC):
         known = self._block_samplers.get((weight, device))
         if known is None:
             weights = None if weight is None else self.weights_on(weight, device)
-            arrays = (self.indptr, self.indices, self.edge_permutation)
-            if device is not None:
-                arrays = self.arrays_on(device)
-            rows = self.typed_rows if self.is_typed else None
-            times = self.edge_times if device is None else None
+            *arrays, times, rows = self.arrays_on(device)
             made = BlockSampler(*arrays, weights, times=times, trust_weights=True, device=device, rows=rows)
             known = self._block_samplers.setdefault((weight, device), made)  # another thread may have been faster
         return known

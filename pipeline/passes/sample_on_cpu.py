@@ -54,7 +54,7 @@ SAMPLE_ON_CPU = Pass(
         Rule("no kernel on a GPU: copy_to behind the hops", (CopyTo, SampleFused), _copy_behind),
         Rule("no kernel on a GPU: copy_to behind the subgraph", (CopyTo, SampleInduced), _copy_behind),
         Rule("no kernel on a GPU: copy_to behind the sampler", (CopyTo, Sampler), _copy_behind),
-        Rule("no trees on a GPU: copy_to behind their planting", (CopyTo, PlantTrees), _copy_behind),
+        Rule("trees are planted on the CPU: copy_to behind their roots", (CopyTo, PlantTrees), _copy_behind),
         Rule("ids of a graph with an order of its own: copy_to behind them", (CopyTo, TranslateIds), _copy_behind),
     ),
     optional=False,

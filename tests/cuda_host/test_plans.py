@@ -9,7 +9,7 @@ import torch
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
-from headrace.ops.sampling import on_gpu
+from headrace.ops.sampling import fused_on_gpu
 from headrace.pipeline.lowered.on_stream import OnStream, WaitStream
 
 from cuda_host.stand_in import StandIn
@@ -69,9 +69,9 @@ def test_tables_of_large_graphs_are_made_for_each_hop(name, why, on_cpu, gpu, mo
         monkeypatch.setattr("headrace.cuda.edge_numbers.EdgeNumbers.of_graph", no_room)
         monkeypatch.setattr("headrace.cuda.pick_weighted.sums_of_graph", no_room)
     else:
-        whole = on_gpu.if_there_is_room
+        whole = fused_on_gpu.if_there_is_room
         monkeypatch.setattr(
-            on_gpu, "if_there_is_room", lambda array, device, *rest: whole(array, torch.device("meta"), *rest)
+            fused_on_gpu, "if_there_is_room", lambda array, device, *rest: whole(array, torch.device("meta"), *rest)
         )
     plan = PLANS[name]()
     fresh = replace(graph())

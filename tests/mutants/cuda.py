@@ -56,13 +56,13 @@ CUDA = (
         "tests/ops/sampling/test_compact.py::test_ids_may_be_any_integers",
     ),
     Mutant(
-        "cuda/kernels/segments.cu",
+        "cuda/kernels/segments.cuh",
         "times[middle] <= bound",
         "times[middle] < bound",
         "tests/ops/sampling/test_segments.py::test_slots_and_bounds_equal_the_reference",
     ),
     Mutant(
-        "cuda/kernels/segments.cu",
+        "cuda/kernels/segments.cuh",
         "times[middle] < low",
         "times[middle] <= low",
         "tests/ops/sampling/test_segments.py::test_slots_and_bounds_equal_the_reference",

@@ -12,7 +12,7 @@ from hand_made import hand_made
 import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.ops.sampling.rules import LaborRule
-from headrace.pipeline.data.graph_view import GpuArrays
+from headrace.pipeline.data.graph_view import HopArrays
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fetch_rows import FetchRows, SampleFetched
 from headrace.pipeline.passes import rewrite
@@ -98,7 +98,7 @@ def test_what_has_been_copied_fits():
     """It has taken the memory that is no longer free."""
     fresh = replace(graph())
     there = SimpleNamespace(is_cuda=True, device=torch.device("cuda", 1))
-    fresh.tables["arrays on cuda:1"] = GpuArrays(there, there, None)
+    fresh.tables["arrays on cuda:1"] = HopArrays(there, there, None, None, None)
     fresh.tables["arrays on cpu"] = fresh.arrays_on(torch.device("cpu"))
     for device, fires in (("cuda", False), ("cuda:1", False), ("cuda:0", True)):
         plan = items().copy_to(device).sample_layer_neighbor(fresh, [3])
