@@ -117,10 +117,10 @@ class BlockSampler:
         from headrace.cuda.edge_numbers import EdgeNumbers
         from headrace.cuda.faults import Fault
 
-        by_weight = self._graph.weights is not None
-        hops = [hop_of(rule, key, self._rows, by_weight, stage) for rule, key in zip(rules, keys, strict=True)]
         first = on_device(seeds, "seeds", self._device, stage=stage, error=ItemsError)
         planted = None if trees is None else self._planted(first, trees, rules, stage)
+        by_weight = self._graph.weights is not None
+        hops = [hop_of(rule, key, self._rows, by_weight, stage) for rule, key in zip(rules, keys, strict=True)]
         in_windows = trees is not None and trees.lows is not None
         try:
             with device_errors():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -191,7 +191,7 @@ class RuleHop(HopStage):
         parallel_edges = not self.rule.has_edge_variates or self.graph.has_parallel_edges
         device = device_of(nodes)
         arrays = self.graph.arrays_on(device)
-        named = {
+        named: dict[str, Any] = {
             "weights": None if self.weight is None else self.graph.weights_on(self.weight, device),
             "num_threads": settings.num_threads,
             "reducer": reducer,

@@ -13,7 +13,7 @@ from headrace.ops.sampling import fused_on_gpu
 from headrace.pipeline.lowered.on_stream import OnStream, WaitStream
 
 from cuda_host.stand_in import StandIn
-from plans import PLANS, graph, items, store
+from plans import PLANS, RELATIONS, graph, items, store, timed_graph, timed_items, typed_graph, typed_items
 
 MACHINE = hr.Machine(cores=2, gpus=1)
 
@@ -54,7 +54,7 @@ def test_batches_are_those_of_the_cpu(name, first, on_cpu, gpu):
 
 
 @pytest.mark.parametrize("off", ["uva_gather", "stream_overlap", "fuse_sampling", "prefetch"])
-@pytest.mark.parametrize("name", ["labor", "weighted", "full"])
+@pytest.mark.parametrize("name", ["labor", "weighted", "full", "typed", "temporal", "typed_temporal", "disjoint_pairs"])
 def test_switches_change_nothing(name, off, on_cpu, gpu):
     assert digests(copied(PLANS[name](), 1), MACHINE, **{off: False}) == on_cpu[name]
 
@@ -89,11 +89,44 @@ def test_tables_of_large_graphs_are_made_for_each_hop(name, why, on_cpu, gpu, mo
         ("labor", "pick_labor_exact"),
         ("labor_poisson", "pick_labor_poisson"),
         ("in_subgraph", "pick_all"),
+        ("typed", "join_picks"),
+        ("typed_new", "find_typed_segments"),
+        ("typed_labor_1", "solve_rows"),
+        ("disjoint", "read_elements"),
+        ("temporal", "read_elements"),
+        ("temporal_last", "pick_all"),
+        ("temporal_labor", "pick_labor_exact"),
+        ("typed_temporal", "find_typed_segments"),
+        ("typed_disjoint", "read_elements"),
     ],
 )
-def test_hops_run_on_the_gpu(name, kernel, gpu):
-    digests(copied(PLANS[name](), 1), MACHINE)
-    assert any(kernel in launched for launched in gpu.launches)
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "hop by hop"])
+def test_hops_run_on_the_gpu(name, kernel, fused, gpu):
+    digests(copied(PLANS[name](), 1), MACHINE, fuse_sampling=fused)
+    assert any(kernel in launched for launched in gpu.launches) or (not fused and kernel == "read_elements")
+
+
+def test_relations_of_a_block_are_split_where_it_is(gpu):
+    """As of the batch that the CPU makes."""
+    plan = typed_items().sample_neighbor(typed_graph(), [3, 2])
+    with copied(plan, 1).loader(machine=MACHINE) as there, plan.loader(machine=hr.Machine()) as here:
+        for batch, expected in zip(there, here, strict=True):
+            for block, other in zip(batch.blocks, expected.blocks, strict=True):
+                for relation in RELATIONS:
+                    one, right = block.relation(relation), other.relation(relation)
+                    assert torch.equal(one.edge_index, right.edge_index)
+                    assert torch.equal(one.edge_ids, right.edge_ids)
+    assert any("find_typed_segments" in launched for launched in gpu.launches)
+
+
+def test_trees_are_planted_on_the_cpu_and_grow_on_the_gpu(gpu):
+    plan = timed_items().copy_to("cuda").sample_neighbor(timed_graph(), [4, 3], time="time", window=30)
+    with plan.loader(machine=MACHINE) as loader:
+        names = [stage.name for stage in loader._rewriting.final.stages]
+        text = loader.explain()
+    assert names[:2] == ["item_sampler", "plant_trees"]
+    assert names[-1] == "sample_fused"
+    assert "trees are planted on the CPU: copy_to behind their roots" in text
 
 
 def test_a_missing_wait_is_found(gpu):

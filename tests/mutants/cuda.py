@@ -8,6 +8,8 @@ _PICKS = "tests/ops/sampling/test_picks.py::"
 _SAMPLE = "tests/ops/sampling/test_sample.py::test_fused_equals_reference"
 _RANGES = "tests/cuda_host/test_pinned_ranges.py::"
 _PLANS = "tests/cuda_host/test_plans.py::"
+_TYPED = "tests/ops/sampling/test_typed_hop.py::"
+_TREES = "tests/ops/sampling/test_trees.py::"
 
 CUDA = (
     Mutant(
@@ -66,6 +68,72 @@ CUDA = (
         "times[middle] < low",
         "times[middle] <= low",
         "tests/ops/sampling/test_segments.py::test_slots_and_bounds_equal_the_reference",
+    ),
+    Mutant(
+        "cuda/kernels/typed_hop.cu",
+        "if (!relation.ends_in(node)) return;",
+        "",
+        _TYPED + "test_typed_hop_equals_reference",
+    ),
+    Mutant(
+        "cuda/kernels/typed_hop.cu",
+        "slots_of_rows[s] = slots[i];",
+        "slots_of_rows[s] = slots[0];",
+        _TYPED + "test_slots_and_bounds_equal_the_reference",
+    ),
+    Mutant(
+        "cuda/kernels/typed_hop.cu",
+        "weights == nullptr ? 1.0F",
+        "weights == nullptr ? 2.0F",
+        _TYPED + "test_typed_hop_equals_reference",
+    ),
+    Mutant(
+        "cuda/kernels/typed_hop.cu",
+        "joined[places[s] + k]",
+        "joined[first[s] + k]",
+        _TYPED + "test_typed_hop_equals_reference",
+    ),
+    Mutant(
+        "cuda/rules.py",
+        "rule if rule.per_destination else relation",
+        "rule",
+        _TYPED + "test_typed_hop_equals_reference",
+    ),
+    Mutant(
+        "cuda/kernels/trees.cu",
+        "streams == nullptr ? slot : streams[slot]",
+        "streams == nullptr ? slot : streams[0]",
+        _TREES + "test_trees_equal_the_reference",
+    ),
+    Mutant(
+        "cuda/kernels/trees.cu",
+        "& ~node_mask(bits)",
+        "& node_mask(bits)",
+        _TREES + "test_trees_equal_the_reference",
+    ),
+    Mutant(
+        "cuda/kernels/trees.cu",
+        "lows_here[i] = lows[slot];",
+        "lows_here[i] = bounds[slot];",
+        _TREES + "test_draws_by_weight_in_a_window",
+    ),
+    Mutant(
+        "ops/sampling/fused_on_gpu.py",
+        "EdgeNumbers() if in_windows else self._numbers.here()",
+        "self._numbers.here()",
+        _TREES + "test_repeats_are_counted_from_where_a_window_begins",
+    ),
+    Mutant(
+        "ops/sampling/fused_on_gpu.py",
+        "if by_weight and not in_windows and any",
+        "if by_weight and any",
+        _TREES + "test_draws_by_weight_in_a_window",
+    ),
+    Mutant(
+        "ops/sampling/fused_on_gpu.py",
+        "((values < 0) | (values >= bound))",
+        "(values >= bound)",
+        _TREES + "test_refusals",
     ),
     Mutant(
         "cuda/kernels/copy_row.cuh",

@@ -20,7 +20,7 @@ from headrace.pipeline.plan.verify import LOWERED, verify
 
 from cuda_host.stand_in import StandIn
 from gpu_plans import copied_first, digests, names
-from plans import PLANS, graph, items, store
+from plans import PLANS, graph, items, store, typed_graph
 
 #: The graph takes some 13 kB: more than half of the memory of the one, less than that of the other.
 SMALL = hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 13,))
@@ -42,6 +42,8 @@ OTHERS = {
     "all by weight": lambda plan: plan.sample_neighbor(graph(), [-1, -1], weight="weight"),
     "importance": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], importance=1),
     "ladies": lambda plan: plan.sample_ladies(graph(), [9, 9]),
+    "trees": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], disjoint=True),
+    "types": lambda plan: plan.sample_layer_neighbor(typed_graph(), [5, 3]),
 }
 
 
