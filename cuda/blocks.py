@@ -65,9 +65,11 @@ def sample_blocks(
     edge_ids: bool,
     numbers: EdgeNumbers | None,
     trees: GpuTrees | None = None,
+    gaps: Tensor | None = None,
 ) -> GpuSampled:
     """Sample several hops of distinct seeds, int64[num_seeds], or in trees of seeds that are distinct within these.
 
+    Edges at `gaps`, int64[num_excluded], positions that ascend, are not there.
     The host waits for the device once, at the end, but for hops whose picks can be very many or not be bounded.
 
     Raises
@@ -88,7 +90,8 @@ def sample_blocks(
     destinations, size = roots, None
     for hop in hops:
         frontier = elements.frontier(destinations, size)
-        picks = pick_hop(graph, frontier, hop, numbers, faults, bounded=_room(hop, len(destinations)) is not None)
+        bounded = _room(hop, len(destinations)) is not None
+        picks = pick_hop(graph, frontier, hop, numbers, faults, gaps=gaps, bounded=bounded)
         neighbors, edges = look_up(graph, picks, faults, edge_ids=edge_ids)
         sources = elements.of_sources(neighbors, picks, destinations)
         more = min(most + len(sources), max(most, elements.most))

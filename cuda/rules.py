@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from torch import Tensor
 
 from headrace.cuda.edge_numbers import EdgeNumbers
+from headrace.cuda.excluded import Left
 from headrace.cuda.faults import Faults
 from headrace.cuda.hop import Frontier, GpuGraph, Picker, Picks, Segments, find_segments, pick
 from headrace.cuda.importance import LaborImportancePicker
@@ -60,6 +61,13 @@ class HopRule:
         """Whether the picks of a destination do not depend on the others of the hop."""
         return self.kind != "importance"
 
+    @property
+    def reads_edges(self) -> bool:
+        """Whether it looks at the edges to choose from."""
+        if self.kind in ("labor", "poisson"):
+            return self.fanout >= 0
+        return self.kind not in ("neighbor", "replacement", "latest")
+
     def most_picks(self, num_dst: int) -> int | None:
         """Return the most edges that so many destinations can have, or None if that depends on their degrees."""
         is_bounded = self.fanout >= 0 and self.kind not in ("poisson", "poisson_weighted", "importance")
@@ -94,6 +102,7 @@ def pick_hop(
     numbers: EdgeNumbers | None,
     faults: Faults,
     *,
+    gaps: Tensor | None = None,
     bounded: bool = False,
 ) -> Picks:
     """Pick in-edges of each element of a frontier.
@@ -106,26 +115,46 @@ def pick_hop(
         See `picker_of`.
     faults
         Of the kinds `hop.FAULTS`.
+    gaps
+        int64[num_excluded], positions of edges that are not there, ascending; None for no such edges.
     bounded
         Whether there is to be room for the most edges that there can be, where that is known; otherwise the host waits
         to hear how many there are.
     """
 
-    def room(rule: HopRule, num_segments: int) -> int | None:
-        return rule.most_picks(num_segments) if bounded else None
+    def by(rule: HopRule) -> Callable[[Segments], Picks]:
+        def pick_from(segments: Segments) -> Picks:
+            room = rule.most_picks(len(segments)) if bounded else None
+            if gaps is not None:
+                return _pick_left(graph, Left.of(segments, gaps), rule, hop.variates, numbers, faults, room)
+            return pick(segments, picker_of(graph, rule, hop.variates, numbers, faults)(segments), faults, room=room)
 
-    def maker(rule: HopRule) -> Callable[[Segments], Picker]:
-        return picker_of(graph, rule, hop.variates, numbers, faults)
+        return pick_from
 
-    num_dst = len(frontier.nodes)
     if graph.relations is None:
-        (rule,) = hop.rules
-        segments = find_segments(graph, frontier, faults)
-        return pick(segments, maker(rule)(segments), faults, room=room(rule, num_dst))
-    groups = [
-        Group(relations, maker(rule), room(rule, num_dst * len(relations))) for rule, relations in _alike(hop.rules)
-    ]
+        return by(hop.rules[0])(find_segments(graph, frontier, faults))
+    groups = [Group(relations, by(rule)) for rule, relations in _alike(hop.rules)]
     return pick_by_relation(graph, frontier, faults, groups)
+
+
+def _pick_left(
+    graph: GpuGraph,
+    left: Left,
+    rule: HopRule,
+    variates: Variates,
+    numbers: EdgeNumbers | None,
+    faults: Faults,
+    room: int | None,
+) -> Picks:
+    """Pick from what excluded edges leave; rules that look at edges see these alone, one after the other."""
+    segments = left.segments
+    if rule.reads_edges:
+        graph, segments = left.packed(graph, faults)
+        numbers = None if numbers is None else EdgeNumbers()
+    picker = picker_of(graph, rule, variates, numbers, faults)(segments)
+    picks = pick(segments, picker, faults, room=room)
+    left.unpack(picks, segments.starts)
+    return picks
 
 
 def _alike(rules: Sequence[HopRule]) -> list[tuple[HopRule, list[int]]]:

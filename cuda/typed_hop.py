@@ -9,26 +9,23 @@ import torch
 from torch import Tensor
 
 from headrace.cuda.faults import Faults
-from headrace.cuda.hop import Frontier, GpuGraph, Picker, Picks, Segments, pick
+from headrace.cuda.hop import Frontier, GpuGraph, Picks, Segments
 from headrace.cuda.launch import launch
 
 
 class Group(NamedTuple):
-    """Relations that are picked from together, by one picker.
+    """Relations that are picked from together.
 
     Attributes
     ----------
     relations
         Their numbers, ascending.
-    make_picker
-        Returns what picks.
-    room
-        The most edges that they can have, or None to find out.
+    pick
+        Picks from their segments.
     """
 
     relations: Sequence[int]
-    make_picker: Callable[[Segments], Picker]
-    room: int | None
+    pick: Callable[[Segments], Picks]
 
 
 def pick_by_relation(graph: GpuGraph, frontier: Frontier, faults: Faults, groups: Sequence[Group]) -> Picks:
@@ -47,7 +44,7 @@ def pick_by_relation(graph: GpuGraph, frontier: Frontier, faults: Faults, groups
     picked = []
     for group in groups:
         own = Segments(*(None if one is None else _columns(one, group.relations, num_relations) for one in segments))
-        picked.append(pick(own, group.make_picker(own), faults, room=group.room))
+        picked.append(group.pick(own))
     if len(groups) == 1:
         return Picks(picked[0].indptr[::num_relations].contiguous(), *picked[0][1:])
     return _joined(len(frontier.nodes), num_relations, groups, picked, segments.device)

@@ -11,7 +11,8 @@ from headrace.ops._arrays import Array
 from headrace.ops.errors import InputError, ItemsError
 from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
-from headrace.ops.sampling.on_gpu import check_elements, graph_on, hop_of, refuse
+from headrace.ops.sampling.find_edges import EdgePositions
+from headrace.ops.sampling.on_gpu import check_elements, gaps_of, graph_on, hop_of, refuse
 from headrace.ops.sampling.rules import ByRelation, HopRule, NeighborRule
 from headrace.ops.sampling.sampled import Trees
 
@@ -110,6 +111,7 @@ class BlockSampler:
         edge_ids: bool,
         parallel_edges: bool,
         trees: Trees | None,
+        excluded: EdgePositions | None,
         stage: str,
     ) -> GpuSampled:
         """Sample several hops of unique seeds, or of trees; errors are those of the kernels of the CPU."""
@@ -130,8 +132,9 @@ class BlockSampler:
                     numbers = EdgeNumbers() if in_windows else self._numbers.here()
                 if by_weight and not in_windows and any(map(_draws, rules)):
                     graph = graph._replace(sums=self._sums.here())
+                gaps = gaps_of(excluded, graph, self._device, stage)
                 return sample_blocks(
-                    graph, first, hops, only_new=only_new, edge_ids=edge_ids, numbers=numbers, trees=planted
+                    graph, first, hops, only_new=only_new, edge_ids=edge_ids, numbers=numbers, trees=planted, gaps=gaps
                 )
         except Fault as fault:
             if trees is not None:

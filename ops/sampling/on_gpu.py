@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
 from headrace.ops._arrays import Array
 from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.features.gather import gather_rows
 from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
+from headrace.ops.sampling.find_edges import EdgePositions
 from headrace.ops.sampling.kernel_rules import native_keys, native_rules
 from headrace.ops.sampling.rules import (
     ByRelation,
@@ -141,9 +143,13 @@ def sample_hop(
     lows: Array | None,
     parallel_edges: bool,
     stage: str,
+    *,
     rows: TypedRows | None = None,
+    excluded: EdgePositions | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Pick in-edges of a frontier, by weight if the graph has any, of a graph with types from `rows`.
+
+    Those that are `excluded` are not there.
 
     Returns indptr, neighbours, positions and importance weights. Errors are those of the CPU.
     """
@@ -168,11 +174,61 @@ def sample_hop(
     try:
         with device_errors():
             hop = hop_of(rule, key, rows, graph.weights is not None, stage)
-            picks = pick_hop(graph, Frontier(nodes, None, **of_elements), hop, numbers, faults)
+            gaps = gaps_of(excluded, graph, device, stage)
+            picks = pick_hop(graph, Frontier(nodes, None, **of_elements), hop, numbers, faults, gaps=gaps)
             neighbors, _ = look_up(graph, picks, None, edge_ids=False)
     except Fault as fault:
         refuse(fault, nodes, graph, stage, "frontier")
     return picks.indptr, neighbors, picks.positions, picks.weights
+
+
+def gaps_of(excluded: EdgePositions | None, graph: GpuGraph, device: torch.device, stage: str) -> torch.Tensor | None:
+    """Return the positions of excluded edges, int64[num_excluded], ascending. Waits for the device.
+
+    Raises
+    ------
+    InputError
+        If they are not those of a graph, by row.
+    """
+    if excluded is None:
+        return None
+    if not isinstance(excluded, EdgePositions):
+        raise InputError(
+            f"{stage}: excluded must be what find_edges returned for this graph, got {type(excluded).__name__}"
+        )
+    rows, starts, positions = (
+        on_device(array, f"excluded.{name}", device, stage=stage) for name, array in excluded._asdict().items()
+    )
+    if len(starts) != len(rows) + 1:
+        raise InputError(
+            f"excluded edges: starts must have one entry per row and one more ({len(rows) + 1}), got {len(starts)}"
+        )
+    _refuse_if(
+        (starts[:1] != 0) | (starts[-1:] != len(positions)) | (starts.diff() < 0).any(),
+        lambda _: f"starts that ascend from 0 to the number of positions, {len(positions)}",
+    )
+    num_rows = len(graph.indptr) - 1
+    _refuse_if((rows < 0) | (rows >= num_rows), lambda i: f"rows of the graph, got row {int(rows[i])}")
+    ascending = rows.sort().values
+    repeated = ascending[1:] == ascending[:-1]
+    _refuse_if(repeated, lambda i: f"each row once, got row {int(ascending[i])} twice")
+    row = rows.repeat_interleave(starts.diff(), output_size=len(positions))
+    begins = torch.ones_like(positions, dtype=torch.bool)
+    begins[1:] = row[1:] != row[:-1]
+    first, end = gather_rows(graph.indptr, row), gather_rows(graph.indptr, row + 1)
+    least = torch.where(begins, first, positions.roll(1) + 1)
+    _refuse_if(positions < least, lambda i: f"positions that ascend in row {int(row[i])}")
+    _refuse_if(positions >= end, lambda i: f"positions in row {int(row[i])}, got {int(positions[i])}")
+    return positions.sort().values
+
+
+def _refuse_if(wrong: torch.Tensor, what: Callable[[int], str]) -> None:
+    """Refuse excluded edges where something is wrong with them, and say of the first what was expected."""
+    found = wrong.nonzero()
+    if len(found):
+        raise InputError(
+            f"excluded edges: expected {what(int(found[0]))}; pass what find_edges returned for this graph"
+        )
 
 
 def check_elements(

@@ -106,7 +106,7 @@ def sample_hop(
     lows : torch.Tensor or numpy.ndarray, optional
         int64[num_dst]: and of these only those at this time or later. Needs `bounds`.
     excluded : EdgePositions, optional
-        Edges that are not there, from `find_edges`: the picks are those from the graph without them. On the CPU alone.
+        Edges that are not there, from `find_edges`: the picks are those from the graph without them.
 
     Raises
     ------
@@ -125,10 +125,11 @@ def sample_hop(
         message = f"{stage}: {rule} picks destination by destination, so parts of a frontier need no reducer"
         raise InputError(message)
     device = device_of(frontier)
-    if device is not None and reducer is None and excluded is None and on_gpu.has_twin(rule):
+    if device is not None and reducer is None and on_gpu.has_twin(rule):
         graph = on_gpu.graph_on(device, indptr, indices, stage, times=times, weights=weights)
         may_repeat = parallel_edges is not False
-        return Hop(*on_gpu.sample_hop(graph, device, frontier, rule, key, slots, bounds, lows, may_repeat, stage))
+        arguments = (graph, device, frontier, rule, key, slots, bounds, lows, may_repeat, stage)
+        return Hop(*on_gpu.sample_hop(*arguments, excluded=excluded))
     starts, sources = graph_arrays(indptr, indices, stage)
     indptr_out, neighbors, positions, importance = _native.sample_hop(
         starts,
@@ -304,7 +305,7 @@ class BlockSampler:
             The tree of each seed. A node that two trees reach is two: seeds need be unique within a tree
             alone.
         excluded : EdgePositions, optional
-            Edges that are not there, as for `sample_hop`; for a graph in memory of the CPU.
+            Edges that are not there, as for `sample_hop`.
 
         Raises
         ------
@@ -325,16 +326,16 @@ class BlockSampler:
             raise InputError(message)
         if (
             self._on_gpu is not None
-            and excluded is None
             and device_of(seeds) is not None
             and (self._native is None or all(map(on_gpu.has_twin, rules)))
         ):
             may_repeat = parallel_edges is not False  # nothing else is a promise
-            found = self._on_gpu.sample(seeds, rules, keys, expand == "new", edge_ids, may_repeat, trees, stage)
+            how = (expand == "new", edge_ids, may_repeat, trees, excluded, stage)
+            found = self._on_gpu.sample(seeds, rules, keys, *how)
             made = [SampledHop(*one[:3], len(one.indptr) - 1, one.num_src, one.weights) for one in found.blocks]
             return Sampled(found.n_id, made, found.num_nodes, found.num_edges, found.slots)
         if self._native is None:
-            message = f"{stage}: excluded edges are left out on the CPU, but the arrays are on a GPU"
+            message = f"{stage}: expected seeds on the GPU that the sampler was made for, got others; move them there"
             raise InputError(message)
         nodes = as_numpy(seeds, "seeds", stage=stage, error=ItemsError)
         hops_asked = (

@@ -67,11 +67,12 @@ def sample_typed_hop(
     stage = "sample_typed_hop"
     rules = native_rules(rule, weights is not None, rows, stage)
     device = device_of(frontier)
-    if device is not None and reducer is None and excluded is None and on_gpu.has_twin(rule):
+    if device is not None and reducer is None and on_gpu.has_twin(rule):
         graph = on_gpu.graph_on(device, rows.row_ptr, indices, stage, times=times, weights=weights, rows=rows)
         may_repeat = parallel_edges is not False
         of_elements = (slots, bounds, lows)
-        return Hop(*on_gpu.sample_hop(graph, device, frontier, rule, key, *of_elements, may_repeat, stage, rows))
+        arguments = (graph, device, frontier, rule, key, *of_elements, may_repeat, stage)
+        return Hop(*on_gpu.sample_hop(*arguments, rows=rows, excluded=excluded))
     starts, sources = graph_arrays(rows.row_ptr, indices, stage)
     of_slots, of_bounds, of_lows = (
         None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)

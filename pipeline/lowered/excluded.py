@@ -142,7 +142,8 @@ def excluder(
     def find(batch: MiniBatch) -> EdgePositions:
         pairs = positive_pairs(batch) if source is None else source.whole_seeds(batch.epoch, batch.index)
         exclude.check_ends(graph, check_pairs(pairs, "exclude_seed_edges"))
-        return exclude.find(graph, pairs, settings.num_threads)
+        found = exclude.find(graph, pairs, settings.num_threads)
+        return EdgePositions(*(array.to(batch.n_id.device) for array in found))  # hops may be on a GPU
 
     return find
 

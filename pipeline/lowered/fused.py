@@ -65,7 +65,7 @@ class SampleFused(MapStage):
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU can do it, for a batch that is there."""
-        return self.exclude is None and sampled_on_gpu(self.graph, self.rules)
+        return sampled_on_gpu(self.graph, self.rules)
 
     @property
     def first_hop(self) -> int | None:

@@ -220,7 +220,7 @@ class SampleHop(RuleHop):
 
     @property
     def on_gpu(self) -> bool:
-        return self.exclude is None and sampled_on_gpu(self.graph, (self.rule,))
+        return sampled_on_gpu(self.graph, (self.rule,))
 
     @property
     def cooperates(self) -> bool:

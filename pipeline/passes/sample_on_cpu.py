@@ -1,8 +1,8 @@
 """Sample on the CPU what a GPU cannot: the copy to it goes behind the sampler.
 
-Whoever copies seeds to a GPU wants it to sample. Rules without a kernel there, hops that leave edges out, walks,
-GraphSAINT's samplers, parts of a graph and graphs in an order of their own are sampled in CPU memory all the same, and
-the plan shows it. Trees are planted there too: it takes next to nothing, and they grow where they are copied to.
+Whoever copies seeds to a GPU wants it to sample. Rules without a kernel there, walks, GraphSAINT's samplers, parts of a
+graph and graphs in an order of their own are sampled in CPU memory all the same, and the plan shows it. Trees are
+planted there too: it takes next to nothing, and they grow where they are copied to.
 """
 
 from __future__ import annotations

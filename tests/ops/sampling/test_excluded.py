@@ -25,6 +25,8 @@ from headrace.ops import (
 from samples import BIG_RULES, assert_same, numpy_of, same
 from strategies import csc_graphs, edge_weights, expands, keys, nodes_of, rules, thread_counts
 
+pytestmark = pytest.mark.twins
+
 LAYER_WISE = [LaborImportanceRule(2), LadiesRule(3), LadiesRule(3, poisson=True)]
 
 
@@ -41,6 +43,7 @@ def pairs_of(graph, data):
     return pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
+@pytest.mark.cpu
 @given(csc_graphs(), thread_counts, st.data())
 def test_find_edges_equals_the_reference(graph, num_threads, data):
     pairs = pairs_of(graph, data)
@@ -52,6 +55,7 @@ def test_find_edges_equals_the_reference(graph, num_threads, data):
     assert_same(found.starts, np.concatenate([[0], np.cumsum(np.unique(rows, return_counts=True)[1])]))
 
 
+@pytest.mark.cpu
 def test_many_sources_of_one_row_are_found():
     """More than are compared one by one, over several blocks of the row; and ids that 32 bits would cut short."""
     indices = torch.from_numpy(np.random.default_rng(0).permutation(1_000)).int()
@@ -206,6 +210,7 @@ def test_refuses_edges_of_no_graph(given_ones, message):
         BlockSampler(*arrays).sample(np.zeros(1, np.int64), [NeighborRule(1)], [0], excluded=given_ones)
 
 
+@pytest.mark.cpu
 def test_find_edges_refuses_what_is_no_node():
     arrays = np.array([0, 2, 2]), np.array([0, 1])
     zero = np.zeros(1, np.int64)
