@@ -13,7 +13,7 @@ from headrace.ops.sampling import fused_on_gpu
 from headrace.pipeline.lowered.on_stream import OnStream, WaitStream
 
 from cuda_host.stand_in import StandIn
-from plans import PLANS, RELATIONS, graph, items, store, timed_graph, timed_items, typed_graph, typed_items
+from plans import NODE_TYPES, PLANS, RELATIONS, graph, items, store, timed_graph, timed_items, typed_graph, typed_items
 
 MACHINE = hr.Machine(cores=2, gpus=1)
 
@@ -98,6 +98,8 @@ def test_tables_of_large_graphs_are_made_for_each_hop(name, why, on_cpu, gpu, mo
         ("temporal_labor", "pick_labor_exact"),
         ("typed_temporal", "find_typed_segments"),
         ("typed_disjoint", "read_elements"),
+        ("link_triplets", "unpack_picks"),
+        ("link_excluding_weighted", "pack_edges"),
     ],
 )
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "hop by hop"])
@@ -117,6 +119,26 @@ def test_relations_of_a_block_are_split_where_it_is(gpu):
                     assert torch.equal(one.edge_index, right.edge_index)
                     assert torch.equal(one.edge_ids, right.edge_ids)
     assert any("find_typed_segments" in launched for launched in gpu.launches)
+
+
+def test_edges_of_a_type_are_left_out_on_the_gpu(gpu):
+    """Seeds are edges, of which no batch has one."""
+    whole, relation = typed_graph(), RELATIONS[2]
+    ids = whole.edge_types.id_range(relation)
+    own = (whole.edge_ids >= ids.start) & (whole.edge_ids < ids.stop)
+    ends = torch.stack([whole.indices.long(), torch.arange(whole.num_nodes).repeat_interleave(whole.in_degrees())])
+    edges = ends[:, own].t() - torch.tensor([0, NODE_TYPES["a"]])
+    plan = (
+        hr.ItemSampler({relation: edges[:40]}, batch_size=7, shuffle=True, seed=3)
+        .exclude_seed_edges()
+        .sample_neighbor(whole, {"likes": [2, 1], "default": [-1, 2]})
+    )
+    assert digests(copied(plan, 1), MACHINE) == digests(plan, hr.Machine())
+    assert any("unpack_picks" in launched for launched in gpu.launches)
+    for batch in plan.loader(machine=MACHINE):
+        seeds = set(map(tuple, batch.seeds.tolist()))
+        for block in batch.blocks:
+            assert not seeds & set(map(tuple, batch.n_id[block.edge_index].t().tolist()))
 
 
 def test_trees_are_planted_on_the_cpu_and_grow_on_the_gpu(gpu):

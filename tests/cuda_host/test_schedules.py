@@ -117,6 +117,32 @@ def trees(rules: list[ops.Rule], expand: str = "all", *, weighted: bool = False)
     return sampler.sample(seeds, rules, [5, 6], expand=expand, trees=ops.Trees(torch.arange(14), 14, *windows))
 
 
+@cache
+def excluded(*, typed: bool = False) -> ops.EdgePositions:
+    """A third of the edges, by row."""
+    indptr = rows().row_ptr if typed else csc().indptr
+    positions = torch.arange(0, len(csc().indices), 3)
+    row, counts = (torch.searchsorted(indptr, positions, right=True) - 1).unique_consecutive(return_counts=True)
+    return ops.EdgePositions(row, torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]), positions)
+
+
+def hop_without(rule: ops.Rule, *, weighted: bool = False) -> Any:
+    return ops.sample_hop(
+        csc().indptr,
+        csc().indices,
+        torch.arange(50),
+        rule,
+        11,
+        weights=weights() if weighted else None,
+        excluded=excluded(),
+    )
+
+
+def typed_hop_without() -> Any:
+    rule = ops.ByRelation((ops.NeighborRule(4), ops.LaborRule(3), ops.LaborRule(3)))
+    return ops.sample_typed_hop(rows(), csc().indices, torch.arange(50), rule, 11, excluded=excluded(typed=True))
+
+
 def tables() -> torch.Tensor:
     sizes = ops.TierSizes(replicated=9, interleaved=20, num_devices=2, host=11)
     table, row = ops.locate_rows(
@@ -201,6 +227,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "trees": lambda: trees([ops.NeighborRule(4), ops.LaborRule(3)]),
     "trees, new": lambda: trees([ops.LaborRule(4, exact=False), ops.NeighborRule(3)], "new", weighted=True),
     "trees, latest": lambda: trees([ops.LatestRule(4), ops.LatestRule(3)]),
+    "without edges": lambda: hop_without(ops.NeighborRule(4)),
+    "without edges, by weight": lambda: hop_without(ops.LaborRule(4), weighted=True),
+    "without edges, typed": typed_hop_without,
     "fetched": lambda: fetched(ops.LaborRule(3)),
     "sums": lambda: reduced("sum", weighted=False),
     "means by weight": lambda: reduced("mean", weighted=True),

@@ -10,6 +10,7 @@ _RANGES = "tests/cuda_host/test_pinned_ranges.py::"
 _PLANS = "tests/cuda_host/test_plans.py::"
 _TYPED = "tests/ops/sampling/test_typed_hop.py::"
 _TREES = "tests/ops/sampling/test_trees.py::"
+_EXCLUDED = "tests/ops/sampling/test_excluded.py::"
 
 CUDA = (
     Mutant(
@@ -116,6 +117,42 @@ CUDA = (
         "lows_here[i] = lows[slot];",
         "lows_here[i] = bounds[slot];",
         _TREES + "test_draws_by_weight_in_a_window",
+    ),
+    Mutant(
+        "cuda/kernels/excluded.cu",
+        "positions[middle] < bound",
+        "positions[middle] <= bound",
+        _EXCLUDED + "test_a_hop_equals_the_reference_without_the_edges",
+    ),
+    Mutant(
+        "cuda/kernels/excluded.cu",
+        "gaps[middle] - start - middle <= offset",
+        "gaps[middle] - start - middle < offset",
+        _EXCLUDED + "test_a_hop_equals_the_reference_without_the_edges",
+    ),
+    Mutant(
+        "cuda/rules.py",
+        "numbers = None if numbers is None else EdgeNumbers()",
+        "pass",
+        _EXCLUDED + "test_tables_of_whole_rows_do_not_hold_of_what_is_left",
+    ),
+    Mutant(
+        "cuda/excluded.py",
+        "times=None, sums=None",
+        "times=None",
+        _EXCLUDED + "test_tables_of_whole_rows_do_not_hold_of_what_is_left",
+    ),
+    Mutant(
+        "ops/sampling/on_gpu.py",
+        "return positions.sort().values",
+        "return positions",
+        _EXCLUDED + "test_rows_come_in_any_order",
+    ),
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "found = exclude.find(graph, pairs, settings.num_threads)",
+        "found = exclude.find(graph, pairs[1:], settings.num_threads)",
+        _PLANS + "test_edges_of_a_type_are_left_out_on_the_gpu",
     ),
     Mutant(
         "ops/sampling/fused_on_gpu.py",

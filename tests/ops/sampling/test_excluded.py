@@ -124,6 +124,7 @@ def test_one_of_parallel_edges_may_be_excluded(rule, weighted, graph, key, data)
         assert_same(getattr(hop, field), getattr(oracle, field))
 
 
+@pytest.mark.cpu  # what stands in for a GPU would take long
 @pytest.mark.parametrize("rule", BIG_RULES, ids=str)
 @pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
 @pytest.mark.parametrize("num_threads", [1, 2])
@@ -165,6 +166,30 @@ def test_all_hops_at_once_equal_those_on_the_graph_without_the_edges(graph, hops
     for one, without in zip(sampled.hops, other.hops, strict=True):
         for field in ("indptr", "indices", "edge_ids", "weights"):
             assert same(getattr(one, field), getattr(without, field))
+
+
+@pytest.mark.parametrize(
+    ("rule", "weights"),
+    [(LaborRule(3), None), (NeighborRule(5), np.arange(1.0, 41.0)[::-1].copy())],
+    ids=["numbers of parallel edges", "running sums"],
+)
+def test_tables_of_whole_rows_do_not_hold_of_what_is_left(rule, weights):
+    indptr, indices = np.array([0, 40, 40, 40]), np.array([1] * 20 + [2] * 20)
+    gone = excluded(starts=(0, 15), positions=range(15))
+    seeds = np.zeros(1, np.int64)
+    without = BlockSampler(indptr, indices, None, weights).sample(seeds, [rule], [5], excluded=gone)
+    less = BlockSampler(indptr.clip(max=25), indices[15:], None, None if weights is None else weights[15:])
+    assert (without.hops[0].edge_ids - 15).tolist() == less.sample(seeds, [rule], [5]).hops[0].edge_ids.tolist()
+
+
+@pytest.mark.parametrize("rule", [NeighborRule(-1), NeighborRule(2), LaborRule(2)], ids=str)
+def test_rows_come_in_any_order(rule):
+    indptr, indices, frontier = np.array([0, 3, 6, 6]), np.array([0, 1, 2, 2, 1, 0]), np.array([0, 1, 1])
+    hops = [
+        sample_hop(indptr, indices, frontier, rule, 3, excluded=excluded(rows, (0, 1, 2), positions))
+        for rows, positions in [((0, 1), (1, 3)), ((1, 0), (3, 1))]
+    ]
+    assert hops[0].positions.tolist() == hops[1].positions.tolist() == [0, 2, 4, 5, 4, 5]
 
 
 @pytest.mark.law
