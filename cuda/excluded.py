@@ -52,7 +52,6 @@ class Left(NamedTuple):
 
         Waits for the device, and looks at faults.
         """
-        nodes, slots, *rows = self.whole
         ends = torch.cumsum(self.degrees, 0)
         starts = ends - self.degrees
         (size,) = faults.check(ends[-1:]) or [0]
@@ -61,19 +60,23 @@ class Left(NamedTuple):
             if values is None:
                 return None
             left = torch.empty(size, dtype=values.dtype, device=self.degrees.device)
-            arguments = (self.first_gaps, *rows, self.degrees, len(self.whole), starts, left)
-            num_threads = 32 * len(self.whole)
-            launch("pack_edges", (values.dtype,), num_threads, values, self.gaps, *arguments, device=left.device)
+            num_segments = len(self.whole)
+            arguments = (values, *self._arguments, num_segments, starts, left)
+            launch("pack_edges", (values.dtype,), 32 * num_segments, *arguments, device=left.device)
             return left
 
         sources = pack(graph.indices)
         assert sources is not None
         packed = graph._replace(indices=sources, weights=pack(graph.weights), edge_ids=None, times=None, sums=None)
-        return packed, Segments(nodes, slots, starts, self.degrees)
+        return packed, Segments(self.whole.nodes, self.whole.slots, starts, self.degrees)
+
+    @property
+    def _arguments(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """What kernels take of them."""
+        return self.gaps, self.first_gaps, self.whole.starts, self.whole.degrees, self.degrees
 
     def unpack(self, picks: Picks, starts: Tensor) -> None:
         """Let picks be of the graph, which are of segments that begin at `starts`."""
-        _, _, *rows = self.whole
         num_segments = len(self.whole)
-        arguments = (self.gaps, self.first_gaps, *rows, self.degrees, starts, picks.indptr, num_segments)
-        launch("unpack_picks", (), 32 * num_segments, *arguments, picks.positions, device=starts.device)
+        arguments = (*self._arguments, starts, picks.indptr, num_segments, picks.positions)
+        launch("unpack_picks", (), 32 * num_segments, *arguments, device=starts.device)

@@ -41,10 +41,12 @@ def pick_by_relation(graph: GpuGraph, frontier: Frontier, faults: Faults, groups
         Each relation is in one of them.
     """
     segments, num_relations = _find_segments(graph, frontier, faults)
+    nodes, slots, starts, degrees = segments
     picked = []
     for group in groups:
-        own = Segments(*(None if one is None else _columns(one, group.relations, num_relations) for one in segments))
-        picked.append(group.pick(own))
+        own = [_columns(one, group.relations, num_relations) for one in (nodes, starts, degrees)]
+        of_slots = None if slots is None else _columns(slots, group.relations, num_relations)
+        picked.append(group.pick(Segments(own[0], of_slots, *own[1:])))
     if len(groups) == 1:
         return Picks(picked[0].indptr[::num_relations].contiguous(), *picked[0][1:])
     return _joined(len(frontier.nodes), num_relations, groups, picked, segments.device)

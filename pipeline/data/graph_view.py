@@ -281,8 +281,10 @@ class GraphView(ABC):
         known = self._block_samplers.get((weight, device))
         if known is None:
             weights = None if weight is None else self.weights_on(weight, device)
-            *arrays, times, rows = self.arrays_on(device)
-            made = BlockSampler(*arrays, weights, times=times, trust_weights=True, device=device, rows=rows)
+            indptr, indices, edge_ids, times, rows = self.arrays_on(device)
+            made = BlockSampler(
+                indptr, indices, edge_ids, weights, times=times, trust_weights=True, device=device, rows=rows
+            )
             known = self._block_samplers.setdefault((weight, device), made)  # another thread may have been faster
         return known
 
