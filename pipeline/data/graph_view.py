@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from headrace.pipeline.data.arrays import as_rows, describe
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.edge_weights import EdgeWeights
 from headrace.pipeline.data.graph_types import rows_of
+from headrace.pipeline.data.hop_arrays import HopArrays
 from headrace.pipeline.data.node_ids import check_node_ids
 from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
 
@@ -33,28 +34,6 @@ View = TypeVar("View", bound="GraphView")
 
 #: Threads that sample at once place the arrays of a graph once: a second copy might have no room.
 _PLACING = threading.Lock()
-
-
-class HopArrays(NamedTuple):
-    """What hops read of a graph, in memory of the CPU, or in that of a GPU or pinned in that of the CPU.
-
-    Parameters
-    ----------
-    indptr: int64[num_nodes + 1]
-        With types that of `rows`.
-    indices: int32[num_edges] or int64[num_edges]
-    edge_ids: int32[num_edges] or int64[num_edges], optional
-    times: int64[num_edges], optional
-        By which rows are sorted.
-    rows
-        Those of a graph with types.
-    """
-
-    indptr: Tensor
-    indices: Tensor
-    edge_ids: Tensor | None
-    times: Tensor | None
-    rows: TypedRows | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,12 +190,7 @@ class GraphView(ABC):
         name = f"arrays on {device}"
         with _PLACING:
             if name not in self.tables:
-                indptr, indices, edge_ids, times = placed(self._hop_arrays[:4], device)
-                assert indptr is not None
-                assert indices is not None
-                rows = self._hop_arrays.rows
-                rows = None if rows is None else replace(rows, row_ptr=indptr)
-                self.tables[name] = HopArrays(indptr, indices, edge_ids, times, rows)
+                self.tables[name] = self._hop_arrays.on(device)
         arrays: HopArrays = self.tables[name]
         return arrays
 
@@ -242,7 +216,7 @@ class GraphView(ABC):
 
     @property
     def _bytes_on_gpu(self) -> int:
-        return sum(array.nbytes for array in self._hop_arrays[:4] if array is not None)
+        return self._hop_arrays.num_bytes
 
     def _is_on_gpu(self, index: int | None) -> bool:
         """Whether `arrays_on` has copied the arrays to a GPU, or for None to any."""

@@ -12,7 +12,7 @@ from hand_made import hand_made
 import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.ops.sampling.rules import LaborRule
-from headrace.pipeline.data.graph_view import HopArrays
+from headrace.pipeline.data.hop_arrays import HopArrays
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fetch_rows import FetchRows, SampleFetched
 from headrace.pipeline.passes import rewrite
