@@ -10,15 +10,17 @@ import torch
 from torch import Tensor
 
 from headrace.cuda.edge_numbers import EdgeNumbers
-from headrace.cuda.faults import Faults
-from headrace.cuda.hop import FAULTS, Frontier, GpuGraph, look_up, pick
+from headrace.cuda.elements import GpuTrees, Nodes, TreeElements
+from headrace.cuda.faults import Fault, Faults
+from headrace.cuda.hop import FAULTS, GpuGraph, look_up
 from headrace.cuda.numbering import Numbering
-from headrace.cuda.rules import HopRule, picker_of
-from headrace.cuda.variates import Variates
+from headrace.cuda.rules import HopSpec, pick_hop
 
 #: Up to so many edges a hop's arrays are made as large as its picks can be at most, so that nobody waits for the device
 #: to say how many there are: 20 bytes each.
 MOST_EDGES_UNKNOWN = 1 << 24
+#: What local ids of int32 can number.
+MOST_LOCAL_IDS = (1 << 31) - 1
 
 
 class GpuBlock(NamedTuple):
@@ -41,6 +43,7 @@ class GpuSampled(NamedTuple):
     blocks: list[GpuBlock]
     num_nodes: list[int]
     num_edges: list[int]
+    slots: Tensor | None
 
 
 class _Part(NamedTuple):
@@ -56,65 +59,76 @@ class _Part(NamedTuple):
 def sample_blocks(
     graph: GpuGraph,
     seeds: Tensor,
-    hops: Sequence[tuple[HopRule, Variates]],
+    hops: Sequence[HopSpec],
     *,
     only_new: bool,
     edge_ids: bool,
     numbers: EdgeNumbers | None,
+    trees: GpuTrees | None = None,
+    gaps: Tensor | None = None,
 ) -> GpuSampled:
-    """Sample several hops of distinct seeds, int64[num_seeds].
+    """Sample several hops of distinct seeds, int64[num_seeds], or in trees of seeds that are distinct within these.
 
+    Edges at `gaps`, int64[num_excluded], positions that ascend, are not there.
     The host waits for the device once, at the end, but for hops whose picks can be very many or not be bounded.
 
     Raises
     ------
     Fault
-        "no node" for a seed that is none, "repeated" for one that is there twice; "no row" and "no source" where the
-        graph is damaged.
+        "no node" for a seed that is none, which in trees is not looked at, "repeated" for one that is there twice;
+        "no row" and "no source" where the graph is damaged; "too many" where local ids do not suffice.
     """
     device = seeds.device
     faults = Faults(FAULTS, device)
-    numbering = Numbering(_all_room(len(seeds), graph.num_nodes, hops), device)
-    counts = [numbering.begin(seeds, faults.items[1:2])]
+    elements = Nodes(graph.num_nodes) if trees is None else TreeElements(graph.num_nodes, trees)
+    roots = elements.of_seeds(seeds)
+    numbering = Numbering(_all_room(len(seeds), elements.most, hops), device)
+    counts = [numbering.begin(roots, faults.items[1:2])]
     most = len(seeds)  # ids that there can be by now
     known = len(seeds)  # of those before the last hop, where only new ones go on
     parts: list[_Part] = []
-    frontier = Frontier(seeds)
-    for rule, variates in hops:
-        room = _room(rule, len(frontier.nodes))
-        picks = pick(graph, frontier, faults, picker_of(graph, rule, variates, numbers, faults), room=room)
+    destinations, size = roots, None
+    for hop in hops:
+        frontier = elements.frontier(destinations, size)
+        bounded = _room(hop, len(destinations)) is not None
+        picks = pick_hop(graph, frontier, hop, numbers, faults, gaps=gaps, bounded=bounded)
         neighbors, edges = look_up(graph, picks, faults, edge_ids=edge_ids)
-        numbering.make_room(counts[-1], min(most + len(neighbors), max(most, graph.num_nodes)))
-        local, after = numbering.add(neighbors, picks.indptr[-1:], counts[-1])
+        sources = elements.of_sources(neighbors, picks, destinations)
+        more = min(most + len(sources), max(most, elements.most))
+        numbering.make_room(counts[-1], more)
+        local, after = numbering.add(sources, picks.indptr[-1:], counts[-1])
         counts.append(after)
-        parts.append(_Part(picks.indptr, local, edges, after, picks.weights))
-        most = min(most + len(neighbors), max(most, graph.num_nodes))
+        parts.append(_Part(picks.indptr, local.to(neighbors.dtype), edges, after, picks.weights))
+        most = more
         if only_new:
             first, known = known, faults.check(after)[0]
-            frontier = Frontier(numbering.ids[first:known])
+            destinations, size = numbering.ids[first:known], None
         else:
-            frontier = Frontier(numbering.ids[:most], after)
+            destinations, size = numbering.ids[:most], after
     found = faults.check(*counts, *(part.indptr[-1] for part in parts))
     num_ids, num_edges = found[: len(counts)], found[len(counts) :]
+    if trees is not None and num_ids[-1] > MOST_LOCAL_IDS:
+        raise Fault("too many", num_ids[-1])
     blocks = _joined(parts, num_ids, num_edges) if only_new else _cut(parts, num_ids, num_edges)
     new = [num_ids[0], *(after - before for before, after in pairwise(num_ids))]
-    return GpuSampled(numbering.ids[: num_ids[-1]], blocks, new, num_edges)
+    n_id, slots = elements.nodes_and_slots(numbering.ids[: num_ids[-1]])
+    return GpuSampled(n_id, blocks, new, num_edges, slots)
 
 
-def _all_room(num_seeds: int, num_nodes: int, hops: Sequence[tuple[HopRule, Variates]]) -> int:
+def _all_room(num_seeds: int, num_elements: int, hops: Sequence[HopSpec]) -> int:
     """Return the most ids that there can be, as far as hops are bounded: for more, room is made anew."""
     most = num_seeds
-    for rule, _ in hops:
-        room = _room(rule, most)
+    for hop in hops:
+        room = _room(hop, most)
         if room is None:
             break
-        most = min(most + room, max(most, num_nodes))
+        most = min(most + room, max(most, num_elements))
     return most
 
 
-def _room(rule: HopRule, num_dst: int) -> int | None:
+def _room(hop: HopSpec, num_dst: int) -> int | None:
     """Return the most edges that a hop can pick, if that bounds its arrays well."""
-    room = rule.most_picks(num_dst)
+    room = hop.most_picks(num_dst)
     return room if room is not None and room <= MOST_EDGES_UNKNOWN else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import torch
@@ -15,13 +14,29 @@ from headrace.cuda.launch import launch
 FAULTS = ("no node", "repeated", "no row", "no source")
 
 
+class Relations(NamedTuple):
+    """Which rows nodes of a graph with types have: twin of ``ops/native/sampling/relations.hpp``.
+
+    Attributes
+    ----------
+    ranges
+        int64[num_ranges, 4] on the device: the first node and the end of a range of destinations, the row of the first
+        node, and how many rows a node has.
+    num_nodes
+        Nodes of the graph.
+    """
+
+    ranges: Tensor
+    num_nodes: int
+
+
 class GpuGraph(NamedTuple):
     """Arrays of a graph that kernels can read, on the device or in pinned memory of the host.
 
     Attributes
     ----------
     indptr
-        int64[num_nodes + 1].
+        int64[num_rows + 1]: rows are nodes, or with types those that `relations` lead to.
     indices
         int32 or int64[num_edges].
     edge_ids
@@ -32,6 +47,8 @@ class GpuGraph(NamedTuple):
         float32 or float64[num_edges] in CSC order, for picks by weight, or None.
     sums
         Their running sums, as `headrace.cuda.pick_weighted` makes them, or None to make those of each frontier.
+    relations
+        Of a graph with types.
     """
 
     indptr: Tensor
@@ -40,11 +57,12 @@ class GpuGraph(NamedTuple):
     times: Tensor | None = None
     weights: Tensor | None = None
     sums: Tensor | None = None
+    relations: Relations | None = None
 
     @property
     def num_nodes(self) -> int:
         """Number of nodes."""
-        return len(self.indptr) - 1
+        return len(self.indptr) - 1 if self.relations is None else self.relations.num_nodes
 
 
 class Frontier(NamedTuple):
@@ -68,11 +86,13 @@ class Frontier(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """The in-edges that each element of a frontier may pick from.
+    """The in-edges that each element of a frontier may pick from, or with types of each relation.
 
     Attributes
     ----------
-    nodes, slots
+    nodes
+        As in the frontier; the numbers of rows where there are types. They key the draws.
+    slots
         As in the frontier.
     starts, degrees
         int64[num_dst]: degrees[i] edges from CSC position starts[i] on.
@@ -107,7 +127,7 @@ class Picker(Protocol):
 
 
 class Picks(NamedTuple):
-    """What a hop picked: at positions[indptr[i]], ..., positions[indptr[i + 1] - 1] for element i."""
+    """What a hop picked: at positions[indptr[i]], ..., positions[indptr[i + 1] - 1] for element, or segment, i."""
 
     indptr: Tensor
     positions: Tensor
@@ -127,33 +147,21 @@ def find_segments(graph: GpuGraph, frontier: Frontier, faults: Faults) -> Segmen
     return Segments(frontier.nodes, frontier.slots, starts, degrees)
 
 
-def pick(
-    graph: GpuGraph,
-    frontier: Frontier,
-    faults: Faults,
-    make_picker: Callable[[Segments], Picker],
-    *,
-    room: int | None = None,
-) -> Picks:
-    """Pick in-edges of each element of a frontier.
+def pick(segments: Segments, picker: Picker, faults: Faults, *, room: int | None = None) -> Picks:
+    """Pick from segments.
 
     Parameters
     ----------
-    graph, frontier
-        Of what, and for what.
+    segments, picker
+        Of what, and by what.
     faults
-        Of the kinds `FAULTS`.
-    make_picker
-        Returns what picks.
+        Of the segments.
     room
         The most edges that there can be; positions then have room for as many. None: find out, which waits for the
         device and looks at faults.
     """
-    device = frontier.nodes.device
-    num_dst = len(frontier.nodes)
-    segments = find_segments(graph, frontier, faults)
-    picker = make_picker(segments)
-    indptr = torch.zeros(num_dst + 1, dtype=torch.int64, device=device)
+    device = segments.device
+    indptr = torch.zeros(len(segments) + 1, dtype=torch.int64, device=device)
     torch.cumsum(picker.counts(segments), 0, out=indptr[1:])
     size = faults.check(indptr[-1])[0] if room is None else room
     positions = torch.empty(size, dtype=torch.int64, device=device)

@@ -63,6 +63,9 @@ _ALL = (
     *_kernels("random.cu", dropout_mask=(), labor_variates=()),
     *_kernels("fetch_rows.cu", count_lines=(), list_lines=(), copy_lines=(_IDS,)),
     *_kernels("segments.cu", find_segments=(), look_up=(_IDS, _IDS)),
+    *_kernels("typed_hop.cu", find_typed_segments=(), join_picks=()),
+    *_kernels("excluded.cu", find_gaps=(), pack_edges=(_IDS + _VALUES,), unpack_picks=()),
+    *_kernels("trees.cu", key_sources=(_IDS,), read_elements=()),
     *_kernels("pick_uniform.cu", pick_all=(), pick_uniform=(("1", "32"),), pick_uniform_replacement=()),
     *_kernels("pick_labor.cu", pick_labor_exact=(_IDS, _GROUPS), pick_labor_poisson=(_IDS,)),
     *_kernels(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from torch import Tensor
 
 from headrace.cuda.edge_numbers import EdgeNumbers
+from headrace.cuda.excluded import Left
 from headrace.cuda.faults import Faults
-from headrace.cuda.hop import GpuGraph, Picker, Segments
+from headrace.cuda.hop import Frontier, GpuGraph, Picker, Picks, Segments, find_segments, pick
 from headrace.cuda.importance import LaborImportancePicker
 from headrace.cuda.pick_labor import LaborExactPicker, LaborPoissonPicker, SharedVariates
 from headrace.cuda.pick_uniform import AllPicker, LatestPicker, UniformPicker, UniformReplacementPicker
@@ -21,6 +22,7 @@ from headrace.cuda.pick_weighted import (
     WeightedPicker,
     WeightedReplacementPicker,
 )
+from headrace.cuda.typed_hop import Group, pick_by_relation
 from headrace.cuda.variates import Variates
 
 
@@ -54,10 +56,113 @@ class HopRule:
     fanout: int
     rounds: int = 0
 
+    @property
+    def per_destination(self) -> bool:
+        """Whether the picks of a destination do not depend on the others of the hop."""
+        return self.kind != "importance"
+
+    @property
+    def reads_edges(self) -> bool:
+        """Whether it looks at the edges to choose from."""
+        if self.kind in ("labor", "poisson"):
+            return self.fanout >= 0
+        return self.kind not in ("neighbor", "replacement", "latest")
+
     def most_picks(self, num_dst: int) -> int | None:
         """Return the most edges that so many destinations can have, or None if that depends on their degrees."""
         is_bounded = self.fanout >= 0 and self.kind not in ("poisson", "poisson_weighted", "importance")
         return self.fanout * num_dst if is_bounded else None
+
+
+class HopSpec(NamedTuple):
+    """How a hop picks.
+
+    Attributes
+    ----------
+    rules
+        One for each relation; one where there are no types.
+    variates
+        By which randomness.
+    """
+
+    rules: tuple[HopRule, ...]
+    variates: Variates
+
+    def most_picks(self, num_dst: int) -> int | None:
+        """Return the most edges that so many destinations can have, or None if that depends on their degrees."""
+        of_rules = [rule.most_picks(num_dst) for rule in self.rules]
+        bounded = [most for most in of_rules if most is not None]
+        return sum(bounded) if len(bounded) == len(of_rules) else None
+
+
+def pick_hop(
+    graph: GpuGraph,
+    frontier: Frontier,
+    hop: HopSpec,
+    numbers: EdgeNumbers | None,
+    faults: Faults,
+    *,
+    gaps: Tensor | None = None,
+    bounded: bool = False,
+) -> Picks:
+    """Pick in-edges of each element of a frontier.
+
+    Parameters
+    ----------
+    graph, frontier, hop
+        Of what, for what, and how.
+    numbers
+        See `picker_of`.
+    faults
+        Of the kinds `hop.FAULTS`.
+    gaps
+        int64[num_excluded], positions of edges that are not there, ascending; None for no such edges.
+    bounded
+        Whether there is to be room for the most edges that there can be, where that is known; otherwise the host waits
+        to hear how many there are.
+    """
+
+    def by(rule: HopRule) -> Callable[[Segments], Picks]:
+        def pick_from(segments: Segments) -> Picks:
+            room = rule.most_picks(len(segments)) if bounded else None
+            if gaps is not None:
+                return _pick_left(graph, Left.of(segments, gaps), rule, hop.variates, numbers, faults, room)
+            return pick(segments, picker_of(graph, rule, hop.variates, numbers, faults)(segments), faults, room=room)
+
+        return pick_from
+
+    if graph.relations is None:
+        return by(hop.rules[0])(find_segments(graph, frontier, faults))
+    groups = [Group(relations, by(rule)) for rule, relations in _alike(hop.rules)]
+    return pick_by_relation(graph, frontier, faults, groups)
+
+
+def _pick_left(
+    graph: GpuGraph,
+    left: Left,
+    rule: HopRule,
+    variates: Variates,
+    numbers: EdgeNumbers | None,
+    faults: Faults,
+    room: int | None,
+) -> Picks:
+    """Pick from what excluded edges leave; rules that look at edges see these alone, one after the other."""
+    segments = left.segments
+    if rule.reads_edges:
+        graph, segments = left.packed(graph, faults)
+        numbers = None if numbers is None else EdgeNumbers()
+    picker = picker_of(graph, rule, variates, numbers, faults)(segments)
+    picks = pick(segments, picker, faults, room=room)
+    left.unpack(picks, segments.starts)
+    return picks
+
+
+def _alike(rules: Sequence[HopRule]) -> list[tuple[HopRule, list[int]]]:
+    """Return each rule with the relations to pick from by it together; those of layer-wise rules agree on nothing."""
+    found: dict[HopRule | int, list[int]] = {}
+    for relation, rule in enumerate(rules):
+        found.setdefault(rule if rule.per_destination else relation, []).append(relation)
+    return [(rules[relations[0]], relations) for relations in found.values()]
 
 
 def picker_of(

@@ -5,41 +5,9 @@
 
 #include "faults.cuh"
 #include "grid.cuh"
+#include "segments.cuh"
 
 namespace headrace {
-
-// Kinds of faults.
-constexpr int kNoNode = 0;    // an element of the frontier is no node
-constexpr int kNoRow = 2;     // indptr does not bound its row
-constexpr int kNoSource = 3;  // a picked edge comes from no node
-
-// Edges of a row at the bound or earlier; times ascend within a row.
-inline std::int64_t count_until(const std::int64_t* times, std::int64_t count, std::int64_t bound) {
-  std::int64_t first = 0;
-  while (first < count) {
-    const std::int64_t middle = first + (count - first) / 2;
-    if (times[middle] <= bound) {
-      first = middle + 1;
-    } else {
-      count = middle;
-    }
-  }
-  return first;
-}
-
-// Edges of a row earlier than the lower bound.
-inline std::int64_t count_before(const std::int64_t* times, std::int64_t count, std::int64_t low) {
-  std::int64_t first = 0;
-  while (first < count) {
-    const std::int64_t middle = first + (count - first) / 2;
-    if (times[middle] < low) {
-      first = middle + 1;
-    } else {
-      count = middle;
-    }
-  }
-  return first;
-}
 
 // The in-edges that each element of the frontier may pick from: degrees[i] of them from CSC position starts[i] on.
 // There is room for `room` elements; behind `count` of them, if that is given, all are empty.
@@ -47,6 +15,7 @@ __global__ void find_segments(const std::int64_t* indptr, std::int64_t num_nodes
                               const std::int64_t* frontier, std::int64_t room, const std::int64_t* count,
                               const std::int64_t* times, const std::int64_t* bounds, const std::int64_t* lows,
                               std::int64_t* starts, std::int64_t* degrees, std::int64_t* faults) {
+  const BoundedRows rows{indptr, num_edges, times, bounds, lows};
   const std::int64_t num_dst = count_of(count, room);
   for_each_item(room, [&](std::int64_t i) {
     starts[i] = 0;
@@ -54,13 +23,7 @@ __global__ void find_segments(const std::int64_t* indptr, std::int64_t num_nodes
     if (i >= num_dst) return;
     const std::int64_t node = frontier[i];
     if (node < 0 || node >= num_nodes) return report(faults, kNoNode, i);
-    const std::int64_t start = indptr[node];
-    const std::int64_t stop = indptr[node + 1];
-    if (start < 0 || stop < start || stop > num_edges) return report(faults, kNoRow, i);
-    const std::int64_t count = bounds == nullptr ? stop - start : count_until(times + start, stop - start, bounds[i]);
-    const std::int64_t early = lows == nullptr ? 0 : count_before(times + start, count, lows[i]);
-    starts[i] = start + early;
-    degrees[i] = count - early;
+    rows.find(node, i, starts + i, degrees + i, faults);
   });
 }
 

@@ -87,6 +87,11 @@ def find_edges(
     )
 
 
+def by_tree(excluded: EdgePositions | None) -> bool:
+    """Whether edges are left out of some trees and stay in others, which CPUs alone do."""
+    return isinstance(excluded, EdgePositions) and excluded.slots is not None
+
+
 def native_excluded(excluded: EdgePositions | None, stage: str) -> Excluded | None:
     """Return edges as the kernels of the CPU take those that they are not to pick."""
     if excluded is None:

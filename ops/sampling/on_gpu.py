@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
 from headrace.ops._arrays import Array
 from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.features.gather import gather_rows
 from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
-from headrace.ops.sampling.kernel_rules import check_rule, native_keys
-from headrace.ops.sampling.rules import ByRelation, LaborImportanceRule, LaborRule, LatestRule, NeighborRule, Rule
+from headrace.ops.sampling.find_edges import EdgePositions
+from headrace.ops.sampling.kernel_rules import native_keys, native_rules
+from headrace.ops.sampling.rules import (
+    ByRelation,
+    HopRule,
+    LaborImportanceRule,
+    LaborRule,
+    LatestRule,
+    NeighborRule,
+    Rule,
+)
 
 if TYPE_CHECKING:
-    from headrace.cuda.blocks import GpuSampled
     from headrace.cuda.faults import Fault
     from headrace.cuda.hop import GpuGraph
-    from headrace.cuda.rules import HopRule
+    from headrace.cuda.rules import HopRule as GpuRule
+    from headrace.cuda.rules import HopSpec
     from headrace.cuda.variates import Variates
     from headrace.ops.cache.line_cache import LineCache, LineCounts
-
-Made = TypeVar("Made")
+    from headrace.ops.sampling.typed_rows import TypedRows
 
 _IDS = (torch.int32, torch.int64)
 _WEIGHTS = (torch.float32, torch.float64)
 
 
-def if_there_is_room(array: torch.Tensor, device: torch.device, make: Callable[[], Made], otherwise: Made) -> Made:
-    """Return a table of a graph with entries for the edges of an array, or something else if it is not to be made.
-
-    A device that has no room for the array, which is in memory of the host then, is to have none for a table.
-    """
-    if array.device != device:
-        return otherwise
-    try:
-        return make()
-    except torch.cuda.OutOfMemoryError:
-        return otherwise
-
-
 def has_twin(rule: Rule | ByRelation) -> bool:
     """Whether a GPU can pick by a rule."""
+    if isinstance(rule, ByRelation):
+        return all(map(has_twin, rule.rules))
     return isinstance(rule, NeighborRule | LatestRule | LaborRule | LaborImportanceRule)
 
 
@@ -55,9 +53,10 @@ def graph_on(
     edge_ids: Array | None = None,
     times: Array | None = None,
     weights: Array | None = None,
+    rows: TypedRows | None = None,
 ) -> GpuGraph:
-    """Return the arrays of a graph as kernels on a device read them."""
-    from headrace.cuda.hop import GpuGraph
+    """Return the arrays of a graph as kernels on a device read them; with types `indptr` is that of the rows."""
+    from headrace.cuda.hop import GpuGraph, Relations
 
     starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError)
     sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError)
@@ -78,36 +77,51 @@ def graph_on(
         view = views[name]
         if view is not None and len(view) != len(sources):
             raise GraphError(f"{stage}: {name} must have one entry per edge ({len(sources)}), got {len(view)}")
-    return GpuGraph(starts, sources, **views)
+    relations = None
+    if rows is not None:
+        ranges = torch.tensor([one[1:] for one in rows.ranges], dtype=torch.int64, device=device).view(-1, 4)
+        relations = Relations(ranges, rows.num_nodes)
+    return GpuGraph(starts, sources, **views, relations=relations)
 
 
-def rule_of(rule: Rule, by_weight: bool, stage: str) -> HopRule:
-    """Return the rule as the twins know it.
+def hop_of(rule: HopRule, key: int | BlendedKey, rows: TypedRows | None, by_weight: bool, stage: str) -> HopSpec:
+    """Return how a hop picks as the twins know it.
 
     Raises
     ------
     InputError
-        For one that has no twin.
+        For a rule that has no twin, a key that is not for it, or rules of other relations than there are.
     """
-    from headrace.cuda.rules import HopRule
+    from headrace.cuda.rules import HopSpec
 
-    check_rule(rule, stage)
+    native_rules(rule, by_weight, rows, stage)  # refuses what is no rule for the graph
+    variates = variates_of(key, rule, stage)
+    if rows is None:
+        assert not isinstance(rule, ByRelation)  # refused
+        return HopSpec((_rule_of(rule, by_weight, stage),), variates)
+    assert isinstance(rule, ByRelation)  # likewise
+    return HopSpec(tuple(_rule_of(rule.rules[one[0]], by_weight, stage) for one in rows.ranges), variates)
+
+
+def _rule_of(rule: Rule, by_weight: bool, stage: str) -> GpuRule:
+    from headrace.cuda.rules import HopRule as GpuRule
+
     if isinstance(rule, LaborRule):
         if by_weight:
-            return HopRule("labor_weighted" if rule.exact else "poisson_weighted", rule.fanout)
-        return HopRule("labor" if rule.exact else "poisson", rule.fanout)
+            return GpuRule("labor_weighted" if rule.exact else "poisson_weighted", rule.fanout)
+        return GpuRule("labor" if rule.exact else "poisson", rule.fanout)
     if isinstance(rule, NeighborRule):
         if by_weight:
-            return HopRule("weighted_replacement" if rule.replace else "weighted", rule.fanout)
-        return HopRule("replacement" if rule.replace else "neighbor", rule.fanout)
+            return GpuRule("weighted_replacement" if rule.replace else "weighted", rule.fanout)
+        return GpuRule("replacement" if rule.replace else "neighbor", rule.fanout)
     if isinstance(rule, LatestRule):
-        return HopRule("latest", rule.fanout)
+        return GpuRule("latest", rule.fanout)
     if isinstance(rule, LaborImportanceRule):
-        return HopRule("importance", rule.fanout, rule.native_rounds)
+        return GpuRule("importance", rule.fanout, rule.native_rounds)
     raise InputError(f"{stage}: a GPU does not pick by {rule}; pass the graph and the seeds in CPU memory")
 
 
-def variates_of(key: int | BlendedKey, rule: Rule, stage: str) -> Variates:
+def variates_of(key: int | BlendedKey, rule: HopRule, stage: str) -> Variates:
     """Return the key, or both of them with their turn, as the twins know them."""
     from headrace.cuda.variates import Variates
 
@@ -122,22 +136,27 @@ def sample_hop(
     graph: GpuGraph,
     device: torch.device,
     frontier: Array,
-    rule: Rule,
+    rule: HopRule,
     key: int | BlendedKey,
     slots: Array | None,
     bounds: Array | None,
     lows: Array | None,
     parallel_edges: bool,
     stage: str,
+    *,
+    rows: TypedRows | None = None,
+    excluded: EdgePositions | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Pick in-edges of a frontier, by weight if the graph has any.
+    """Pick in-edges of a frontier, by weight if the graph has any, of a graph with types from `rows`.
+
+    Those that are `excluded` are not there.
 
     Returns indptr, neighbours, positions and importance weights. Errors are those of the CPU.
     """
     from headrace.cuda.edge_numbers import EdgeNumbers
     from headrace.cuda.faults import Fault, Faults
-    from headrace.cuda.hop import FAULTS, Frontier, look_up, pick
-    from headrace.cuda.rules import picker_of
+    from headrace.cuda.hop import FAULTS, Frontier, look_up
+    from headrace.cuda.rules import pick_hop
 
     nodes = on_device(frontier, "frontier", device, stage=stage, error=ItemsError)
     of_elements: dict[str, torch.Tensor | None] = {"slots": None, "bounds": None, "lows": None}
@@ -149,26 +168,85 @@ def sample_hop(
                     f"{stage}: {name} must have one entry per element of the frontier ({len(nodes)}), got {len(view)}"
                 )
             of_elements[name] = view
-    if bounds is not None and graph.times is None:
-        raise InputError(f"{stage}: expected the times of edges for a frontier with bounds, got none; pass times=")
-    if lows is not None and bounds is None:
-        raise InputError(f"{stage}: expected bounds for a frontier with lower bounds, got none; pass bounds=")
-    if slots is not None and not rule.per_destination:
-        raise InputError(
-            f"{stage}: expected a frontier without slots for a layer-wise rule, which decides for all of it together, "
-            "got slots; sample each slot by itself"
-        )
+    check_elements(graph, of_elements, [rule], stage)
     faults = Faults(FAULTS, device)
     numbers = EdgeNumbers() if parallel_edges else None
     try:
         with device_errors():
-            hop_rule = rule_of(rule, graph.weights is not None, stage)
-            how = picker_of(graph, hop_rule, variates_of(key, rule, stage), numbers, faults)
-            picks = pick(graph, Frontier(nodes, None, **of_elements), faults, how)
+            hop = hop_of(rule, key, rows, graph.weights is not None, stage)
+            gaps = gaps_of(excluded, graph, device, stage)
+            picks = pick_hop(graph, Frontier(nodes, None, **of_elements), hop, numbers, faults, gaps=gaps)
             neighbors, _ = look_up(graph, picks, None, edge_ids=False)
     except Fault as fault:
         refuse(fault, nodes, graph, stage, "frontier")
     return picks.indptr, neighbors, picks.positions, picks.weights
+
+
+def gaps_of(excluded: EdgePositions | None, graph: GpuGraph, device: torch.device, stage: str) -> torch.Tensor | None:
+    """Return the positions of excluded edges, int64[num_excluded], ascending. Waits for the device.
+
+    Raises
+    ------
+    InputError
+        If they are not those of a graph, by row.
+    """
+    if excluded is None:
+        return None
+    if not isinstance(excluded, EdgePositions):
+        raise InputError(
+            f"{stage}: excluded must be what find_edges returned for this graph, got {type(excluded).__name__}"
+        )
+    if excluded.slots is not None:
+        raise InputError(f"{stage}: a GPU leaves edges out of all trees; sample on the CPU where each has its own")
+    rows, starts, positions = (
+        on_device(getattr(excluded, name), f"excluded.{name}", device, stage=stage)
+        for name in ("rows", "starts", "positions")
+    )
+    if len(starts) != len(rows) + 1:
+        raise InputError(
+            f"excluded edges: starts must have one entry per row and one more ({len(rows) + 1}), got {len(starts)}"
+        )
+    _refuse_if(
+        (starts[:1] != 0) | (starts[-1:] != len(positions)) | (starts.diff() < 0).any(),
+        lambda _: f"starts that ascend from 0 to the number of positions, {len(positions)}",
+    )
+    num_rows = len(graph.indptr) - 1
+    _refuse_if((rows < 0) | (rows >= num_rows), lambda i: f"rows of the graph, got row {int(rows[i])}")
+    ascending = rows.sort().values
+    repeated = ascending[1:] == ascending[:-1]
+    _refuse_if(repeated, lambda i: f"each row once, got row {int(ascending[i])} twice")
+    row = rows.repeat_interleave(starts.diff(), output_size=len(positions))
+    begins = torch.ones_like(positions, dtype=torch.bool)
+    begins[1:] = row[1:] != row[:-1]
+    first, end = gather_rows(graph.indptr, row), gather_rows(graph.indptr, row + 1)
+    least = torch.where(begins, first, positions.roll(1) + 1)
+    _refuse_if(positions < least, lambda i: f"positions that ascend in row {int(row[i])}")
+    _refuse_if(positions >= end, lambda i: f"positions in row {int(row[i])}, got {int(positions[i])}")
+    return positions.sort().values
+
+
+def _refuse_if(wrong: torch.Tensor, what: Callable[[int], str]) -> None:
+    """Refuse excluded edges where something is wrong with them, and say of the first what was expected."""
+    found = wrong.nonzero()
+    if len(found):
+        raise InputError(
+            f"excluded edges: expected {what(int(found[0]))}; pass what find_edges returned for this graph"
+        )
+
+
+def check_elements(
+    graph: GpuGraph, of_elements: Mapping[str, torch.Tensor | None], rules: Sequence[HopRule], stage: str
+) -> None:
+    """Refuse slots, bounds or lower bounds that rules, or the times of a graph, do not go with."""
+    if of_elements["bounds"] is not None and graph.times is None:
+        raise InputError(f"{stage}: expected the times of edges for a frontier with bounds, got none; pass times=")
+    if of_elements["lows"] is not None and of_elements["bounds"] is None:
+        raise InputError(f"{stage}: expected bounds for a frontier with lower bounds, got none; pass bounds=")
+    if of_elements["slots"] is not None and not all(rule.per_destination for rule in rules):
+        raise InputError(
+            f"{stage}: expected a frontier without slots for a layer-wise rule, which decides for all of it together, "
+            "got slots; sample each slot by itself"
+        )
 
 
 def fetch_rows(
@@ -213,90 +291,6 @@ def sample_fetched(
     graph = GpuGraph(indptr, indices)
     every = torch.arange(graph.num_nodes, device=device)
     return sample_hop(graph, device, every, rule, key, slots, None, None, parallel_edges, stage)
-
-
-class BlockSampler:
-    """The fused sampler on a device: `headrace.ops.BlockSampler` has one where its arrays are on a GPU.
-
-    The first LABOR hop finds parallel edges, if there may be any, the first draw by weight makes running sums; both are
-    kept. Of a graph that is too large for the device they would be as well: each hop then makes those of its frontier.
-
-    Parameters
-    ----------
-    device
-        Where seeds are and blocks will be.
-    indptr, indices, edge_ids
-        The graph, on the device or in pinned memory.
-    weights
-        By which to pick, vetted, there as well, or None.
-    stage
-        What errors name.
-    """
-
-    def __init__(
-        self,
-        device: torch.device,
-        indptr: Array,
-        indices: Array,
-        edge_ids: Array | None,
-        weights: Array | None,
-        stage: str,
-    ) -> None:
-        from headrace.cuda.edge_numbers import EdgeNumbers
-        from headrace.cuda.pick_weighted import sums_of_graph
-        from headrace.cuda.streams import MadeOnce
-
-        self._device = device
-        self._graph = graph = graph_on(device, indptr, indices, stage, edge_ids=edge_ids, weights=weights)
-
-        def make_sums() -> torch.Tensor | None:
-            assert graph.weights is not None
-            return if_there_is_room(graph.weights, device, lambda: sums_of_graph(graph, device), None)
-
-        def make_numbers() -> EdgeNumbers | None:
-            def make() -> EdgeNumbers | None:
-                return EdgeNumbers.of_graph(graph.indptr, graph.indices, device)
-
-            otherwise: EdgeNumbers | None = EdgeNumbers()
-            return if_there_is_room(graph.indices, device, make, otherwise)
-
-        self._sums = MadeOnce(device, make_sums, lambda sums: () if sums is None else (sums,))
-        self._numbers = MadeOnce(device, make_numbers, lambda found: () if found is None else found.tensors)
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Bytes kept between calls."""
-        return self._sums.num_bytes + self._numbers.num_bytes
-
-    def sample(
-        self,
-        seeds: Array,
-        rules: Sequence[Rule],
-        keys: Sequence[int | BlendedKey],
-        only_new: bool,
-        edge_ids: bool,
-        parallel_edges: bool,
-        stage: str,
-    ) -> GpuSampled:
-        """Sample several hops of unique seeds; errors are those of the kernels of the CPU."""
-        from headrace.cuda.blocks import sample_blocks
-        from headrace.cuda.faults import Fault
-
-        hops = [
-            (rule_of(rule, self._graph.weights is not None, stage), variates_of(key, rule, stage))
-            for rule, key in zip(rules, keys, strict=True)
-        ]
-        first = on_device(seeds, "seeds", self._device, stage=stage, error=ItemsError)
-        try:
-            with device_errors():
-                numbered = parallel_edges and any(rule.has_edge_variates for rule in rules)
-                numbers = self._numbers.here() if numbered else None
-                draws = any(isinstance(rule, NeighborRule) and rule.fanout >= 0 for rule in rules)
-                draws = draws and self._graph.weights is not None
-                graph = self._graph._replace(sums=self._sums.here()) if draws else self._graph
-                return sample_blocks(graph, first, hops, only_new=only_new, edge_ids=edge_ids, numbers=numbers)
-        except Fault as fault:
-            refuse(fault, first, self._graph, stage, "seeds")
 
 
 def compact(

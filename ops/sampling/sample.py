@@ -11,11 +11,11 @@ from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, gra
 from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
-from headrace.ops.sampling import on_gpu
-from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
+from headrace.ops.sampling import fused_on_gpu, on_gpu
+from headrace.ops.sampling.find_edges import EdgePositions, by_tree, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
-from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
+from headrace.ops.sampling.rules import HopRule, Rule
 from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees, tree_arrays
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def sample_hop(
         int64[num_dst]: and of these only those at this time or later. Needs `bounds`.
     excluded : EdgePositions, optional
         Edges that are not there, from `find_edges`: the picks are those from the graph without them, of a destination
-        in a slot without those of its slot, where they have slots. On the CPU alone.
+        in a slot without those of its slot, where they have slots (these on the CPU alone).
 
     Raises
     ------
@@ -126,10 +126,11 @@ def sample_hop(
         message = f"{stage}: {rule} picks destination by destination, so parts of a frontier need no reducer"
         raise InputError(message)
     device = device_of(frontier)
-    if device is not None and reducer is None and excluded is None and on_gpu.has_twin(rule):
+    if device is not None and reducer is None and on_gpu.has_twin(rule) and not by_tree(excluded):
         graph = on_gpu.graph_on(device, indptr, indices, stage, times=times, weights=weights)
         may_repeat = parallel_edges is not False
-        return Hop(*on_gpu.sample_hop(graph, device, frontier, rule, key, slots, bounds, lows, may_repeat, stage))
+        arguments = (graph, device, frontier, rule, key, slots, bounds, lows, may_repeat, stage)
+        return Hop(*on_gpu.sample_hop(*arguments, excluded=excluded))
     starts, sources = graph_arrays(indptr, indices, stage)
     indptr_out, neighbors, positions, importance = _native.sample_hop(
         starts,
@@ -232,11 +233,11 @@ class BlockSampler:
         stage = "BlockSampler"
         device = device_of(indptr) if device is None else device
         self._rows = rows
-        self._on_gpu: on_gpu.BlockSampler | None = None
+        self._on_gpu: fused_on_gpu.BlockSampler | None = None
         if device is not None:
             if weights is not None and trust_weights is not True and device.type != "cpu":
                 check_weights(torch.as_tensor(indptr).cpu(), torch.as_tensor(weights).cpu())
-            self._on_gpu = on_gpu.BlockSampler(device, indptr, indices, edge_ids, weights, stage)
+            self._on_gpu = fused_on_gpu.BlockSampler(device, indptr, indices, edge_ids, weights, times, rows, stage)
         self._by_weight = weights is not None
         self._native: _native.FusedSampler | None = None
         if device is not None and device.type != "cpu":
@@ -302,11 +303,11 @@ class BlockSampler:
         parallel_edges : bool
             For LABOR on a GPU, as for `sample_hop`: where False promises that no row has any, they are not looked for.
         trees : Trees, optional
-            The tree of each seed, on a CPU. A node that two trees reach is two: seeds need be unique within a tree
+            The tree of each seed. A node that two trees reach is two: seeds need be unique within a tree
             alone.
         excluded : EdgePositions, optional
-            Edges that are not there, as for `sample_hop`; for a graph in memory of the CPU. Their slots, if they have
-            some, name trees by their streams, where these are given.
+            Edges that are not there, as for `sample_hop`. Their slots, if they have some, name trees by their streams,
+            where these are given.
 
         Raises
         ------
@@ -327,18 +328,16 @@ class BlockSampler:
             raise InputError(message)
         if (
             self._on_gpu is not None
-            and excluded is None
             and device_of(seeds) is not None
-            and (self._native is None or all(map(on_gpu.has_twin, rules)))
-            and trees is None
+            and (self._native is None or (all(map(on_gpu.has_twin, rules)) and not by_tree(excluded)))
         ):
-            plain = [rule for rule in rules if not isinstance(rule, ByRelation)]  # types have no twins
             may_repeat = parallel_edges is not False  # nothing else is a promise
-            found = self._on_gpu.sample(seeds, plain, keys, expand == "new", edge_ids, may_repeat, stage)
+            how = (expand == "new", edge_ids, may_repeat, trees, excluded, stage)
+            found = self._on_gpu.sample(seeds, rules, keys, *how)
             made = [SampledHop(*one[:3], len(one.indptr) - 1, one.num_src, one.weights) for one in found.blocks]
-            return Sampled(found.n_id, made, found.num_nodes, found.num_edges)
+            return Sampled(found.n_id, made, found.num_nodes, found.num_edges, found.slots)
         if self._native is None:
-            message = f"{stage}: trees grow, and excluded edges are left out, on the CPU, but the arrays are on a GPU"
+            message = f"{stage}: expected seeds on the GPU that the sampler was made for, got others; move them there"
             raise InputError(message)
         nodes = as_numpy(seeds, "seeds", stage=stage, error=ItemsError)
         hops_asked = (

@@ -9,7 +9,9 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_num_threads, as_numpy, graph_arrays, weight_array
 from headrace.ops.errors import GraphError, ItemsError
-from headrace.ops.sampling.find_edges import EdgePositions, native_excluded
+from headrace.ops.gpu import device_of
+from headrace.ops.sampling import on_gpu
+from headrace.ops.sampling.find_edges import EdgePositions, by_tree, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.sampling.sample import Hop, optional
@@ -64,6 +66,13 @@ def sample_typed_hop(
     """
     stage = "sample_typed_hop"
     rules = native_rules(rule, weights is not None, rows, stage)
+    device = device_of(frontier)
+    if device is not None and reducer is None and on_gpu.has_twin(rule) and not by_tree(excluded):
+        graph = on_gpu.graph_on(device, rows.row_ptr, indices, stage, times=times, weights=weights, rows=rows)
+        may_repeat = parallel_edges is not False
+        of_elements = (slots, bounds, lows)
+        arguments = (graph, device, frontier, rule, key, *of_elements, may_repeat, stage)
+        return Hop(*on_gpu.sample_hop(*arguments, rows=rows, excluded=excluded))
     starts, sources = graph_arrays(rows.row_ptr, indices, stage)
     of_slots, of_bounds, of_lows = (
         None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)

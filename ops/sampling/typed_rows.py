@@ -53,18 +53,19 @@ class TypedRows:
         return len(self.row_ptr) - 1
 
     @cached_property
+    def ranges(self) -> tuple[tuple[int, int, int, int, int], ...]:
+        """Ranges of destinations: the relation, first node and end, the row of the first node, and rows of a node."""
+        return tuple(_ranges(self.first_nodes, self.relations))
+
+    @cached_property
     def native(self) -> tuple[list[_native.Relation], list[int]]:
         """Ranges of destinations as kernels know them, and of each the relation that it belongs to."""
-        ranges, owners = [], []
-        for relation, first_node, end_node, first_row, stride in _ranges(self.first_nodes, self.relations):
-            ranges.append(_native.Relation(first_node, end_node, first_row, stride))
-            owners.append(relation)
-        return ranges, owners
+        return [_native.Relation(*one[1:]) for one in self.ranges], [one[0] for one in self.ranges]
 
     def rows_of(self, nodes: torch.Tensor, relation: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return which nodes a relation may end in, and its rows of these: both int64[n]."""
         places, rows = [], []
-        for owner, first_node, end_node, first_row, stride in _ranges(self.first_nodes, self.relations):
+        for owner, first_node, end_node, first_row, stride in self.ranges:
             if owner == relation:
                 found = ((nodes >= first_node) & (nodes < end_node)).nonzero().squeeze(1)
                 places.append(found)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from headrace.pipeline.data.arrays import as_rows, describe
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.edge_weights import EdgeWeights
 from headrace.pipeline.data.graph_types import rows_of
+from headrace.pipeline.data.hop_arrays import HopArrays
 from headrace.pipeline.data.node_ids import check_node_ids
 from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
 
@@ -33,21 +34,6 @@ View = TypeVar("View", bound="GraphView")
 
 #: Threads that sample at once place the arrays of a graph once: a second copy might have no room.
 _PLACING = threading.Lock()
-
-
-class GpuArrays(NamedTuple):
-    """What hops on a GPU read of a graph: arrays of the same names, in memory of the GPU or pinned in that of the CPU.
-
-    Parameters
-    ----------
-    indptr: int64[num_nodes + 1]
-    indices: int32[num_edges] or int64[num_edges]
-    edge_ids: int32[num_edges] or int64[num_edges], optional
-    """
-
-    indptr: Tensor
-    indices: Tensor
-    edge_ids: Tensor | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,17 +180,25 @@ class GraphView(ABC):
         assert self.node_ids is not None  # asked of graphs that have them
         return torch.empty_like(self.node_ids).scatter_(0, self.node_ids, torch.arange(self.num_nodes))
 
-    def arrays_on(self, device: torch.device) -> GpuArrays:
-        """Return the arrays that hops read, where a GPU reads them: there if they fit, else pinned in CPU memory."""
+    def arrays_on(self, device: torch.device | None) -> HopArrays:
+        """Return the arrays that hops read, where a GPU reads them: there if they fit, else pinned in CPU memory.
+
+        For no device they are those of the graph.
+        """
+        if device is None:
+            return self._hop_arrays
         name = f"arrays on {device}"
         with _PLACING:
             if name not in self.tables:
-                indptr, indices, edge_ids = placed((self.indptr, self.indices, self.edge_permutation), device)
-                assert indptr is not None
-                assert indices is not None
-                self.tables[name] = GpuArrays(indptr, indices, edge_ids)
-        arrays: GpuArrays = self.tables[name]
+                self.tables[name] = self._hop_arrays.on(device)
+        arrays: HopArrays = self.tables[name]
         return arrays
+
+    @property
+    def _hop_arrays(self) -> HopArrays:
+        rows = self.typed_rows if self.is_typed else None
+        indptr = self.indptr if rows is None else rows.row_ptr
+        return HopArrays(indptr, self.indices, self.edge_permutation, self.edge_times, rows)
 
     def fits_on_gpu(self, index: int | None, memory: int) -> bool:
         """Whether `arrays_on` has copied the arrays to a GPU, or will where so many bytes of its memory are free.
@@ -222,14 +216,13 @@ class GraphView(ABC):
 
     @property
     def _bytes_on_gpu(self) -> int:
-        arrays = (self.indptr, self.indices, self.edge_permutation)
-        return sum(array.nbytes for array in arrays if array is not None)
+        return self._hop_arrays.num_bytes
 
     def _is_on_gpu(self, index: int | None) -> bool:
         """Whether `arrays_on` has copied the arrays to a GPU, or for None to any."""
         with _PLACING:
             tables = list(self.tables.values())
-        known = [arrays.indices for arrays in tables if isinstance(arrays, GpuArrays)]
+        known = [arrays.indices for arrays in tables if isinstance(arrays, HopArrays)]
         return any(there.is_cuda and index in (None, there.device.index) for there in known)
 
     def weights_on(self, name: str, device: torch.device | None) -> Tensor:
@@ -262,12 +255,10 @@ class GraphView(ABC):
         known = self._block_samplers.get((weight, device))
         if known is None:
             weights = None if weight is None else self.weights_on(weight, device)
-            arrays = (self.indptr, self.indices, self.edge_permutation)
-            if device is not None:
-                arrays = self.arrays_on(device)
-            rows = self.typed_rows if self.is_typed else None
-            times = self.edge_times if device is None else None
-            made = BlockSampler(*arrays, weights, times=times, trust_weights=True, device=device, rows=rows)
+            indptr, indices, edge_ids, times, rows = self.arrays_on(device)
+            made = BlockSampler(
+                indptr, indices, edge_ids, weights, times=times, trust_weights=True, device=device, rows=rows
+            )
             known = self._block_samplers.setdefault((weight, device), made)  # another thread may have been faster
         return known
 

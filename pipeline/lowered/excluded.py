@@ -148,7 +148,8 @@ def excluder(
         pairs = positive_pairs(batch) if source is None else source.whole_seeds(batch.epoch, batch.index)
         exclude.check_ends(graph, check_pairs(pairs, "exclude_seed_edges"))
         if not exclude.by_tree:
-            return exclude.find(graph, pairs, settings.num_threads)
+            found = exclude.find(graph, pairs, settings.num_threads)
+            return EdgePositions(*(array.to(batch.n_id.device) for array in found[:3]))  # hops may be on a GPU
         pair_of = pair_of_trees(len(pairs), _num_trees(batch, len(pairs), settings))
         return exclude.find(graph, pairs[pair_of], settings.num_threads, torch.arange(len(pair_of)))
 
@@ -172,7 +173,7 @@ def is_left_out(excluded: EdgePositions, positions: Tensor, slots: Tensor | None
     Tensor
         bool[n].
     """
-    gone = excluded.positions
+    gone = excluded.positions.to(positions.device)
     if excluded.slots is not None:
         assert slots is not None  # hops in trees stand before it
         size = 1 + max(int(one.max()) if len(one) else 0 for one in (positions, gone))

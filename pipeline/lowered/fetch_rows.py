@@ -90,7 +90,7 @@ class SampleFetched(RuleHop):
 
     @property
     def on_gpu(self) -> bool:
-        return sampled_on_gpu(self.graph, (self.rule,))
+        return sampled_on_gpu(self.graph, (self.rule,), self.exclude)
 
     def fits_behind(self, last: Stage) -> str | None:
         fits = isinstance(last, FetchRows) and last.graph is self.graph and last.expand == self.expand

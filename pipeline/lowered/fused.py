@@ -65,8 +65,7 @@ class SampleFused(MapStage):
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU can do it, for a batch that is there."""
-        plain = self.exclude is None and not self.disjoint
-        return plain and sampled_on_gpu(self.graph, self.rules)
+        return sampled_on_gpu(self.graph, self.rules, self.exclude)
 
     @property
     def first_hop(self) -> int | None:
@@ -101,7 +100,7 @@ class SampleFused(MapStage):
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             if self.weight is not None:
                 self.graph.edge_weights(self.weight)  # refuses weights that were changed since
-            device = None if self.disjoint else device_of(batch.n_id)
+            device = device_of(batch.n_id)
             sampler = self.graph.block_sampler(self.weight, device)
             # The CPU's sampler finds out by itself.
             looks = device is not None and any(rule.has_edge_variates for rule in self.rules)

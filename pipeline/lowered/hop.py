@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -110,10 +110,10 @@ def frontier_of(batch: MiniBatch, expand: Expand) -> Tensor:
     return batch.n_id if expand == "all" else batch.n_id[len(batch.n_id) - batch.num_sampled_nodes[-1] :]
 
 
-def sampled_on_gpu(graph: GraphView, rules: Iterable[HopRule]) -> bool:
-    """Whether a GPU can sample a graph by rules: a whole one without types, in its own order."""
-    plain = isinstance(graph, Graph) and graph.node_ids is None and not graph.is_typed
-    return plain and all(has_twin(rule) for rule in rules)
+def sampled_on_gpu(graph: GraphView, rules: Iterable[HopRule], exclude: SeedEdges | None) -> bool:
+    """Whether a GPU can sample a graph by rules: a whole one, in its own order; all trees leave out the same edges."""
+    whole = isinstance(graph, Graph) and graph.node_ids is None
+    return whole and all(has_twin(rule) for rule in rules) and not (exclude is not None and exclude.by_tree)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,7 +161,8 @@ class RuleHop(HopStage):
     @property
     def reads_whole_rows(self) -> bool:
         """Whether the hop looks at whole rows of its frontier, and at nothing else."""
-        return self.exclude is None and self.weight is None and reads_whole_rows(self.rule)
+        plain = self.exclude is None and self.weight is None and not self.disjoint
+        return plain and reads_whole_rows(self.rule)
 
     @property
     def takes_all(self) -> bool:
@@ -189,38 +190,21 @@ class RuleHop(HopStage):
             elements = self.elements(batch) if self.disjoint else {}
         key = hop_key(batch, settings, self.key_layer, self.batch_dependency)
         parallel_edges = not self.rule.has_edge_variates or self.graph.has_parallel_edges
-        times = None if self.time is None else self.graph.edge_times
-        if isinstance(self.rule, ByRelation):
-            return sample_typed_hop(
-                self.graph.typed_rows,
-                self.graph.indices,
-                nodes,
-                self.rule,
-                key,
-                weights=None if self.weight is None else self.graph.edge_weights(self.weight),
-                num_threads=settings.num_threads,
-                reducer=reducer,
-                parallel_edges=parallel_edges,
-                excluded=excluded,
-                times=times,
-                **elements,
-            )
-        device = None if self.disjoint else device_of(nodes)
-        arrays = self.graph if device is None else self.graph.arrays_on(device)
-        return sample_hop(
-            arrays.indptr,
-            arrays.indices,
-            nodes,
-            self.rule,
-            key,
-            weights=None if self.weight is None else self.graph.weights_on(self.weight, device),
-            num_threads=settings.num_threads,
-            reducer=reducer,
-            parallel_edges=parallel_edges,
-            excluded=excluded,
-            times=times,
+        device = device_of(nodes)
+        arrays = self.graph.arrays_on(device)
+        named: dict[str, Any] = {
+            "weights": None if self.weight is None else self.graph.weights_on(self.weight, device),
+            "num_threads": settings.num_threads,
+            "reducer": reducer,
+            "parallel_edges": parallel_edges,
+            "excluded": excluded,
+            "times": None if self.time is None else arrays.times,
             **elements,
-        )
+        }
+        if isinstance(self.rule, ByRelation):
+            assert arrays.rows is not None  # of a graph with types
+            return sample_typed_hop(arrays.rows, arrays.indices, nodes, self.rule, key, **named)
+        return sample_hop(arrays.indptr, arrays.indices, nodes, self.rule, key, **named)
 
     def elements(self, batch: MiniBatch) -> Mapping[str, Tensor | None]:
         """Return what is known of the elements of the frontier."""
@@ -237,8 +221,7 @@ class SampleHop(RuleHop):
 
     @property
     def on_gpu(self) -> bool:
-        plain = self.exclude is None and not self.disjoint
-        return plain and sampled_on_gpu(self.graph, (self.rule,))
+        return sampled_on_gpu(self.graph, (self.rule,), self.exclude)
 
     @property
     def cooperates(self) -> bool:

@@ -1,7 +1,8 @@
 """Sample on the CPU what a GPU cannot: the copy to it goes behind the sampler.
 
 Whoever copies seeds to a GPU wants it to sample. Rules without a kernel there, walks, GraphSAINT's samplers, parts of a
-graph and graphs in an order of their own are sampled in CPU memory all the same, and the plan shows it.
+graph and graphs in an order of their own are sampled in CPU memory all the same, and the plan shows it. Trees are
+planted there too: it takes next to nothing, and they grow where they are copied to.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ SAMPLE_ON_CPU = Pass(
         Rule("no kernel on a GPU: copy_to behind the hops", (CopyTo, SampleFused), _copy_behind),
         Rule("no kernel on a GPU: copy_to behind the subgraph", (CopyTo, SampleInduced), _copy_behind),
         Rule("no kernel on a GPU: copy_to behind the sampler", (CopyTo, Sampler), _copy_behind),
-        Rule("no trees on a GPU: copy_to behind their planting", (CopyTo, PlantTrees), _copy_behind),
+        Rule("trees are planted on the CPU: copy_to behind their roots", (CopyTo, PlantTrees), _copy_behind),
         Rule("ids of a graph with an order of its own: copy_to behind them", (CopyTo, TranslateIds), _copy_behind),
     ),
     optional=False,

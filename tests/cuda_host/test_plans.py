@@ -9,11 +9,11 @@ import torch
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
-from headrace.ops.sampling import on_gpu
+from headrace.ops.sampling import fused_on_gpu
 from headrace.pipeline.lowered.on_stream import OnStream, WaitStream
 
 from cuda_host.stand_in import StandIn
-from plans import PLANS, graph, items, store
+from plans import NODE_TYPES, PLANS, RELATIONS, graph, items, store, timed_graph, timed_items, typed_graph, typed_items
 
 MACHINE = hr.Machine(cores=2, gpus=1)
 
@@ -54,7 +54,7 @@ def test_batches_are_those_of_the_cpu(name, first, on_cpu, gpu):
 
 
 @pytest.mark.parametrize("off", ["uva_gather", "stream_overlap", "fuse_sampling", "prefetch"])
-@pytest.mark.parametrize("name", ["labor", "weighted", "full"])
+@pytest.mark.parametrize("name", ["labor", "weighted", "full", "typed", "temporal", "typed_temporal", "disjoint_pairs"])
 def test_switches_change_nothing(name, off, on_cpu, gpu):
     assert digests(copied(PLANS[name](), 1), MACHINE, **{off: False}) == on_cpu[name]
 
@@ -69,9 +69,9 @@ def test_tables_of_large_graphs_are_made_for_each_hop(name, why, on_cpu, gpu, mo
         monkeypatch.setattr("headrace.cuda.edge_numbers.EdgeNumbers.of_graph", no_room)
         monkeypatch.setattr("headrace.cuda.pick_weighted.sums_of_graph", no_room)
     else:
-        whole = on_gpu.if_there_is_room
+        whole = fused_on_gpu.if_there_is_room
         monkeypatch.setattr(
-            on_gpu, "if_there_is_room", lambda array, device, *rest: whole(array, torch.device("meta"), *rest)
+            fused_on_gpu, "if_there_is_room", lambda array, device, *rest: whole(array, torch.device("meta"), *rest)
         )
     plan = PLANS[name]()
     fresh = replace(graph())
@@ -89,11 +89,74 @@ def test_tables_of_large_graphs_are_made_for_each_hop(name, why, on_cpu, gpu, mo
         ("labor", "pick_labor_exact"),
         ("labor_poisson", "pick_labor_poisson"),
         ("in_subgraph", "pick_all"),
+        ("typed", "join_picks"),
+        ("typed_new", "find_typed_segments"),
+        ("typed_labor_1", "solve_rows"),
+        ("disjoint", "read_elements"),
+        ("temporal", "read_elements"),
+        ("temporal_last", "pick_all"),
+        ("temporal_labor", "pick_labor_exact"),
+        ("typed_temporal", "find_typed_segments"),
+        ("typed_disjoint", "read_elements"),
+        ("link_triplets", "unpack_picks"),
+        ("link_excluding_weighted", "pack_edges"),
     ],
 )
-def test_hops_run_on_the_gpu(name, kernel, gpu):
-    digests(copied(PLANS[name](), 1), MACHINE)
-    assert any(kernel in launched for launched in gpu.launches)
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "hop by hop"])
+def test_hops_run_on_the_gpu(name, kernel, fused, gpu):
+    digests(copied(PLANS[name](), 1), MACHINE, fuse_sampling=fused)
+    assert any(kernel in launched for launched in gpu.launches) or (not fused and kernel == "read_elements")
+
+
+def test_relations_of_a_block_are_split_where_it_is(gpu):
+    """As of the batch that the CPU makes."""
+    plan = typed_items().sample_neighbor(typed_graph(), [3, 2])
+    with copied(plan, 1).loader(machine=MACHINE) as there, plan.loader(machine=hr.Machine()) as here:
+        for batch, expected in zip(there, here, strict=True):
+            for block, other in zip(batch.blocks, expected.blocks, strict=True):
+                for relation in RELATIONS:
+                    one, right = block.relation(relation), other.relation(relation)
+                    assert torch.equal(one.edge_index, right.edge_index)
+                    assert torch.equal(one.edge_ids, right.edge_ids)
+    assert any("find_typed_segments" in launched for launched in gpu.launches)
+
+
+def test_edges_of_a_type_are_left_out_on_the_gpu(gpu):
+    """Seeds are edges, of which no batch has one."""
+    whole, relation = typed_graph(), RELATIONS[2]
+    ids = whole.edge_types.id_range(relation)
+    own = (whole.edge_ids >= ids.start) & (whole.edge_ids < ids.stop)
+    ends = torch.stack([whole.indices.long(), torch.arange(whole.num_nodes).repeat_interleave(whole.in_degrees())])
+    edges = ends[:, own].t() - torch.tensor([0, NODE_TYPES["a"]])
+    plan = (
+        hr.ItemSampler({relation: edges[:40]}, batch_size=7, shuffle=True, seed=3)
+        .exclude_seed_edges()
+        .sample_neighbor(whole, {"likes": [2, 1], "default": [-1, 2]})
+    )
+    assert digests(copied(plan, 1), MACHINE) == digests(plan, hr.Machine())
+    assert any("unpack_picks" in launched for launched in gpu.launches)
+    for batch in plan.loader(machine=MACHINE):
+        seeds = set(map(tuple, batch.seeds.tolist()))
+        for block in batch.blocks:
+            assert not seeds & set(map(tuple, batch.n_id[block.edge_index].t().tolist()))
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "hop by hop"])
+def test_edges_left_out_by_tree_are_left_out_on_the_cpu(fused, gpu):
+    with copied(PLANS["link_excluding_per_seed"](), 1).loader(machine=MACHINE, fuse_sampling=fused) as loader:
+        text = loader.explain()
+    assert "no kernel on a GPU: copy_to behind the hop" in text
+    assert not any("pick" in launched for launched in gpu.launches)
+
+
+def test_trees_are_planted_on_the_cpu_and_grow_on_the_gpu(gpu):
+    plan = timed_items().copy_to("cuda").sample_neighbor(timed_graph(), [4, 3], time="time", window=30)
+    with plan.loader(machine=MACHINE) as loader:
+        names = [stage.name for stage in loader._rewriting.final.stages]
+        text = loader.explain()
+    assert names[:2] == ["item_sampler", "plant_trees"]
+    assert names[-1] == "sample_fused"
+    assert "trees are planted on the CPU: copy_to behind their roots" in text
 
 
 def test_a_missing_wait_is_found(gpu):

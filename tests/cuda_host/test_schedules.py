@@ -74,6 +74,75 @@ def fused(rules: list[ops.Rule], expand: str = "all", *, weighted: bool = False)
     return sampler.sample(torch.arange(3, 30, 2), rules, [5, 6], expand=expand)
 
 
+@cache
+def rows() -> ops.TypedRows:
+    """Three types of nodes, and relations into one or all of them: the edges of the hub are of several."""
+    ends = [(0,), (0, 1, 2), (1, 2)]
+    relation = drawn(len(csc().indices), high=3, seed=5)
+    target = torch.arange(NUM_NODES).repeat_interleave(csc().indptr.diff())
+    relation[(target < 20) & (relation == 2)] = 1
+    relation[(target >= 20) & (relation == 0)] = 1
+    counts = torch.bincount(target * 3 + relation, minlength=3 * NUM_NODES).view(NUM_NODES, 3)
+    own = [counts[node, [0, 1] if node < 20 else [1, 2]] for node in range(NUM_NODES)]
+    row_ptr = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cat(own).cumsum(0)])
+    return ops.TypedRows(row_ptr, NUM_NODES, (0, 20, 40, NUM_NODES), tuple(ends))
+
+
+def typed_hop(*rules: ops.Rule, weighted: bool = False) -> Any:
+    """With slots, bounds and parallel edges."""
+    named = {"slots": torch.arange(50), "times": torch.arange(1100), "bounds": drawn(50, high=1100)}
+    return ops.sample_typed_hop(
+        rows(),
+        csc().indices,
+        torch.arange(50),
+        ops.ByRelation(rules),
+        11,
+        weights=weights() if weighted else None,
+        **named,
+    )
+
+
+def typed_fused(rules: list[ops.Rule], expand: str = "all") -> Any:
+    sampler = ops.BlockSampler(csc().indptr, csc().indices, rows=rows())
+    by_relation = [ops.ByRelation((rule, rules[0], rules[0])) for rule in rules]
+    return sampler.sample(torch.arange(3, 30, 2), by_relation, [5, 6], expand=expand)
+
+
+def trees(rules: list[ops.Rule], expand: str = "all", *, weighted: bool = False) -> Any:
+    """Of seeds that come twice, in windows of time."""
+    ascending = torch.arange(len(csc().indices))
+    sampler = ops.BlockSampler(csc().indptr, csc().indices, weights=weights() if weighted else None, times=ascending)
+    seeds = torch.arange(14) % 9
+    windows = (torch.arange(14) * 7, drawn(14, high=1100), drawn(14, high=200, seed=1))
+    return sampler.sample(seeds, rules, [5, 6], expand=expand, trees=ops.Trees(torch.arange(14), 14, *windows))
+
+
+@cache
+def excluded(*, typed: bool = False) -> ops.EdgePositions:
+    """A third of the edges, by row."""
+    indptr = rows().row_ptr if typed else csc().indptr
+    positions = torch.arange(0, len(csc().indices), 3)
+    row, counts = (torch.searchsorted(indptr, positions, right=True) - 1).unique_consecutive(return_counts=True)
+    return ops.EdgePositions(row, torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]), positions)
+
+
+def hop_without(rule: ops.Rule, *, weighted: bool = False) -> Any:
+    return ops.sample_hop(
+        csc().indptr,
+        csc().indices,
+        torch.arange(50),
+        rule,
+        11,
+        weights=weights() if weighted else None,
+        excluded=excluded(),
+    )
+
+
+def typed_hop_without() -> Any:
+    rule = ops.ByRelation((ops.NeighborRule(4), ops.LaborRule(3), ops.LaborRule(3)))
+    return ops.sample_typed_hop(rows(), csc().indices, torch.arange(50), rule, 11, excluded=excluded(typed=True))
+
+
 def tables() -> torch.Tensor:
     sizes = ops.TierSizes(replicated=9, interleaved=20, num_devices=2, host=11)
     table, row = ops.locate_rows(
@@ -148,6 +217,19 @@ CASES: dict[str, Callable[[], Any]] = {
     "importance by weight": lambda: hop(ops.LaborImportanceRule(3, "*"), weighted=True),
     "fused": lambda: fused([ops.NeighborRule(4), ops.LaborRule(3)]),
     "fused, new": lambda: fused([ops.LaborRule(4), ops.NeighborRule(3)], "new", weighted=True),
+    "typed": lambda: typed_hop(*[ops.NeighborRule(4)] * 3),
+    "typed, of several rules": lambda: typed_hop(ops.NeighborRule(4), ops.LaborRule(3), ops.NeighborRule(4)),
+    "typed, some with weights": lambda: typed_hop(
+        ops.LaborRule(4), ops.NeighborRule(3), ops.LaborRule(2), weighted=True
+    ),
+    "typed, fused": lambda: typed_fused([ops.NeighborRule(4), ops.LaborImportanceRule(2, 2)]),
+    "typed, fused, new": lambda: typed_fused([ops.LaborRule(4), ops.NeighborRule(-1)], "new"),
+    "trees": lambda: trees([ops.NeighborRule(4), ops.LaborRule(3)]),
+    "trees, new": lambda: trees([ops.LaborRule(4, exact=False), ops.NeighborRule(3)], "new", weighted=True),
+    "trees, latest": lambda: trees([ops.LatestRule(4), ops.LatestRule(3)]),
+    "without edges": lambda: hop_without(ops.NeighborRule(4)),
+    "without edges, by weight": lambda: hop_without(ops.LaborRule(4), weighted=True),
+    "without edges, typed": typed_hop_without,
     "fetched": lambda: fetched(ops.LaborRule(3)),
     "sums": lambda: reduced("sum", weighted=False),
     "means by weight": lambda: reduced("mean", weighted=True),

@@ -8,6 +8,9 @@ _PICKS = "tests/ops/sampling/test_picks.py::"
 _SAMPLE = "tests/ops/sampling/test_sample.py::test_fused_equals_reference"
 _RANGES = "tests/cuda_host/test_pinned_ranges.py::"
 _PLANS = "tests/cuda_host/test_plans.py::"
+_TYPED = "tests/ops/sampling/test_typed_hop.py::"
+_TREES = "tests/ops/sampling/test_trees.py::"
+_EXCLUDED = "tests/ops/sampling/test_excluded.py::"
 
 CUDA = (
     Mutant(
@@ -56,16 +59,118 @@ CUDA = (
         "tests/ops/sampling/test_compact.py::test_ids_may_be_any_integers",
     ),
     Mutant(
-        "cuda/kernels/segments.cu",
+        "cuda/kernels/segments.cuh",
         "times[middle] <= bound",
         "times[middle] < bound",
         "tests/ops/sampling/test_segments.py::test_slots_and_bounds_equal_the_reference",
     ),
     Mutant(
-        "cuda/kernels/segments.cu",
+        "cuda/kernels/segments.cuh",
         "times[middle] < low",
         "times[middle] <= low",
         "tests/ops/sampling/test_segments.py::test_slots_and_bounds_equal_the_reference",
+    ),
+    Mutant(
+        "cuda/kernels/typed_hop.cu",
+        "if (!relation.ends_in(node)) return;",
+        "",
+        _TYPED + "test_typed_hop_equals_reference",
+    ),
+    Mutant(
+        "cuda/kernels/typed_hop.cu",
+        "slots_of_rows[s] = slots[i];",
+        "slots_of_rows[s] = slots[0];",
+        _TYPED + "test_slots_and_bounds_equal_the_reference",
+    ),
+    Mutant(
+        "cuda/kernels/typed_hop.cu",
+        "weights == nullptr ? 1.0F",
+        "weights == nullptr ? 2.0F",
+        _TYPED + "test_typed_hop_equals_reference",
+    ),
+    Mutant(
+        "cuda/kernels/typed_hop.cu",
+        "joined[places[s] + k]",
+        "joined[first[s] + k]",
+        _TYPED + "test_typed_hop_equals_reference",
+    ),
+    Mutant(
+        "cuda/rules.py",
+        "rule if rule.per_destination else relation",
+        "rule",
+        _TYPED + "test_typed_hop_equals_reference",
+    ),
+    Mutant(
+        "cuda/kernels/trees.cu",
+        "streams == nullptr ? slot : streams[slot]",
+        "streams == nullptr ? slot : streams[0]",
+        _TREES + "test_trees_equal_the_reference",
+    ),
+    Mutant(
+        "cuda/kernels/trees.cu",
+        "& ~node_mask(bits)",
+        "& node_mask(bits)",
+        _TREES + "test_trees_equal_the_reference",
+    ),
+    Mutant(
+        "cuda/kernels/trees.cu",
+        "lows_here[i] = lows[slot];",
+        "lows_here[i] = bounds[slot];",
+        _TREES + "test_draws_by_weight_in_a_window",
+    ),
+    Mutant(
+        "cuda/kernels/excluded.cu",
+        "positions[middle] < bound",
+        "positions[middle] <= bound",
+        _EXCLUDED + "test_a_hop_equals_the_reference_without_the_edges",
+    ),
+    Mutant(
+        "cuda/kernels/excluded.cu",
+        "gaps[middle] - start - middle <= offset",
+        "gaps[middle] - start - middle < offset",
+        _EXCLUDED + "test_a_hop_equals_the_reference_without_the_edges",
+    ),
+    Mutant(
+        "cuda/rules.py",
+        "numbers = None if numbers is None else EdgeNumbers()",
+        "pass",
+        _EXCLUDED + "test_tables_of_whole_rows_do_not_hold_of_what_is_left",
+    ),
+    Mutant(
+        "cuda/excluded.py",
+        "times=None, sums=None",
+        "times=None",
+        _EXCLUDED + "test_tables_of_whole_rows_do_not_hold_of_what_is_left",
+    ),
+    Mutant(
+        "ops/sampling/on_gpu.py",
+        "return positions.sort().values",
+        "return positions",
+        _EXCLUDED + "test_rows_come_in_any_order",
+    ),
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "found = exclude.find(graph, pairs, settings.num_threads)",
+        "found = exclude.find(graph, pairs[1:], settings.num_threads)",
+        _PLANS + "test_edges_of_a_type_are_left_out_on_the_gpu",
+    ),
+    Mutant(
+        "ops/sampling/fused_on_gpu.py",
+        "EdgeNumbers() if in_windows else self._numbers.here()",
+        "self._numbers.here()",
+        _TREES + "test_repeats_are_counted_from_where_a_window_begins",
+    ),
+    Mutant(
+        "ops/sampling/fused_on_gpu.py",
+        "if by_weight and not in_windows and any",
+        "if by_weight and any",
+        _TREES + "test_draws_by_weight_in_a_window",
+    ),
+    Mutant(
+        "ops/sampling/fused_on_gpu.py",
+        "((values < 0) | (values >= bound))",
+        "(values >= bound)",
+        _TREES + "test_refusals",
     ),
     Mutant(
         "cuda/kernels/copy_row.cuh",

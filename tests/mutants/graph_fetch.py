@@ -66,8 +66,14 @@ GRAPH_FETCH = (
     ),
     Mutant(
         "pipeline/lowered/hop.py",
-        "self.weight is None and reads_whole_rows(self.rule)",
-        "reads_whole_rows(self.rule)",
+        "and self.weight is None and not self.disjoint\n        return plain and reads",
+        "and not self.disjoint\n        return plain and reads",
+        _SPLIT + "test_refuses_other_rules",
+    ),
+    Mutant(
+        "pipeline/lowered/hop.py",
+        "and self.weight is None and not self.disjoint\n        return plain and reads",
+        "and self.weight is None\n        return plain and reads",
         _SPLIT + "test_refuses_other_rules",
     ),
     Mutant(

@@ -25,6 +25,8 @@ from headrace.ops import (
 from samples import BIG_RULES, assert_same, numpy_of, same
 from strategies import csc_graphs, edge_weights, expands, keys, nodes_of, rules, thread_counts
 
+pytestmark = pytest.mark.twins
+
 LAYER_WISE = [LaborImportanceRule(2), LadiesRule(3), LadiesRule(3, poisson=True)]
 
 
@@ -41,6 +43,7 @@ def pairs_of(graph, data):
     return pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
+@pytest.mark.cpu
 @given(csc_graphs(), thread_counts, st.data())
 def test_find_edges_equals_the_reference(graph, num_threads, data):
     pairs = pairs_of(graph, data)
@@ -52,6 +55,7 @@ def test_find_edges_equals_the_reference(graph, num_threads, data):
     assert_same(found.starts, np.concatenate([[0], np.cumsum(np.unique(rows, return_counts=True)[1])]))
 
 
+@pytest.mark.cpu
 def test_many_sources_of_one_row_are_found():
     """More than are compared one by one, over several blocks of the row; and ids that 32 bits would cut short."""
     indices = torch.from_numpy(np.random.default_rng(0).permutation(1_000)).int()
@@ -120,6 +124,7 @@ def test_one_of_parallel_edges_may_be_excluded(rule, weighted, graph, key, data)
         assert_same(getattr(hop, field), getattr(oracle, field))
 
 
+@pytest.mark.cpu  # what stands in for a GPU would take long
 @pytest.mark.parametrize("rule", BIG_RULES, ids=str)
 @pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
 @pytest.mark.parametrize("num_threads", [1, 2])
@@ -161,6 +166,30 @@ def test_all_hops_at_once_equal_those_on_the_graph_without_the_edges(graph, hops
     for one, without in zip(sampled.hops, other.hops, strict=True):
         for field in ("indptr", "indices", "edge_ids", "weights"):
             assert same(getattr(one, field), getattr(without, field))
+
+
+@pytest.mark.parametrize(
+    ("rule", "weights"),
+    [(LaborRule(3), None), (NeighborRule(5), np.arange(1.0, 41.0)[::-1].copy())],
+    ids=["numbers of parallel edges", "running sums"],
+)
+def test_tables_of_whole_rows_do_not_hold_of_what_is_left(rule, weights):
+    indptr, indices = np.array([0, 40, 40, 40]), np.array([1] * 20 + [2] * 20)
+    gone = excluded(starts=(0, 15), positions=range(15))
+    seeds = np.zeros(1, np.int64)
+    without = BlockSampler(indptr, indices, None, weights).sample(seeds, [rule], [5], excluded=gone)
+    less = BlockSampler(indptr.clip(max=25), indices[15:], None, None if weights is None else weights[15:])
+    assert (without.hops[0].edge_ids - 15).tolist() == less.sample(seeds, [rule], [5]).hops[0].edge_ids.tolist()
+
+
+@pytest.mark.parametrize("rule", [NeighborRule(-1), NeighborRule(2), LaborRule(2)], ids=str)
+def test_rows_come_in_any_order(rule):
+    indptr, indices, frontier = np.array([0, 3, 6, 6]), np.array([0, 1, 2, 2, 1, 0]), np.array([0, 1, 1])
+    hops = [
+        sample_hop(indptr, indices, frontier, rule, 3, excluded=excluded(rows, (0, 1, 2), positions))
+        for rows, positions in [((0, 1), (1, 3)), ((1, 0), (3, 1))]
+    ]
+    assert hops[0].positions.tolist() == hops[1].positions.tolist() == [0, 2, 4, 5, 4, 5]
 
 
 @pytest.mark.law
@@ -206,6 +235,7 @@ def test_refuses_edges_of_no_graph(given_ones, message):
         BlockSampler(*arrays).sample(np.zeros(1, np.int64), [NeighborRule(1)], [0], excluded=given_ones)
 
 
+@pytest.mark.cpu
 def test_find_edges_refuses_what_is_no_node():
     arrays = np.array([0, 2, 2]), np.array([0, 1])
     zero = np.zeros(1, np.int64)

@@ -26,6 +26,8 @@ from headrace.ops import (
 from samples import assert_same, numpy_of
 from strategies import csc_graphs, edge_weights, keys, nodes_of, rules, thread_counts
 
+pytestmark = pytest.mark.twins
+
 MOMENTS = st.integers(-3, 3)
 PER_DESTINATION = rules().filter(lambda rule: rule.per_destination)
 
@@ -128,6 +130,13 @@ def test_edges_without_ids():
     )
     assert found.hops[0].edge_ids is None
     assert found.hops[0].indices.tolist() == [2, 2, 3, 3]
+
+
+@pytest.mark.cpu
+def test_maps_are_kept():
+    sampler = BlockSampler(np.array([0, 2, 2]), np.array([1, 1]))
+    assert sampler.scratch_bytes == 0
+    sampler.sample(np.zeros(2, np.int64), [NeighborRule(-1)], [1], trees=Trees(torch.arange(2), 2))
     assert sampler.scratch_bytes > 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,14 +13,21 @@ from hypothesis import strategies as st
 from typed_graphs import TypedGraph, typed_graphs
 
 from headrace import ops
+from headrace.ops import BlockSampler, compact, sample_hop, sample_typed_hop
 from headrace.ops.reference.typed_hop import sample_typed_hop as oracle_of
+from headrace.ops.sampling.compact import compact_elements
 
 from samples import assert_same, numpy_of
 from strategies import edge_weights, expands, keys, rules, thread_counts
 
+ANY_RULE = rules()
+PER_DESTINATION = ANY_RULE.filter(lambda rule: rule.per_destination)
 
-def rule_of(data: st.DataObject, graph: TypedGraph) -> ops.ByRelation:
-    return ops.ByRelation(tuple(data.draw(rules()) for _ in range(graph.num_relations)))
+
+def rule_of(data: st.DataObject, graph: TypedGraph, of_one: st.SearchStrategy[ops.Rule] = ANY_RULE) -> ops.ByRelation:
+    """Draw a rule for each relation, often of few kinds."""
+    few = data.draw(st.lists(of_one, min_size=1, max_size=graph.num_relations))
+    return ops.ByRelation(tuple(data.draw(st.sampled_from(few)) for _ in range(graph.num_relations)))
 
 
 def frontier_of(data: st.DataObject, graph: TypedGraph, unique: bool) -> torch.Tensor:
@@ -42,11 +50,12 @@ def test_rows_are_the_edges_of_each_node_and_relation(graph):
     assert seen == graph.num_edges
 
 
+@pytest.mark.twins
 @given(typed_graphs(), keys, thread_counts, st.booleans(), st.data())
 def test_typed_hop_equals_reference(graph, key, num_threads, weighted, data):
     frontier, rule = frontier_of(data, graph, unique=False), rule_of(data, graph)
     weights = data.draw(edge_weights(graph)) if weighted else None
-    hop = ops.sample_typed_hop(graph.rows, graph.indices, frontier, rule, key, weights=weights, num_threads=num_threads)
+    hop = sample_typed_hop(graph.rows, graph.indices, frontier, rule, key, weights=weights, num_threads=num_threads)
     expected = oracle_of(graph.rows, graph.indices.numpy(), frontier.numpy(), rule, key, weights=numpy_of(weights))
     for field in ("indptr", "neighbors", "positions"):
         assert_same(getattr(hop, field), getattr(expected, field))
@@ -54,31 +63,92 @@ def test_typed_hop_equals_reference(graph, key, num_threads, weighted, data):
         assert_same(hop.weights, expected.weights)
 
 
+def per_element(data: st.DataObject, size: int) -> torch.Tensor:
+    return torch.tensor(data.draw(st.lists(st.integers(-3, 3), min_size=size, max_size=size)), dtype=torch.int64)
+
+
+def times_of(data: st.DataObject, graph: TypedGraph) -> torch.Tensor:
+    """Draw times that ascend within each row."""
+    times = per_element(data, graph.num_edges)
+    for start, stop in pairwise(graph.rows.row_ptr.tolist()):
+        times[start:stop] = times[start:stop].sort().values
+    return times
+
+
+@pytest.mark.twins
+@given(typed_graphs(), keys, st.booleans(), st.booleans(), st.data())
+def test_slots_and_bounds_equal_the_reference(graph, key, in_slots, windowed, data):
+    frontier, rule = frontier_of(data, graph, unique=False), rule_of(data, graph, PER_DESTINATION)
+    of_elements = {
+        "slots": per_element(data, len(frontier)) if in_slots else None,
+        "times": times_of(data, graph),
+        "bounds": per_element(data, len(frontier)),
+        "lows": per_element(data, len(frontier)) if windowed else None,
+    }
+    hop = sample_typed_hop(graph.rows, graph.indices, frontier, rule, key, **of_elements)
+    arrays = {name: numpy_of(values) for name, values in of_elements.items()}
+    expected = oracle_of(graph.rows, graph.indices.numpy(), frontier.numpy(), rule, key, **arrays)
+    for field in ("indptr", "neighbors", "positions"):
+        assert_same(getattr(hop, field), getattr(expected, field))
+    if hop.weights is not None and len(hop.weights):
+        assert_same(hop.weights, expected.weights)
+
+
+@pytest.mark.twins
+@given(typed_graphs(), st.lists(keys, min_size=1, max_size=2), expands, st.booleans(), st.booleans(), st.data())
+def test_trees_are_those_hop_by_hop(graph, hop_keys, expand, weighted, windowed, data):
+    """Seeds that come twice grow two trees, by types and times together."""
+    seeds = frontier_of(data, graph, unique=False)
+    hop_rules = [rule_of(data, graph, PER_DESTINATION) for _ in hop_keys]
+    weights = data.draw(edge_weights(graph)) if weighted else None
+    times, bounds = times_of(data, graph), per_element(data, len(seeds))
+    lows = per_element(data, len(seeds)) if windowed else None
+    sampler = BlockSampler(graph.indptr, graph.indices, None, weights, times=times, rows=graph.rows)
+    trees = ops.Trees(torch.arange(len(seeds)), len(seeds), None, bounds, lows)
+    sampled = sampler.sample(seeds, hop_rules, hop_keys, expand=expand, trees=trees)
+    n_id, slot, first, edges = seeds, trees.slots, 0, []
+    for rule, key in zip(hop_rules, hop_keys, strict=True):
+        own, more = slot[first:], {} if lows is None else {"lows": lows[slot[first:]]}
+        hop = sample_typed_hop(
+            graph.rows, graph.indices, n_id[first:], rule, key,
+            weights=weights, slots=own, times=times, bounds=bounds[own], **more,
+        )  # fmt: skip
+        of_edges = own.repeat_interleave(hop.indptr.diff())
+        first = len(n_id) if expand == "new" else 0
+        edges.append(hop.positions)
+        n_id, slot, _ = compact_elements(n_id, slot, hop.neighbors, of_edges, graph.rows.num_nodes)
+    assert torch.equal(sampled.n_id, n_id)
+    assert torch.equal(sampled.slots, slot)
+    assert torch.equal(torch.cat([hop.edge_ids for hop in sampled.hops]), torch.cat(edges))
+
+
+@pytest.mark.twins
 @given(typed_graphs(), st.lists(keys, min_size=1, max_size=3), expands, thread_counts, st.booleans(), st.data())
 def test_fused_equals_hop_by_hop(graph, hop_keys, expand, num_threads, weighted, data):
     seeds = frontier_of(data, graph, unique=True)
     hop_rules = [rule_of(data, graph) for _ in hop_keys]
     weights = data.draw(edge_weights(graph)) if weighted else None
-    sampler = ops.BlockSampler(graph.indptr, graph.indices, graph.edge_ids, weights, rows=graph.rows)
+    sampler = BlockSampler(graph.indptr, graph.indices, graph.edge_ids, weights, rows=graph.rows)
     sampled = sampler.sample(seeds, hop_rules, hop_keys, expand=expand, num_threads=num_threads)
     n_id, first, edges = seeds, 0, []
     for rule, key in zip(hop_rules, hop_keys, strict=True):
-        hop = ops.sample_typed_hop(graph.rows, graph.indices, n_id[first:], rule, key, weights=weights)
+        hop = sample_typed_hop(graph.rows, graph.indices, n_id[first:], rule, key, weights=weights)
         first = len(n_id) if expand == "new" else 0
         edges.append(hop.positions if graph.edge_ids is None else graph.edge_ids[hop.positions].long())
-        n_id = ops.compact(n_id, hop.neighbors).ids
+        n_id = compact(n_id, hop.neighbors).ids
     assert torch.equal(sampled.n_id, n_id)
     assert torch.equal(torch.cat([hop.edge_ids for hop in sampled.hops]), torch.cat(edges))
 
 
-@given(typed_graphs(), rules(), keys, st.data())
+@pytest.mark.twins
+@given(typed_graphs(), ANY_RULE, keys, st.data())
 def test_one_relation_is_the_graph_without_types(graph, rule, key, data):
     frontier = frontier_of(data, graph, unique=False)
     num_nodes = graph.rows.num_nodes
     offsets = torch.tensor([0, graph.num_edges])
     rows = ops.typed_rows(graph.indptr, offsets, graph.edge_ids, (0, num_nodes), [(0,)])
-    typed = ops.sample_typed_hop(rows, graph.indices, frontier, ops.ByRelation((rule,)), key)
-    plain = ops.sample_hop(graph.indptr, graph.indices, frontier, rule, key)
+    typed = sample_typed_hop(rows, graph.indices, frontier, ops.ByRelation((rule,)), key)
+    plain = sample_hop(graph.indptr, graph.indices, frontier, rule, key)
     for one, other in zip(typed, plain, strict=True):
         assert_same(one, other)
 
@@ -93,22 +163,24 @@ def test_draws_of_relations_are_independent():
     offsets = torch.tensor([0, len(src), 2 * len(src)])
     rows = ops.typed_rows(csc.indptr, offsets, csc.edge_ids, (0, degree + draws), [(0,), (0,)])
     rule = ops.ByRelation((ops.NeighborRule(1), ops.NeighborRule(1)))
-    picked = ops.sample_typed_hop(rows, csc.indices, nodes, rule, 3).neighbors.long().view(draws, 2)
+    picked = sample_typed_hop(rows, csc.indices, nodes, rule, 3).neighbors.long().view(draws, 2)
     counts = torch.bincount(picked[:, 0] * degree + picked[:, 1], minlength=degree**2).double()
     statistic = float(((counts - draws / degree**2) ** 2 / (draws / degree**2)).sum())
     assert 25 < statistic < 122  # of 63 degrees of freedom, outside of which is 1e-5
 
 
+@pytest.mark.twins
 def test_labor_shares_variates_over_relations():
     """A source that one relation of two with equal edges picks, the other picks as well."""
     src, dst = torch.arange(40), torch.full((40,), 40)
     csc = ops.coo_to_csc(src.repeat(2), dst.repeat(2), 41)
     rows = ops.typed_rows(csc.indptr, torch.tensor([0, 40, 80]), csc.edge_ids, (0, 41), [(0,), (0,)])
     rule = ops.ByRelation((ops.LaborRule(5), ops.LaborRule(5)))
-    picked = ops.sample_typed_hop(rows, csc.indices, torch.tensor([40]), rule, 3).neighbors
+    picked = sample_typed_hop(rows, csc.indices, torch.tensor([40]), rule, 3).neighbors
     assert picked[:5].tolist() == picked[5:].tolist()
 
 
+@pytest.mark.twins
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -124,7 +196,7 @@ def test_refusals(change, match):
     arguments = {"frontier": torch.tensor([2]), "rule": ops.ByRelation((ops.NeighborRule(2), ops.NeighborRule(1)))}
     arguments |= change
     with pytest.raises(ops.InputError, match=match):
-        ops.sample_typed_hop(rows, csc.indices, key=1, **arguments)
+        sample_typed_hop(rows, csc.indices, key=1, **arguments)
 
 
 @given(typed_graphs(), st.integers(1, 5))
@@ -156,6 +228,4 @@ def test_rows_refuse_edges_that_end_elsewhere_and_rows_out_of_order():
 def test_a_rule_by_relation_needs_types():
     csc = ops.coo_to_csc(torch.tensor([0, 1]), torch.tensor([2, 2]), 3)
     with pytest.raises(ops.InputError, match="without types"):
-        ops.BlockSampler(csc.indptr, csc.indices).sample(
-            torch.tensor([2]), [ops.ByRelation((ops.NeighborRule(1),))], [1]
-        )
+        BlockSampler(csc.indptr, csc.indices).sample(torch.tensor([2]), [ops.ByRelation((ops.NeighborRule(1),))], [1])

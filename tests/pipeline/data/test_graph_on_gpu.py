@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 import headrace as hr
-from headrace.pipeline.data import graph_view
+from headrace.pipeline.data import graph_view, hop_arrays
+
+from plans import typed_graph, with_times
 
 
 def test_threads_that_sample_at_once_place_arrays_once(monkeypatch):
@@ -20,14 +22,27 @@ def test_threads_that_sample_at_once_place_arrays_once(monkeypatch):
         time.sleep(0.05)  # others come meanwhile
         return list(tensors)
 
-    monkeypatch.setattr(graph_view, "placed", placed)
+    for module in (graph_view, hop_arrays):
+        monkeypatch.setattr(module, "placed", placed)
     graph = hr.Graph.from_coo([0, 1], [1, 0], edge_attrs={"w": [1.0, 2.0]})
     with ThreadPoolExecutor(4) as pool:
         arrays = list(pool.map(lambda _: graph.arrays_on(torch.device("cpu")), range(4)))
         weights = list(pool.map(lambda _: graph.weights_on("w", torch.device("cpu")), range(4)))
-    assert asked == [3, 1]
+    assert asked == [4, 1]
     assert all(one is arrays[0] for one in arrays)
     assert all(one is weights[0] for one in weights)
+
+
+def test_what_is_placed_is_what_hops_read(monkeypatch):
+    """Rows of types in the place of those of nodes, and the times that these are sorted by."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1 << 30, 1 << 30))
+    graph = with_times(typed_graph()).by_time("time")
+    arrays = graph.arrays_on(torch.device("meta"))
+    there = (arrays.indptr, arrays.indices, arrays.edge_ids, arrays.times)
+    assert all(array.is_meta for array in there)
+    assert arrays.rows.row_ptr is arrays.indptr
+    assert arrays.rows.num_rows == graph.typed_rows.num_rows > graph.num_nodes
+    assert sum(array.nbytes for array in there) == graph._bytes_on_gpu
 
 
 def test_threads_that_sample_at_once_share_a_sampler(monkeypatch):

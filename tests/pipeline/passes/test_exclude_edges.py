@@ -26,7 +26,7 @@ def test_fires_on_every_hop_behind():
     assert [hop.exclude.reverse for hop in hops(plan)] == [True, True]
     assert names(plan, Machine()) == ["item_sampler", "sample_uniform_negative", "sample_fused"]
     # A hop that leaves edges out takes neither all edges nor whole rows.
-    assert not any(hop.takes_all or hop.reads_whole_rows or hop.on_gpu for hop in hops(plan))
+    assert not any(hop.takes_all or hop.reads_whole_rows for hop in hops(plan))
 
 
 @pytest.mark.parametrize("name", ["pinsage", "saint_node", "saint_walk"])

@@ -12,7 +12,7 @@ from hand_made import hand_made
 import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.ops.sampling.rules import LaborRule
-from headrace.pipeline.data.graph_view import GpuArrays
+from headrace.pipeline.data.hop_arrays import HopArrays
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fetch_rows import FetchRows, SampleFetched
 from headrace.pipeline.passes import rewrite
@@ -20,7 +20,7 @@ from headrace.pipeline.plan.verify import LOWERED, verify
 
 from cuda_host.stand_in import StandIn
 from gpu_plans import copied_first, digests, names
-from plans import PLANS, graph, items, store
+from plans import PLANS, graph, items, store, typed_graph
 
 #: The graph takes some 13 kB: more than half of the memory of the one, less than that of the other.
 SMALL = hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 13,))
@@ -42,6 +42,8 @@ OTHERS = {
     "all by weight": lambda plan: plan.sample_neighbor(graph(), [-1, -1], weight="weight"),
     "importance": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], importance=1),
     "ladies": lambda plan: plan.sample_ladies(graph(), [9, 9]),
+    "trees": lambda plan: plan.sample_layer_neighbor(graph(), [5, 3], disjoint=True),
+    "types": lambda plan: plan.sample_layer_neighbor(typed_graph(), [5, 3]),
 }
 
 
@@ -98,7 +100,7 @@ def test_what_has_been_copied_fits():
     """It has taken the memory that is no longer free."""
     fresh = replace(graph())
     there = SimpleNamespace(is_cuda=True, device=torch.device("cuda", 1))
-    fresh.tables["arrays on cuda:1"] = GpuArrays(there, there, None)
+    fresh.tables["arrays on cuda:1"] = HopArrays(there, there, None, None, None)
     fresh.tables["arrays on cpu"] = fresh.arrays_on(torch.device("cpu"))
     for device, fires in (("cuda", False), ("cuda:1", False), ("cuda:0", True)):
         plan = items().copy_to(device).sample_layer_neighbor(fresh, [3])

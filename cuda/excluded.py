@@ -1,0 +1,82 @@
+"""Edges that hops must not pick, on a device: twin of ``ops/native/sampling/excluded.hpp``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from headrace.cuda.faults import Faults
+from headrace.cuda.hop import GpuGraph, Picks, Segments
+from headrace.cuda.launch import launch
+
+
+class Left(NamedTuple):
+    """What excluded edges leave of segments.
+
+    Attributes
+    ----------
+    gaps
+        int64[num_excluded], the positions of all excluded edges, ascending.
+    first_gaps
+        int64[num_segments], the first of them in each segment, or behind it.
+    whole
+        The segments.
+    degrees
+        int64[num_segments], how many edges are left.
+    """
+
+    gaps: Tensor
+    first_gaps: Tensor
+    whole: Segments
+    degrees: Tensor
+
+    @staticmethod
+    def of(segments: Segments, gaps: Tensor) -> Left:
+        """Return what is left of segments."""
+        first_gaps, degrees = torch.empty_like(segments.degrees), torch.empty_like(segments.degrees)
+        num_segments = len(segments)
+        arguments = (gaps, len(gaps), segments.starts, segments.degrees, num_segments, first_gaps, degrees)
+        launch("find_gaps", (), num_segments, *arguments, device=segments.device)
+        return Left(gaps, first_gaps, segments, degrees)
+
+    @property
+    def segments(self) -> Segments:
+        """Segments with as many edges as are left, from where the whole ones begin."""
+        nodes, slots, starts, _ = self.whole
+        return Segments(nodes, slots, starts, self.degrees)
+
+    def packed(self, graph: GpuGraph, faults: Faults) -> tuple[GpuGraph, Segments]:
+        """Return arrays of a graph with the edges that are left, one segment after the other, and where they are.
+
+        Waits for the device, and looks at faults.
+        """
+        ends = torch.cumsum(self.degrees, 0)
+        starts = ends - self.degrees
+        (size,) = faults.check(ends[-1:]) or [0]
+
+        def pack(values: Tensor | None) -> Tensor | None:
+            if values is None:
+                return None
+            left = torch.empty(size, dtype=values.dtype, device=self.degrees.device)
+            num_segments = len(self.whole)
+            arguments = (values, *self._arguments, num_segments, starts, left)
+            launch("pack_edges", (values.dtype,), 32 * num_segments, *arguments, device=left.device)
+            return left
+
+        sources = pack(graph.indices)
+        assert sources is not None
+        packed = graph._replace(indices=sources, weights=pack(graph.weights), edge_ids=None, times=None, sums=None)
+        return packed, Segments(self.whole.nodes, self.whole.slots, starts, self.degrees)
+
+    @property
+    def _arguments(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """What kernels take of them."""
+        return self.gaps, self.first_gaps, self.whole.starts, self.whole.degrees, self.degrees
+
+    def unpack(self, picks: Picks, starts: Tensor) -> None:
+        """Let picks be of the graph, which are of segments that begin at `starts`."""
+        num_segments = len(self.whole)
+        arguments = (*self._arguments, starts, picks.indptr, num_segments, picks.positions)
+        launch("unpack_picks", (), 32 * num_segments, *arguments, device=starts.device)

@@ -1,0 +1,63 @@
+// Where in-edges of rows are, and what bounds leave of them.
+#pragma once
+
+#include <cstdint>
+
+#include "faults.cuh"
+
+namespace headrace {
+
+// Kinds of faults.
+constexpr int kNoNode = 0;    // an element of the frontier is no node
+constexpr int kNoRow = 2;     // indptr does not bound its row
+constexpr int kNoSource = 3;  // a picked edge comes from no node
+
+// Edges of a row at the bound or earlier; times ascend within a row.
+inline std::int64_t count_until(const std::int64_t* times, std::int64_t count, std::int64_t bound) {
+  std::int64_t first = 0;
+  while (first < count) {
+    const std::int64_t middle = first + (count - first) / 2;
+    if (times[middle] <= bound) {
+      first = middle + 1;
+    } else {
+      count = middle;
+    }
+  }
+  return first;
+}
+
+// Edges of a row earlier than the lower bound.
+inline std::int64_t count_before(const std::int64_t* times, std::int64_t count, std::int64_t low) {
+  std::int64_t first = 0;
+  while (first < count) {
+    const std::int64_t middle = first + (count - first) / 2;
+    if (times[middle] < low) {
+      first = middle + 1;
+    } else {
+      count = middle;
+    }
+  }
+  return first;
+}
+
+// Rows of in-edges, and of each element of a frontier the bounds that cut its row; null for none.
+struct BoundedRows {
+  const std::int64_t* indptr;
+  std::int64_t num_edges;
+  const std::int64_t* times;
+  const std::int64_t* bounds;
+  const std::int64_t* lows;
+
+  // What element i may pick from of a row: `degree` edges from position `start` on.
+  void find(std::int64_t row, std::int64_t i, std::int64_t* start, std::int64_t* degree, std::int64_t* faults) const {
+    const std::int64_t first = indptr[row];
+    const std::int64_t stop = indptr[row + 1];
+    if (first < 0 || stop < first || stop > num_edges) return report(faults, kNoRow, i);
+    const std::int64_t count = bounds == nullptr ? stop - first : count_until(times + first, stop - first, bounds[i]);
+    const std::int64_t early = lows == nullptr ? 0 : count_before(times + first, count, lows[i]);
+    *start = first + early;
+    *degree = count - early;
+  }
+};
+
+}  // namespace headrace
