@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,6 +51,13 @@ class LiveBytes(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         self._see((leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)), count=True)
         return out
+
+
+def most_live(call: Callable[[], object], known: Iterable[torch.Tensor]) -> int:
+    """Return the most bytes that were alive at once of what a call makes; tensors that are `known` do not count."""
+    with LiveBytes([], known) as live:
+        call()
+    return live.most
 
 
 @contextmanager

@@ -4,7 +4,7 @@ The graph has the shape of ogbn-products over `--scale`, as PyG writes a row per
 what belongs to the graph: we and "torch.sparse, both ways" the transposed edges. PyG is its default path, edge_index;
 "torch.sparse" is what its layers run on a CSR matrix. DGL, with both ways of its graph, has a process of its own, and
 an older torch (`make peers`). In the training step each turn begins with blocks that know
-nothing, on the same batches for all. Peak memory is what the process grows by, from an empty pool.
+nothing, on the same batches for all. Peak memory is that of all tensors that are alive at once, without the inputs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from harness import (
     print_table,
     write_json,
 )
-from peak import peak_memory
+from live_bytes import most_live
 from plot import draw_bars
 from worker import Worker
 
@@ -113,11 +113,6 @@ def timed(call: Call, x: torch.Tensor, gradient: torch.Tensor, backward: bool, t
     return time.perf_counter() - started
 
 
-def peak_of(turn: Callable[[], object]) -> float:
-    ops.trim_pool()  # what it holds would not count, as the process has it already
-    return peak_memory(turn)
-
-
 def aggregation_metrics(num_edges: int, width: int, backward: bool, turn: Callable[[], float], _: int) -> Metrics:
     seconds = turn()
     edges = num_edges * (2 if backward else 1) / seconds
@@ -158,7 +153,7 @@ def aggregation_records(
             of_threads = calls if kind == "GAT" else sums(block, "mean" if kind == "mean" else "sum", threads)
             turns = {name: partial(timed, call, x, gradient, backward, threads) for name, call in of_threads.items()}
             for name, turn in turns.items():
-                peaks[name, threads] = peak_of(turn)
+                peaks[name, threads] = most_live(turn, [x, gradient])
             if peer is not None:
                 turns[DGL] = partial(peer.call, "run", backward=backward, threads=threads)
                 peaks[DGL, threads] = peer.call("peak", backward=backward, threads=threads)
@@ -248,7 +243,7 @@ def step_records(options: Any) -> list[Record]:
             initial = initial or model.state_dict()
             model.load_state_dict(initial)
             run = partial(step, model, torch.optim.Adam(model.parameters()), call, batches, x, threads)
-            peaks[name, threads] = peak_of(partial(run, 0))
+            peaks[name, threads] = most_live(partial(run, 0), [x, *model.parameters()])
             systems.append(System(name, run, threads))
             gains.append(Gain((OURS, threads), (name, threads)))
     fanouts = ",".join(map(str, options.fanouts))

@@ -14,7 +14,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from peak import peak_memory
+from live_bytes import most_live
 from worker import serve
 
 state: dict[str, Any] = {}
@@ -80,9 +80,9 @@ def run(backward: bool, threads: int) -> float:
 
 
 def peak(backward: bool, threads: int) -> float:
-    """Return by how many bytes memory grows."""
+    """Return the most bytes of tensors that are alive at once."""
     use(threads)
-    return peak_memory(lambda: step(backward))
+    return most_live(lambda: step(backward), [state["x"], state["gradient"]])
 
 
 if __name__ == "__main__":
