@@ -105,7 +105,7 @@ def typed_store() -> hr.FeatureStore:
     return hr.FeatureStore(
         node={
             "a": {"x": torch.randn(120, 8, generator=generator), "y": torch.arange(120) % 5},
-            "b": {"x": torch.randn(70, 4, generator=generator, dtype=torch.float64)},
+            "b": {"x": torch.randn(70, 4, generator=generator, dtype=torch.float64), "z": torch.arange(70) % 3},
             "all": torch.arange(NUM_NODES),
         },
         edge={RELATIONS[1]: {"e": torch.randn(count, 3, generator=generator)}},
@@ -284,6 +284,11 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
         hr.ItemSampler({"b": 20, "a": torch.arange(9)}, batch_size=7, seed=SEED)
         .sample_in_subgraph(typed_graph(), num_hops=2)
         .fetch_feature(typed_store(), node={"b": ["x"]})
+    ),
+    "typed_labels": lambda: (
+        hr.ItemSampler({"b": 20, "a": torch.arange(30)}, batch_size=9, shuffle=True, seed=SEED)
+        .sample_neighbor(typed_graph(), [3, 2])
+        .fetch_feature(typed_store(), node={"b": ["x"]}, labels={"a": "y", "b": "z"})
     ),
     "typed_pairs": lambda: hr.ItemSampler(
         {("a", "to", "b"): torch.arange(60).reshape(30, 2) % 37}, batch_size=7, shuffle=True, seed=SEED

@@ -141,6 +141,7 @@ SOURCES: dict[str, Callable[[], hr.Plan]] = {
     "pairs": lambda: pairs(batch_size=13),
     "node_source": lambda: hr.NodeSource(Counting(), seed=3),
     "clusters": lambda: hr.ClusterSampler(hr.Partition.hash(NUM_NODES, 7), 3, boundary=1, seed=3),
+    "budget": lambda: hr.ItemSampler(90, cost=torch.arange(90) % 7, budget=100, shuffle=True, seed=3),
     "global": lambda: hr.GlobalBatch(graph(), seed=3),
 }
 

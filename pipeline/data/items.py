@@ -122,6 +122,9 @@ class ItemSet:
         if not self.are_pairs:
             return ItemSet(ids, self.labels)
         named = tuple((edge_types.names[type_number(edge_types, name)], count) for name, count in self.types)
+        twice = [name for i, (name, _) in enumerate(named) if name in dict(named[:i])]
+        if twice:
+            raise ItemsError(f"expected items of each edge type once, got {twice[0]!r} under two names; join them")
         return ItemSet(ids, self.labels, edge_types=named)
 
     def __len__(self) -> int:

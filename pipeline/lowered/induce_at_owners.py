@@ -21,7 +21,7 @@ from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edg
 from headrace.pipeline.distributed.exchange import exchange_ids
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.distributed.traffic import Traffic
-from headrace.pipeline.lowered.excluded import SeedEdges, excluder
+from headrace.pipeline.lowered.excluded import SeedEdges, excluder, is_left_out
 from headrace.pipeline.lowered.square_block import with_square_block
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.errors import PlanError
@@ -79,8 +79,8 @@ class InduceAtOwners(MapStage):
         check_items_fit(self, self.graph, before)
         if self.exclude is not None and self.exclude.by_tree:
             raise PlanError(
-                f'{self.name}: expected exclude_seed_edges(per="batch") over a graph in shards, got per="seed"; owners '
-                "send the in-edges of a node once for all trees: let ranks make batches together, "
+                f'{self.origin.name}: expected exclude_seed_edges(per="batch") over a graph in shards, got per="seed"; '
+                "owners send the in-edges of a node once for all trees: let ranks make batches together, "
                 ".loader(cooperative=True), or leave out the edges of all pairs"
             )
 
@@ -99,7 +99,7 @@ class InduceAtOwners(MapStage):
             degrees, neighbors, positions = hop.indptr.diff(), hop.neighbors, hop.positions
             left_out = excluded(batch)
             if left_out is not None:
-                stays = ~torch.isin(positions, left_out.positions)
+                stays = ~is_left_out(left_out, positions, None)
                 degrees, neighbors, positions = starts_of(stays)[hop.indptr].diff(), neighbors[stays], positions[stays]
             columns = (neighbors, graph.original_edge_ids(positions)) if self.edge_ids else (neighbors,)
             edges, edge_bytes = return_edges(SampledEdges(degrees, columns), exchange, comm)

@@ -51,8 +51,8 @@ class BatchSource(ABC):
     """Batches in one epoch; None when unknown beforehand."""
 
     batch_size: int | None = None
-    """Items in a batch of all ranks together, by which a checkpoint counts; None if the number of ranks may not change
-    between a checkpoint and its use."""
+    """Items in a batch of all ranks together, by which a checkpoint counts; None where batches differ in that, or a
+    checkpoint counts by something else. A checkpoint is used with the number that it was made with."""
 
     def count(self, epoch: int) -> int | None:
         """Return the number of batches of one epoch, where epochs differ in that; None when unknown."""

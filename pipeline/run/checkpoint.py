@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.plan.errors import StateError
@@ -35,9 +35,14 @@ def make_state(
 
 
 def check_state(
-    state: Mapping[str, Any], *, num_batches: int | None, batch_size: int | None, seed: int, plan: dict[str, str]
+    state: Mapping[str, Any],
+    *,
+    count: Callable[[int], int | None],
+    batch_size: int | None,
+    seed: int,
+    plan: dict[str, str],
 ) -> None:
-    """Refuse a state that another plan made, or that no loader made.
+    """Refuse a state that another plan made, or that no loader made; `count` returns how many batches an epoch has.
 
     Raises
     ------
@@ -59,6 +64,11 @@ def check_state(
         raise StateError(f"the state is of another plan: its stages are {names}; this plan has {', '.join(plan)}")
     if state["batch_size"] is not None:
         _check_whole("batch_size", state["batch_size"], None)
+    if state["batch_size"] != batch_size and None in (state["batch_size"], batch_size):
+        raise StateError(
+            "the state is of another plan: batches of a number of items and batches cut otherwise, as by a budget, are "
+            "not the same; build the plan as it was"
+        )
     if state["batch_size"] != batch_size:
         raise StateError(
             f"the state counts batches of {state['batch_size']} items over all ranks, this loader makes batches of "
@@ -76,7 +86,7 @@ def check_state(
     if source is not None:
         if not isinstance(source, Mapping) or "batch" not in source:
             raise StateError(f"the state's source must be None or hold a batch; {source!r} came")
-        _check_whole("batch", source["batch"], num_batches)
+        _check_whole("batch", source["batch"], count(int(state["epoch"])))
 
 
 def _order(state: Mapping[str, Any]) -> list[Any]:

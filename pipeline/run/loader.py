@@ -245,7 +245,7 @@ class Loader(Generic[Batch]):
         is_other = plan is not self._rewriting.plan
         check_state(
             state,
-            num_batches=self._source.num_batches,
+            count=(lambda _: self._source.num_batches) if is_other else self._source.count,
             batch_size=self._batch_size(),
             seed=source_of(plan).seed,
             plan=fingerprint(plan) if is_other else self._plan_fingerprint(),

@@ -36,7 +36,8 @@ class ExcludeSeedEdges(Stage):
         ``"seed"``: those of a pair are left out in its own tree alone, so that it finds those of the other pairs of the
         batch, as it will where it is predicted by itself. Negatives are asked of the same graph as their pair: trees
         of their own leave out the pair's edges, too, or a model would tell them by an edge that no positive pair
-        finds. For samplers with ``disjoint=True`` or ``time=``, and `sample_shadow`.
+        finds. For samplers with ``disjoint=True`` or ``time=``, and `sample_shadow`; subgraphs over a graph in shards
+        take it with ``cooperative=True`` alone.
 
     Raises
     ------

@@ -142,49 +142,36 @@ class InduceWithout(InduceSubgraph):
     graph, edge_ids
         As for :class:`InduceSubgraph`.
     exclude
-        Edges between seeds that are not there.
-    """
-
-    name: ClassVar[str] = "induce_without"
-    lowered: ClassVar[bool] = True
-
-    exclude: SeedEdges = field(kw_only=True)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return super().reads | {"seeds"}
-
-    @property
-    def left_out(self) -> SeedEdges:
-        return self.exclude
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class InduceInTrees(InduceSubgraph):
-    """Take all edges among the nodes of each tree: what of `induce_subgraph` is each rank's own, whoever grows others.
-
-    The pass ``sample_at_owners`` makes it where ranks share batches whose seeds grow trees.
-
-    Parameters
-    ----------
-    graph, edge_ids
-        As for :class:`InduceSubgraph`.
-    exclude
         Edges between seeds that are not there; None for no such edges.
     """
 
-    name: ClassVar[str] = "induce_in_trees"
+    name: ClassVar[str] = "induce_without"
     lowered: ClassVar[bool] = True
 
     exclude: SeedEdges | None = field(default=None, kw_only=True)
 
     @property
     def reads(self) -> frozenset[str]:
-        return super().reads | (frozenset({"slot"}) if self.exclude is None else frozenset({"slot", "seeds"}))
+        return super().reads | (frozenset() if self.exclude is None else frozenset({"seeds"}))
 
     @property
     def left_out(self) -> SeedEdges | None:
         return self.exclude
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InduceInTrees(InduceWithout):
+    """Take all edges among the nodes of each tree: what of `induce_subgraph` is each rank's own, whoever grows others.
+
+    The pass ``sample_at_owners`` makes it where ranks share batches whose seeds grow trees. Parameters as for
+    :class:`InduceWithout`.
+    """
+
+    name: ClassVar[str] = "induce_in_trees"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return super().reads | {"slot"}
 
     def runner(self, settings: RunSettings) -> Runner:
         return self.finder(settings)

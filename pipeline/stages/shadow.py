@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from headrace.pipeline.plan.checks import MOST_HOPS, check_flags, counts_by_hop, make_positive
+from headrace.pipeline.plan.checks import MOST_HOPS, check_edge_ids, check_flags, counts_by_hop, make_positive
 from headrace.pipeline.plan.stage import MacroStage, Stage
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
@@ -30,7 +31,7 @@ class SampleShadow(Sampler, MacroStage):
     depth
         Hops from the seed.
     fanout
-        In-edges to draw for each node in each hop; -1 takes all.
+        In-edges to draw for each node in each hop, of a graph with types of each edge type; -1 takes all.
     replace
         Whether to draw with replacement.
     edge_ids
@@ -40,7 +41,11 @@ class SampleShadow(Sampler, MacroStage):
     ------
     InputError
         For a subject that is not a graph, a depth below 1, or a fanout below -1.
+    PlanError
+        If ranks share edges (`hr.EdgePartition`).
     """
+
+    heeds_types: ClassVar[bool] = True
 
     depth: int
     fanout: int
@@ -51,6 +56,7 @@ class SampleShadow(Sampler, MacroStage):
         super().__post_init__()
         make_positive(self, "depth", most=MOST_HOPS)
         check_flags(self, "replace", "edge_ids")
+        check_edge_ids(self.name, self.graph, self.edge_ids)
         object.__setattr__(self, "fanout", counts_by_hop(self.name, "fanout", [self.fanout])[0])
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -110,23 +110,28 @@ class InFiles:
 
 
 @contextmanager
-def outputs_of(out: Path | None, *, by_type: bool, overwrite: bool) -> Iterator[Outputs]:
+def outputs_of(out: Path | None, *, types: Sequence[Kind] | None, overwrite: bool) -> Iterator[Outputs]:
     """Yield where to keep rows. What remains has its name once all is done; drafts are gone then, however it ends.
 
     Raises
     ------
     InputError
-        If what remains cannot be there: a file that ends in .npy, or by type a folder, that takes the place of nothing,
-        or with `overwrite` of another such.
+        If what remains cannot be there: a file that ends in .npy, or where there are types a folder, that takes the
+        place of nothing, or with `overwrite` of another such, of rows of these types alone.
     """
     if out is None:
         yield InMemory()
-    elif by_type:
+    elif types is not None:
         if out.suffix == ".npy":
             raise InputError(
                 f"inference: expected out to be a folder for a file of each node type, got {out}; name a folder, rows"
             )
-        with new_folder(out, overwrite=overwrite, replaceable=_holds_rows, what="rows of inference") as draft:
+        names = {file_of(out, kind).name for kind in types}
+
+        def holds_rows(folder: Path) -> bool:
+            return folder.is_dir() and all(one.is_file() and one.name in names for one in folder.iterdir())
+
+        with new_folder(out, overwrite=overwrite, replaceable=holds_rows, what="rows of inference") as draft:
             files = InFiles(out, draft)
             yield files
             files.move(draft)
@@ -149,10 +154,6 @@ def _check_file(out: Path, *, overwrite: bool) -> None:
         raise InputError(
             f"inference: expected nothing at {out}, but it exists; name another file, or overwrite it (overwrite=True)"
         )
-
-
-def _holds_rows(folder: Path) -> bool:
-    return folder.is_dir() and all(one.is_file() and one.suffix == ".npy" for one in folder.iterdir())
 
 
 def file_of(place: Path, kind: Kind) -> Path:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.models.inference.batches import Batches
 from headrace.pipeline.models.inference.layers import Layer, apply_layer, evaluating, layers_of
@@ -159,7 +160,7 @@ def inference(
     with (
         evaluating(model, *applied),
         torch.no_grad(),
-        outputs_of(place, by_type=graph.is_typed, overwrite=overwrite) as outputs,
+        outputs_of(place, types=node_types_of(graph).names if graph.is_typed else None, overwrite=overwrite) as outputs,
     ):
         returned = try_layers(applied, batches, rows)
         last = _nodes_of_last(asked, returned[-1], named=nodes is not None)

@@ -169,3 +169,17 @@ def test_what_counts_on_one_size_refuses_a_budget():
         items.sample_saint_walk(graph(), 2).loader()
     with pytest.raises(hr.PlanError, match="got items with a budget"):
         hr.scores.inclusion(items.sample_neighbor(graph(), [2]))
+
+
+def test_a_checkpoint_stands_within_its_epoch():
+    loader = hr.ItemSampler(20, cost=torch.ones(20, dtype=torch.int64), budget=4, shuffle=True, seed=1).loader()
+    state = loader.state_dict()
+    loader.load_state_dict({**state, "source": {"batch": 5}})
+    with pytest.raises(hr.StateError, match="batch must be an integer of at least 0 and at most 5; 6 came"):
+        loader.load_state_dict({**state, "source": {"batch": 6}})
+
+
+def test_a_checkpoint_of_batches_of_one_size_is_of_another_plan():
+    budget = hr.ItemSampler(20, cost=torch.ones(20, dtype=torch.int64), budget=4, seed=1).loader()
+    with pytest.raises(hr.StateError, match="batches cut otherwise, as by a budget"):
+        hr.ItemSampler(20, batch_size=4, seed=1).loader().load_state_dict(budget.state_dict())

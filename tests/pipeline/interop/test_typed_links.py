@@ -114,3 +114,9 @@ def test_types_go_along_with_the_batch():
     assert again.link_types.names == tuple(PAIRS)
     assert torch.equal(again.link_types.numbers, batch.link_types.numbers)
     assert any(tensor is batch.link_types.numbers for tensor in batch.tensors())
+
+
+def test_an_edge_type_is_named_once():
+    twice = {"likes": PAIRS[LIKES], LIKES: PAIRS[LIKES]}
+    with pytest.raises(hr.HeadraceError, match=r"edge type once, got \('a', 'likes', 'a'\) under two names"):
+        plan(twice).sample_neighbor(typed_graph(), [2]).loader()

@@ -12,7 +12,7 @@ from headrace import ops
 from headrace.pipeline.passes import rewrite
 
 from edge_lists import edge_lists
-from plans import graph, items, store
+from plans import graph, items, store, typed_graph, typed_items
 
 
 def edges_of(batch, source, destination):
@@ -117,6 +117,17 @@ def test_ego_nets():
         wanted = graph().original_edge_ids(inside.positions)
         assert torch.equal(block.edge_ids[batch.slot[destination] == slot].sort().values, wanted.sort().values)
     assert batch.n_id[batch.slot == 3].tolist() == [199], "a node without in-edges is its own ego net"
+
+
+def test_ego_nets_of_graphs_with_types():
+    """Each relation has the fanout, as the sampler that they are lowered to takes it."""
+    nets = typed_items().sample_shadow(typed_graph(), 2, 3)
+    chain = typed_items().sample_neighbor(typed_graph(), [3, 3], disjoint=True, expand="new")
+    chain = chain.induce_subgraph(typed_graph())
+    digests = [batch.digest() for batch in nets.loader()]
+    assert digests == [batch.digest() for batch in chain.loader()]
+    with pytest.raises(hr.InputError, match="edge_ids"):
+        typed_items().sample_shadow(typed_graph(), 2, 3, edge_ids=False)
 
 
 def test_ego_nets_that_are_refused():

@@ -305,7 +305,9 @@ def test_places_where_rows_by_type_cannot_be(tmp_path):
     (tmp_path / "there" / "note.txt").write_text("kept")
     refused(hr.InputError, "expected rows of inference at", out=tmp_path / "there", overwrite=True)
     assert [one.name for one in tmp_path.iterdir()] == ["there"]
-    (tmp_path / "there" / "note.txt").rename(tmp_path / "there" / "a.npy")
+    (tmp_path / "there" / "note.txt").rename(tmp_path / "there" / "note.npy")
+    refused(hr.InputError, "expected rows of inference at", out=tmp_path / "there", overwrite=True)
+    (tmp_path / "there" / "note.npy").rename(tmp_path / "there" / "a.npy")
     graph, model = typed_graph(), ByType("sage")
     store = hr.FeatureStore(node={name: {"x": rows} for name, rows in tables().items()})
     rows = hr.inference(model, graph, store, nodes={"b": 3}, out=tmp_path / "there", overwrite=True)
