@@ -130,7 +130,7 @@ LINKS = (
         _PER_SEED + "test_negatives_are_asked_of_the_graph_of_their_pair[binary]",
     ),
     Mutant(
-        "pipeline/stages/induce_subgraph.py",
+        "pipeline/lowered/excluded.py",
         "gone = gone + size * excluded.slots",
         "gone = gone + 0 * excluded.slots",
         _PER_SEED + "test_each_tree_is_that_of_a_graph_without_its_own_edges[shadow-True-False]",
@@ -249,7 +249,7 @@ LINKS = (
     # Exclusion: stages behind the hops would bring the edges back.
     Mutant(
         "pipeline/stages/induce_subgraph.py",
-        "subgraph = _without(subgraph, excluded(batch), batch.slot)",
+        "subgraph = _without(subgraph, left_out, _trees(batch))",
         "pass",
         _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[induced]",
     ),

@@ -104,9 +104,21 @@ RANKS = (
     ),
     Mutant(
         "pipeline/lowered/induced_hop.py",
-        "kept &= ~torch.isin(hop.positions, left_out.positions)",
+        "kept &= ~is_left_out(left_out, hop.positions, of_edges)",
         "pass",
         _SUBGRAPHS + "test_edges_between_seeds_are_left_out",
+    ),
+    Mutant(
+        "pipeline/stages/induce_subgraph.py",
+        "batch.slot if batch.seed_slot is None else batch.seed_slot[batch.slot]",
+        "batch.slot",
+        _SUBGRAPHS + "test_each_tree_leaves_out_the_edges_of_its_own_pair[False-trees]",
+    ),
+    Mutant(
+        "pipeline/lowered/hop.py",
+        "and not (exclude is not None and exclude.by_tree)",
+        "",
+        "tests/cuda_host/test_plans.py::test_edges_left_out_by_tree_are_left_out_on_the_cpu",
     ),
     Mutant(
         "pipeline/lowered/square_block.py",
@@ -128,7 +140,7 @@ RANKS = (
     ),
     Mutant(
         "pipeline/lowered/induce_at_owners.py",
-        "stays = ~torch.isin(positions, left_out.positions)",
+        "stays = ~is_left_out(left_out, positions, None)",
         "stays = torch.ones_like(positions, dtype=torch.bool)",
         _SUBGRAPHS + "test_trees_of_shares_leave_out_edges_between_seeds[shards]",
     ),
