@@ -104,7 +104,7 @@ def edge_features(graph: Graph, store: FeatureStore, edge: Any) -> tuple[Feature
     GraphError
         If there is no such edge type.
     InputError
-        If features are named by type, and the graph has none.
+        If features are named by type, and the graph has none, or if layers could not tell apart what two names give.
     """
     names: tuple[FeatureName, ...]
     if isinstance(edge, Mapping):
@@ -115,7 +115,28 @@ def edge_features(graph: Graph, store: FeatureStore, edge: Any) -> tuple[Feature
     else:
         names = (edge,) if isinstance(edge, str) else tuple(edge)
     store.check(edge=names, num_edges=graph.num_edges, types=_types(graph), stage="inference")
+    _check_one_argument_each(graph, names)
     return names
+
+
+def _check_one_argument_each(graph: Graph, names: tuple[FeatureName, ...]) -> None:
+    """Refuse names of which one would take the place of another among a layer's arguments."""
+    known: dict[tuple[str, int | None], FeatureName] = {}
+    of_all = {name for name in names if isinstance(name, str)}
+    for name in names:
+        if isinstance(name, str):
+            key: tuple[str, int | None] = name, None
+        else:
+            key = name[1], type_number(edge_types_of(graph), name[0])
+            if name[1] in of_all:
+                raise InputError(
+                    f"inference: expected edge features {name[1]!r} of all edges or of edge types, got both, "
+                    f"{name[1]!r} and {name!r}, which are one argument of a layer; name one of them, or give one "
+                    "another name in the store"
+                )
+        if key in known:
+            raise InputError(f"inference: expected each edge feature once, got {known[key]!r} and {name!r}; name one")
+        known[key] = name
 
 
 def edge_arguments(batch: MiniBatch, names: tuple[FeatureName, ...]) -> list[Any]:

@@ -243,6 +243,29 @@ def test_names_that_are_not_there():
     refused(hr.InputError, "names of edge features for Graph", graph=plain, edge={"a": "x"}, store=one_feature(2))
 
 
+@pytest.mark.parametrize(
+    ("edge", "match"),
+    [
+        ([(LIKES, "w"), "w"], "'w' of all edges or of edge types, got both"),
+        (["w", (LIKES, "w")], "'w' of all edges or of edge types, got both"),
+        (["w", "w"], "each edge feature once, got 'w' and 'w'"),
+        ([(LIKES, "w"), ("likes", "w")], r"each edge feature once, got .*'likes', 'a'\), 'w'\) and \('likes', 'w'\)"),
+    ],
+)
+def test_names_of_edge_features_that_are_one_argument(edge, match):
+    graph = typed_graph()
+    own = random(len(graph.edge_types.id_range(LIKES)), 2)
+    store = hr.FeatureStore(
+        node={"a": {"x": random(NODE_TYPES["a"], 2)}},
+        edge={"w": random(graph.num_edges, 2), LIKES: {"w": own}, "likes": {"w": own}},
+    )
+
+    def layer(h, block, *edge):
+        raise AssertionError("work has begun")
+
+    refused(hr.InputError, match, layers=[layer], store=store, edge=edge)
+
+
 def one_feature(num_nodes):
     return hr.FeatureStore(node={"x": random(num_nodes, 2)})
 
