@@ -163,7 +163,7 @@ def all_nodes(graph: Graph) -> dict[Kind, ItemSet]:
 
 
 def named_nodes(graph: Graph, nodes: Any) -> dict[Kind, ItemSet]:
-    """Return the nodes that rows are asked for, by type if the graph has types.
+    """Return the nodes that rows are asked for, by type if the graph has types; plain ones will do of a single type.
 
     Raises
     ------
@@ -176,6 +176,9 @@ def named_nodes(graph: Graph, nodes: Any) -> dict[Kind, ItemSet]:
         return all_nodes(graph)
     if not graph.is_typed:
         return {None: _only_ids(ItemSet.of(nodes))}
+    if graph.node_types is None and not isinstance(nodes, Mapping):
+        (kind,) = node_types_of(graph).names
+        nodes = {kind: nodes}
     if not isinstance(nodes, Mapping) or not nodes:
         raise InputError(
             f"inference: expected nodes by type for {graph!r}, got {type(nodes).__name__}; pass {{'paper': ids}}, ids "
