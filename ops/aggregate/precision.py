@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
 import torch
 
 #: What autocast makes of rows, which kernels do not take.
@@ -17,6 +22,24 @@ def widened(x: torch.Tensor) -> torch.Tensor:
     if isinstance(x, torch.Tensor) and x.dtype in _NARROW and _casts(x.device.type):
         return x.float()
     return x
+
+
+def casting_as_now(device: str) -> Callable[[], AbstractContextManager[Any]]:
+    """Return what makes contexts in which autocast does what it does now, for functions that are called again later.
+
+    Narrow copies of parameters are made anew in each: one of those that autocast keeps could be from before, or be made
+    without gradients and then be taken where they are wanted.
+    """
+    try:
+        return partial(torch.autocast, device, _narrow_dtype(device), enabled=_casts(device), cache_enabled=False)
+    except RuntimeError:  # of devices that autocast does not know
+        return nullcontext
+
+
+def _narrow_dtype(device: str) -> torch.dtype:
+    if hasattr(torch, "get_autocast_dtype"):
+        return torch.get_autocast_dtype(device)
+    return torch.get_autocast_cpu_dtype() if device == "cpu" else torch.get_autocast_gpu_dtype()  # before torch 2.4
 
 
 def _casts(device: str) -> bool:

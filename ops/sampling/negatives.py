@@ -153,3 +153,65 @@ def joined_with_all(
         if joined[counted].all():
             return int(source)
     return None
+
+
+def joined_with_all_before(
+    indptr: Array,
+    indices: Array,
+    sources: Array,
+    order: Array,
+    prefix: Array,
+    *,
+    nodes: tuple[int, int] | None = None,
+    weights: Array | None = None,
+) -> int | None:
+    """Return the first pair whose source has edges to all nodes of its prefix of an order; None if there is none.
+
+    A source that has edges to the nodes that stand first in the order, up to some place, has no negative in any prefix
+    that ends there or before: that place is found once for each source, by one look at all edges.
+
+    Parameters
+    ----------
+    indptr, indices, order, prefix : torch.Tensor or numpy.ndarray
+        As for `draw_negatives`.
+    sources : torch.Tensor or numpy.ndarray
+        int64[num_pairs].
+    nodes : (int, int), optional
+        The nodes first, ..., last - 1 of which the order is; by default all.
+    weights : torch.Tensor or numpy.ndarray, optional
+        float64[last - first], of the nodes in ascending order: those of weight 0 do not count.
+    """
+    stage = "joined_with_all_before"
+    starts, neighbors = graph_arrays(indptr, indices, stage)
+    first, last = (0, starts.size - 1) if nodes is None else nodes
+    begin, end = int(starts[first]), int(starts[last])
+    within = as_numpy(order, "order", stage=stage) - first
+    places = np.arange(within.size)
+    if weights is not None:
+        places = np.flatnonzero(as_numpy(weights, "weights", stage=stage, dtypes=("float64",))[within] > 0)
+    # Where each node stands first, and the nodes in the order of these places.
+    counted, at = np.unique(within[places], return_index=True)
+    places, by_place = np.sort(places[at]), counted[np.argsort(at)]
+    ranks = np.full(last - first, -1)
+    ranks[by_place] = np.arange(by_place.size)
+
+    asked = as_numpy(sources, "sources", stage=stage, error=ItemsError)
+    ends = as_numpy(prefix, "prefix", stage=stage)
+    # Few sources have as many edges as there are nodes in a prefix: these alone are looked at edge by edge.
+    degrees = np.bincount(neighbors[begin:end], minlength=starts.size - 1)
+    doubtful = np.flatnonzero(degrees[asked] >= np.searchsorted(places, ends))
+    if not doubtful.size:
+        return None
+    known, of_pair = np.unique(asked[doubtful], return_inverse=True)
+    numbers = np.full(starts.size - 1, -1)
+    numbers[known] = np.arange(known.size)
+    positions = begin + np.flatnonzero((numbers >= 0)[neighbors[begin:end]])
+    reached = ranks[np.searchsorted(starts, positions, side="right") - 1 - first]
+    owners = numbers[neighbors[positions]]
+    owners, reached = np.divmod(np.unique((owners * (places.size + 1) + reached)[reached >= 0]), places.size + 1)
+    # Ascending ranks 0, 1, ... without a gap: as many nodes as a source is joined to before the first that it is not.
+    gapless = reached == np.arange(reached.size) - np.searchsorted(owners, owners)
+    leading = np.bincount(owners[gapless], minlength=known.size)
+    free = np.append(places, np.iinfo(np.int64).max)[leading]
+    impossible = doubtful[free[of_pair] >= ends[doubtful]]
+    return int(impossible[0]) if impossible.size else None

@@ -5,12 +5,35 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from headrace.ops.errors import ItemsError
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.plan.settings import RunSettings
+
 
 def shares(total: int, size: int, first: int, count: int) -> Tensor:
     """Return how many of a batch's negatives belong to pairs first, first + 1, ... of `size`: int64[count]."""
     if size == 0:
         return torch.zeros(count, dtype=torch.int64)
     return total // size + (torch.arange(first, first + count) < total % size).long()
+
+
+def first_of_share(batch: MiniBatch, settings: RunSettings) -> int:
+    """Return where the pairs of this rank begin in the batch, of which ranks take shares one behind the other.
+
+    Raises
+    ------
+    ItemsError
+        If the rank has others than its share.
+    """
+    size, rank, world_size = batch.num_global_seeds, settings.rank, settings.world_size
+    first = size * rank // world_size
+    if batch.num_seeds != size * (rank + 1) // world_size - first:
+        raise ItemsError(
+            f"sample_uniform_negative: expected {size * (rank + 1) // world_size - first} of the batch's {size} pairs "
+            f"on rank {rank} of {world_size}, got {batch.num_seeds}; negatives are drawn by a pair's place in the "
+            "batch, of which each rank has an even share"
+        )
+    return first
 
 
 def pair_of_trees(num_pairs: int, num_trees: int) -> Tensor:

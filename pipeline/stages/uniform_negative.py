@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
@@ -11,10 +13,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError, ItemsError, PlanError
+from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.ops.random.rng import NEGATIVE, stream_key
 from headrace.ops.sampling.compact import unique_and_inverse
-from headrace.ops.sampling.negatives import draw_negatives, joined_with_all
+from headrace.ops.sampling.negatives import draw_negatives, joined_with_all, joined_with_all_before
 from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_types import node_types_of
@@ -23,7 +25,7 @@ from headrace.pipeline.data.nodes_by_time import EndsByTime, NodesByTime, ends_b
 from headrace.pipeline.data.times import times_of
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.lowered.excluded import check_pairs
-from headrace.pipeline.lowered.negative_shares import shares
+from headrace.pipeline.lowered.negative_shares import first_of_share, shares
 from headrace.pipeline.plan.checks import (
     LARGEST_COUNT,
     check_flags,
@@ -76,14 +78,16 @@ class SampleUniformNegative(MapStage):
         alone will do, and are sorted once, 16 bytes for each.
     reject
         Whether no edge of the graph is drawn: never, and all other nodes keep their proportions. Each pair must have
-        such a node, which is checked before the first batch.
+        such a node, with `time` one of its time or earlier. That is checked before the first batch, where the items
+        are known then; pairs that a `NodeSource` draws are refused with their batch.
 
     Raises
     ------
     InputError
         For a ratio of 0 or below, one that is no integer in mode "triplet", unknown modes, weights that are negative,
-        undefined or all 0; before the first batch for seeds that are not pairs, a source with edges to all nodes, pairs
-        without times of the graph's kind, and a pair earlier than all nodes, or, by degree, than all edges.
+        undefined or all 0; before the first batch for seeds that are no pairs, pairs without times of the graph's kind,
+        a pair earlier than all nodes of positive weight, or, by degree, than all edges, and with `reject` a source with
+        edges to all nodes that are left.
     GraphError
         If there are no times under that name, or, but by degree, none of nodes.
     PlanError
@@ -197,32 +201,48 @@ class SampleUniformNegative(MapStage):
                     raise InputError(
                         f"{self.name}: expected a node of positive weight among {first} to {last - 1}, got none"
                     )
-                if self.time is not None and isinstance(seed_times, Tensor):
-                    early = self._num_allowed(first, last, seed_times[members]) == 0
-                    if bool(early.any()):
-                        edges = "edges to " if isinstance(weights, str) else ""
-                        raise InputError(
-                            f"{self.name}: pair {int(members[early][0])} of the items has no negative: it is earlier "
-                            f"than all {edges}nodes {first} to {last - 1}; leave out such pairs, or give no time="
-                        )
-                if not self.reject:
-                    continue
-                counted = weights
-                if isinstance(weights, str):
-                    counted = self.graph.indptr.diff().double()
-                joined = joined_with_all(
-                    self.graph.indptr,
-                    self.graph.indices,
-                    pairs[members, 0].contiguous(),
-                    nodes=(first, last),
-                    weights=None if counted is None else counted[first:last],
-                )
-                if joined is not None:
-                    raise InputError(
-                        f"{self.name}: node {int(self.graph.to_original_ids(torch.tensor([joined])))}, a source of the "
-                        "items, has edges to all nodes that can be drawn, so it has no negative; leave out its pairs, "
-                        "or pass reject=False"
-                    )
+                bounded = self.time is not None and isinstance(seed_times, Tensor)
+                prefix = self._check_early(first, last, members, seed_times, weights) if bounded else None
+                if self.reject:
+                    self._check_not_joined(first, last, members, pairs[members, 0].contiguous(), weights, prefix)
+
+    def _check_early(self, first: int, last: int, members: Tensor, seed_times: Tensor, weights: Any) -> Tensor:
+        """Return how much of the order by time each pair draws from; refuse those for which nothing is there yet."""
+        prefix = self._num_allowed(first, last, seed_times[members])
+        reached = prefix
+        if isinstance(weights, Tensor):
+            of_nodes = weights[self._by_time().of_type(first, last)]
+            reached = torch.cat([of_nodes.new_zeros(1), of_nodes.cumsum(0)])[prefix]
+        early = ~(reached > 0)
+        if bool(early.any()):
+            kind = {str: "edges to nodes", Tensor: "nodes of positive weight among"}.get(type(weights), "nodes")
+            raise InputError(
+                f"{self.name}: pair {int(members[early][0])} of the items has no negative: it is earlier than all "
+                f"{kind} {first} to {last - 1}; leave out such pairs, or give no time="
+            )
+        return prefix
+
+    def _check_not_joined(
+        self, first: int, last: int, members: Tensor, sources: Tensor, weights: Any, prefix: Tensor | None
+    ) -> None:
+        """Refuse sources with edges to all nodes that can be drawn for them, at the time of the pair if it has one."""
+        edges, nodes, where = (self.graph.indptr, self.graph.indices), (first, last), ""
+        if prefix is None:
+            counted = self.graph.indptr.diff().double() if isinstance(weights, str) else weights
+            of_nodes = None if counted is None else counted[first:last]
+            joined = joined_with_all(*edges, sources, nodes=nodes, weights=of_nodes)
+        else:
+            order = self._by_time().of_type(first, last)
+            of_nodes = weights[first:last] if isinstance(weights, Tensor) else None
+            pair = joined_with_all_before(*edges, sources, order, prefix, nodes=nodes, weights=of_nodes)
+            joined = None if pair is None else int(sources[pair])
+            where = "" if pair is None else f" at the time of pair {int(members[pair])}"
+        if joined is not None:
+            raise InputError(
+                f"{self.name}: node {int(self.graph.to_original_ids(torch.tensor([joined])))}, a source of the items, "
+                f"has edges to all nodes that can be drawn{where}, so it has no negative; leave out such pairs, or "
+                "pass reject=False"
+            )
 
     def _num_allowed(self, first: int, last: int, seed_times: Tensor | None) -> Tensor:
         """Return how many nodes of a range, or edges to them, are no later than each pair: int64[num_pairs]."""
@@ -250,7 +270,7 @@ class SampleUniformNegative(MapStage):
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             pairs = check_pairs(batch.seeds, self.name)
             total = ceil(ratio * batch.num_global_seeds)
-            first = _first_of_share(batch, settings)
+            first = first_of_share(batch, settings)
             counts = shares(total, batch.num_global_seeds, first, len(pairs))
 
             def draw(column: int) -> Tensor:
@@ -261,19 +281,20 @@ class SampleUniformNegative(MapStage):
                 for (low, high), members in _ranges(self.graph, ids[:, column]):
                     here = torch.zeros(len(pairs), dtype=torch.bool)
                     here[members] = True
-                    drawn[here[of_pair]] = draw_negatives(
-                        self.graph.indptr,
-                        self.graph.indices,
-                        torch.where(here, counts, 0),
-                        key=key,
-                        nodes=(low, high),
-                        weight=law(low, high),
-                        reject=ids[:, 0].contiguous() if self.reject else None,
-                        order=None if by_time is None else by_time.of_type(low, high),
-                        prefix=None if by_time is None else self._num_allowed(low, high, batch.seed_time),
-                        first_pair=first,
-                        num_threads=settings.num_threads,
-                    )
+                    with _by_its_name(self.name):
+                        drawn[here[of_pair]] = draw_negatives(
+                            self.graph.indptr,
+                            self.graph.indices,
+                            torch.where(here, counts, 0),
+                            key=key,
+                            nodes=(low, high),
+                            weight=law(low, high),
+                            reject=ids[:, 0].contiguous() if self.reject else None,
+                            order=None if by_time is None else by_time.of_type(low, high),
+                            prefix=None if by_time is None else self._num_allowed(low, high, batch.seed_time),
+                            first_pair=first,
+                            num_threads=settings.num_threads,
+                        )
                 return self.graph.to_original_ids(drawn)
 
             assert batch.y is None or isinstance(batch.y, Tensor)  # by type are labels of nodes alone
@@ -295,6 +316,15 @@ class SampleUniformNegative(MapStage):
             return found, {"negatives": len(destinations)}
 
         return run
+
+
+@contextmanager
+def _by_its_name(stage: str) -> Iterator[None]:
+    """Let errors of the draws name the stage: they are of pairs that nobody knew before their batch."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{stage}: {str(error).removeprefix('draw_negatives: ')}") from error
 
 
 def _in_graph_ids(graph: GraphView, pairs: Tensor) -> Tensor:
@@ -330,19 +360,6 @@ def _known(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Any]:
         own = torch.arange(int(counts.sum())) + (batch.num_global_seeds + before)
         known["seed_slot"] = torch.cat([batch.seed_slot, own])
     return known
-
-
-def _first_of_share(batch: MiniBatch, settings: RunSettings) -> int:
-    """Return where the pairs of this rank begin in the batch, of which ranks take shares one behind the other."""
-    size, rank, world_size = batch.num_global_seeds, settings.rank, settings.world_size
-    first = size * rank // world_size
-    if batch.num_seeds != size * (rank + 1) // world_size - first:
-        raise ItemsError(
-            f"sample_uniform_negative: expected {size * (rank + 1) // world_size - first} of the batch's {size} pairs "
-            f"on rank {rank} of {world_size}, got {batch.num_seeds}; negatives are drawn by a pair's place in the "
-            "batch, of which each rank has an even share"
-        )
-    return first
 
 
 def _ranges(graph: GraphView, nodes: Tensor) -> list[tuple[tuple[int, int], Tensor]]:

@@ -93,4 +93,10 @@ INFERENCE = (
         "0",
         _REFUSALS + "test_nodes_of_the_trial",
     ),
+    Mutant(
+        "pipeline/models/inference/rows.py",
+        "_check_one_argument_each(graph, names)\n    return names",
+        "return names",
+        _TYPED + "test_names_of_edge_features_that_are_one_argument",
+    ),
 )

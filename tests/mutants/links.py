@@ -221,6 +221,25 @@ LINKS = (
         "np.searchsorted(ends, positions)",
         "tests/pipeline/interop/test_typed_links.py::test_each_edge_type_has_its_pairs_and_labels",
     ),
+    # Pairs that have no negative at their time would be found in the middle of training, or ones that have be refused.
+    Mutant(
+        "ops/sampling/negatives.py",
+        "free[of_pair] >= ends[doubtful]",
+        "free[of_pair] > ends[doubtful]",
+        _NEGATIVES + "test_joined_with_all_before_looks_at_each_pair",
+    ),
+    Mutant(
+        "ops/sampling/negatives.py",
+        "degrees[asked] >= np.searchsorted(places, ends)",
+        "degrees[asked] > np.searchsorted(places, ends)",
+        _NEGATIVES + "test_joined_with_all_before_looks_at_each_pair",
+    ),
+    Mutant(
+        "pipeline/stages/uniform_negative.py",
+        "of_nodes.cumsum(0)])[prefix]",
+        "of_nodes.cumsum(0)])[-1:]",
+        _BY_DEGREE + "test_pairs_without_a_negative_at_their_time_are_refused_before_work_starts[False-of no weight]",
+    ),
     # By degree and time: nodes that are not there yet, and degrees of other times.
     Mutant(
         "pipeline/stages/uniform_negative.py",

@@ -10,6 +10,7 @@ _COUNTS = "tests/pipeline/models/sar/test_counts.py::"
 _UPDATE = "tests/pipeline/models/sar/test_update_all.py::"
 _WRAP = "tests/pipeline/models/sar/test_wrap.py::"
 _CHECKPOINT = "tests/pipeline/models/test_checkpoint.py::"
+_AUTOCAST = "tests/pipeline/models/sar/test_autocast.py::"
 _PARTING = "tests/pipeline/models/sar/test_parting.py::"
 
 SAR = (
@@ -174,5 +175,36 @@ SAR = (
         "chosen = loops.new_full((graph.num_dst,), -1)",
         "chosen = loops.new_full((graph.num_dst,), 0)",
         _WRAP + "test_three_ranks_compute_what_pyg_does[gcn_weights]",
+    ),
+    # Autocast: products that are computed anew are rounded otherwise, or lose gradients; degrees and sums are rounded.
+    Mutant(
+        _SAR + "messages.py",
+        "with self.casting():",
+        "if True:",
+        _AUTOCAST + "test_messages_of_ones_own_are_cast_again_in_the_backward_direction[float32-sum-1]",
+    ),
+    Mutant(
+        "ops/aggregate/precision.py",
+        "cache_enabled=False",
+        "cache_enabled=True",
+        _AUTOCAST + "test_messages_of_ones_own_are_cast_again_in_the_backward_direction[float32-sum-1]",
+    ),
+    Mutant(
+        _SAR + "transformed.py",
+        "one.to(multiplied)",
+        "one",
+        _AUTOCAST + "test_transformed_rows_that_are_computed_anew_are_rounded_as_they_were",
+    ),
+    Mutant(
+        _SAR + "replaced_layer.py",
+        "return widened(x), graph",
+        "return x, graph",
+        _AUTOCAST + "test_degrees_are_counted_exactly",
+    ),
+    Mutant(
+        _SAR + "rank_graph.py",
+        "values = widened(values)",
+        "pass",
+        _AUTOCAST + "test_what_is_narrow_is_reduced_in_float32_to_the_bit",
     ),
 )

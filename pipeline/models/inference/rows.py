@@ -104,7 +104,7 @@ def edge_features(graph: Graph, store: FeatureStore, edge: Any) -> tuple[Feature
     GraphError
         If there is no such edge type.
     InputError
-        If features are named by type, and the graph has none.
+        If features are named by type, and the graph has none, or if layers could not tell apart what two names give.
     """
     names: tuple[FeatureName, ...]
     if isinstance(edge, Mapping):
@@ -115,7 +115,28 @@ def edge_features(graph: Graph, store: FeatureStore, edge: Any) -> tuple[Feature
     else:
         names = (edge,) if isinstance(edge, str) else tuple(edge)
     store.check(edge=names, num_edges=graph.num_edges, types=_types(graph), stage="inference")
+    _check_one_argument_each(graph, names)
     return names
+
+
+def _check_one_argument_each(graph: Graph, names: tuple[FeatureName, ...]) -> None:
+    """Refuse names of which one would take the place of another among a layer's arguments."""
+    known: dict[tuple[str, int | None], FeatureName] = {}
+    of_all = {name for name in names if isinstance(name, str)}
+    for name in names:
+        if isinstance(name, str):
+            key: tuple[str, int | None] = name, None
+        else:
+            key = name[1], type_number(edge_types_of(graph), name[0])
+            if name[1] in of_all:
+                raise InputError(
+                    f"inference: expected edge features {name[1]!r} of all edges or of edge types, got both, "
+                    f"{name[1]!r} and {name!r}, which are one argument of a layer; name one of them, or give one "
+                    "another name in the store"
+                )
+        if key in known:
+            raise InputError(f"inference: expected each edge feature once, got {known[key]!r} and {name!r}; name one")
+        known[key] = name
 
 
 def edge_arguments(batch: MiniBatch, names: tuple[FeatureName, ...]) -> list[Any]:
@@ -142,7 +163,7 @@ def all_nodes(graph: Graph) -> dict[Kind, ItemSet]:
 
 
 def named_nodes(graph: Graph, nodes: Any) -> dict[Kind, ItemSet]:
-    """Return the nodes that rows are asked for, by type if the graph has types.
+    """Return the nodes that rows are asked for, by type if the graph has types; plain ones will do of a single type.
 
     Raises
     ------
@@ -155,6 +176,9 @@ def named_nodes(graph: Graph, nodes: Any) -> dict[Kind, ItemSet]:
         return all_nodes(graph)
     if not graph.is_typed:
         return {None: _only_ids(ItemSet.of(nodes))}
+    if graph.node_types is None and not isinstance(nodes, Mapping):
+        (kind,) = node_types_of(graph).names
+        nodes = {kind: nodes}
     if not isinstance(nodes, Mapping) or not nodes:
         raise InputError(
             f"inference: expected nodes by type for {graph!r}, got {type(nodes).__name__}; pass {{'paper': ids}}, ids "

@@ -74,12 +74,13 @@ def inference(
     >>> hr.inference(model, graph, store).shape
     torch.Size([4, 3])
 
-    Of a graph with types layers take rows by type: `h` is a dictionary with the sources of each, the destinations first
-    among them, as ``block.edge_index_dict`` and ``block.relation(edge_type)`` number them. PyG's ``HeteroConv`` is
-    called as ``conv(h, block.edge_index_dict)``. Where one feature of all nodes is the input, `h` is a tensor, and
+    Of a graph with node types layers take rows by type: `h` is a dictionary with the sources of each, the destinations
+    first among them, as ``block.edge_index_dict`` and ``block.relation(edge_type)`` number them. PyG's ``HeteroConv``
+    is called as ``conv(h, block.edge_index_dict)``. Where one feature of all nodes is the input, `h` is a tensor, and
     ``RGCNConv`` is called as ``conv((h, h[: block.num_dst]), block.edge_index, block.edge_types)``. A layer returns
     what the next one takes, a dictionary or a tensor; types that it does not return are not there for the next. Nodes
-    without features are looked up by ``block.types.within("author")``, the ids of the sources of that type.
+    without features are looked up by ``block.types.within("author")``, the ids of the sources of that type. Of a graph
+    with edge types alone all is as without types, and blocks have ``edge_types`` and ``relation(edge_type)``.
 
     Parameters
     ----------
@@ -93,20 +94,20 @@ def inference(
     layers
         The layers, input side first; by default ``model.inference_layers()``.
     node
-        The node feature that is the input of the first layer. Of a graph with types one of all nodes, or, where there
-        is none such, that of each type that has one; ``{"paper": "x", "author": "name"}`` says which.
+        The node feature that is the input of the first layer. Of a graph with node types one of all nodes, or, where
+        there is none such, that of each type that has one; ``{"paper": "x", "author": "name"}`` says which.
     edge
         Edge features that every layer is called with, in this order. A graph convolution takes `hr.gcn_norm` here.
         Those of edge types, ``{("author", "writes", "paper"): ["date"]}``, come as a dictionary for each name.
     nodes
         The nodes to return rows of, ids or a mask as for `hr.ItemSampler`; all by default. The last layer is computed
-        for these alone. Of a graph with types by type, ``{"paper": ids}``.
+        for these alone. Of a graph with node types by type, ``{"paper": ids}``.
     batch_size
         Destinations in a batch. One takes memory for the rows of all their in-neighbours.
     out
         Keep rows in ``.npy`` files and not in memory: those of the last layer remain, under this name; of a graph with
-        types it is that of a folder, with a file for each node type (``paper.npy``). Two layers at most are there at
-        once, beside it. The file or folder appears when all is done, and is not there before, nor after an error.
+        node types it is that of a folder, with a file for each node type (``paper.npy``). Two layers at most are there
+        at once, beside it. The file or folder appears when all is done, and is not there before, nor after an error.
     overwrite
         Whether `out` may replace a file, or a folder of such files.
     device
@@ -120,8 +121,8 @@ def inference(
     -------
     Tensor, or dict of node type to Tensor
         [num_nodes, ...], or [len(nodes), ...] in the order of `nodes`, in CPU memory. With `out` a memory map of the
-        file; writing into it does not change the file. Of a graph with types such a tensor for each type that the last
-        layer returns rows of, or for those of `nodes`, whose rows count within the type.
+        file; writing into it does not change the file. Of a graph with node types such a tensor for each type that the
+        last layer returns rows of, or for those of `nodes`, whose rows count within the type.
 
     Raises
     ------
@@ -157,10 +158,11 @@ def inference(
         batches.loader(some, rows).close()  # refuses what the layers before the last would be computed in vain for
     place = None if out is None else Path(out).expanduser().resolve()
     kept: dict[Kind, ArraySource] = {}
+    by_type = graph.node_types is not None
     with (
         evaluating(model, *applied),
         torch.no_grad(),
-        outputs_of(place, types=node_types_of(graph).names if graph.is_typed else None, overwrite=overwrite) as outputs,
+        outputs_of(place, types=node_types_of(graph).names if by_type else None, overwrite=overwrite) as outputs,
     ):
         returned = try_layers(applied, batches, rows)
         last = _nodes_of_last(asked, returned[-1], named=nodes is not None)
@@ -172,11 +174,14 @@ def inference(
                 for kind, items in items_by_type.items():
                     pieces = _pieces(number, layer, kind, returned[number], batches, items, rows, bar)
                     with closing(pieces):
-                        kept[kind] = outputs.keep(kind, pieces, len(items or ()), returned[number].kinds[kind])
+                        place_of = kind if by_type else None
+                        kept[kind] = outputs.keep(place_of, pieces, len(items or ()), returned[number].kinds[kind])
                 outputs.end_layer()
                 rows = Rows(kept, returned[number].by_type)
-    result = outputs.result(kept)
-    return result if graph.is_typed else result[None]
+    if by_type:
+        return outputs.result(kept)
+    (rows_of_all,) = kept.values()
+    return outputs.result({None: rows_of_all})[None]
 
 
 def _nodes_of_last(asked: dict[Kind, ItemSet], returned: LayerReturns, *, named: bool) -> dict[Kind, ItemSet | None]:

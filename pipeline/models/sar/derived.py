@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.sar.reductions import Extreme, Sum
 from headrace.pipeline.models.sar.rounds import Rounds
@@ -89,6 +90,7 @@ class TypedEdges:
         self, x: Tensor, *, reduce: Literal["sum", "mean", "max"] = "sum", weight: Tensor | None = None
     ) -> Tensor:
         """Return the reduced messages of each group, [num_groups, ...]; `ShardedGraph.aggregate` has the parameters."""
+        x, weight = widened(x), None if weight is None else widened(weight)
         if reduce == "max":
             out: Tensor = Extreme.apply(x, weight, True, self._rounds)  # type: ignore[no-untyped-call]
             return out

@@ -11,6 +11,9 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.models.sar.wrap import keys_by_name
 
+#: Keys of masks hold 64 bits of calls; half of them is more than any training draws, and leaves room to go on.
+MOST_CALLS = 2**63 - 1
+
 
 def dropout_state(model: nn.Module) -> dict[str, int]:
     """Return where the masks of dropout of a wrapped model are: by name of its modules how often each has drawn some.
@@ -47,7 +50,8 @@ def load_dropout_state(model: nn.Module, state: Mapping[str, Any]) -> None:
     Raises
     ------
     InputError
-        If it is the state of another model, or none. The model is then unchanged.
+        If it is the state of another model, or none, or has numbers below 0 or above 2**63 - 1. The model is then
+        unchanged.
     """
     known = keys_by_name(model)
     if not isinstance(state, Mapping) or set(state) != set(known):
@@ -57,7 +61,8 @@ def load_dropout_state(model: nn.Module, state: Mapping[str, Any]) -> None:
             f"{came}; wrap the model first, as it was when the state was taken"
         )
     calls = {
-        name: whole_number(value, f"hr.sar.load_dropout_state: {name}", 0, InputError) for name, value in state.items()
+        name: whole_number(value, f"hr.sar.load_dropout_state: {name}", 0, InputError, MOST_CALLS)
+        for name, value in state.items()
     }
     for name, keys in known.items():
         keys.calls = calls[name]

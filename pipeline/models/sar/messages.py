@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme
+from headrace.ops.aggregate.precision import widened
 from headrace.ops.aggregate.spmm import spmm
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.sar.announce import described
@@ -42,6 +43,8 @@ class Update:
         What means are divided by.
     rounds
         The shards.
+    casting
+        Lets autocast do what it did when messages were asked for: backward they are computed behind it.
     states
         The state of torch's generators before the message of each shard, by its owner.
     """
@@ -50,12 +53,15 @@ class Update:
     reduce: Literal["sum", "mean", "max", "min"]
     divisors: Tensor
     rounds: Rounds
+    casting: Callable[[], AbstractContextManager[Any]]
     states: dict[int, list[Tensor]] = field(default_factory=dict)
 
     def call(self, shard: Shard, rows: Tensor, destination: Tensor | None, edge: Tensor | None) -> Tensor:
         """Return the messages of a shard; `edge` has the rows of its edges alone."""
         at_edges = None if destination is None else destination.index_select(0, shard.destinations)
-        out = self.message(rows.index_select(0, shard.indices), at_edges, edge)
+        with self.casting():
+            out = self.message(rows.index_select(0, shard.indices), at_edges, edge)
+            out = widened(out)
         if not isinstance(out, Tensor) or out.shape[:1] != shard.indices.shape:
             came = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise InputError(f"update_all: expected messages of [{len(shard.indices)}, ...], one per edge, got {came}")

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from typing_extensions import Self
 
+from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError, PeerError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.features.scatter import gather_rows_with_grad
@@ -162,6 +163,7 @@ class RankGraph:
     def sum_edges(self, values: Tensor) -> Tensor:
         """Return the sums of values of in-edges, [num_edges, ...] to [num_dst, ...]; gradients flow back."""
         self._check_edges(values, "values")
+        values = widened(values)
         if self._edges.replaced is not None:
             values = values.index_fill(0, self._edges.replaced, 0)
         return values.new_zeros(self.num_dst, *values.shape[1:]).index_add(0, self._edges.destinations, values)

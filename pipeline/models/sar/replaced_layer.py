@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import Self
 
+from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.dropout_keys import DropoutKeys
 from headrace.pipeline.models.sar.announce import inside
@@ -52,7 +53,7 @@ class ReplacedLayer(nn.Module):
         return ""
 
     def arguments(self, first: Any, second: Any) -> tuple[Tensor, ShardedGraph]:
-        """Return rows and graph, which come in either order.
+        """Return rows and graph, which come in either order; rows that autocast has made narrow in float32.
 
         Raises
         ------
@@ -67,7 +68,7 @@ class ReplacedLayer(nn.Module):
             )
         if x.dim() != 2 or not x.is_floating_point():
             raise InputError(f"{type(self).__name__}: expected rows of [num_src, num_features], got {list(x.shape)}")
-        return x, graph
+        return widened(x), graph
 
 
 def scaled(rows: Tensor, by: Tensor) -> Tensor:
@@ -118,5 +119,5 @@ def transform_by_type(typed: TypedEdges, groups: Tensor, weight: Tensor, num_dst
             transformed = torch.einsum("nbi,bio->nbo", blocks, matrix).reshape(len(rows), num_out)
         else:
             transformed = rows @ matrix
-        out = out.index_add(0, destinations, transformed)
+        out = out.index_add(0, destinations, widened(transformed))
     return out

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.aggregate.attention_scores import AttentionDropout
+from headrace.ops.aggregate.precision import casting_as_now, widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph import Graph
@@ -132,7 +133,8 @@ class ShardedGraph(RankGraph):
         Parameters
         ----------
         x: [num_src, ...]
-            Rows of owned nodes, of float32 or float64.
+            Rows of owned nodes, of float32 or float64. What ``torch.autocast`` has made narrower is reduced in float32,
+            here and in the other methods.
         reduce
             "sum"; "mean", which divides by the in-degree in the whole graph, or by the sum of the weights; "max" and
             "min", column by column: among equal messages the edge that stands first in the CSC of the whole graph has
@@ -153,6 +155,7 @@ class ShardedGraph(RankGraph):
             For other shapes and dtypes.
         """
         self._check_edges(weight, "weight")
+        x, weight = widened(x), None if weight is None else widened(weight)
         if reduce in ("max", "min"):
             out: Tensor = Extreme.apply(x, weight, reduce == "max", self._rounds)  # type: ignore[no-untyped-call]
             return out
@@ -212,9 +215,9 @@ class ShardedGraph(RankGraph):
         """
         self._check_edges(edge_scores, "edge_scores")
         options = Options(slope, AttentionDropout(dropout, key, self.edge_ids) if dropout else None)
-        out: Tensor = Attend.apply(  # type: ignore[no-untyped-call]
-            x, source_scores, destination_scores, edge_scores, options, self._rounds
-        )
+        rows, *both = (widened(one) for one in (x, source_scores, destination_scores))
+        of_edges = None if edge_scores is None else widened(edge_scores)
+        out: Tensor = Attend.apply(rows, *both, of_edges, options, self._rounds)  # type: ignore[no-untyped-call]
         return out
 
     def update_all(
@@ -276,7 +279,9 @@ class ShardedGraph(RankGraph):
         self._check_edges(edge, "edge")
         if destination is not None and len(destination) != self.num_dst:
             raise InputError(f"destination: expected {self.num_dst} rows, got {list(destination.shape)}")
-        update = Update(message, reduce, self._edges.in_degrees.clamp(min=1), self._rounds)
+        x = widened(x)  # as it travels
+        casting = casting_as_now(x.device.type)
+        update = Update(message, reduce, self._edges.in_degrees.clamp(min=1), self._rounds, casting)
         used = [one for one in parameters if one.requires_grad]
         if torch.is_grad_enabled():
             used = update.find_parameters(x, destination, edge, used)

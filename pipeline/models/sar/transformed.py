@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own spelling
 from torch import Tensor, nn
 
+from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.recomputation import may_be_recomputed
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
@@ -41,11 +42,12 @@ def attend_transformed(
     Tensor
         [num_dst, heads, num_out].
     """
-    rows = F.linear(x, linear.weight, linear.bias).view(len(x), heads, len(linear.weight) // heads)
+    product = F.linear(x, linear.weight, linear.bias).view(len(x), heads, len(linear.weight) // heads)
+    rows = widened(product)
     # In torch.utils.checkpoint all that is saved is let go of as it is.
     if not graph.rematerialises or not linear.weight.requires_grad or may_be_recomputed():
         return graph.attend(rows, *scores, **options)
-    with torch.autograd.graph.saved_tensors_hooks(*_anew(rows, x, linear)):
+    with torch.autograd.graph.saved_tensors_hooks(*_anew(rows, x, linear, product.dtype)):
         return graph.attend(rows, *scores, **options)
 
 
@@ -53,9 +55,12 @@ class _Anew:
     """What stands in the place of the transformed rows."""
 
 
-def _anew(rows: Tensor, x: Tensor, linear: nn.Linear) -> tuple[Any, Any]:
-    """Return hooks that take the rows out of what is saved, and compute them when it is asked for."""
-    place, shape = rows.data_ptr(), rows.shape  # not the rows, which the hooks would keep
+def _anew(rows: Tensor, x: Tensor, linear: nn.Linear, multiplied: torch.dtype) -> tuple[Any, Any]:
+    """Return hooks that take the rows out of what is saved, and compute them when it is asked for.
+
+    They are rounded as they were: autocast, which is over by then, multiplies in another dtype than that of the rows.
+    """
+    place, shape, dtype = rows.data_ptr(), rows.shape, rows.dtype  # not the rows, which the hooks would keep
     inputs = [one for one in (x, linear.weight, linear.bias) if one is not None]
     versions = [one._version for one in inputs]  # noqa: SLF001 - as autograd sees that what it saved was changed
 
@@ -71,6 +76,9 @@ def _anew(rows: Tensor, x: Tensor, linear: nn.Linear) -> tuple[Any, Any]:
                 "to between the forward and the backward direction"
             )
         with torch.no_grad():
-            return F.linear(x, linear.weight, linear.bias).view(shape)
+            product = F.linear(
+                *(None if one is None else one.to(multiplied) for one in (x, linear.weight, linear.bias))
+            )
+            return product.to(dtype).view(shape)
 
     return pack, unpack

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.ops import InputError, ItemsError, coo_to_csc, draw_negatives, reference
-from headrace.ops.sampling.negatives import joined_with_all
+from headrace.ops.sampling.negatives import joined_with_all, joined_with_all_before
 
 from strategies import csc_graphs, keys, thread_counts
 
@@ -192,6 +192,36 @@ def test_joined_with_all():
     assert joined_with_all(indptr, indices, sources[:3]) is None
     assert joined_with_all(indptr, indices, sources[:3], nodes=(0, 3)) == 1
     assert joined_with_all(indptr, indices, sources[:3], weights=np.array([1.0, 1, 1, 0])) == 1
+
+
+@given(csc_graphs(max_nodes=8, min_nodes=1, max_edges=40), st.booleans(), st.booleans(), st.data())
+def test_joined_with_all_before_looks_at_each_pair(graph, weighted, repeats, data):
+    """Node by node of each prefix, also where a node stands in the order again, as the ends of edges do."""
+    first = data.draw(st.integers(0, graph.num_nodes - 1))
+    nodes = range(first, data.draw(st.integers(first + 1, graph.num_nodes)))
+    order = data.draw(st.permutations(nodes))
+    if repeats:
+        order = data.draw(st.lists(st.sampled_from(nodes), max_size=12))
+    weights = data.draw(st.lists(st.integers(0, 2), min_size=len(nodes), max_size=len(nodes))) if weighted else None
+    prefix = data.draw(st.lists(st.integers(0, len(order)), max_size=6))
+    sources = [data.draw(st.integers(0, graph.num_nodes - 1)) for _ in prefix]
+
+    def possible(source, length):
+        return has_negative(
+            graph, order[:length], [1 if weights is None else weights[v - first] for v in order[:length]], source
+        )
+
+    expected = [i for i, pair in enumerate(zip(sources, prefix, strict=True)) if not possible(*pair)]
+    found = joined_with_all_before(
+        graph.indptr,
+        graph.indices,
+        np.array(sources, np.int64),
+        np.array(order, np.int64),
+        np.array(prefix, np.int64),
+        nodes=(first, nodes.stop),
+        weights=None if weights is None else np.array(weights, np.float64),
+    )
+    assert found == (expected[0] if expected else None)
 
 
 @pytest.mark.parametrize(

@@ -145,3 +145,49 @@ def test_refusals():
         asked_at(1).sample_uniform_negative(graph, node_weight="degree", time="nope")
     with pytest.raises(hr.GraphError, match="expected times of nodes under the name 'time', got times of edges alone"):
         asked_at(1).sample_uniform_negative(graph, time="time")
+
+
+def star():
+    """Source 0 has edges to the nodes 1 and 2, and 3 and 4 come later."""
+    ends, times = ([0, 0, 1], [1, 2, 3]), torch.tensor([0, 1, 2, 9, 9])
+    return hr.Graph.from_coo(*ends, num_nodes=5, node_attrs={"time": times})
+
+
+JOINED = "node 0, a source of the items, has edges to all nodes that can be drawn at the time of pair 1"
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "late"),
+    [
+        ({"reject": True, "node_weight": "degree"}, JOINED, {3}),
+        ({"reject": True, "node_weight": torch.tensor([0.0, 1, 1, 1, 1])}, JOINED, {3, 4}),
+        (
+            {"node_weight": torch.tensor([0.0, 0, 0, 1, 1])},
+            "pair 1 of the items has no negative: it is earlier than all nodes of positive weight among 0 to 4",
+            {3, 4},
+        ),
+    ],
+    ids=["joined by degree", "joined by weight", "of no weight"],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_pairs_without_a_negative_at_their_time_are_refused_before_work_starts(options, message, late, turned):
+    """Those later have one."""
+    graph, pairs = star(), torch.tensor([[0, 1], [0, 2]])
+    if turned:
+        graph, message = hr.reorder(graph, order=torch.tensor([1, 0, 4, 2, 3])).graph, message.split(" among")[0]
+    early = hr.ItemSampler(pairs, seed=1, time=torch.tensor([9, 2]))
+    with pytest.raises(hr.InputError, match=f"sample_uniform_negative: {message}"):
+        early.sample_uniform_negative(graph, 1, time="time", **options).loader()
+    plan = hr.ItemSampler(pairs, seed=1, time=torch.tensor([9, 9]))
+    (batch,) = plan.sample_uniform_negative(graph, 30, time="time", **options).loader()
+    assert set(batch.seeds[2:, 1].tolist()) == late
+
+
+def test_of_nodes_that_all_can_be_drawn_the_source_itself_may_be_left():
+    """Without weights node 0 has itself, until it has a loop."""
+    graph, pairs = star(), hr.ItemSampler(torch.tensor([[0, 1]]), seed=1, time=torch.tensor([2]))
+    (batch,) = pairs.sample_uniform_negative(graph, 9, time="time", reject=True).loader()
+    assert set(batch.seeds[1:, 1].tolist()) == {0}
+    looped = hr.Graph.from_coo([0, 0, 0, 0], [1, 2, 0, 2], num_nodes=5, node_attrs=dict(graph.node_attrs))
+    with pytest.raises(hr.InputError, match=JOINED.replace("pair 1", "pair 0")):
+        pairs.sample_uniform_negative(looped, time="time", reject=True).loader()

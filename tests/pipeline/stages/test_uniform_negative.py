@@ -272,7 +272,9 @@ def test_a_source_with_edges_to_all_nodes_is_refused_before_work_starts():
             return {}
 
     unknown = hr.NodeSource(One(), seed=1).sample_uniform_negative(complete(5), reject=True)
-    with pytest.raises(hr.InputError, match="pair 0 has no negative: node 3 has edges to all nodes"):
+    with pytest.raises(
+        hr.InputError, match=r"sample_uniform_negative: pair 0 has no negative: node 3 has edges to all nodes"
+    ):
         list(unknown.loader(prefetch=False))
 
 

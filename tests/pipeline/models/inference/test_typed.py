@@ -209,16 +209,33 @@ def test_layers_that_say_none_for_types_without_messages():
     assert_same(rows, {name: expected[name] for name in ("a", "b")})
 
 
-def test_edge_types_alone():
-    """All nodes are of one type then."""
+@pytest.mark.parametrize("by_type", [False, True], ids=["tensors", "dictionaries between layers"])
+def test_edge_types_alone(by_type, tmp_path):
+    """All nodes are of one type then, of which nobody has to know."""
     graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], edge_types={"up": 2, "down": 1})
     store = hr.FeatureStore(node={"x": random(3, 2)})
     conv = RGCNConv(2, 2, 2).double()
-    layers = [lambda h, block: conv((h, h[: block.num_dst]), block.edge_index, block.edge_types)]
-    expected = conv(store.node["x"].tensor, torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([0, 0, 1])).detach()
-    rows = hr.inference(conv, graph, store, layers=layers)
-    assert list(rows) == ["node"]
-    torch.testing.assert_close(rows["node"], expected, **CLOSE)
+
+    def layer(h, block):
+        h = h["node"] if isinstance(h, dict) else h
+        out = conv((h, h[: block.num_dst]), block.edge_index, block.edge_types)
+        return {"node": out} if by_type else out
+
+    expected = store.node["x"].tensor
+    for _ in range(2):
+        expected = conv(expected, torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([0, 0, 1])).detach()
+    for nodes in (None, [2, 0, 2], torch.tensor([True, False, True]), {"node": [1]}):
+        chosen = expected if nodes is None else expected[nodes["node"] if isinstance(nodes, dict) else nodes]
+        for out in (None, tmp_path / "rows.npy"):
+            options = {"nodes": nodes, "out": out, "overwrite": True, "batch_size": 2}
+            rows = hr.inference(conv, graph, store, layers=[layer, layer], **options)
+            torch.testing.assert_close(rows, chosen, **CLOSE)
+        assert np.array_equal(np.load(tmp_path / "rows.npy"), rows)
+    assert [one.name for one in tmp_path.iterdir()] == ["rows.npy"]
+    more = {"graph": graph, "store": store, "layers": [layer]}
+    refused(hr.InputError, r"name of a \.npy file", out=tmp_path / "rows", **more)
+    refused(hr.ItemsError, "a mask for 3 nodes", nodes=torch.ones(2, dtype=torch.bool), **more)
+    refused(hr.InputError, "got pairs", nodes=torch.zeros(2, 2, dtype=torch.int64), **more)
 
 
 def refused(error, match, layers=None, graph=None, store=None, **options):
@@ -241,6 +258,29 @@ def test_names_that_are_not_there():
     plain = hr.Graph.from_coo([0], [1])
     refused(hr.InputError, "the name of a node feature for Graph", graph=plain, node={"a": "x"})
     refused(hr.InputError, "names of edge features for Graph", graph=plain, edge={"a": "x"}, store=one_feature(2))
+
+
+@pytest.mark.parametrize(
+    ("edge", "match"),
+    [
+        ([(LIKES, "w"), "w"], "'w' of all edges or of edge types, got both"),
+        (["w", (LIKES, "w")], "'w' of all edges or of edge types, got both"),
+        (["w", "w"], "each edge feature once, got 'w' and 'w'"),
+        ([(LIKES, "w"), ("likes", "w")], r"each edge feature once, got .*'likes', 'a'\), 'w'\) and \('likes', 'w'\)"),
+    ],
+)
+def test_names_of_edge_features_that_are_one_argument(edge, match):
+    graph = typed_graph()
+    own = random(len(graph.edge_types.id_range(LIKES)), 2)
+    store = hr.FeatureStore(
+        node={"a": {"x": random(NODE_TYPES["a"], 2)}},
+        edge={"w": random(graph.num_edges, 2), LIKES: {"w": own}, "likes": {"w": own}},
+    )
+
+    def layer(h, block, *edge):
+        raise AssertionError("work has begun")
+
+    refused(hr.InputError, match, layers=[layer], store=store, edge=edge)
 
 
 def one_feature(num_nodes):

@@ -87,6 +87,7 @@ def test_states_of_models_stay_those_of_before():
         ([1, 2], "got list"),
         ({"first": 1, "second": 1, "dropout": -1}, "dropout"),
         ({"first": 1, "second": 1.5, "dropout": 1}, "second"),
+        ({"first": 1, "second": 1, "dropout": 2**63}, "dropout must be an integer from 0 to 9223372036854775807"),
     ],
 )
 def test_other_states_are_refused_and_change_nothing(state, match):
@@ -101,3 +102,10 @@ def test_a_model_that_was_not_wrapped_has_no_state():
     assert hr.sar.dropout_state(model) == {}
     with pytest.raises(hr.InputError, match="wrap the model first"):
         hr.sar.load_dropout_state(model, {"first": 1, "second": 1, "dropout": 2})
+
+
+def test_the_largest_state_goes_on():
+    place = hr.sar.ShardedGraph(graph())
+    model = hr.sar.wrap(nn.Sequential(nn.Linear(WIDTH, 2), nn.Dropout(0.5)), place)
+    hr.sar.load_dropout_state(model, {"1": 2**63 - 1})
+    assert model(torch.ones(NUM_NODES, WIDTH)).shape == (NUM_NODES, 2)
