@@ -53,8 +53,9 @@ def train(
         own = hr.sar.wrap(copy.deepcopy(model), place)
         x = place.rows(features(NUM_NODES, WIDTH).bfloat16().float()).requires_grad_()
         with torch.autocast("cpu", torch.bfloat16, enabled=casts):
-            # Narrow rows are what a linear layer before gives.
-            out = call(own, x.bfloat16() if narrow and casts else x, place).float()
+            # Narrow rows are what a linear layer before gives. Of leaves autocast keeps casts until any thread, here
+            # that of another rank, leaves it: how often they are cast, and gradients rounded, would be chance.
+            out = call(own, x.bfloat16() if narrow and casts else x.clone(), place).float()
         (out * place.rows(features(NUM_NODES, out.shape[1], seed=8)).float()).sum().backward()
         hr.sum_gradients(own, comm)
         return place.owned, [out.detach(), x.grad], [one.grad for one in own.parameters()]
