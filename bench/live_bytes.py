@@ -49,7 +49,9 @@ class LiveBytes(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        self._see((leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)), count=True)
+        # Sparse tensors have no storage: of what they are made of, the operations before have returned it.
+        made = (leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided)
+        self._see(made, count=True)
         return out
 
 
