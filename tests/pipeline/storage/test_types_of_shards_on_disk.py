@@ -199,7 +199,7 @@ def test_features_that_cannot_be_cut_are_refused(tmp_path):
 
 def test_what_every_rank_reads_whole(tmp_path):
     owners = partition("hash", 2)
-    path = write(tmp_path / "shards", typed_graph(), owners, typed_store(), whole=[("b", "x"), ("a", "y")])
+    path = write(tmp_path / "shards", typed_graph(), owners, typed_store(), whole=[("b", "x"), ("b", "z"), ("a", "y")])
     node = hr.load_shards(path, 1).store.node
     assert {name for name in node if isinstance(node[name], hr.ShardedFeature)} == {("a", "x"), "all"}
     with pytest.raises(hr.FeatureError, match=r"cached names node feature \('b', 'x'\); those in shards are \[.*'all'"):
