@@ -97,7 +97,7 @@ class Gcn(nn.Module):
 
     def __init__(self, data: Data, hidden: int, *, sampled: bool = False) -> None:
         super().__init__()
-        self.degrees = data.graph.indptr.diff().float() if sampled else None
+        self.degrees = data.graph.in_degrees().float() if sampled else None
         widths = [data.width, *[hidden] * (NUM_LAYERS - 1), data.num_classes]
         self.dropout = InputDropout(0.5, data.is_sparse)
         self.layers = nn.ModuleList(hr.nn.GCNConv(*pair, normalize=False) for pair in pairwise(widths))

@@ -5,22 +5,9 @@
 #include <cstdint>
 
 #include "grid.cuh"
+#include "segments.cuh"
 
 namespace headrace {
-
-// How many of ascending positions are below one.
-inline std::int64_t count_below(const std::int64_t* positions, std::int64_t count, std::int64_t bound) {
-  std::int64_t first = 0;
-  while (first < count) {
-    const std::int64_t middle = first + (count - first) / 2;
-    if (positions[middle] < bound) {
-      first = middle + 1;
-    } else {
-      count = middle;
-    }
-  }
-  return first;
-}
 
 // The position of edge `offset` of those that are left of the segment that begins at `start` and has these gaps.
 inline std::int64_t unpacked(const std::int64_t* gaps, std::int64_t count, std::int64_t start, std::int64_t offset) {
@@ -41,8 +28,8 @@ __global__ void find_gaps(const std::int64_t* gaps, std::int64_t num_gaps, const
                           const std::int64_t* degrees, std::int64_t num_segments, std::int64_t* first_gaps,
                           std::int64_t* left) {
   for_each_item(num_segments, [&](std::int64_t i) {
-    first_gaps[i] = count_below(gaps, num_gaps, starts[i]);
-    left[i] = degrees[i] - (count_below(gaps, num_gaps, starts[i] + degrees[i]) - first_gaps[i]);
+    first_gaps[i] = count_before(gaps, num_gaps, starts[i]);
+    left[i] = degrees[i] - (count_before(gaps, num_gaps, starts[i] + degrees[i]) - first_gaps[i]);
   });
 }
 

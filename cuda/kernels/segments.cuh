@@ -26,12 +26,12 @@ inline std::int64_t count_until(const std::int64_t* times, std::int64_t count, s
   return first;
 }
 
-// Edges of a row earlier than the lower bound.
-inline std::int64_t count_before(const std::int64_t* times, std::int64_t count, std::int64_t low) {
+// Of ascending numbers those below one: edges of a row earlier than the lower bound, or positions before another.
+inline std::int64_t count_before(const std::int64_t* numbers, std::int64_t count, std::int64_t low) {
   std::int64_t first = 0;
   while (first < count) {
     const std::int64_t middle = first + (count - first) / 2;
-    if (times[middle] < low) {
+    if (numbers[middle] < low) {
       first = middle + 1;
     } else {
       count = middle;

@@ -71,7 +71,7 @@ def aggregate_with_grad(
     _check_vectors("aggregate_with_grad", indptr=indptr, indices=indices)
     if degrees is not None:
         _check_vectors("aggregate_with_grad", degrees=degrees)
-    x, weight = widened(x), None if weight is None else widened(weight)
+    x, weight = widened(x), widened(weight)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     if reduce in ("max", "min"):
         out = _Extreme.apply(x, weight, indptr, indices, reduce == "max", way_back)  # type: ignore[no-untyped-call]

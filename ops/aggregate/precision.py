@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+
+Maybe = TypeVar("Maybe", torch.Tensor, torch.Tensor | None)
 
 #: What autocast makes of rows, which kernels do not take.
 _NARROW = (torch.bfloat16, torch.float16)
 
 
-def widened(x: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that autocast has made narrow in float32, and any other as it is; gradients flow back.
+def widened(x: Maybe) -> Maybe:
+    """Return a tensor that autocast has made narrow in float32, and anything else as it is; gradients flow back.
 
     It is what ``torch.amp.custom_fwd(cast_inputs=torch.float32)`` does, for any device. Outside of autocast narrow rows
     are left to be refused.

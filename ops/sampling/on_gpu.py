@@ -12,7 +12,7 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
-from headrace.ops.sampling.find_edges import EdgePositions
+from headrace.ops.sampling.find_edges import EdgePositions, by_tree
 from headrace.ops.sampling.kernel_rules import native_keys, native_rules
 from headrace.ops.sampling.rules import (
     ByRelation,
@@ -196,7 +196,7 @@ def gaps_of(excluded: EdgePositions | None, graph: GpuGraph, device: torch.devic
         raise InputError(
             f"{stage}: excluded must be what find_edges returned for this graph, got {type(excluded).__name__}"
         )
-    if excluded.slots is not None:
+    if by_tree(excluded):
         raise InputError(f"{stage}: a GPU leaves edges out of all trees; sample on the CPU where each has its own")
     rows, starts, positions = (
         on_device(getattr(excluded, name), f"excluded.{name}", device, stage=stage)

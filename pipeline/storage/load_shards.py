@@ -17,7 +17,6 @@ from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.feature_names import FeatureName, listed
-from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.distributed.comm import rank_of_process
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
@@ -29,7 +28,7 @@ from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.part_meta import PartMeta, check_array
 from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta, dtype_of
 from headrace.pipeline.storage.shard_meta import META, OWNERS, ShardMeta, part_folder, whole_folder
-from headrace.pipeline.storage.sharded_feature import ShardedFeature, nodes_to_copy
+from headrace.pipeline.storage.sharded_feature import ShardedFeature, nodes_to_copy, owners_of_rows
 from headrace.pipeline.storage.typed_meta import file_of, offsets_of
 
 
@@ -96,7 +95,7 @@ def load_shards(
     part = whole_number(part, f"load_shards: part of {path}", 0, InputError, meta.num_parts - 1)
     partition = reader.partition(part)
     graph = reader.graph(partition, part)
-    owners = {name: _owners(name, partition, graph) for name, feature in meta.node.items() if not feature.whole}
+    owners = {name: owners_of_rows(name, partition, graph) for name, feature in meta.node.items() if not feature.whole}
     for name in cached or {}:
         if name not in owners:
             in_shards = sorted(owners, key=str)
@@ -114,11 +113,6 @@ def load_shards(
     store = FeatureStore(node=node, edge=edge)
     reader.check_sizes()
     return Shards(graph, store, partition, part)
-
-
-def _owners(name: FeatureName, partition: Partition, graph: GraphShard) -> Partition:
-    """Return the owners of the rows of a feature in shards."""
-    return partition if isinstance(name, str) else partition.of_type(node_types_of(graph), str(name[0]))
 
 
 class _Reader:

@@ -14,6 +14,9 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, whole_number
 from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.graph_types import node_types_of
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.comm import rank_of_process
 from headrace.pipeline.partition.partition import Partition
@@ -275,6 +278,11 @@ class ShardedFeature:
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
         return f"{str(self.dtype).removeprefix('torch.')}[{shape}] in {self._partition.num_parts} shards"
+
+
+def owners_of_rows(name: FeatureName, partition: Partition, graph: GraphView) -> Partition:
+    """Return the owners of the rows of a node feature that is cut as a graph's nodes are."""
+    return partition if isinstance(name, str) else partition.of_type(node_types_of(graph), str(name[0]))
 
 
 def nodes_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:

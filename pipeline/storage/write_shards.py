@@ -32,7 +32,7 @@ from headrace.pipeline.storage.part_meta import PartMeta, digest_of_array
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta
 from headrace.pipeline.storage.shard_meta import OWNERS, ShardMeta, holds_shards, part_folder, whole_folder
-from headrace.pipeline.storage.sharded_feature import ShardedFeature
+from headrace.pipeline.storage.sharded_feature import ShardedFeature, owners_of_rows
 from headrace.pipeline.storage.terminal import shows_bars
 from headrace.pipeline.storage.typed_meta import counts_of, file_of
 
@@ -247,9 +247,7 @@ def _write_part(
     for name, source in store.node.items():
         if not meta.node[name].whole:
             step = _rows_at_a_time(source.row_bytes)
-            nodes = owned
-            if not isinstance(name, str):
-                nodes = partition.of_type(node_types_of(graph), str(name[0])).owned(part)
+            nodes = owned if isinstance(name, str) else owners_of_rows(name, partition, graph).owned(part)
             ids = (nodes[low : low + step] for low in range(0, len(nodes), step))
             file = file_of("node", name)
             digests[file] = _write_rows(writer, folder / file, source, ids, len(nodes))

@@ -66,8 +66,8 @@ CUDA = (
     ),
     Mutant(
         "cuda/kernels/segments.cuh",
-        "times[middle] < low",
-        "times[middle] <= low",
+        "numbers[middle] < low",
+        "numbers[middle] <= low",
         "tests/ops/sampling/test_segments.py::test_slots_and_bounds_equal_the_reference",
     ),
     Mutant(
@@ -120,8 +120,8 @@ CUDA = (
     ),
     Mutant(
         "cuda/kernels/excluded.cu",
-        "positions[middle] < bound",
-        "positions[middle] <= bound",
+        "count_before(gaps, num_gaps, starts[i]);",
+        "count_before(gaps, num_gaps, starts[i] + 1);",
         _EXCLUDED + "test_a_hop_equals_the_reference_without_the_edges",
     ),
     Mutant(

@@ -85,8 +85,8 @@ TYPED = (
     ),
     Mutant(
         "pipeline/storage/write_shards.py",
-        "nodes = partition.of_type(node_types_of(graph), str(name[0])).owned(part)",
-        "pass",
+        "nodes = owned if isinstance(name, str) else owners_of_rows(name, partition, graph).owned(part)",
+        "nodes = owned",
         f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
     ),
     Mutant(

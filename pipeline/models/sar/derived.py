@@ -90,7 +90,7 @@ class TypedEdges:
         self, x: Tensor, *, reduce: Literal["sum", "mean", "max"] = "sum", weight: Tensor | None = None
     ) -> Tensor:
         """Return the reduced messages of each group, [num_groups, ...]; `ShardedGraph.aggregate` has the parameters."""
-        x, weight = widened(x), None if weight is None else widened(weight)
+        x, weight = widened(x), widened(weight)
         if reduce == "max":
             out: Tensor = Extreme.apply(x, weight, True, self._rounds)  # type: ignore[no-untyped-call]
             return out

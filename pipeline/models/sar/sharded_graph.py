@@ -155,7 +155,7 @@ class ShardedGraph(RankGraph):
             For other shapes and dtypes.
         """
         self._check_edges(weight, "weight")
-        x, weight = widened(x), None if weight is None else widened(weight)
+        x, weight = widened(x), widened(weight)
         if reduce in ("max", "min"):
             out: Tensor = Extreme.apply(x, weight, reduce == "max", self._rounds)  # type: ignore[no-untyped-call]
             return out
@@ -216,8 +216,7 @@ class ShardedGraph(RankGraph):
         self._check_edges(edge_scores, "edge_scores")
         options = Options(slope, AttentionDropout(dropout, key, self.edge_ids) if dropout else None)
         rows, *both = (widened(one) for one in (x, source_scores, destination_scores))
-        of_edges = None if edge_scores is None else widened(edge_scores)
-        out: Tensor = Attend.apply(rows, *both, of_edges, options, self._rounds)  # type: ignore[no-untyped-call]
+        out: Tensor = Attend.apply(rows, *both, widened(edge_scores), options, self._rounds)  # type: ignore[no-untyped-call]
         return out
 
     def update_all(
