@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
 
 # Machines that run tests are shared, so a slow example says nothing; its seed, printed, does.
-hypothesis.settings.register_profile("headrace", deadline=None, print_blob=True)
+# In CI a commit has one verdict: examples are new each time where people run the tests.
+hypothesis.settings.register_profile("headrace", deadline=None, print_blob=True, derandomize="CI" in os.environ)
 # For `make mutants`, where a test fails on purpose: the smallest example that fails is of no interest.
 hypothesis.settings.register_profile(
     "mutants",

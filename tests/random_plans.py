@@ -103,6 +103,16 @@ SAMPLERS = {
         together=True,
         of_pairs=True,
     ),
+    "link_trees": Sampler(
+        lambda plan, one: (
+            plan.sample_uniform_negative(one, 1)
+            .exclude_seed_edges(reverse=True, per="seed")
+            .sample_layer_neighbor(one, [4, 3], disjoint=True)
+        ),
+        by_row=True,
+        together=True,
+        of_pairs=True,
+    ),
     "link_ladies": Sampler(
         lambda plan, one: plan.exclude_seed_edges().sample_uniform_negative(one, 2, "triplet").sample_ladies(one, [20]),
         together=True,
@@ -200,9 +210,18 @@ _TAIL: dict[str, Callable[[hr.Plan], hr.Plan]] = {
 
 @st.composite
 def random_plans(
-    draw: st.DrawFn, *, ranks: bool = False, together: bool = False, by_row: bool = False, node: bool | None = None
+    draw: st.DrawFn,
+    *,
+    ranks: bool = False,
+    together: bool = False,
+    by_row: bool = False,
+    sampler: str | None = None,
+    node: bool | None = None,
 ) -> RandomPlan:
-    """Plans over every stage, or over those for several ranks, for ranks that cooperate, or for graphs in shards."""
+    """Plans over every stage, or over those for several ranks, for ranks that cooperate, or for graphs in shards.
+
+    With the sampler and the fetch of node features that are given, or with any.
+    """
     samplers = [
         name
         for name, one in SAMPLERS.items()
@@ -210,10 +229,10 @@ def random_plans(
         and (not by_row or one.by_row)
         and (not ranks or (one.keeps_seeds and (one.on_ranks or together)))
     ]
-    name = draw(st.sampled_from(samplers))
-    sampler = SAMPLERS[name]
-    sources = ["nodes", "in_order", "repeated", *(["labelled", "pairs"] if sampler.keeps_seeds else [])]
-    if sampler.of_pairs:
+    name = draw(st.sampled_from(samplers)) if sampler is None else sampler
+    chosen = SAMPLERS[name]
+    sources = ["nodes", "in_order", "repeated", "budget", *(["labelled", "pairs"] if chosen.keeps_seeds else [])]
+    if chosen.of_pairs:
         sources = ["pairs"]
     elif not ranks and name != "saint_walk":
         sources.append("node_source")
@@ -222,10 +241,10 @@ def random_plans(
     source = draw(st.sampled_from(sources))
     fetches = draw(st.booleans()) if node is None else node
     labels = source not in ("labelled", "pairs") and draw(st.booleans())
-    edge = sampler.edge_ids and draw(st.booleans())
+    edge = chosen.edge_ids and draw(st.booleans())
     choices = ["transform", "prefetch", "prefetch_lazily", "prefetch_nothing", "copy_to"]
     tail = draw(st.lists(st.sampled_from([*choices, *(["transform_x"] if fetches else [])]), max_size=2, unique=True))
-    converts = not together and sampler.edge_ids and name != "none"
+    converts = not together and chosen.edge_ids and name != "none"
     if converts and draw(st.booleans()):
         tail.append("to_pyg")
     return RandomPlan(source, name, fetches, labels, edge, draw(st.booleans()), tuple(tail))

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("atheris", reason="the fuzzer has its own environment, in which `make sanitize` runs this")
 
-# One entry point has a fault in one of 32 calls, which depends on nothing but the bytes. No other one is called: what is
-# wrong with it is for `make fuzz` to find.
+# One entry point has a fault in one of 32 calls, which depends on nothing but the bytes. No other one is called: what
+# is wrong with those is for `make fuzz` to find.
 FUZZ = """
 import ctypes, dataclasses, sys
 from fuzz import table
