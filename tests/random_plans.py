@@ -231,11 +231,11 @@ def random_plans(
     ]
     name = draw(st.sampled_from(samplers)) if sampler is None else sampler
     chosen = SAMPLERS[name]
-    sources = ["nodes", "in_order", "repeated", "budget", *(["labelled", "pairs"] if chosen.keeps_seeds else [])]
+    sources = ["nodes", "in_order", "repeated", *(["labelled", "pairs"] if chosen.keeps_seeds else [])]
     if chosen.of_pairs:
         sources = ["pairs"]
-    elif not ranks and name != "saint_walk":
-        sources.append("node_source")
+    elif name != "saint_walk":  # which needs batches of one size
+        sources += ["budget"] if ranks else ["budget", "node_source"]
     if name == "in_subgraph" and (together or not ranks):
         sources += ["clusters", "global"]
     source = draw(st.sampled_from(sources))
