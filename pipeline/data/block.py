@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
+from headrace.ops.aggregate.autograd import Reduce
 from headrace.ops.aggregate.transpose import Transposed, transpose_csc
 from headrace.ops.errors import GraphError, InputError
+from headrace.pipeline.data import block_messages
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds, type_number
 from headrace.pipeline.interop import conversions as interop
+from headrace.pipeline.interop.sparse_matrix import adj_t_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -227,37 +230,7 @@ class Block:
         InputError
             If `values` has another length, or the block (in CPU memory) holds sources or rows that it does not have.
         """
-        if values is None:
-            values = torch.ones(self.num_edges, device=self.indices.device)
-        if values.shape != self.indices.shape:
-            raise InputError(f"Block.adj_t: expected values of [{self.num_edges}], got {describe(values)}")
-        if self.indices.device.type == "cpu":
-            self._check_bounds()
-        # Both index arrays are of one dtype: the narrow one costs nothing, as long as it can count the edges.
-        narrow = self.indices.dtype == torch.int32 and self.num_edges <= torch.iinfo(torch.int32).max
-        dtype = torch.int32 if narrow else torch.int64
-        return torch.sparse_csr_tensor(
-            self.indptr.to(dtype),
-            self.indices.to(dtype),
-            values,
-            size=(self.num_dst, self.num_src),
-            check_invariants=False,  # sorted columns are one of them
-        )
-
-    def _check_bounds(self) -> None:
-        """Refuse what a product with the matrix would follow into foreign memory."""
-        rows = self.indptr
-        ends = int(rows[0]) == 0 and int(rows[-1]) == self.num_edges
-        if not ends or bool((rows[1:] < rows[:-1]).any()):
-            raise InputError(
-                f"Block.adj_t: expected indptr to rise from 0 to num_edges = {self.num_edges}, got {rows.tolist()[:9]}"
-            )
-        if self.num_edges:
-            least, most = (int(end) for end in self.indices.aminmax())
-            if least < 0 or most >= self.num_src:
-                raise InputError(
-                    f"Block.adj_t: expected indices in [0, num_src = {self.num_src}), got {least} to {most}"
-                )
+        return adj_t_of(self, values)
 
     def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Yield the tensors under their names, in a fixed order."""
@@ -285,6 +258,79 @@ class Block:
         """
         return self.map(Tensor.pin_memory)
 
+    def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
+        """Return the reduced messages ``weight[e] * x[source of e]`` of each destination, for layers of one's own.
+
+        The same layer runs where ranks share edges (`hr.EdgePartition`). Gradients go to `x` and `weight`; on a CPU and
+        on a GPU no message is written. The block's own importance weights count where they are given.
+
+        >>> import headrace as hr, torch
+        >>> block = hr.Block(torch.tensor([0, 2]), torch.tensor([1, 2]), num_src=3, num_dst=1)
+        >>> block.aggregate(torch.tensor([[1.0], [2.0], [4.0]]), reduce="mean").tolist()
+        [[3.0]]
+
+        Parameters
+        ----------
+        x: [num_src, ...]
+            Of float32 or float64.
+        reduce : {"sum", "mean", "max", "min"}
+            A mean divides by the number of edges, or by the sum of the weights where there are any. Of equal extremes
+            the first edge has the gradient. Without edges a destination has 0.
+        weight: [num_edges] or [num_edges, heads], optional
+            Of the dtype of `x`; for heads the rows of `x` are [heads, ...].
+
+        Returns
+        -------
+        Tensor
+            [num_dst, ...].
+
+        Raises
+        ------
+        InputError
+            For another `reduce`, or another number of rows.
+        FeatureError
+            For other shapes and dtypes.
+        """
+        return block_messages.aggregate(self, x, reduce, weight)
+
+    def attend(
+        self,
+        x: Tensor,
+        source_scores: Tensor,
+        destination_scores: Tensor,
+        *,
+        edge_scores: Tensor | None = None,
+        slope: float = 0.2,
+        dropout: float = 0.0,
+        key: int = 0,
+    ) -> Tensor:
+        """Return the sums of ``x`` over in-edges, by the softmax of ``leaky_relu`` of the three scores added up (GAT).
+
+        Parameters
+        ----------
+        x: [num_src, heads, ...]
+            Of float32 or float64.
+        source_scores: [num_src, heads]
+        destination_scores: [num_dst, heads]
+        edge_scores: [num_edges, heads], optional
+        slope
+            Of negative scores.
+        dropout
+            The probability that an edge and head does not count; its masks depend on `key` and the id of the edge.
+
+        Returns
+        -------
+        Tensor
+            [num_dst, heads, ...].
+
+        Raises
+        ------
+        InputError, FeatureError
+            As for `aggregate`; for dropout also if the edges have no ids.
+        """
+        scores = source_scores, destination_scores, edge_scores
+        return block_messages.attend(self, x, *scores, slope, dropout, key)
+
     def to_pyg(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[int, int]]:
         """Return ``((x, x[:num_dst]), edge_index, (num_src, num_dst))``, the arguments of a bipartite PyG layer.
 
@@ -300,8 +346,13 @@ class Block:
         Raises
         ------
         InputError
-            If `x` does not have num_src rows.
+            If `x` does not have num_src rows, or destinations are of another type, whose rows are not among these.
         """
+        if self.bipartite:
+            raise InputError(
+                "Block.to_pyg: expected a block whose destinations are sources too, got a relation between two types; "
+                "pass rows of both: conv((x_src, x_dst), block.edge_index, size=(block.num_src, block.num_dst))"
+            )
         if x.shape[0] != self.num_src:
             raise InputError(
                 f"Block.to_pyg: expected x with a row for each of {self.num_src} sources, got {describe(x)}; "

@@ -24,18 +24,35 @@ Edges: TypeAlias = Block | MessageGraph
 
 
 def check_input(layer: str, x: Tensor, block: Edges, in_channels: int) -> None:
-    """Check that a layer's input has a row for each source.
+    """Check that a layer's input has a row for each source, the destinations among them.
 
     Raises
     ------
     InputError
-        If it has other rows.
+        If it has other rows, or destinations are of another type than sources.
     """
+    check_has_own_rows(layer, block)
     if not isinstance(x, Tensor) or x.shape != (block.num_src, in_channels):
         raise InputError(
             f"{layer}: expected x of [{block.num_src}, {in_channels}], a row for each source of the block, got "
             f"{describe(x) if isinstance(x, Tensor) else type(x).__name__}; call it as conv(x, block). Blocks come "
             "input side first: blocks[0] takes batch.x"
+        )
+
+
+def check_has_own_rows(layer: str, block: Edges) -> None:
+    """Check that the rows of destinations are the first of the sources'.
+
+    Raises
+    ------
+    InputError
+        If destinations are of another type than sources.
+    """
+    if is_block(block) and block.bipartite:
+        raise InputError(
+            f"{layer}: expected a block whose destinations are sources too, got a relation between two types; make a "
+            "layer for rows of both of block.aggregate or block.attend, or call one of PyG as "
+            "conv((x_src, x_dst), block.edge_index)"
         )
 
 

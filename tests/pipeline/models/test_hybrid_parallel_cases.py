@@ -124,8 +124,7 @@ class Convolution(nn.Module):
         self.linear, self.own = nn.Linear(num_in, num_out), nn.Linear(num_in, num_out)
 
     def forward(self, h: torch.Tensor, block: hr.Block | SharedBlock) -> torch.Tensor:
-        messages = block if isinstance(block, SharedBlock) else PlainGraph(block)
-        return messages.aggregate(self.linear(h), reduce="mean") + self.own(h[: block.num_dst])
+        return block.aggregate(self.linear(h), reduce="mean") + self.own(h[: block.num_dst])
 
 
 class Network(nn.Module):

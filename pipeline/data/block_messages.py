@@ -1,0 +1,80 @@
+"""Message passing over a block of one process, as over edges that ranks share: what layers of one's own are made of."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
+from headrace.ops.aggregate.autograd import Reduce, aggregate_with_grad, attend_with_grad
+from headrace.ops.aggregate.precision import widened
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import describe
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.block import Block
+
+
+def aggregate(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> Tensor:
+    """Reduce the messages to each destination; see `Block.aggregate`."""
+    _check_rows("aggregate", x=(x, block.num_src), weight=(weight, block.num_edges))
+    by_weight = reduce == "mean" and weight is not None
+    out = aggregate_with_grad(
+        block.indptr,
+        block.indices,
+        x,
+        reduce="sum" if by_weight else reduce,
+        weight=weight,
+        transpose=lambda: block.transposed,
+        num_threads=torch.get_num_threads(),
+    )
+    if not by_weight:
+        return out
+    weight = widened(weight)
+    sums = weight.new_zeros((block.num_dst, *weight.shape[1:])).index_add(0, block.edge_index[1], weight)
+    sums = sums.masked_fill(sums == 0, 1)
+    return out / sums.view(*sums.shape, *[1] * (out.ndim - sums.ndim))
+
+
+def attend(
+    block: Block,
+    x: Tensor,
+    source_scores: Tensor,
+    destination_scores: Tensor,
+    edge_scores: Tensor | None,
+    slope: float,
+    dropout: float,
+    key: int,
+) -> Tensor:
+    """Add up rows by the softmax of scores; see `Block.attend`."""
+    _check_rows(
+        "attend",
+        x=(x, block.num_src),
+        source_scores=(source_scores, block.num_src),
+        destination_scores=(destination_scores, block.num_dst),
+        edge_scores=(edge_scores, block.num_edges),
+    )
+    if dropout > 0 and block.edge_ids is None:
+        raise InputError("attend: dropout goes by the ids of edges, and the block has none; sample with edge_ids=True")
+    drops = AttentionDropout(dropout, key, block.edge_ids) if dropout > 0 else None
+    rows = x if x.ndim < 3 else x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
+    out = attend_with_grad(
+        block.indptr,
+        block.indices,
+        rows,
+        AttentionScores(source_scores, destination_scores, edge_scores, None, slope, drops),
+        transpose=lambda: block.transposed,
+        num_threads=torch.get_num_threads(),
+    )
+    return out.view(block.num_dst, *x.shape[1:])
+
+
+def _check_rows(method: str, **rows: tuple[Tensor | None, int]) -> None:
+    """Refuse arrays that are longer than the block, too: kernels read what edges name, and no more."""
+    for name, (one, expected) in rows.items():
+        if one is not None and (not isinstance(one, Tensor) or one.ndim == 0 or len(one) != expected):
+            got = describe(one) if isinstance(one, Tensor) else type(one).__name__
+            raise InputError(f"{method}: expected {name} of {expected} rows, got {got}")
