@@ -40,17 +40,25 @@ class SeedEdges:
         Raises
         ------
         InputError
-            For a name that is none of its edge types, or of several.
+            For a name that is none of its edge types, or of several; for a type that does not lead back.
         """
         if not isinstance(self.reverse, tuple):
             return
+        types = edge_types_of(graph)
         try:
             for name in (name for pair in self.reverse for name in pair):
-                type_number(edge_types_of(graph), name)
+                type_number(types, name)
         except GraphError as error:
             raise InputError(
                 f"exclude_seed_edges: expected reverse to name edge types, got {name!r}: {error}"
             ) from error
+        for pair in self.reverse:
+            there, back = (types.names[type_number(types, name)] for name in pair)
+            if isinstance(there, tuple) and isinstance(back, tuple) and (back[0], back[2]) != (there[2], there[0]):
+                raise InputError(
+                    f"exclude_seed_edges: expected reverse to name for {there} a type from {there[2]!r} to "
+                    f"{there[0]!r}, got {back}, whose edges are no edges back"
+                )
 
     def names(self, graph: GraphView, edge_type: TypeName) -> bool:
         """Return whether the seeds of an edge type are meant: those of a type that no key names would not be."""

@@ -160,8 +160,9 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     What the model does between layers it does for the nodes that this rank owns, each of which is in one rank, so
     operations row by row are exact. Two kinds of modules are replaced, in place, by ones that are exact as well: every
     `nn.BatchNorm1d` by one over the rows of all ranks, every `nn.Dropout` by one whose masks belong to nodes, or to
-    edges where a layer calls it `attn_drop`, as DGL does. Subclasses of these and other kinds of batch normalisation
-    and dropout are refused. `F.dropout`, which PyG's layers use, draws on each rank for itself.
+    edges where a layer calls it `attn_drop`, as DGL does. Subclasses of these, other kinds of batch normalisation and
+    dropout, and PyG's norms of many rows (``GraphNorm``, ``PairNorm``, ...) are refused. `F.dropout`, which PyG's
+    layers use, draws on each rank for itself.
 
     `torch.utils.checkpoint` can be around what the model does between layers, and finds the same masks again; with
     several ranks it is refused around layers, as their input comes from other ranks.
@@ -226,6 +227,8 @@ def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | N
 
     Raises
     ------
+    InputError
+        For sparse gradients.
     PeerError
         If another rank failed or was lost.
     """
@@ -239,6 +242,11 @@ def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | N
     for dtype in dict.fromkeys(one.dtype for one in trained):
         group = [one for one in trained if one.dtype == dtype]
         present = torch.tensor([float(one.grad is not None) for one in group], dtype=dtype, device=group[0].device)
+        if any(one.grad is not None and one.grad.is_sparse for one in group):
+            raise InputError(
+                "sum_gradients: expected dense gradients, got sparse ones, which ranks cannot add up by position; "
+                "make the table by nn.Embedding(..., sparse=False)"
+            )
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in group]
         summed = comm.all_reduce_sum(torch.cat([present, *(gradient.reshape(-1) for gradient in gradients)]))
         present, *parts = summed.split([len(group), *(one.numel() for one in group)])  # type: ignore[no-untyped-call]

@@ -49,6 +49,11 @@ def share_edges(stages: Window, partition: EdgePartition, fetches: range) -> Win
             "sample_in_subgraph, or give a partition of nodes, partition=edge_partition.nodes"
         )
     for stage in stages:
+        if isinstance(stage, SampleHop) and stage.graph.is_typed:
+            raise PlanError(
+                f"cooperative: expected a graph without types where ranks share edges, got {stage.graph!r}; pass "
+                "graph.untyped() to sampler and partition, or use a partition of nodes, partition=edge_partition.nodes"
+            )
         if isinstance(stage, PlantTrees):
             raise PlanError(
                 f"cooperative: {stage.origin.name} grows a tree for each seed, but ranks share edges by {partition!r}, "

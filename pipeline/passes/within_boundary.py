@@ -22,6 +22,11 @@ def _bound(stages: Window, machine: Machine) -> Window | None:
     if boundary is None or any(isinstance(stage, SampleInduced | InducedHop) for stage in stages):
         return None
     for stage in stages:
+        if isinstance(stage, SampleHop) and stage.graph.is_typed:
+            raise PlanError(
+                f"{stage.origin.name}: expected a graph without types behind {source.origin.name}, got "
+                f"{stage.graph!r}; pass graph.untyped()"
+            )
         if stage.num_hops and not (isinstance(stage, SampleHop) and stage.takes_all and stage.expand == "all"):
             raise PlanError(
                 f"{stage.origin.name}: expected a sampler that takes all edges within {boundary} hops of the seeds of "

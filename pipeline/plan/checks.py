@@ -133,8 +133,13 @@ def check_weight(stage: str, graph: GraphView, weight: str | None) -> None:
 
 
 def check_items_fit(stage: Stage, graph: GraphView, before: Sequence[Stage]) -> None:
-    """Refuse items that are not nodes of the graph, and a mask that has not one entry for each of them."""
+    """Refuse items that are not nodes of the graph, and a mask or clusters that are not of all of them."""
     source = before[0] if isinstance(before[0], SourceStage) else None
+    if source is not None and source.num_nodes not in (None, graph.num_nodes):
+        raise InputError(
+            f"{stage.origin.name}: expected {source.origin.name} to be of the graph's {graph.num_nodes} nodes, got one "
+            f"of {source.num_nodes}; make it of this graph"
+        )
     if source is not None and source.mask_size not in (None, graph.num_nodes):
         raise InputError(
             f"{stage.origin.name}: expected a mask of items for the graph's {graph.num_nodes} nodes, got one of "

@@ -137,6 +137,11 @@ class SourceStage(Stage, Plan):
         return None
 
     @property
+    def num_nodes(self) -> int | None:
+        """Nodes of the graph that the batches are made for; None for any graph that has the seeds."""
+        return None
+
+    @property
     def boundary(self) -> int | None:
         """How many hops beyond its seeds the nodes of a batch may be; None for any number."""
         return None

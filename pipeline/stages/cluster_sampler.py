@@ -97,6 +97,10 @@ class ClusterSampler(SourceStage):
         self.settle_seed()
 
     @property
+    def num_nodes(self) -> int | None:
+        return self.partition.num_nodes
+
+    @property
     def largest_id(self) -> int | None:
         return self.partition.num_nodes - 1
 

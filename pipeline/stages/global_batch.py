@@ -55,6 +55,10 @@ class GlobalBatch(SourceStage):
         return 0  # there is nothing beyond all nodes
 
     @property
+    def num_nodes(self) -> int | None:
+        return self.graph.num_nodes
+
+    @property
     def largest_id(self) -> int | None:
         return self.graph.num_nodes - 1
 

@@ -33,9 +33,6 @@ LAYERS: dict[tuple[str, str], type[ReplacedLayer]] = {
     ("dgl", "RelGraphConv"): dgl_layers.RelGraphConv,
 }
 
-#: Modules of PyG's norms that look at one row at a time, or that hold a `nn.BatchNorm1d`.
-ROW_NORMS = ("BatchNorm", "MessageNorm")
-
 
 class ShardedBatchNorm(nn.BatchNorm1d):
     """`nn.BatchNorm1d` over the rows of all ranks; in evaluation, and for one rank, the very same."""
@@ -125,7 +122,7 @@ def _replaced_kinds(model: nn.Module) -> dict[type[nn.Module], type[ReplacedLaye
     replaced = {kind: LAYERS[name] for kind in kinds if (name := _library_and_name(kind)) in LAYERS}
     for module in model.modules():
         if type(module) not in replaced:
-            _check_is_local(module)
+            _check_passes_no_messages(module)
     check_replaceable(model, "hr.sar.wrap", (ShardedBatchNorm, ShardedDropout))
     return replaced
 
@@ -184,22 +181,14 @@ def _library_and_name(kind: type) -> tuple[str, str]:
     return kind.__module__.partition(".")[0], kind.__name__
 
 
-def _check_is_local(module: nn.Module) -> None:
-    """Refuse a module that would look at edges, or at the rows of this rank as if they were all."""
+def _check_passes_no_messages(module: nn.Module) -> None:
+    """Refuse a module that would look at edges."""
     kind = type(module)
     bases = [f"{base.__module__}.{base.__name__}" for base in kind.__mro__]
     passes_messages = any(base.startswith("dgl.nn.pytorch.conv.") or base.endswith(".MessagePassing") for base in bases)
     if passes_messages:
         names = ", ".join(f"{library}'s {name}" for library, name in LAYERS)
         raise InputError(f"hr.sar.wrap: {kind.__module__}.{kind.__name__} cannot be computed over shards; {names} can")
-    of_all_rows = kind.__module__.startswith("torch_geometric.nn.norm") and kind.__name__ not in ROW_NORMS
-    if kind.__name__ == "LayerNorm" and getattr(module, "mode", "node") == "node":
-        of_all_rows = False
-    if of_all_rows:
-        raise InputError(
-            f"hr.sar.wrap: {kind.__module__}.{kind.__name__} would look at the rows of one rank alone; use "
-            "nn.BatchNorm1d, which is computed over all ranks, or a norm of single rows"
-        )
 
 
 def _digest(model: nn.Module) -> str:

@@ -357,3 +357,13 @@ def test_parameters_without_gradient_keep_none():
     for used, unused in run_ranks(2, work):
         assert used.tolist() == [3.0, 3.0]
         assert unused is None
+
+
+def test_sparse_gradients_are_refused():
+    def work(comm: Comm) -> None:
+        table = nn.Embedding(4, 2, sparse=True)
+        table(torch.tensor([1])).sum().backward()
+        with pytest.raises(hr.InputError, match="expected dense gradients, got sparse ones"):
+            hr.sum_gradients(table, comm)
+
+    run_ranks(2, work)

@@ -13,7 +13,7 @@ from ranks import run_ranks
 import headrace as hr
 
 from gpu_plans import names
-from plans import NUM_NODES, double, graph, items, store
+from plans import NUM_NODES, double, graph, items, store, typed_graph
 
 
 def grid(num_parts: int = 4) -> hr.EdgePartition:
@@ -97,6 +97,7 @@ def test_one_process_is_left_as_it_is():
         (lambda: items().sample_ladies(graph(), [30]), "sample_ladies needs all in-edges"),
         (lambda: items().sample_in_subgraph(graph(), expand="new"), "use sample_in_subgraph with expand='all'"),
         (lambda: items().sample_in_subgraph(graph()).to_pyg(), "to_pyg cannot convert layers"),
+        (lambda: items().sample_in_subgraph(typed_graph()), "expected a graph without types where ranks share edges"),
         (items, "expected a sampler where ranks share edges"),
         (lambda: hr.ItemSampler(10, seed=1).sample_saint_node(graph(), 10), "sample_saint_node needs all in-edges"),
     ],

@@ -10,7 +10,7 @@ import torch
 
 import headrace as hr
 
-from plans import NUM_NODES, graph, store
+from plans import NUM_NODES, graph, store, typed_graph
 
 UNEVEN = hr.Partition.of(torch.tensor([0, 0, 0, 2, 2, 4, 4, 4, 4, 5]), 6)  # two clusters are empty
 
@@ -86,9 +86,21 @@ def test_bad_arguments(arguments, message):
         hr.ClusterSampler(**{"partition": UNEVEN, "clusters_per_batch": 2, **arguments})
 
 
-def test_clusters_of_another_graph_are_refused():
-    plan = hr.ClusterSampler(hr.Partition.hash(NUM_NODES + 1, 3), 1).sample_in_subgraph(graph())
-    with pytest.raises(hr.InputError, match="is not a node of the graph"):
+@pytest.mark.parametrize("size", [NUM_NODES - 1, NUM_NODES + 1])
+def test_clusters_and_global_batches_of_another_graph_are_refused(size):
+    """Of a smaller one, too: some nodes would be in no batch."""
+    other = hr.Graph.from_coo([0], [1], num_nodes=size)
+    for source in (hr.ClusterSampler(hr.Partition.hash(size, 3), 1), hr.GlobalBatch(other)):
+        words = f"{source.name} to be of the graph's {NUM_NODES} nodes, got one of {size}"
+        with pytest.raises(hr.InputError, match=words):
+            source.sample_in_subgraph(graph()).loader()
+
+
+def test_graphs_with_types_are_refused_by_that_name():
+    plan = hr.ClusterSampler(hr.Partition.hash(NUM_NODES, 3), 1).sample_in_subgraph(typed_graph())
+    with pytest.raises(
+        hr.PlanError, match=r"without types behind cluster_sampler.*graph\.untyped\(\)"
+    ):
         plan.loader()
 
 
