@@ -79,9 +79,10 @@ void for_each_segment(const EdgeRows<Index>& rows, std::int64_t row, const WarpG
   }
 }
 
-// The score of an edge before its rectifier, of the scores of its two ends.
+// The score of an edge before its rectifier, of the scores of its two ends. An edge of weight 0 does not count.
 template <class Value>
 Value plain_score(const AttentionScores<Value>& scores, Value ends, std::int64_t position, std::int64_t head) {
+  if (scores.weights != nullptr && scores.weights[position] == 0) return no_score<Value>();
   return scores.edge == nullptr ? ends : ends + scores.edge[position * scores.heads + head];
 }
 

@@ -139,7 +139,14 @@ def _scores(
     plain = scores.source[sources] + scores.destination[destinations]
     if scores.edge is not None:
         plain = plain + scores.edge[places]
-    return plain, torch.where(plain > 0, plain, plain * scores.slope)
+    if scores.weight is not None:
+        plain = plain.masked_fill((scores.weight[places] == 0)[:, None], -torch.inf)  # such an edge does not count
+    return plain, torch.where(_is_kept(plain), plain, plain * scores.slope)
+
+
+def _is_kept(plain: torch.Tensor) -> torch.Tensor:
+    """Return which scores the leaky rectifier leaves as they are: with a slope of 0 one of -inf would be NaN."""
+    return (plain > 0) | (plain == -torch.inf)
 
 
 def _kept(scores: AttentionScores, places: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -214,7 +221,7 @@ def _gradients(
     shares = gradient * attended.out
     shares = shares.flatten(2).sum(-1) if x.ndim > 2 else shares
     by_score = attention * (kept * products - shares[rows])
-    return torch.where(plain > 0, by_score, by_score * scores.slope), attention * kept
+    return torch.where(_is_kept(plain), by_score, by_score * scores.slope), attention * kept
 
 
 def attend_backward_destinations(

@@ -127,8 +127,10 @@ def attention(
         plain = source[indices[start:stop]] + destination[row]
         if edge_scores is not None:
             plain = plain + edge_scores[start:stop]
-        score = np.where(plain > 0, plain, plain * slope)
+        if weight is not None:
+            plain = np.where(weight[start:stop, None] == 0, -np.inf, plain)
         with np.errstate(invalid="ignore"):
+            score = np.where((plain > 0) | (plain == -np.inf), plain, plain * slope)
             relative = np.where(score == -np.inf, -np.inf, score - np.fmax.reduce(score, axis=0))
         exps[start:stop] = np.exp(relative) * (1 if weight is None else weight[start:stop, None])
         total = exps[start:stop].sum(axis=0)

@@ -12,7 +12,7 @@ namespace headrace {
 
 // What scores and attention depend on. An edge from j to i has the score s = leaky_relu(source[j] + destination[i] +
 // edge[e]) and the attention weights[e] * exp(s) over the sum of these of all edges to i. Of it dropout keeps what word
-// h of the edge's stream says, times `kept_scale`. An edge of score -inf does not count.
+// h of the edge's stream says, times `kept_scale`. An edge of score -inf, or of weight 0, does not count.
 template <class Value>
 struct AttentionScores {
   std::size_t heads;

@@ -43,13 +43,18 @@ struct Same {
 };
 
 // Plain scores of a head are sums of those of source, destination and edge in this order: the same bits in all
-// directions. `plain` holds the sums of the first two.
+// directions. `plain` holds the sums of the first two. An edge of weight 0 does not count: it is never the largest.
 template <class Value, class Index>
 HEADRACE_INLINE void add_edge_scores(const AttentionScores<Value>& scores, const SegmentEdges<Index>& edges,
                                      std::size_t head, Value* plain) {
-  if (scores.edge == nullptr) return;
+  if (scores.edge != nullptr) {
+    for (std::size_t k = 0; k < edges.count; ++k) {
+      plain[k] = plain[k] + scores.edge[edges.positions[k] * scores.heads + head];
+    }
+  }
+  if (scores.weights == nullptr) return;
   for (std::size_t k = 0; k < edges.count; ++k) {
-    plain[k] = plain[k] + scores.edge[edges.positions[k] * scores.heads + head];
+    if (scores.weights[edges.positions[k]] == 0) plain[k] = no_score<Value>();
   }
 }
 

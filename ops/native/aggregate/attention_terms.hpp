@@ -14,10 +14,10 @@ HEADRACE_INLINE Value no_score() {
   return -std::numeric_limits<Value>::infinity();
 }
 
-// What a leaky rectifier multiplies by.
+// What a leaky rectifier multiplies by. A score of -inf stays what it is: with a slope of 0 it would be NaN.
 template <class Value>
 HEADRACE_INLINE Value leak(Value plain, Value slope) {
-  return plain > 0 ? Value{1} : slope;
+  return plain > 0 || plain == no_score<Value>() ? Value{1} : slope;
 }
 
 // exp(score - largest): 0 for a score of -inf, also where that is the largest one.

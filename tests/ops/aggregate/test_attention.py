@@ -27,6 +27,8 @@ def attention_inputs(draw, dtypes=DTYPES):
     edge = draw(st.none() | tables(rows.num_edges, (heads,), dtype))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 99)))
     weight = torch.rand(rows.num_edges, dtype=dtype, generator=generator) if draw(st.booleans()) else None
+    if weight is not None and draw(st.booleans(), label="weights of 0"):
+        weight[torch.rand(rows.num_edges, generator=generator) < 0.3] = 0
     ids = torch.randint(-9, 2**40, (rows.num_edges,), generator=generator) if draw(st.booleans()) else None
     dropout = AttentionDropout(draw(st.sampled_from([0.0, 0.3, 0.9])), draw(keys), ids) if draw(st.booleans()) else None
     source, destination = (draw(tables(count, (heads,), dtype)) for count in (rows.num_src, rows.num_dst))
@@ -166,6 +168,28 @@ def test_scores_that_are_no_numbers():
     x[2, 1] = torch.nan
     found = attend(indptr, indices, x, AttentionScores(torch.zeros(3, 2), torch.zeros(3, 2)))
     assert found.out[:, :, 0].isnan().tolist() == [[False, True], [False, False], [False, False]]
+
+
+@pytest.mark.parametrize("slope", [0.2, 0.0, -0.5])
+@pytest.mark.parametrize("by", ["score", "weight"])
+def test_edges_that_do_not_count_change_nothing(by, slope):
+    """Not even with the largest score of all, and with a slope that makes nothing of -inf."""
+    x = torch.tensor([1.0, 2, 4], dtype=torch.float64).view(3, 1, 1)
+    source = torch.tensor([[-1.0], [1000], [2]], dtype=torch.float64)
+    edge, weight = (torch.full(shape, 1.0, dtype=torch.float64) for shape in ((3, 1), (3,)))
+    edge[1], weight[1] = (-torch.inf, 1) if by == "score" else (1, 0)
+    found = []
+    for kept in ([0, 1, 2], [0, 2]):
+        indptr, indices = torch.tensor([0, len(kept)]), torch.tensor(kept)
+        scores = AttentionScores(source, torch.zeros(1, 1).double(), edge[kept], weight[kept], slope)
+        attended = attend(indptr, indices, x, scores)
+        back, gradient = transpose_csc(indptr, indices, 3), torch.ones(1, 1, 1, dtype=torch.float64)
+        by_destination, by_edge = attend_backward_destinations(indptr, indices, x, scores, attended, gradient)
+        of_sources = attend_backward_sources(*back[:2], x, scores, attended, gradient, positions=back.positions)
+        found.append([*attended, by_destination, *of_sources])
+        assert by_edge[kept.index(1)] == 0 if 1 in kept else by_edge.isfinite().all()
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.cpu  # so many take too long elsewhere

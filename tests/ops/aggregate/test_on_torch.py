@@ -78,7 +78,7 @@ def test_attention(rows, with_edges, with_weights, in_parts, data):
         drawn(data, rows.num_src, heads),
         drawn(data, rows.num_dst, heads),
         drawn(data, rows.num_edges, heads) if with_edges else None,
-        drawn(data, rows.num_edges).abs() if with_weights else None,
+        drawn(data, rows.num_edges).clamp(min=0) if with_weights else None,
         0.2,
         AttentionDropout(0.4, 3) if data.draw(st.booleans()) else None,
     )

@@ -74,7 +74,7 @@ def test_sums_extremes_and_products(rows, dtype, drawn, weighted):
 def test_attention_there_and_back(rows, dtype, drawn, heads):
     x, source, destination = drawn(rows.num_src, heads, 11), drawn(rows.num_src, heads), drawn(rows.num_dst, heads)
     source[4, 0], source[6], source[7, 0] = -torch.inf, 0, torch.nan
-    edge, weight = drawn(rows.num_edges, heads), drawn(rows.num_edges).abs()
+    edge, weight = drawn(rows.num_edges, heads), drawn(rows.num_edges).clamp(min=0)
     ids = torch.arange(rows.num_edges).flip(0) * 2**33
     scores = AttentionScores(source, destination, edge, weight, 0.2, AttentionDropout(0.4, 2**63 + 9, ids))
     parts = [(slice(0, rows.num_edges), True)]

@@ -98,9 +98,7 @@ def test_clusters_and_global_batches_of_another_graph_are_refused(size):
 
 def test_graphs_with_types_are_refused_by_that_name():
     plan = hr.ClusterSampler(hr.Partition.hash(NUM_NODES, 3), 1).sample_in_subgraph(typed_graph())
-    with pytest.raises(
-        hr.PlanError, match=r"without types behind cluster_sampler.*graph\.untyped\(\)"
-    ):
+    with pytest.raises(hr.PlanError, match=r"without types behind cluster_sampler.*graph\.untyped\(\)"):
         plan.loader()
 
 
