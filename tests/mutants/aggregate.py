@@ -76,6 +76,36 @@ AGGREGATE = (
         _ATTENTION + "test_scores_that_are_no_numbers",
     ),
     Mutant(
+        "ops/native/aggregate/attention_terms.hpp",
+        "plain > 0 || plain == no_score<Value>() ?",
+        "plain > 0 ?",
+        _ATTENTION + "test_edges_that_do_not_count_change_nothing",
+    ),
+    Mutant(
+        "ops/native/aggregate/attention_segment.hpp",
+        "    if (scores.weights[edges.positions[k]] == 0) plain[k] = no_score<Value>();\n",
+        "",
+        _ATTENTION + "test_edges_that_do_not_count_change_nothing",
+    ),
+    Mutant(
+        "cuda/kernels/attention.cuh",
+        "  if (scores.weights != nullptr && scores.weights[position] == 0) return no_score<Value>();\n",
+        "",
+        _TWINS + "test_attention_there_and_back",
+    ),
+    Mutant(
+        "pipeline/data/block_messages.py",
+        """reduce="sum" if by_weight else reduce""",
+        "reduce=reduce",
+        "tests/pipeline/data/test_block_messages.py::test_aggregate",
+    ),
+    Mutant(
+        "pipeline/models/nn/gin.py",
+        """        check_has_own_rows("GINConv", block)\n""",
+        "",
+        "tests/pipeline/data/test_block_messages.py::test_a_relation_of_two_types_has_no_own_rows",
+    ),
+    Mutant(
         "ops/native/aggregate/attention_backward.cpp",
         "own.size() == 0 ? gradients.x + row * gradients.width : own.data();",
         "gradients.x + row * gradients.width;",

@@ -13,6 +13,12 @@ _BY_DEGREE = "tests/pipeline/stages/test_negatives_by_degree_and_time.py::"
 _EXCLUDE = "tests/pipeline/stages/test_exclude_seed_edges.py::"
 
 LINKS = (
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "(back[0], back[2]) != (there[2], there[0])",
+        "back == there == ()",
+        _EXCLUDE + "test_refuses_types_that_are_not_there_and_seeds_without_theirs",
+    ),
     # The guards: what is excluded would be picked, or picked and counted.
     Mutant(
         "ops/native/sampling/segments.hpp",

@@ -38,8 +38,8 @@ class GCNConv(nn.Module):
     Raises
     ------
     InputError
-        For loops without normalisation; when called, for other shapes, and for normalisation in batches that ranks
-        make together.
+        For loops without normalisation; when called, for other shapes, and for normalisation in `hr.cooperative` on
+        several ranks. (A model that calls ``batch.exchange`` by itself is not seen: it has to leave it out, too.)
     """
 
     bias: nn.Parameter | None

@@ -185,4 +185,6 @@ def test_bad_input_is_refused_and_nothing_is_written():
             spmm(indptr, indices, x, **arguments)
     with pytest.raises(FeatureError, match="float32 or float64, got torch\\.int64"):
         spmm(indptr, indices, torch.ones(3, 2, dtype=torch.int64))
+    with pytest.raises(FeatureError, match="out must not be x"):
+        spmm(torch.tensor([0, 1, 2, 2]), indices, x, out=x)
     assert not out.any()
