@@ -65,3 +65,36 @@ def captured_leaves(
         seen.add(node)
         ahead.extend(node.next_functions)
     return list(found.values())
+
+
+def check_independent(used: Sequence[Tensor]) -> None:
+    """Refuse tensors of which one was computed from another.
+
+    The gradient of the other one would have a part that comes through the first, and this part comes once more where
+    the gradient of the first goes on to what it was computed from.
+
+    Raises
+    ------
+    InputError
+        With what it was computed by.
+    """
+    if len(used) < 2:
+        return
+    leaves = {id(one) for one in used if one.is_leaf}
+    ends = {(one.grad_fn, one.output_nr) for one in used if one.grad_fn is not None}
+    seen: set[Any] = set()
+    for one in used:
+        ahead: list[Any] = [*one.grad_fn.next_functions] if one.grad_fn is not None else []
+        while ahead:
+            node, number = ahead.pop()
+            if node is None:
+                continue
+            if (node, number) in ends or id(getattr(node, "variable", None)) in leaves:
+                raise InputError(
+                    "update_all: expected parameters that do not depend on each other, got one that was computed, by "
+                    f"{one.grad_fn and one.grad_fn.name()}, from another one that the message uses or parameters= "
+                    "names; compute it inside of the message and do not name it, or do not use and name the other one"
+                )
+            if node not in seen:
+                seen.add(node)
+                ahead.extend(node.next_functions)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
-from headrace.pipeline.models.sar.reductions import Extreme, Sum
+from headrace.pipeline.models.message_graph import Reduce
+from headrace.pipeline.models.sar.reductions import reduced
 from headrace.pipeline.models.sar.rounds import Rounds
 from headrace.pipeline.models.sar.shard import Shard, csc
 
@@ -54,6 +54,8 @@ class TypedEdges:
         Of each edge, in [0, num_types).
     num_types
         Types.
+    replaced: int64[n], optional
+        Entries that are no edges any more, and belong to no group.
 
     Attributes
     ----------
@@ -68,35 +70,41 @@ class TypedEdges:
         For types out of range.
     """
 
-    def __init__(self, rounds: Rounds, destinations: Tensor, types: Tensor, num_types: int) -> None:
+    def __init__(
+        self, rounds: Rounds, destinations: Tensor, types: Tensor, num_types: int, replaced: Tensor | None = None
+    ) -> None:
         if types.shape != destinations.shape or types.is_floating_point():
             raise InputError(
                 f"edge types: expected a whole number for each of this rank's {len(destinations)} edges, got "
                 f"{types.dtype}{list(types.shape)}; graph.edge_rows(types) takes them out of those of all edges"
             )
+        known = torch.ones(len(types), dtype=torch.bool, device=destinations.device)
+        known = known if replaced is None else known.index_fill(0, replaced, False)
+        types, destinations = types.long()[known], destinations[known]
         if len(types) and not (int(types.min()) >= 0 and int(types.max()) < num_types):
             raise InputError(
                 f"edge types: expected numbers in [0, {num_types}), got {int(types.min())} … {int(types.max())}"
             )
         num_dst = max(rounds.num_dst, 1)
-        keys, groups = torch.unique(types.long() * num_dst + destinations, return_inverse=True)
+        keys, groups = torch.unique(types * num_dst + destinations, return_inverse=True)
         self.destinations = keys % num_dst
         self.sizes: list[int] = torch.bincount(keys // num_dst, minlength=num_types).tolist()
         self._degrees = torch.bincount(groups, minlength=len(keys))
-        shards = tuple(_grouped(shard, groups, len(keys), rounds.num_edges) for shard in rounds.shards)
+        # Entries that are no edges are in the group behind all others, which nothing is asked for.
+        self._groups = torch.full((rounds.num_edges,), len(keys), device=known.device).masked_scatter(known, groups)
+        shards = tuple(_grouped(shard, self._groups, len(keys), rounds.num_edges) for shard in rounds.shards)
         self._rounds = dataclasses.replace(rounds, shards=shards, num_dst=len(keys))
 
-    def aggregate(
-        self, x: Tensor, *, reduce: Literal["sum", "mean", "max"] = "sum", weight: Tensor | None = None
-    ) -> Tensor:
+    def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
         """Return the reduced messages of each group, [num_groups, ...]; `ShardedGraph.aggregate` has the parameters."""
         x, weight = widened(x), widened(weight)
-        if reduce == "max":
-            out: Tensor = Extreme.apply(x, weight, True, self._rounds)  # type: ignore[no-untyped-call]
-            return out
-        divisors = self._degrees.to(x.dtype) if reduce == "mean" else None
-        total: Tensor = Sum.apply(x, weight, divisors, self._rounds)  # type: ignore[no-untyped-call]
-        return total
+        divisors = self._degrees.to(x.dtype) if reduce == "mean" and weight is None else None
+        return reduced(x, reduce, weight, divisors, self._sum_edges, self._rounds)
+
+    def _sum_edges(self, values: Tensor) -> Tensor:
+        """Return the sums of values of the edges of each group."""
+        number = len(self._degrees)
+        return values.new_zeros(number + 1, *values.shape[1:]).index_add(0, self._groups, values)[:number]
 
 
 def _grouped(shard: Shard, groups: Tensor, num_groups: int, num_edges: int) -> Shard:

@@ -17,7 +17,7 @@ from headrace.ops.aggregate.precision import widened
 from headrace.ops.aggregate.spmm import spmm
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.sar.announce import described
-from headrace.pipeline.models.sar.captured import captured_leaves, number_before
+from headrace.pipeline.models.sar.captured import captured_leaves, check_independent, number_before
 from headrace.pipeline.models.sar.rounds import Rounds
 from headrace.pipeline.models.sar.shard import Shard
 from headrace.pipeline.models.sar.transfer import Tables
@@ -70,14 +70,22 @@ class Update:
     def find_parameters(
         self, x: Tensor, destination: Tensor | None, edge: Tensor | None, declared: Sequence[Tensor]
     ) -> list[Tensor]:
-        """Return the tensors with gradients that the function uses: those declared, and leaves that a call shows."""
+        """Return the tensors with gradients that the function uses: those declared, and leaves that a call shows.
+
+        Raises
+        ------
+        InputError
+            If one was computed outside of the function without being declared, or from another one.
+        """
         shard = _first_edge(self.rounds.own)
         edge = None if edge is None else edge.index_select(0, shard.positions)
         leaves = _leaves(x, destination, edge)
         began = number_before()
         with torch.enable_grad(), drawing({}, 0, restore=True):
             out = self.call(shard, *leaves)
-        return [*declared, *captured_leaves(out, leaves, declared, began)]
+        used = [*declared, *captured_leaves(out, leaves, declared, began)]
+        check_independent(used)
+        return used
 
     def divided(self, values: Tensor) -> Tensor:
         """Return sums, or their gradients, divided for means."""

@@ -160,11 +160,6 @@ class GATConv(PygLayer):
 class RGCNConv(PygLayer):
     """Relational graph convolution (arXiv 1703.06103), with bases or blocks or neither."""
 
-    @classmethod
-    def refusal(cls, layer: Any) -> str:
-        """Refuse minima, too."""
-        return super().refusal(layer) or ("with aggr='min'" if layer.aggr == "min" else "")
-
     def forward(self, x: Any, graph: Any, edge_type: Tensor | None = None) -> Tensor:
         """Return rows of owned nodes; `edge_type` is that of this rank's edges."""
         own: Any = self

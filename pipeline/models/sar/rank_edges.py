@@ -46,7 +46,7 @@ class RankEdges:
     edge_attrs
         Rows in the order of `edge_ids`.
     replaced: int64[n], optional
-        Entries that are no edges any more.
+        Entries that are no edges any more: of loops that others have replaced, once or several times.
     """
 
     owned: Tensor
@@ -141,7 +141,7 @@ class RankEdges:
             num_all_edges=self.num_all_edges + self.num_nodes,
             each_has_edges=True,
             edge_attrs={},
-            replaced=loops,
+            replaced=loops if self.replaced is None else torch.cat([self.replaced, loops]),
         )
 
 

@@ -20,6 +20,7 @@ from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.models.sar.counts import Counts
 from headrace.pipeline.models.sar.derived import TypedEdges
 from headrace.pipeline.models.sar.rank_edges import RankEdges
+from headrace.pipeline.models.sar.reductions import check_edges
 
 
 class RankGraph:
@@ -149,14 +150,14 @@ class RankGraph:
         Parameters
         ----------
         types: integer[num_edges]
-            The type of each of this rank's edges.
+            The type of each of this rank's edges; those of entries that count nowhere do not matter.
         num_types
             Types.
         """
         for known, version, typed in self._typed:
             if known is types and version == types._version and len(typed.sizes) == num_types:  # noqa: SLF001
                 return typed
-        typed = TypedEdges(self._rounds, self._edges.destinations, types, num_types)
+        typed = TypedEdges(self._rounds, self._edges.destinations, types, num_types, self._edges.replaced)
         self._typed = [*self._typed[-1:], (types, types._version, typed)]  # noqa: SLF001
         return typed
 
@@ -169,11 +170,7 @@ class RankGraph:
         return values.new_zeros(self.num_dst, *values.shape[1:]).index_add(0, self._edges.destinations, values)
 
     def _check_edges(self, values: Tensor | None, name: str) -> None:
-        if values is not None and len(values) != self.num_edges:
-            raise InputError(
-                f"{name}: expected a row for each of this rank's {self.num_edges} edges, got {list(values.shape)}; "
-                "graph.edge_rows(values) takes them out of a table of all edges"
-            )
+        check_edges(values, self.num_edges, name)
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,6 +11,8 @@ from torch.autograd.function import once_differentiable
 
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
 from headrace.ops.aggregate.spmm import sddmm, spmm
+from headrace.ops.errors import InputError
+from headrace.pipeline.models.message_graph import Reduce
 from headrace.pipeline.models.sar.announce import described
 from headrace.pipeline.models.sar.rounds import Rounds
 from headrace.pipeline.models.sar.shard import Shard
@@ -140,6 +143,65 @@ class Extreme(torch.autograd.Function):
         rows = None if x is None else (x,)
         ctx.rounds.backward(rows, visit, None if by_x is None else (by_x,), tuple(kept), ctx.what)
         return by_x, by_weight, None, None
+
+
+def reduced(
+    x: Tensor,
+    reduce: Reduce,
+    weight: Tensor | None,
+    divisors: Tensor | None,
+    sum_edges: Callable[[Tensor], Tensor],
+    rounds: Rounds,
+) -> Tensor:
+    """Return reduced messages; `ShardedGraph.aggregate` says what they are.
+
+    Parameters
+    ----------
+    x: [num_src, ...]
+        Rows, of no less than float32.
+    reduce
+        How.
+    weight: [num_edges] or [num_edges, heads], optional
+        Of the dtype of `x`.
+    divisors: [num_dst]
+        What means without weights are divided by; None for all else.
+    sum_edges
+        Adds up values of edges at their destinations.
+    rounds
+        The edges.
+
+    Raises
+    ------
+    InputError
+        For another `reduce` or another number of rows or weights; nothing is sent then.
+    """
+    if reduce not in ("sum", "mean", "max", "min"):
+        raise InputError(f'aggregate: reduce must be "sum", "mean", "max" or "min", got {reduce!r}')
+    check_edges(weight, rounds.num_edges, "weight")
+    if reduce in ("max", "min"):
+        out: Tensor = Extreme.apply(x, weight, reduce == "max", rounds)  # type: ignore[no-untyped-call]
+        return out
+    total: Tensor = Sum.apply(x, weight, divisors, rounds)  # type: ignore[no-untyped-call]
+    if reduce == "mean" and weight is not None:
+        sums = sum_edges(weight)
+        sums = sums.masked_fill(sums == 0, 1)
+        total = total / sums.view(*sums.shape, *(1 for _ in range(total.ndim - sums.ndim)))
+    return total
+
+
+def check_edges(values: Tensor | None, num_edges: int, name: str) -> None:
+    """Refuse values of edges that are not one for each.
+
+    Raises
+    ------
+    InputError
+        With `name`.
+    """
+    if values is not None and values.shape[:1] != (num_edges,):
+        raise InputError(
+            f"{name}: expected a row for each of this rank's {num_edges} edges, got {list(values.shape)}; "
+            "graph.edge_rows(values) takes them out of a table of all edges"
+        )
 
 
 def _weighted(what: str, weight: Tensor | None) -> str:

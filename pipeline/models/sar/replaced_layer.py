@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -23,6 +24,7 @@ class ReplacedLayer(nn.Module):
 
     keys: DropoutKeys
     name: str
+    replaced: type[nn.Module]
 
     @classmethod
     def of(cls, layer: nn.Module, keys: DropoutKeys, name: str) -> Self:
@@ -38,8 +40,15 @@ class ReplacedLayer(nn.Module):
             raise InputError(f"hr.sar.wrap: {type(layer).__name__} {problem} cannot be computed over shards")
         replacement = cls.__new__(cls)
         replacement.__dict__.update(layer.__dict__)
-        replacement.keys, replacement.name = keys, name
+        replacement.keys, replacement.name, replacement.replaced = keys, name, type(layer)
         return replacement
+
+    @property
+    def reset_parameters(self) -> Callable[[], None]:
+        """The method of the replaced layer, if it has one, that draws its parameters anew; on each rank by itself."""
+        layer = self.replaced.__new__(self.replaced)
+        layer.__dict__.update(self.__dict__)  # the very same parameters
+        return layer.reset_parameters  # type: ignore[return-value]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the layer, by whose name ranks know what rows are for."""

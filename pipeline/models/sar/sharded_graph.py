@@ -21,7 +21,7 @@ from headrace.pipeline.models.sar.counts import Counts
 from headrace.pipeline.models.sar.messages import Message, Update, UpdateAll
 from headrace.pipeline.models.sar.rank_edges import RankEdges, part_of
 from headrace.pipeline.models.sar.rank_graph import RankGraph, report
-from headrace.pipeline.models.sar.reductions import Extreme, Sum
+from headrace.pipeline.models.sar.reductions import reduced
 from headrace.pipeline.models.sar.rounds import Mode
 from headrace.pipeline.partition.partition import Partition
 
@@ -113,13 +113,12 @@ class ShardedGraph(RankGraph):
         mode: Mode = "sar",
         prefetch: int = 0,
     ) -> None:
-        if mode not in MODES:
-            raise InputError(f"ShardedGraph: mode must be one of {', '.join(MODES)}, got {mode!r}")
-        prefetch = whole_number(prefetch, "ShardedGraph: prefetch", 0, InputError, 1)
         if comm is None and is_distributed():
             comm = world_comm()
         rank, world_size = (0, 1) if comm is None else (comm.rank, comm.world_size)
-        try:
+        try:  # all that one rank alone may have wrong: the others hear of it
+            _check_mode(mode)
+            prefetch = whole_number(prefetch, "ShardedGraph: prefetch", 0, InputError, 1)
             part = part_of(graph, partition, rank, world_size)
         except Exception as error:
             report(error, comm)
@@ -154,22 +153,11 @@ class ShardedGraph(RankGraph):
         FeatureError
             For other shapes and dtypes.
         """
-        self._check_edges(weight, "weight")
         x, weight = widened(x), widened(weight)
-        if reduce in ("max", "min"):
-            out: Tensor = Extreme.apply(x, weight, reduce == "max", self._rounds)  # type: ignore[no-untyped-call]
-            return out
-        if reduce not in ("sum", "mean"):
-            raise InputError(f'aggregate: reduce must be "sum", "mean", "max" or "min", got {reduce!r}')
         divisors = None
         if reduce == "mean" and weight is None:
             divisors = self._edges.in_degrees.clamp(min=1).to(x.dtype)
-        total: Tensor = Sum.apply(x, weight, divisors, self._rounds)  # type: ignore[no-untyped-call]
-        if reduce == "mean" and weight is not None:
-            sums = self.sum_edges(weight)
-            sums = sums.masked_fill(sums == 0, 1)
-            total = total / sums.view(*sums.shape, *(1 for _ in range(total.ndim - sums.ndim)))
-        return total
+        return reduced(x, reduce, weight, divisors, self.sum_edges, self._rounds)
 
     def attend(
         self,
@@ -259,8 +247,8 @@ class ShardedGraph(RankGraph):
         edge: [num_edges, ...], optional
             Rows of edges.
         parameters
-            Tensors with gradients that the function uses beside its rows, also those that were computed. Parameters
-            of modules are found without.
+            Tensors with gradients that the function uses beside its rows, also those that were computed, but not from
+            another one of them. Parameters of modules are found without.
 
         Returns
         -------
@@ -271,7 +259,8 @@ class ShardedGraph(RankGraph):
         ------
         InputError
             If a gradient would be lost: the function uses a tensor that was computed outside of it, or, in the
-            backward direction, a parameter that it did not use in its first call. For messages of another shape.
+            backward direction, a parameter that it did not use in its first call. If one would count twice: a parameter
+            was computed from another. For messages of another shape.
         """
         if reduce not in ("sum", "mean", "max", "min"):
             raise InputError(f'update_all: reduce must be "sum", "mean", "max" or "min", got {reduce!r}')
@@ -281,8 +270,13 @@ class ShardedGraph(RankGraph):
         x = widened(x)  # as it travels
         casting = casting_as_now(x.device.type)
         update = Update(message, reduce, self._edges.in_degrees.clamp(min=1), self._rounds, casting)
-        used = [one for one in parameters if one.requires_grad]
+        used = [*{id(one): one for one in parameters if one.requires_grad}.values()]
         if torch.is_grad_enabled():
             used = update.find_parameters(x, destination, edge, used)
         out: Tensor = UpdateAll.apply(update, x, destination, edge, *used)  # type: ignore[no-untyped-call]
         return out
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in MODES:
+        raise InputError(f"ShardedGraph: mode must be one of {', '.join(MODES)}, got {mode!r}")

@@ -103,12 +103,14 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     Raises
     ------
     InputError
-        For a layer, or an option of one, that cannot be computed over shards; if ranks have other parameters.
+        For a layer, or an option of one, that cannot be computed over shards; for parameters that are not initialised
+        yet; if ranks have other parameters.
     PeerError
         If another rank has raised an error in here.
     """
     with graph:  # the others hear of errors
         replaced = _replaced_kinds(model)
+        _check_initialised(model)
         words = f"{_digest(model)}, {seed}"
     if graph.comm is not None and graph.world_size > 1:
         check_same(graph.comm, words, "hr.sar.wrap: expected one model and seed on all ranks")
@@ -191,11 +193,21 @@ def _check_passes_no_messages(module: nn.Module) -> None:
         raise InputError(f"hr.sar.wrap: {kind.__module__}.{kind.__name__} cannot be computed over shards; {names} can")
 
 
+def _check_initialised(model: nn.Module) -> None:
+    """Refuse parameters whose shape the first rows decide: each rank would draw its own."""
+    for name, parameter in model.named_parameters():
+        if nn.parameter.is_lazy(parameter):
+            raise InputError(
+                f"hr.sar.wrap: expected initialised parameters, got {name}, whose shape is not known yet; give the "
+                "layer in_channels in the place of -1, or call the model once before it is wrapped"
+            )
+
+
 def _digest(model: nn.Module) -> str:
     """Return a fingerprint of parameters and buffers."""
     digest = hashlib.sha256()
     for name, value in model.state_dict().items():
         digest.update(name.encode())
-        if isinstance(value, Tensor) and not nn.parameter.is_lazy(value):
+        if isinstance(value, Tensor):
             digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]

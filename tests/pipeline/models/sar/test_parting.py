@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from ranks import run_processes, run_ranks
+from sharded import owners
 from sharded_parting import ERRORS, WAYS, train
 
 import headrace as hr
@@ -111,6 +112,16 @@ def test_ranks_that_make_a_graph_of_something_else_tell_the_others():
             hr.sar.ShardedGraph(graph(), parts, comm)
 
     run_ranks(2, work)
+
+
+@pytest.mark.parametrize("options", [{"mode": "all"}, {"prefetch": 2}], ids=["mode", "prefetch"])
+def test_a_rank_with_options_that_are_none_tells_the_others(options):
+    def work(comm: Comm) -> None:
+        wrong = options if comm.rank == 1 else {}
+        with pytest.raises(hr.InputError) if wrong else pytest.raises(hr.PeerError, match="rank 1 failed:\nTraceback"):
+            hr.sar.ShardedGraph(graph(), owners("hash", 3), comm, **wrong)
+
+    assert all_of(3, work) == [""] * 3
 
 
 @pytest.mark.slow

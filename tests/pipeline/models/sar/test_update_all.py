@@ -143,6 +143,50 @@ def test_no_gradient_is_lost():
     assert constant.grad.sum() == 3 * NUM_EDGES
 
 
+def test_a_parameter_that_is_named_twice_counts_once():
+    """As weights that several modules share are."""
+    place = hr.sar.ShardedGraph(graph())
+    x, vector = torch.ones(NUM_NODES, 3, requires_grad=True), torch.ones(3, requires_grad=True)
+    place.update_all(lambda rows, *_: rows * vector, x, parameters=[vector, vector]).sum().backward()
+    assert vector.grad.tolist() == [float(NUM_EDGES)] * 3
+    vector.grad, computed = None, vector * 2
+    place.update_all(lambda rows, *_: rows * computed, x, parameters=[computed, computed]).sum().backward()
+    assert vector.grad.tolist() == [2.0 * NUM_EDGES] * 3
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [lambda vector: vector.view(1, 3), lambda vector: vector / vector.norm(), lambda vector: (vector * 2).exp() + 1],
+    ids=["view", "saved", "deeper"],
+)
+def test_parameters_that_were_computed_from_another_are_refused(compute):
+    """Their part of its gradient would come by both ways; computed in the message it comes once."""
+    place = hr.sar.ShardedGraph(graph())
+    x, vector = torch.ones(NUM_NODES, 3), torch.ones(3, requires_grad=True)
+    computed = compute(vector)
+    calls = []
+
+    def message(rows: Tensor, *_: object) -> Tensor:
+        calls.append(len(rows))
+        return rows * vector + computed
+
+    words = "expected parameters that do not depend on each other, got one that was computed, by .*Backward0"
+    for named in ([computed], [vector, computed], [computed, vector]):
+        with pytest.raises(hr.InputError, match=words):
+            place.update_all(message, x, parameters=named)
+    assert set(calls) == {1}  # before any work
+    with pytest.raises(hr.InputError, match=words):
+        place.update_all(lambda rows, *_: rows * computed, x, parameters=[computed, computed * 2])
+    place.update_all(lambda rows, *_: rows * vector + compute(vector), x).sum().backward()
+    expected = vector.detach().clone().requires_grad_()
+    ((expected + compute(expected)).sum() * NUM_EDGES).backward()
+    torch.testing.assert_close(vector.grad, expected.grad)
+    # What was computed side by side is no part of each other.
+    vector.grad, both = None, vector.view(1, 3).unbind(1)
+    place.update_all(lambda rows, *_: rows * both[0] * both[1], x, parameters=both).sum().backward()
+    assert vector.grad.tolist() == [3.0 * NUM_EDGES] * 2 + [0]
+
+
 def test_a_parameter_that_only_some_calls_use_must_be_named():
     place = hr.sar.ShardedGraph(graph())
     x, vector = torch.ones(NUM_NODES, 3, requires_grad=True), torch.ones(3, requires_grad=True)

@@ -100,6 +100,10 @@ CASES: dict[str, tuple[Any, Any]] = {
         ),
         edge_types,
     ),
+    "rgcn_min": (
+        lambda: (pyg.RGCNConv(WIDTH, 8, NUM_TYPES, aggr="min"), pyg.RGCNConv(8, NUM_CLASSES, NUM_TYPES, aggr="add")),
+        edge_types,
+    ),
 }
 
 
@@ -240,6 +244,32 @@ def test_what_cannot_be_computed_is_refused():
         conv(x, place, return_attention_weights=True)
     with pytest.raises(hr.InputError, match="edge_type"):
         hr.sar.wrap(pyg.RGCNConv(WIDTH, 2, 3), place)(x, place)
+
+
+def test_parameters_are_drawn_anew_as_by_the_replaced_layers():
+    place = hr.sar.ShardedGraph(graph())
+    for make in (lambda: pyg.GraphSAGE(WIDTH, 8, 2, norm="batch_norm"), lambda: pyg.GAT(WIDTH, 8, 2)):
+        plain, wrapped = make(), hr.sar.wrap(make(), place)
+        parameters = list(wrapped.parameters())
+        for model in (plain, copy.deepcopy(wrapped), wrapped):
+            torch.manual_seed(5)
+            model.reset_parameters()
+            for (name, one), other in zip(model.named_parameters(), plain.parameters(), strict=True):
+                assert torch.equal(one, other), name
+        assert all(one is other for one, other in zip(wrapped.parameters(), parameters, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["SAGEConv", "GCNConv", "GATConv"])
+def test_layers_without_a_shape_are_refused_until_they_have_one(kind):
+    """Ranks would draw parameters each for itself, or fail where a matrix has none."""
+    place = hr.sar.ShardedGraph(graph())
+    torch.manual_seed(6)
+    model, x = nn.ModuleList([getattr(pyg, kind)(-1, 4)]), features(NUM_NODES, WIDTH).float()
+    with pytest.raises(hr.InputError, match=r"expected initialised parameters, got 0\.lin.*in_channels"):
+        hr.sar.wrap(model, place)
+    with torch.no_grad():
+        expected = model[0](x, edge_index())
+        torch.testing.assert_close(hr.sar.wrap(model, place)[0](x, place), expected)
 
 
 def test_ranks_with_other_parameters_are_refused():
