@@ -96,6 +96,7 @@ class Loader(Generic[Batch]):
         elif in_job and world_size > 1:
             plan = with_seed_of_job(plan)
         try:
+            _check_partition(partition)
             self._rewriting = rewrite(plan, machine, passes)
             check_data(self._rewriting.plan)  # names the stages that the user wrote, as the final plan may not
             check_data(self._rewriting.final)
@@ -366,6 +367,14 @@ class Loader(Generic[Batch]):
         if active is not None:
             active.supersede(timeout)
         self._active = None
+
+
+def _check_partition(partition: object) -> None:
+    if not isinstance(partition, Partition | EdgePartition | None):
+        raise LoaderError(
+            "partition: expected an hr.Partition or an hr.EdgePartition, which says what each rank owns, got "
+            f"{type(partition).__name__}"
+        )
 
 
 def _communicates(plan: Plan, passes: Mapping[str, bool], world_size: int) -> bool:

@@ -235,3 +235,10 @@ def test_many_epochs_do_not_grow():
     for epoch in range(5):
         assert loader.epoch == epoch
         digests(loader, epoch + 1)
+
+
+@pytest.mark.parametrize("cooperative", [True, False])
+def test_what_is_no_partition_is_refused_on_one_process_too(cooperative):
+    plan = hr.ItemSampler(4, seed=0).sample_neighbor(graph(), [2])
+    with pytest.raises(hr.LoaderError, match=r"expected an hr\.Partition or an hr\.EdgePartition, .* got str"):
+        plan.loader(partition="metis", cooperative=cooperative)
