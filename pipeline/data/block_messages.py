@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def aggregate(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> Tensor:
     """Reduce the messages to each destination; see `Block.aggregate`."""
     _check_rows("aggregate", x=(x, block.num_src), weight=(weight, block.num_edges))
-    by_weight = reduce == "mean" and weight is not None
+    by_weight = weight is not None and reduce == "mean"
     out = aggregate_with_grad(
         block.indptr,
         block.indices,
@@ -31,7 +31,7 @@ def aggregate(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) ->
         transpose=lambda: block.transposed,
         num_threads=torch.get_num_threads(),
     )
-    if not by_weight:
+    if weight is None or not by_weight:
         return out
     weight = widened(weight)
     sums = weight.new_zeros((block.num_dst, *weight.shape[1:])).index_add(0, block.edge_index[1], weight)
