@@ -180,11 +180,10 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
 
     def sampled_now(self, items: EdgeSamplerInput) -> Output:
         """Return what the sampler finds for some links, in the thread that calls."""
-        sampler, negatives = self.link_sampler, self.neg_sampling
-        if isinstance(sampler, Sampler):
-            # A subclass that knows nothing of exclusion is not asked for any.
-            exclusion = {"exclude": self.exclude_seed_edges, "exclude_per": self.exclude_per}
-            asked = {} if self.exclude_seed_edges is False else exclusion
-            return sampler.sample_from_edges(items, neg_sampling=negatives, **asked)
-        with alone_with(sampler):
+        sampler, negatives, exclude = self.link_sampler, self.neg_sampling, self.exclude_seed_edges
+        if not isinstance(sampler, Sampler):
+            with alone_with(sampler):
+                return sampler.sample_from_edges(items, neg_sampling=negatives)
+        if exclude is False:  # a subclass need not know of exclusion
             return sampler.sample_from_edges(items, neg_sampling=negatives)
+        return sampler.sample_from_edges(items, negatives, exclude=exclude, exclude_per=self.exclude_per)
