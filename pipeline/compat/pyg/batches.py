@@ -16,7 +16,9 @@ from headrace.pipeline.compat.pyg.stores import data_of_stores, hetero_data_of_s
 Output: TypeAlias = Any
 
 
-def node_batch(data: Any, out: Output, permutation: Any, input_type: str | None, *, num_threads: int) -> Any:
+def node_batch(
+    data: Any, out: Output, permutation: Any, input_type: str | None, *, num_threads: int, custom_cls: Any = None
+) -> Any:
     """Return the batch of a node loader.
 
     Parameters
@@ -31,8 +33,10 @@ def node_batch(data: Any, out: Output, permutation: Any, input_type: str | None,
         The type of the seeds; None where there are no types.
     num_threads
         Threads to copy rows by.
+    custom_cls
+        What makes an empty batch of a (FeatureStore, GraphStore); a ``Data`` or a ``HeteroData`` without it.
     """
-    batch = subgraph(data, out, permutation, num_threads=num_threads)
+    batch = subgraph(data, out, permutation, num_threads=num_threads, custom_cls=custom_cls)
     store = batch if input_type is None else batch[input_type]
     items, times = out.metadata[:2]
     store.input_id = items
@@ -41,13 +45,22 @@ def node_batch(data: Any, out: Output, permutation: Any, input_type: str | None,
     return batch
 
 
-def link_batch(data: Any, out: Output, permutation: Any, input_type: Any, *, triplets: bool, num_threads: int) -> Any:
+def link_batch(
+    data: Any,
+    out: Output,
+    permutation: Any,
+    input_type: Any,
+    *,
+    triplets: bool,
+    num_threads: int,
+    custom_cls: Any = None,
+) -> Any:
     """Return the batch of a link loader; parameters as for `node_batch`, `input_type` is that of the links.
 
     ``metadata`` are the ids of the links, then the rows of their ends, labels and times; with `triplets` the rows of
     sources, of destinations and of negative destinations, and times.
     """
-    batch = subgraph(data, out, permutation, num_threads=num_threads)
+    batch = subgraph(data, out, permutation, num_threads=num_threads, custom_cls=custom_cls)
     links = batch if input_type is None else batch[input_type]
     sources = batch if input_type is None else batch[input_type[0]]
     destinations = batch if input_type is None else batch[input_type[-1]]
@@ -63,10 +76,10 @@ def link_batch(data: Any, out: Output, permutation: Any, input_type: Any, *, tri
     return batch
 
 
-def subgraph(data: Any, out: Output, permutation: Any, *, num_threads: int) -> Any:
+def subgraph(data: Any, out: Output, permutation: Any, *, num_threads: int, custom_cls: Any = None) -> Any:
     """Return what the batches of all loaders have: the sampled nodes and edges, their attributes, ids and counts."""
     if isinstance(out, HeteroSamplerOutput):
-        return _typed_subgraph(data, out, permutation or {}, num_threads)
+        return _typed_subgraph(data, out, permutation or {}, num_threads, custom_cls)
     if not isinstance(out, SamplerOutput):
         raise TypeError(f"expected a SamplerOutput or a HeteroSamplerOutput of PyG, got {type(out).__name__}")
     edge = _edge_ids(out.edge, permutation)
@@ -76,7 +89,7 @@ def subgraph(data: Any, out: Output, permutation: Any, *, num_threads: int) -> A
         batch = sliced_data(data, out.node, edge_index, edge, num_threads=num_threads)
     else:
         feature_store, graph_store = data
-        batch = data_of_stores(feature_store, graph_store, out.node, edge_index, edge)
+        batch = data_of_stores(feature_store, graph_store, out.node, edge_index, edge, custom_cls)
     if "n_id" not in batch:
         batch.n_id = out.node
     if edge is not None and "e_id" not in batch:
@@ -89,7 +102,7 @@ def subgraph(data: Any, out: Output, permutation: Any, *, num_threads: int) -> A
     return batch
 
 
-def _typed_subgraph(data: Any, out: HeteroSamplerOutput, permutations: Any, num_threads: int) -> Any:
+def _typed_subgraph(data: Any, out: HeteroSamplerOutput, permutations: Any, num_threads: int, custom_cls: Any) -> Any:
     if out.edge is not None:
         out.edge = {name: _edge_ids(edge, permutations.get(name)) for name, edge in out.edge.items()}
     batch: Any
@@ -97,7 +110,7 @@ def _typed_subgraph(data: Any, out: HeteroSamplerOutput, permutations: Any, num_
         batch = sliced_hetero_data(data, out, num_threads=num_threads)
     else:
         feature_store, graph_store = data
-        batch = hetero_data_of_stores(feature_store, graph_store, out)
+        batch = hetero_data_of_stores(feature_store, graph_store, out, custom_cls)
     for name, node in out.node.items():
         if "n_id" not in batch[name]:
             batch[name].n_id = node

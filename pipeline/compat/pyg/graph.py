@@ -232,13 +232,18 @@ def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None
         for name, ends in edges.items()
         if name is not None
     ]
-    node_types = [end for one in relations for end in (one.name[0], one.name[2])]
-    groups = [one.group_name for one in tensors if isinstance(one.group_name, str)]
     sizes = {
         name: int(remote_backend_utils.num_nodes(feature_store, graph_store, name))
-        for name in dict.fromkeys((*groups, *node_types))
+        for name in node_types_of_stores(feature_store, graph_store)
     }
     return _joined(sizes, relations, None, time_attr, times)
+
+
+def node_types_of_stores(feature_store: Any, graph_store: Any) -> list[str]:
+    """Return the node types: the groups of tensors, then the ends of edges of a type."""
+    groups = [one.group_name for one in feature_store.get_all_tensor_attrs() if isinstance(one.group_name, str)]
+    ends = [end for name in edge_attributes(graph_store) if name is not None for end in (name[0], name[2])]
+    return list(dict.fromkeys((*groups, *ends)))
 
 
 def edge_attributes(graph_store: Any) -> dict[EdgeType | None, Any]:

@@ -8,12 +8,13 @@ from typing import Any, Literal
 import torch
 import torch_geometric.loader
 from torch import Tensor
-from torch_geometric.sampler import BaseSampler, NegativeSampling
+from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, NegativeSampling
 from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.batches import Output, link_batch
-from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler
+from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler, alone_with
+from headrace.pipeline.compat.pyg.inputs import check_links
 from headrace.pipeline.compat.pyg.links import check_exclusion, link_metadata, with_negatives, without_seed_edges
 from headrace.pipeline.compat.pyg.neighbor_plan_loader import NeighborPlanLoader
 from headrace.pipeline.compat.pyg.sampler import Sampler
@@ -109,6 +110,7 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
                 f"headrace.pyg.Sampler, got {exclude_seed_edges!r} and {type(neighbor_sampler).__name__}, which cannot "
                 "leave out edges"
             )
+        check_links(data, edge_label_index, label=edge_label, time=edge_label_time, input_id=kwargs.get("input_id"))
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
         if neighbor_sampler is None:
             neighbor_sampler = self.own_sampler(data)
@@ -137,10 +139,18 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
             pairs = self.link_sampler.flat_pairs(links.row, links.col, links.input_type)
         return pairs
 
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """What may be changed between epochs: also the sampler, its parameters, negatives and what is excluded."""
+        negatives = self.neg_sampling
+        amount = "" if negatives is None else f"{negatives.mode} {negatives.amount}"
+        exclusion = f"{self.exclude_seed_edges!r} {self.exclude_per}"
+        return (*self.settings_of(self.link_sampler), negatives, amount, exclusion)
+
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
         if not isinstance(self.link_sampler, Sampler):
-            return source.then(ForeignSampler(self._sample_by_other))
+            return source.then(ForeignSampler(self.sampled_at))
         sampler = self.link_sampler
         input_type = self.input_data.input_type
         with_all = with_negatives(source, sampler.graph, self.neg_sampling, input_type, sampler.time_attr)
@@ -158,7 +168,22 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
         """Return the ``SamplerOutput`` with its attributes."""
         triplets = self.neg_sampling is not None and self.neg_sampling.is_triplet()
         permutation, input_type = self.link_sampler.edge_permutation, self.input_data.input_type
-        return link_batch(self.data, out, permutation, input_type, triplets=triplets, num_threads=num_threads)
+        return link_batch(
+            self.data,
+            out,
+            permutation,
+            input_type,
+            triplets=triplets,
+            num_threads=num_threads,
+            custom_cls=self.custom_cls,
+        )
 
-    def _sample_by_other(self, positions: Tensor) -> Output:
-        return self.link_sampler.sample_from_edges(self.input_data[positions], neg_sampling=self.neg_sampling)
+    def sampled_now(self, items: EdgeSamplerInput) -> Output:
+        """Return what the sampler finds for some links, in the thread that calls."""
+        sampler, negatives, exclude = self.link_sampler, self.neg_sampling, self.exclude_seed_edges
+        if not isinstance(sampler, Sampler):
+            with alone_with(sampler):
+                return sampler.sample_from_edges(items, neg_sampling=negatives)
+        if exclude is False:  # a subclass need not know of exclusion
+            return sampler.sample_from_edges(items, neg_sampling=negatives)
+        return sampler.sample_from_edges(items, negatives, exclude=exclude, exclude_per=self.exclude_per)

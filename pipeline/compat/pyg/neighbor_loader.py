@@ -7,12 +7,13 @@ from typing import Any
 
 import torch_geometric.loader
 from torch import Tensor
-from torch_geometric.sampler import BaseSampler
+from torch_geometric.sampler import BaseSampler, NodeSamplerInput
 from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.batches import Output, node_batch
-from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler
+from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler, alone_with
+from headrace.pipeline.compat.pyg.inputs import check_nodes
 from headrace.pipeline.compat.pyg.neighbor_plan_loader import NeighborPlanLoader
 from headrace.pipeline.compat.pyg.plan_loader import item_ids
 from headrace.pipeline.compat.pyg.sampler import Sampler
@@ -63,7 +64,8 @@ class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):
     filter_per_worker
         Whether attributes are joined in the threads (the default for data on the CPU) or in the training loop.
     neighbor_sampler
-        A sampler to use: a `Sampler`, or any other ``BaseSampler``, whose randomness is then its own.
+        A sampler to use: a `Sampler`, or any other ``BaseSampler``, whose randomness is then its own. All workers call
+        the same object, one after the other, where in PyG each worker process has a copy.
     directed
         Deprecated by PyG: False for "induced".
     seed
@@ -112,6 +114,9 @@ class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):
         self.neighbor_sampler = neighbor_sampler
         if input_time is not None and time_attr is None:
             raise InputError("NeighborLoader: expected time_attr beside input_time, got none; name the times of edges")
+        check_nodes(data, input_nodes, input_time, kwargs.get("input_id"))
+        if isinstance(input_nodes, list | tuple) and len(input_nodes) == 2 and input_nodes[1] is None:
+            input_nodes = input_nodes[0]  # the same, which PyG reads of stores, too
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
         if neighbor_sampler is None:
             neighbor_sampler = self.own_sampler(data)
@@ -135,13 +140,18 @@ class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):
             return self.input_data.node
         return self.node_sampler.flat_ids(self.input_data.node, self.input_data.input_type)
 
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """What may be changed between epochs: also the sampler, and its parameters."""
+        return self.settings_of(self.node_sampler)
+
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
         if isinstance(self.node_sampler, Sampler):
             if self.input_data.time is None:
                 self.node_sampler.check_nodes_have_times(self.input_data.input_type)
             return self.node_sampler.plan(source)
-        return source.then(ForeignSampler(self._sample_by_other))
+        return source.then(ForeignSampler(self.sampled_at))
 
     def described(self, out: Output) -> Output:
         """Return a ``SamplerOutput`` of the plan with the ids and the times of its items."""
@@ -153,7 +163,11 @@ class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):
     def batch_of(self, out: Output, num_threads: int) -> Any:
         """Return the ``SamplerOutput`` with its attributes."""
         permutation, input_type = self.node_sampler.edge_permutation, self.input_data.input_type
-        return node_batch(self.data, out, permutation, input_type, num_threads=num_threads)
+        return node_batch(self.data, out, permutation, input_type, num_threads=num_threads, custom_cls=self.custom_cls)
 
-    def _sample_by_other(self, positions: Tensor) -> Output:
-        return self.node_sampler.sample_from_nodes(self.input_data[positions])
+    def sampled_now(self, items: NodeSamplerInput) -> Output:
+        """Return what the sampler finds for some seeds, in the thread that calls."""
+        if isinstance(self.node_sampler, Sampler):
+            return self.node_sampler.sample_from_nodes(items)
+        with alone_with(self.node_sampler):
+            return self.node_sampler.sample_from_nodes(items)

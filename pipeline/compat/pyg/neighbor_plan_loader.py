@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from torch import Tensor
@@ -22,6 +23,7 @@ class NeighborPlanLoader(PlanLoader):
     weight_attr: str | None
     directed: bool
     input_data: Any
+    custom_cls: Any
 
     def own_sampler(self, data: Any) -> Sampler:
         """Return the sampler that the arguments of the loader say."""
@@ -44,3 +46,21 @@ class NeighborPlanLoader(PlanLoader):
         """When each of the items is asked for."""
         time: Tensor | None = self.input_data.time
         return time
+
+    def settings_of(self, sampler: Any) -> tuple[Any, ...]:
+        """Return the `settings` with those of the sampler; one of the user's own is asked anew for every batch."""
+        parameters = sampler.parameters if isinstance(sampler, Sampler) else ()
+        return (*super().settings, sampler, str(parameters))
+
+    @abstractmethod
+    def sampled_now(self, items: Any) -> Any:
+        """Return the ``SamplerOutput`` of some items, in the thread that calls."""
+
+    def sampled_at(self, index: Any) -> Any:
+        """Return the ``SamplerOutput`` of the items at some positions."""
+        return self.sampled_now(self.input_data[index])
+
+    def collate_fn(self, index: Any) -> Any:
+        """Return a batch of the items at some positions: what PyG calls for ``loader([positions])``."""
+        out = self.sampled_at(index)
+        return self.filter_fn(out) if self.filter_per_worker else out

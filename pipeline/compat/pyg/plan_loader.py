@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from types import MethodType
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.finish import Finish
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.run.checkpoint import LAST_EPOCH
 from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
@@ -55,6 +57,7 @@ class PlanLoader(DataLoader[Any]):
         self.seed, self.num_threads, self.prefetch = seed, num_threads, prefetch
         self.follows_sampler = any(arguments.get(name) is not None for name in ("sampler", "batch_sampler"))
         self._loader: Loader[Any] | None = None
+        self._made_by: tuple[Any, ...] = ()  # the settings of that
         if arguments.get("batch_size", 1) is None and arguments.get("batch_sampler") is None:
             raise InputError(
                 f"{type(self).__name__}: expected a batch_size, got None, which turns batches off; leave it out for "
@@ -169,11 +172,37 @@ class PlanLoader(DataLoader[Any]):
 
     @property
     def runner(self) -> Loader[Any]:
-        """The loader of headrace that runs the plan: `stats`, `explain`, `profile`, `close`."""
+        """The loader of headrace that runs the plan: `stats`, `explain`, `profile`, `close`.
+
+        It is another one, with stats of its own, in the first iteration after `settings` were changed.
+        """
         if self._loader is None:
-            # As PyG's loaders: who trains on several ranks gives each its items, or a sampler that does.
-            self._loader = Loader(self.plan, rank=0, world_size=1, num_threads=self.num_threads)
+            self._loader, self._made_by = self._new_runner(), self.settings
         return self._loader
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """The attributes that a user may change between epochs, as with PyG: objects, and values as text."""
+        return (self.transform, self.transform_sampler_output, self.filter_per_worker)
+
+    def _new_runner(self) -> Loader[Any]:
+        # As PyG's loaders: who trains on several ranks gives each its items, or a sampler that does.
+        return Loader(self.plan, rank=0, world_size=1, num_threads=self.num_threads)
+
+    def _settled_runner(self) -> Loader[Any]:
+        """Return the runner for the settings as they are now, at the place where the last one would have gone on."""
+        old, settings = self.runner, self.settings
+        if all(_same(*pair) for pair in zip(self._made_by, settings, strict=True)):
+            return old
+        new = self._new_runner()
+        epoch = next(old.epochs(LAST_EPOCH))  # which also leaves an epoch that was broken off
+        place = old.state_dict()
+        new.set_epoch(epoch)
+        if place["source"] is not None:  # behind a batch whose state was loaded
+            new.load_state_dict({**new.state_dict(), "epoch": epoch, "source": place["source"]})
+        old.close()
+        self._loader, self._made_by = new, settings
+        return new
 
     def prepare(self) -> None:
         """Refuse what does not fit together, at the end of the constructor."""
@@ -184,7 +213,7 @@ class PlanLoader(DataLoader[Any]):
             _ = self.runner
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        return iter(self.runner) if len(self) > 0 else iter(())
+        return iter(self._settled_runner()) if len(self) > 0 else iter(())
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position behind the last batch; see `Loader.state_dict`."""
@@ -192,18 +221,23 @@ class PlanLoader(DataLoader[Any]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration go on behind the batch that the state was taken at; see `Loader.load_state_dict`."""
-        self.runner.load_state_dict(state)
+        self._settled_runner().load_state_dict(state)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration begin at the start of an epoch."""
-        self.runner.set_epoch(epoch)
+        self._settled_runner().set_epoch(epoch)
 
     def __getstate__(self) -> dict[str, Any]:
         # Threads stay where they are; a copy begins at its first epoch.
-        return {**self.__dict__, "_loader": None}
+        return {**self.__dict__, "_loader": None, "_made_by": ()}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two settings are the same: text and methods by what they say, objects by what they are."""
+    return one is other or (type(one) is type(other) and isinstance(one, str | MethodType) and one == other)
 
 
 def item_ids(input_id: Tensor | None, positions: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from torch_geometric.sampler.base import SubgraphType
 from headrace.ops.errors import InputError, ItemsError
 from headrace.pipeline.compat.pyg.batches import Output
 from headrace.pipeline.compat.pyg.graph import earliest, graph_of
-from headrace.pipeline.compat.pyg.links import link_metadata, with_negatives
+from headrace.pipeline.compat.pyg.links import check_exclusion, link_metadata, with_negatives, without_seed_edges
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.times import as_times
@@ -123,6 +123,14 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         self._num_neighbors = value if isinstance(value, NumNeighbors) else NumNeighbors(value)
 
     @property
+    def parameters(self) -> tuple[Any, ...]:
+        """What the plan is made by, as text, booleans and None: others make another plan."""
+        return (
+            *(str(self.num_neighbors), str(self.subgraph_type), self.replace, self.weight_attr),
+            *(self.disjoint, self.time_attr, self.temporal_strategy),
+        )
+
+    @property
     def edge_permutation(self) -> None:
         """None: edges of the output are named by their ids, in the order of the user's edges."""
         return
@@ -212,10 +220,21 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         out.metadata = (index.input_id, index.time)
         return out
 
-    def sample_from_edges(self, index: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None) -> Output:
-        """Sample for both ends of seed links: what PyG's ``LinkLoader`` calls."""
+    def sample_from_edges(
+        self,
+        index: EdgeSamplerInput,
+        neg_sampling: NegativeSampling | None = None,
+        *,
+        exclude: Any = False,
+        exclude_per: Literal["batch", "seed"] = "batch",
+    ) -> Output:
+        """Sample for both ends of seed links: what PyG's ``LinkLoader`` calls.
+
+        `exclude` and `exclude_per` are of headrace: ``exclude_seed_edges`` and ``exclude_per`` of `LinkNeighborLoader`.
+        """
         pairs = self.flat_pairs(index.row, index.col, index.input_type)
-        out = self._sample(pairs, index.input_id, index.time, neg_sampling, index.input_type)
+        items, time = index.input_id, index.time
+        out = self._sample(pairs, items, time, neg_sampling, index.input_type, exclude, exclude_per)
         _, rows, times = out.metadata
         out.metadata = link_metadata(index, rows, neg_sampling, times)
         return out
@@ -227,17 +246,20 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         time: Tensor | None,
         negatives: NegativeSampling | None = None,
         edge_type: tuple[str, str, str] | None = None,
+        exclude: Any = False,
+        exclude_per: Literal["batch", "seed"] = "batch",
     ) -> Output:
         """Sample for one batch, by a function that is kept as long as the parameters stay what they are."""
         parameters = (
-            *(str(self.num_neighbors), str(self.subgraph_type), self.replace, self.weight_attr),
-            *(self.disjoint, self.time_attr, self.temporal_strategy),
-            *(seeds.ndim, None if time is None else time.dtype, id(negatives), edge_type),
+            *self.parameters,
+            *(seeds.ndim, None if time is None else time.dtype, id(negatives), edge_type, repr(exclude), exclude_per),
         )
         if parameters not in self._functions:
             # What the source goes through is not drawn here.
             source = ItemSampler(seeds[:1], seed=self.seed or 0, time=None if time is None else time[:1])
-            plan = self.plan(with_negatives(source, self.graph, negatives, edge_type, self.time_attr))
+            check_exclusion(exclude, self.subgraph_type, self.graph, edge_type)
+            with_all = with_negatives(source, self.graph, negatives, edge_type, self.time_attr)
+            plan = self.plan(without_seed_edges(with_all, exclude, exclude_per))
             run = one_batch(plan, num_threads=self.num_threads)
             self._functions[parameters] = run, negatives  # which keeps its id
         epoch, index = self._key(seeds)

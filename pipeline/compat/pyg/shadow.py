@@ -78,6 +78,11 @@ class ShaDowKHopSampler(PlanLoader):
         """The roots."""
         return self.node_idx
 
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """What may be changed between epochs: also how far ego nets go."""
+        return (*super().settings, f"{self.depth} {self.num_neighbors} {self.replace}")
+
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
         plan = source.sample_shadow(self.graph, self.depth, self.num_neighbors, replace=self.replace)

@@ -14,7 +14,14 @@ from headrace.pipeline.compat.pyg.graph import edge_attributes
 from headrace.pipeline.compat.pyg.slicing import stacked
 
 
-def data_of_stores(feature_store: Any, graph_store: Any, node: Tensor, edge_index: Tensor, edge: Tensor | None) -> Data:
+def data_of_stores(
+    feature_store: Any,
+    graph_store: Any,
+    node: Tensor,
+    edge_index: Tensor,
+    edge: Tensor | None,
+    custom_cls: Any = None,
+) -> Data:
     """Return a ``Data`` of sampled nodes and edges with their rows of every tensor in the feature store.
 
     A tensor of as many rows as there are edges belongs to the edges; where nodes are as many, its name decides, which
@@ -30,9 +37,12 @@ def data_of_stores(feature_store: Any, graph_store: Any, node: Tensor, edge_inde
         Edges among them, in local ids.
     edge: int64[num_edges], optional
         Ids of the edges; without them attributes of edges are left out.
+    custom_cls
+        What makes the empty object in the place of ``Data``.
     """
     size, num_edges = _sizes(graph_store)
-    data = Data(edge_index=edge_index)
+    data = Data() if custom_cls is None else custom_cls()
+    data.edge_index = edge_index
     data.num_nodes = len(node)
     wanted = []
     for one in feature_store.get_all_tensor_attrs():
@@ -49,9 +59,14 @@ def data_of_stores(feature_store: Any, graph_store: Any, node: Tensor, edge_inde
     return data
 
 
-def hetero_data_of_stores(feature_store: Any, graph_store: Any, out: HeteroSamplerOutput) -> HeteroData:
-    """Return a ``HeteroData`` of what was sampled, with the rows of every tensor whose group is a type there."""
-    data = HeteroData()
+def hetero_data_of_stores(
+    feature_store: Any, graph_store: Any, out: HeteroSamplerOutput, custom_cls: Any = None
+) -> HeteroData:
+    """Return a ``HeteroData`` of what was sampled, with the rows of every tensor whose group is a type there.
+
+    `custom_cls` makes the empty object in its place.
+    """
+    data = HeteroData() if custom_cls is None else custom_cls()
     wanted = []
     for one in feature_store.get_all_tensor_attrs():
         ids = out.node.get(one.group_name) if isinstance(one.group_name, str) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
 NUM_NODES, NUM_EDGES = 120, 700
 
@@ -65,3 +66,25 @@ def hetero() -> HeteroData:
     del made["venue", "prints", "paper"].edge_attr
     made.title = "a graph"
     return made
+
+
+@pytest.fixture
+def stores(data) -> tuple[MyFeatureStore, MyGraphStore]:
+    """The graph without types in stores, with features of nodes."""
+    features, graph = MyFeatureStore(), MyGraphStore()
+    features.put_tensor(data.x, group_name=None, attr_name="x", index=None)
+    size = (data.num_nodes, data.num_nodes)
+    graph.put_edge_index(tuple(data.edge_index), edge_type=None, layout="coo", size=size)
+    return features, graph
+
+
+@pytest.fixture
+def typed_stores(hetero) -> tuple[MyFeatureStore, MyGraphStore]:
+    """The graph with types in stores, with features of nodes."""
+    features, graph = MyFeatureStore(), MyGraphStore()
+    for name in ("paper", "author"):
+        features.put_tensor(hetero[name].x, group_name=name, attr_name="x", index=None)
+    for name in hetero.edge_types:
+        size = (hetero[name[0]].num_nodes, hetero[name[2]].num_nodes)
+        graph.put_edge_index(tuple(hetero[name].edge_index), edge_type=name, layout="coo", size=size)
+    return features, graph

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 import torch_geometric.typing
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
-from headrace.pyg import NeighborLoader
+from headrace.pyg import LinkNeighborLoader, NeighborLoader
 
 NODES = torch.tensor([3, 14, 15, 9, 2, 6])
 
@@ -174,3 +174,27 @@ def test_peers_22_stores(data, layout):
             assert torch.equal(ours[name], theirs[name]), name
         assert ours.num_sampled_edges == theirs.num_sampled_edges
         assert ours.batch_size == theirs.batch_size
+
+
+@pytest.mark.parametrize("kind", ["nodes", "links"])
+def test_a_class_of_the_users_for_batches_of_stores(data, hetero, stores, typed_stores, kind):
+    """Of types or none; an object in memory keeps its own class, as with PyG."""
+
+    class Mine(Data):
+        pass
+
+    class MineOfTypes(HeteroData):
+        pass
+
+    writes = ("author", "writes", "paper")
+    links, typed_links = data.edge_index[:, :6], hetero[writes].edge_index[:, :6]
+    made = NeighborLoader if kind == "nodes" else LinkNeighborLoader
+    for graph, custom_cls, wanted, items in (
+        (stores, Mine, Mine, NODES if kind == "nodes" else (None, links)),
+        (typed_stores, MineOfTypes, MineOfTypes, ("paper", NODES) if kind == "nodes" else (writes, typed_links)),
+        (data, Mine, Data, NODES if kind == "nodes" else links),
+    ):
+        mine, plain = (made(graph, [3], items, batch_size=6, seed=1, custom_cls=one) for one in (custom_cls, None))
+        for batch, other in ((next(iter(mine)), next(iter(plain))), (mine([0, 1]), plain([0, 1]))):
+            assert type(batch) is wanted
+            assert [list(store.keys()) for store in batch.stores] == [list(store.keys()) for store in other.stores]
