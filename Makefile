@@ -45,7 +45,7 @@ help: ## list the targets
 demo: .venv/.headrace ## train on a generated graph, or on DATA=file.npz; ARGS="--sampler labor" and more
 	env -u PYTHONSAFEPATH .venv/bin/python examples/node_classification.py $(if $(DATA),--data "$(DATA)") $(ARGS)
 
-test: .venv/.installed ## run the tests that need no DGL (8 minutes on two cores); ARGS="-k name" and more go to pytest
+test: .venv/.installed ## run the tests that need no DGL (10 minutes on two cores); ARGS="-k name" and more go to pytest
 	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl $(ARGS)
 
 test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, whole trainings (80 seconds)
