@@ -128,8 +128,6 @@ def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any) -> None:
     labels = labels_by_type(batch, types, "MiniBatch.to_pyg")
     for node_type in types.node_types.names:
         places = seeds.places(node_type)
-        if not len(places):
-            continue
         store = data[node_type]
         store.batch_size = len(places)
         of_type = torch.isin(batch.seed_index, places)

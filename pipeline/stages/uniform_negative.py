@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from math import ceil
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -106,6 +108,9 @@ class SampleUniformNegative(MapStage):
 
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph, with_types=True)
+        if isinstance(self.ratio, Real) and not isinstance(self.ratio, bool):
+            # By their text NumPy's numbers are those that the user wrote.
+            object.__setattr__(self, "ratio", int(self.ratio) if isinstance(self.ratio, Integral) else _float(self.ratio))
         number = isinstance(self.ratio, (int, float)) and not isinstance(self.ratio, bool)
         if not number or not 0 < self.ratio <= LARGEST_COUNT:
             raise InputError(f"{self.name}: ratio must be a number above 0; {self.ratio!r} came")
@@ -316,6 +321,10 @@ class SampleUniformNegative(MapStage):
             return found, {"negatives": len(destinations)}
 
         return run
+
+
+def _float(number: Real) -> float:
+    return float(str(number)) if isinstance(number, np.floating) else float(number)
 
 
 @contextmanager

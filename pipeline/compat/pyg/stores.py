@@ -18,7 +18,7 @@ def data_of_stores(feature_store: Any, graph_store: Any, node: Tensor, edge_inde
     """Return a ``Data`` of sampled nodes and edges with their rows of every tensor in the feature store.
 
     A tensor of as many rows as there are edges belongs to the edges; where nodes are as many, its name decides, which
-    then has "edge" in it.
+    then has "edge" in it. A graph that does not say how many nodes it has, has those that its edges name.
 
     Parameters
     ----------
@@ -31,19 +31,22 @@ def data_of_stores(feature_store: Any, graph_store: Any, node: Tensor, edge_inde
     edge: int64[num_edges], optional
         Ids of the edges; without them attributes of edges are left out.
     """
-    size, num_edges = _sizes(graph_store)
+    attribute = edge_attributes(graph_store)[None]
+    ends = graph_store.get_edge_index(attribute)
+    num_edges = len(ends[1 if attribute.layout == EdgeLayout.CSR else 0])
     data = Data(edge_index=edge_index)
     data.num_nodes = len(node)
     wanted = []
     for one in feature_store.get_all_tensor_attrs():
-        attribute = copy.copy(one)
-        shape = feature_store.get_tensor_size(attribute)
+        wanted_one = copy.copy(one)
+        shape = feature_store.get_tensor_size(wanted_one)
         rows = None if shape is None else int(shape[0])
-        of_edges = rows == num_edges and (rows != size or "edge" in str(attribute.attr_name))
+        named = "edge" in str(wanted_one.attr_name)
+        of_edges = rows == num_edges and (named or rows != _num_nodes(attribute, ends))
         if of_edges and edge is None:
             continue
-        attribute.index = edge if of_edges else node
-        wanted.append(attribute)
+        wanted_one.index = edge if of_edges else node
+        wanted.append(wanted_one)
     for attribute, rows_found in zip(wanted, feature_store.multi_get_tensor(wanted), strict=True):
         data[attribute.attr_name] = rows_found
     return data
@@ -71,9 +74,12 @@ def hetero_data_of_stores(feature_store: Any, graph_store: Any, out: HeteroSampl
     return data
 
 
-def _sizes(graph_store: Any) -> tuple[int, int]:
-    """Return the numbers of nodes and edges."""
-    attribute = edge_attributes(graph_store)[None]
-    source, destination = graph_store.get_edge_index(attribute)
-    num_nodes = max(attribute.size) if attribute.size is not None else -1
-    return num_nodes, len(destination if attribute.layout == EdgeLayout.CSR else source)
+def _num_nodes(attribute: Any, ends: tuple[Tensor, Tensor]) -> int:
+    """Return the number of nodes of a graph: what it says, else what `graph_of` makes of its edges."""
+    if attribute.size is not None:
+        return max(attribute.size)
+    starts = {EdgeLayout.CSC: 1, EdgeLayout.CSR: 0}.get(attribute.layout)
+    sizes = [
+        len(end) - 1 if place == starts else int(end.max()) + 1 if end.numel() else 0 for place, end in enumerate(ends)
+    ]
+    return max(sizes)
