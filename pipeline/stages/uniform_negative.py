@@ -108,10 +108,9 @@ class SampleUniformNegative(MapStage):
 
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph, with_types=True)
-        if isinstance(self.ratio, Real) and not isinstance(self.ratio, bool):
-            # By their text NumPy's numbers are those that the user wrote.
-            object.__setattr__(self, "ratio", int(self.ratio) if isinstance(self.ratio, Integral) else _float(self.ratio))
-        number = isinstance(self.ratio, (int, float)) and not isinstance(self.ratio, bool)
+        number = isinstance(self.ratio, Real) and not isinstance(self.ratio, bool)
+        if number:
+            object.__setattr__(self, "ratio", _of_python(self.ratio))
         if not number or not 0 < self.ratio <= LARGEST_COUNT:
             raise InputError(f"{self.name}: ratio must be a number above 0; {self.ratio!r} came")
         for name, words in (("mode", ("binary", "triplet")), ("corrupt", ("destination", "both"))):
@@ -323,7 +322,10 @@ class SampleUniformNegative(MapStage):
         return run
 
 
-def _float(number: Real) -> float:
+def _of_python(number: Any) -> float:
+    """Return a number as an int or a float; by its text where it is NumPy's: float32(0.3) is 0.3."""
+    if isinstance(number, Integral):
+        return int(number)
     return float(str(number)) if isinstance(number, np.floating) else float(number)
 
 

@@ -18,7 +18,7 @@ LINKS = (
         "ops/native/sampling/segments.hpp",
         "if (excluded_ == nullptr) return",
         "return",
-        _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[neighbor]",
+        _EXCLUDE + "test_peers_18_excluded_seed_edges_and_their_reverses_are_absent[neighbor]",
     ),
     Mutant(
         "ops/native/sampling/hop_loop.hpp",
@@ -72,7 +72,7 @@ LINKS = (
         "pipeline/lowered/excluded.py",
         "back if self.reverse else back[:1]",
         "back[:1]",
-        _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[labor]",
+        _EXCLUDE + "test_peers_18_excluded_seed_edges_and_their_reverses_are_absent[labor]",
     ),
     Mutant(
         "pipeline/lowered/excluded.py",
@@ -270,7 +270,7 @@ LINKS = (
         "pipeline/stages/induce_subgraph.py",
         "subgraph = _without(subgraph, left_out, _trees(batch))",
         "pass",
-        _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[induced]",
+        _EXCLUDE + "test_peers_18_excluded_seed_edges_and_their_reverses_are_absent[induced]",
     ),
     Mutant(
         "pipeline/passes/cooperative.py",

@@ -73,12 +73,13 @@ def graph_of(data: Any, weight_attr: str | None = None, time_attr: str | None = 
 
 def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Graph:
     num_nodes = int(data.num_nodes or 0)
+    store = data._store  # noqa: SLF001 - PyG's own way to an attribute by its name
     of_edges, of_nodes = {}, {}
     if weight_attr is not None:
         # `is_edge_attr` goes by the name where nodes are as many as edges.
-        weight = data[weight_attr] if weight_attr in data else None
+        weight = store.get(weight_attr)
         if not isinstance(weight, Tensor) or weight.ndim == 0 or len(weight) != data.num_edges:
-            raise _missing("weight_attr", "an edge attribute", weight_attr, _edge_attrs(data._store))  # noqa: SLF001
+            raise _missing("weight_attr", "an edge attribute", weight_attr, _edge_attrs(store))
         of_edges[weight_attr] = weight.detach().cpu()
     if time_attr is not None:
         if time_attr in data and data.is_node_attr(time_attr):
@@ -86,7 +87,7 @@ def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -
         elif time_attr in data and data.is_edge_attr(time_attr):
             of_edges[time_attr] = data[time_attr].cpu()
         else:
-            there = [*data.node_attrs(), *_edge_attrs(data._store)]  # noqa: SLF001
+            there = [*data.node_attrs(), *_edge_attrs(store)]
             raise _missing("time_attr", "an attribute of nodes or edges", time_attr, there)
     if data.edge_index is not None:
         source, destination = data.edge_index.cpu().unbind(0)

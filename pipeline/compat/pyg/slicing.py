@@ -86,8 +86,7 @@ def _take_edges(store: Any, made: Any, edge_index: Tensor, edge: Tensor | None, 
 
 
 def _dim(store: Any, name: str, value: Any) -> Any:
-    dim = store._parent().__cat_dim__(name, value, store)  # noqa: SLF001 - as PyG finds it
-    return dim
+    return store._parent().__cat_dim__(name, value, store)  # noqa: SLF001 - as PyG finds it
 
 
 def rows_of(value: Any, ids: Tensor, dim: int = 0, *, num_threads: int = 1) -> Any:
