@@ -84,7 +84,7 @@ LINKS = (
         "pipeline/lowered/excluded.py",
         "if settings.world_size > 1:",
         "if settings.world_size < 1:",
-        _STAGE + "test_5_19_ranks_draw_what_one_process_draws[triplet-2-3]",
+        _STAGE + "test_peers_19_ranks_draw_what_one_process_draws[triplet-2-3]",
     ),
     Mutant(
         "pipeline/lowered/hop.py",
@@ -170,19 +170,19 @@ LINKS = (
         "pipeline/stages/uniform_negative.py",
         "first_pair=first,",
         "first_pair=0,",
-        _STAGE + "test_5_19_ranks_draw_what_one_process_draws[binary-1.5-2]",
+        _STAGE + "test_peers_19_ranks_draw_what_one_process_draws[binary-1.5-2]",
     ),
     Mutant(
         "pipeline/stages/uniform_negative.py",
         "positive = y + 1 if shifts else y",
         "positive = y",
-        _STAGE + "test_5_17_labels_that_begin_at_0_move_up[from 0]",
+        _STAGE + "test_peers_17_labels_that_begin_at_0_move_up[from 0]",
     ),
     Mutant(
         "pipeline/stages/uniform_negative.py",
         "total = ceil(ratio * batch.num_global_seeds)",
         "total = int(ratio * batch.num_global_seeds)",
-        _STAGE + "test_5_17_binary_negatives_stand_behind_the_positive_pairs",
+        _STAGE + "test_peers_17_binary_negatives_stand_behind_the_positive_pairs",
     ),
     # Times: a later node would be drawn.
     Mutant(
