@@ -231,8 +231,7 @@ def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None
         raise _missing("time_attr", "a tensor", time_attr, {one.attr_name for one in tensors})
     if None in edges:
         source, destination = edges[None]
-        size = attributes[None].size
-        num_nodes = None if size is None else max(size)
+        num_nodes = num_nodes_of(attributes[None], graph_store.get_edge_index(attributes[None]))
         # As PyG has it: "time" is that of nodes, all else that of edges.
         known = {} if time_attr is None else {time_attr: next(iter(times.values()))}
         of_nodes, of_edges = (known, None) if time_attr == "time" else (None, known)
@@ -260,6 +259,24 @@ def edge_attributes(graph_store: Any) -> dict[EdgeType | None, Any]:
         if known is None or order.index(one.layout) < order.index(known.layout):
             best[one.edge_type] = one
     return best
+
+
+def num_nodes_of(attribute: Any, ends: tuple[Tensor, Tensor]) -> int:
+    """Return how many nodes a graph of a GraphStore says it has, or else those that its edges name.
+
+    Parameters
+    ----------
+    attribute
+        How the edges are kept.
+    ends
+        The edges as they are kept.
+    """
+    if attribute.size is not None:
+        return int(max(attribute.size))
+    starts = {EdgeLayout.CSR: 0, EdgeLayout.CSC: 1}.get(attribute.layout)
+    names = [int(end.max()) + 1 for place, end in enumerate(ends) if place != starts and end.numel()]
+    rows = [] if starts is None else [len(ends[starts]) - 1]
+    return max([*names, *rows], default=0)
 
 
 def _coo(graph_store: Any, attribute: Any) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.graph_store import EdgeLayout
 from torch_geometric.sampler import HeteroSamplerOutput
 
-from headrace.pipeline.compat.pyg.graph import edge_attributes
+from headrace.pipeline.compat.pyg.graph import edge_attributes, num_nodes_of
 from headrace.pipeline.compat.pyg.slicing import stacked
 
 
@@ -42,7 +42,7 @@ def data_of_stores(feature_store: Any, graph_store: Any, node: Tensor, edge_inde
         shape = feature_store.get_tensor_size(wanted_one)
         rows = None if shape is None else int(shape[0])
         named = "edge" in str(wanted_one.attr_name)
-        of_edges = rows == num_edges and (named or rows != _num_nodes(attribute, ends))
+        of_edges = rows == num_edges and (named or rows != num_nodes_of(attribute, ends))
         if of_edges and edge is None:
             continue
         wanted_one.index = edge if of_edges else node
@@ -72,14 +72,3 @@ def hetero_data_of_stores(feature_store: Any, graph_store: Any, out: HeteroSampl
         if name in out.row:
             data[name].edge_index = stacked(out.row[name], out.col[name])
     return data
-
-
-def _num_nodes(attribute: Any, ends: tuple[Tensor, Tensor]) -> int:
-    """Return the number of nodes of a graph: what it says, else what `graph_of` makes of its edges."""
-    if attribute.size is not None:
-        return max(attribute.size)
-    starts = {EdgeLayout.CSC: 1, EdgeLayout.CSR: 0}.get(attribute.layout)
-    sizes = [
-        len(end) - 1 if place == starts else int(end.max()) + 1 if end.numel() else 0 for place, end in enumerate(ends)
-    ]
-    return max(sizes)

@@ -71,6 +71,16 @@ def test_stores_that_do_not_say_their_size(cycle, layout):
         assert torch.equal(batch.edge_attr, 10.0 * batch.e_id)
 
 
+@pytest.mark.parametrize(("layout", "edges"), [("csc", ([0, 1], [0, 0, 1, 2, 2])), ("csr", ([0, 1, 2, 2, 2], [1, 2]))])
+def test_stores_without_a_size_say_it_by_their_rows(layout, edges):
+    """The last node has no edges."""
+    features, graph = MyFeatureStore(), MyGraphStore()
+    features.put_tensor(torch.arange(4.0), group_name=None, attr_name="x", index=None)
+    graph.put_edge_index(tuple(map(torch.tensor, edges)), edge_type=None, layout=layout, size=None)
+    (batch,) = NeighborLoader((features, graph), [2], torch.tensor([2, 3]), batch_size=2)
+    assert batch.x.tolist() == [2.0, 3.0, 1.0]
+
+
 def test_stores_without_a_size_and_more_edges_than_nodes(data):
     features, graph = MyFeatureStore(), MyGraphStore()
     features.put_tensor(torch.arange(data.num_edges), group_name=None, attr_name="weight", index=None)
