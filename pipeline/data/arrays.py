@@ -54,7 +54,8 @@ def number_above_0(value: Any, name: str, error: type[HeadraceError], most: floa
     error
         If it is not a number, not above 0, or above `most`. `name` says what it is.
     """
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value <= most:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= most:
         raise error(f"{name} must be a number above 0; {value!r} came")
     if isinstance(value, Integral):
         return int(value)
