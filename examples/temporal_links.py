@@ -1,11 +1,9 @@
 """Predict which movie a user rates next, from what was there before: links with times, and negatives of their times.
 
-    python examples/temporal_links.py --data movielens_small.npz
-    python examples/temporal_links.py
+    python examples/temporal_links.py [--data movielens_small.npz]
 
-Without a file the ratings are generated. The model learns from earlier ratings, and is to predict the last tenth. Pairs
-are asked for a second before their rating, and so are their negatives: no later rating is in their trees. A user is
-what they have rated lately. The model is to beat popularity, which is how many ratings the movie had.
+Without a file ratings are generated. Pairs, and negatives with them, are asked for a second before their rating: no
+later one is in their trees. On the last tenth the model is to beat popularity: how many ratings the movie had.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ class Layer(nn.Module):
 
 
 class Network(nn.Module):
-    """Two layers, and the score of a pair: a product, and what the movie has of itself."""
+    """Two layers, and the score of a pair: a product, and what the movie has. A user is what they rated lately."""
 
     def __init__(self, num_movies: int, num_genres: int, width: int) -> None:
         super().__init__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,22 @@ def whole_number(value: Any, name: str, least: int, error: type[HeadraceError], 
     if number is None or isinstance(value, bool) or number < least or (most is not None and number > most):
         raise error(f"{name} must be {limits}; {value!r} came")
     return number
+
+
+def number_above_0(value: Any, name: str, error: type[HeadraceError], most: float) -> float:
+    """Return an int or a float for any kind of real number but bool, NumPy's by their text: float32(0.3) is 0.3.
+
+    Raises
+    ------
+    error
+        If it is not a number, not above 0, or above `most`. `name` says what it is.
+    """
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= most:
+        raise error(f"{name} must be a number above 0; {value!r} came")
+    if isinstance(value, Integral):
+        return int(value)
+    return float(str(value)) if isinstance(value, np.floating) else float(value)
 
 
 def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Tensor:

@@ -305,7 +305,7 @@ class MiniBatch:
         seeds, which are the first rows, in order of first occurrence), ``input_id`` (the items of all seeds),
         ``num_sampled_nodes``, ``num_sampled_edges``, ``batch`` (`slot`) and ``seed_time`` where seeds grow trees of
         their own, ``importance_weight`` where blocks have weights, and the edge features that were fetched.
-        ``num_global_seeds`` is that of the batch.
+        ``num_global_seeds`` is that of the batch. Of several types each has its own; without seeds ``batch_size`` is 0.
         Pairs become ``edge_label_index`` (and ``edge_label``), triplets ``src_index``, ``dst_pos_index`` and
         ``dst_neg_index``; ``input_id`` is that of the positive ones. Of items by edge type each type has its own,
         ``data["user", "rates", "movie"].edge_label_index``, and with times ``edge_label_time``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -115,7 +116,7 @@ def _set(store: Any, name: str, value: Tensor) -> None:
 
 
 def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any) -> None:
-    """Say which nodes and pairs are the seeds, on the types that they have."""
+    """Say which nodes are the seeds, on all types, as a batch may lack one; pairs on the types that they have."""
     num_rows = batch.num_sampled_nodes[0]
     if batch.seeds.ndim > 1:
         index = types.numbers[batch.seed_index]
@@ -128,8 +129,6 @@ def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any) -> None:
     labels = labels_by_type(batch, types, "MiniBatch.to_pyg")
     for node_type in types.node_types.names:
         places = seeds.places(node_type)
-        if not len(places):
-            continue
         store = data[node_type]
         store.batch_size = len(places)
         of_type = torch.isin(batch.seed_index, places)
@@ -139,6 +138,8 @@ def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any) -> None:
         store.seed_index = types.numbers[batch.seed_index[of_type]]
         if node_type in labels:
             _set(store, "y", labels[node_type])
+        elif isinstance(batch.y, Mapping) and node_type in batch.y:  # no seed of this type is in the batch
+            _set(store, "y", batch.y[node_type])
 
 
 def to_hetero_blocks(batch: MiniBatch, dgl: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.ops.random.rng import NEGATIVE, stream_key
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.negatives import draw_negatives, joined_with_all, joined_with_all_before
-from headrace.pipeline.data.arrays import as_cpu_tensor
+from headrace.pipeline.data.arrays import as_cpu_tensor, number_above_0
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.graph_view import GraphView
@@ -106,9 +106,8 @@ class SampleUniformNegative(MapStage):
 
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph, with_types=True)
-        number = isinstance(self.ratio, (int, float)) and not isinstance(self.ratio, bool)
-        if not number or not 0 < self.ratio <= LARGEST_COUNT:
-            raise InputError(f"{self.name}: ratio must be a number above 0; {self.ratio!r} came")
+        ratio = number_above_0(self.ratio, f"{self.name}: ratio", InputError, LARGEST_COUNT)
+        object.__setattr__(self, "ratio", ratio)
         for name, words in (("mode", ("binary", "triplet")), ("corrupt", ("destination", "both"))):
             if getattr(self, name) not in words:
                 raise InputError(f"{self.name}: {name} must be one of {words}; {getattr(self, name)!r} came")

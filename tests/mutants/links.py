@@ -24,7 +24,7 @@ LINKS = (
         "ops/native/sampling/segments.hpp",
         "if (excluded_ == nullptr) return",
         "return",
-        _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[neighbor]",
+        _EXCLUDE + "test_peers_18_excluded_seed_edges_and_their_reverses_are_absent[neighbor]",
     ),
     Mutant(
         "ops/native/sampling/hop_loop.hpp",
@@ -78,7 +78,7 @@ LINKS = (
         "pipeline/lowered/excluded.py",
         "back if self.reverse else back[:1]",
         "back[:1]",
-        _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[labor]",
+        _EXCLUDE + "test_peers_18_excluded_seed_edges_and_their_reverses_are_absent[labor]",
     ),
     Mutant(
         "pipeline/lowered/excluded.py",
@@ -90,7 +90,7 @@ LINKS = (
         "pipeline/lowered/excluded.py",
         "if settings.world_size > 1:",
         "if settings.world_size < 1:",
-        _STAGE + "test_5_19_ranks_draw_what_one_process_draws[triplet-2-3]",
+        _STAGE + "test_peers_19_ranks_draw_what_one_process_draws[triplet-2-3]",
     ),
     Mutant(
         "pipeline/lowered/hop.py",
@@ -176,19 +176,19 @@ LINKS = (
         "pipeline/stages/uniform_negative.py",
         "first_pair=first,",
         "first_pair=0,",
-        _STAGE + "test_5_19_ranks_draw_what_one_process_draws[binary-1.5-2]",
+        _STAGE + "test_peers_19_ranks_draw_what_one_process_draws[binary-1.5-2]",
     ),
     Mutant(
         "pipeline/stages/uniform_negative.py",
         "positive = y + 1 if shifts else y",
         "positive = y",
-        _STAGE + "test_5_17_labels_that_begin_at_0_move_up[from 0]",
+        _STAGE + "test_peers_17_labels_that_begin_at_0_move_up[from 0]",
     ),
     Mutant(
         "pipeline/stages/uniform_negative.py",
         "total = ceil(ratio * batch.num_global_seeds)",
         "total = int(ratio * batch.num_global_seeds)",
-        _STAGE + "test_5_17_binary_negatives_stand_behind_the_positive_pairs",
+        _STAGE + "test_peers_17_binary_negatives_stand_behind_the_positive_pairs",
     ),
     # Times: a later node would be drawn.
     Mutant(
@@ -276,7 +276,7 @@ LINKS = (
         "pipeline/stages/induce_subgraph.py",
         "subgraph = _without(subgraph, left_out, _trees(batch))",
         "pass",
-        _EXCLUDE + "test_5_18_excluded_seed_edges_and_their_reverses_are_absent[induced]",
+        _EXCLUDE + "test_peers_18_excluded_seed_edges_and_their_reverses_are_absent[induced]",
     ),
     Mutant(
         "pipeline/passes/cooperative.py",

@@ -14,6 +14,7 @@ from torch_geometric.data import Data, HeteroData, remote_backend_utils
 from torch_geometric.data.graph_store import EdgeLayout
 from torch_geometric.index import ptr2index
 from torch_geometric.sampler.base import DataType
+from torch_geometric.utils import is_sparse
 
 from headrace.ops.errors import GraphError
 from headrace.pipeline.data.graph import Graph
@@ -72,25 +73,28 @@ def graph_of(data: Any, weight_attr: str | None = None, time_attr: str | None = 
 
 def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Graph:
     num_nodes = int(data.num_nodes or 0)
+    store = data._store  # noqa: SLF001 - PyG's own way to an attribute by its name
     of_edges, of_nodes = {}, {}
     if weight_attr is not None:
-        if not data.is_edge_attr(weight_attr):
-            raise _missing("weight_attr", "an edge attribute", weight_attr, data.edge_attrs())
-        of_edges[weight_attr] = data[weight_attr].detach().cpu()
+        # `is_edge_attr` goes by the name where nodes are as many as edges.
+        weight = store.get(weight_attr)
+        if not isinstance(weight, Tensor) or weight.ndim == 0 or len(weight) != data.num_edges:
+            raise _missing("weight_attr", "an edge attribute", weight_attr, _edge_attrs(store))
+        of_edges[weight_attr] = weight.detach().cpu()
     if time_attr is not None:
         if time_attr in data and data.is_node_attr(time_attr):
             of_nodes[time_attr] = data[time_attr].cpu()
         elif time_attr in data and data.is_edge_attr(time_attr):
             of_edges[time_attr] = data[time_attr].cpu()
         else:
-            there = [*data.node_attrs(), *data.edge_attrs()]
+            there = [*data.node_attrs(), *_edge_attrs(store)]
             raise _missing("time_attr", "an attribute of nodes or edges", time_attr, there)
     if data.edge_index is not None:
         source, destination = data.edge_index.cpu().unbind(0)
     elif "adj_t" in data or "adj" in data:
         raise GraphError(
-            "headrace.pyg: expected data.edge_index, got edges in a sparse matrix; convert it: "
-            "data.edge_index = torch.stack(data.adj_t.coo()[1::-1])"
+            "headrace.pyg: expected data.edge_index, got edges in a sparse matrix; convert it: data.edge_index = "
+            "torch_geometric.utils.to_edge_index(data.adj_t)[0].flip(0)"
         )
     else:
         source = destination = torch.empty(0, dtype=torch.int64)
@@ -109,20 +113,26 @@ class _Relation:
 
 def _graph_of_hetero_data(data: HeteroData, weight_attr: str | None, time_attr: str | None) -> Graph:
     sizes = _sizes_of(data)
-    edge_names = sorted({name for store in data.edge_stores for name in store.edge_attrs()})
+    edge_names = sorted({name for store in data.edge_stores for name in _edge_attrs(store)})
     if weight_attr is not None and weight_attr not in edge_names:
         raise _missing("weight_attr", "an edge attribute", weight_attr, edge_names)
     relations = []
     for name, store in data.edge_items():
         if "edge_index" not in store:
             raise GraphError(
-                f"headrace.pyg: expected edge_index of edge type {name}, got none; convert its adj_t first"
+                f"headrace.pyg: expected edge_index of edge type {name}, got none; convert its adj_t: edge_index = "
+                "torch_geometric.utils.to_edge_index(adj_t)[0].flip(0)"
             )
         source, destination = store.edge_index.cpu().unbind(0)
         attributes = {one: store[one].detach().cpu() for one in (weight_attr, time_attr) if one and one in store}
         relations.append(_Relation(name, source, destination, attributes))
     times = {name: data[name][time_attr].cpu() for name in sizes if time_attr is not None and time_attr in data[name]}
     return _joined(sizes, relations, weight_attr, time_attr, times)
+
+
+def _edge_attrs(store: Any) -> list[str]:
+    """Return the names of attributes of edges; what PyG says of them fails of sparse matrices."""
+    return [name for name, value in store.items() if not is_sparse(value) and store.is_edge_attr(name)]
 
 
 def _sizes_of(data: HeteroData) -> dict[str, int]:
@@ -221,8 +231,7 @@ def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None
         raise _missing("time_attr", "a tensor", time_attr, {one.attr_name for one in tensors})
     if None in edges:
         source, destination = edges[None]
-        size = attributes[None].size
-        num_nodes = None if size is None else max(size)
+        num_nodes = num_nodes_of(attributes[None], graph_store.get_edge_index(attributes[None]))
         # As PyG has it: "time" is that of nodes, all else that of edges.
         known = {} if time_attr is None else {time_attr: next(iter(times.values()))}
         of_nodes, of_edges = (known, None) if time_attr == "time" else (None, known)
@@ -255,6 +264,24 @@ def edge_attributes(graph_store: Any) -> dict[EdgeType | None, Any]:
         if known is None or order.index(one.layout) < order.index(known.layout):
             best[one.edge_type] = one
     return best
+
+
+def num_nodes_of(attribute: Any, ends: tuple[Tensor, Tensor]) -> int:
+    """Return how many nodes a graph of a GraphStore says it has, or else those that its edges name.
+
+    Parameters
+    ----------
+    attribute
+        How the edges are kept.
+    ends
+        The edges as they are kept.
+    """
+    if attribute.size is not None:
+        return int(max(attribute.size))
+    starts = {EdgeLayout.CSR: 0, EdgeLayout.CSC: 1}.get(attribute.layout)
+    names = [int(end.max()) + 1 for place, end in enumerate(ends) if place != starts and end.numel()]
+    rows = [] if starts is None else [len(ends[starts]) - 1]
+    return max([*names, *rows], default=0)
 
 
 def _coo(graph_store: Any, attribute: Any) -> tuple[Tensor, Tensor]:

@@ -27,6 +27,13 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
     What holds of `NeighborLoader` holds here: threads, seeds, resuming, and what `num_workers` is. The ends of the
     links are the first rows of a batch, each node once, in order of first occurrence.
 
+    Where it differs from PyG, beside what `NeighborLoader` says:
+
+    - With ``disjoint=True`` or times both ends of a link share one tree, and so do those of a triplet; in PyG each end
+      grows its own under the same number in ``batch``. The rows of the ends come link by link.
+
+    Numbers in ``batch``, times and negatives are in PyG's order there: negative i goes with link i modulo their number.
+
     Parameters
     ----------
     data

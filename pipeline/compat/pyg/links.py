@@ -156,9 +156,8 @@ def _node_weight(graph: Graph, weights: dict[str, Tensor | None], edge_type: Edg
         name = None if edge_type is None else edge_type[0 if end == "src" else -1]
         typed = name is not None and graph.node_types is not None
         places = graph.node_types.id_range(name) if typed else range(graph.num_nodes)  # type: ignore[union-attr,arg-type]
-        if len(weight) != len(places):
-            raise InputError(
-                f"LinkNeighborLoader: expected {end}_weight for each of {len(places)} nodes, got {len(weight)}"
-            )
+        if weight.shape != (len(places),):
+            shape = len(weight) if weight.ndim == 1 else f"shape {list(weight.shape)}"
+            raise InputError(f"LinkNeighborLoader: expected {end}_weight for each of {len(places)} nodes, got {shape}")
         flat[places.start : places.stop] = weight.double().cpu()
     return flat

@@ -35,6 +35,8 @@ class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):
     - A seed that is twice in a batch has two rows, both with all its in-edges.
     - ``subgraph_type="induced"`` needs nothing else, and ``(FeatureStore, GraphStore)`` may hold features of edges.
     - One iteration of a loader runs at a time: a second ``iter(loader)`` ends the first.
+    - A `sampler` is listed when an epoch begins, so it has to come to an end. One with ``set_epoch`` that the user
+      calls goes by that; otherwise every iteration is its next epoch.
 
     Parameters
     ----------

@@ -209,11 +209,17 @@ class PlanLoader(DataLoader[Any]):
         generator = self.generator
         seed = torch.initial_seed() if generator is None else generator.initial_seed()
         self._seed_of_torch = seed & _LARGEST_SEED
-        if len(self) > 0:
+        if self._has_batches():
             _ = self.runner
 
+    def _has_batches(self) -> bool:
+        try:
+            return len(self) > 0
+        except TypeError:  # of a sampler without a length, which torch takes, too
+            return len(self.dataset) > 0  # type: ignore[arg-type]
+
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        return iter(self._settled_runner()) if len(self) > 0 else iter(())
+        return iter(self._settled_runner()) if self._has_batches() else iter(())
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position behind the last batch; see `Loader.state_dict`."""

@@ -94,6 +94,11 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         self.subgraph_type = SubgraphType(subgraph_type) if directed else SubgraphType.induced
         self.replace = replace
         self.disjoint = disjoint
+        if temporal_strategy not in ("uniform", "last"):
+            raise InputError(
+                f'headrace.pyg: expected temporal_strategy "uniform" or "last", got {temporal_strategy!r}; it counts '
+                "with time_attr"
+            )
         self.temporal_strategy = temporal_strategy
         self.time_attr = time_attr
         self.weight_attr = weight_attr

@@ -23,7 +23,8 @@ class ToSamplerOutput(Conversion):
 
     Every seed has a row, in the order in which they came: one that is there twice has two, with the same in-edges, so
     that a model gives both the same output. ``edge`` are ids of the edges as the user gave them. ``metadata`` are the
-    positions of the items; of pairs also the rows of their ends, and their times.
+    positions of the items; of pairs also the rows of their ends, and their times. Where pairs grow trees of their own
+    negatives come in PyG's order: one of each positive pair, then the next of each.
 
     Parameters
     ----------
@@ -43,12 +44,17 @@ class ToSamplerOutput(Conversion):
 
         def run(batch: MiniBatch) -> tuple[Any, Counts]:
             flat = flat_output(batch)
+            order = None
             if flat.slot is not None and batch.num_positives:
-                flat = replace(flat, slot=_pair_of(len(batch.seeds), batch.num_positives)[flat.slot])
+                pair = _pair_of(len(batch.seeds), batch.num_positives)
+                flat, order = replace(flat, slot=pair[flat.slot]), _by_turns(pair)
             out = self._typed(flat, batch) if batch.types is not None else self._plain(flat)
             out.metadata = (batch.item_index,)
             if batch.seeds.ndim == 2:
-                out.metadata = (batch.item_index[: batch.num_positives], self._rows(batch), batch.seed_time)
+                rows, times = self._rows(batch), batch.seed_time
+                if order is not None:
+                    rows, times = rows[order], None if times is None else times[order]
+                out.metadata = (batch.item_index[: batch.num_positives], rows, times)
             return out, {"converted_nodes": len(flat.node), "converted_edges": flat.edge_index.shape[1]}
 
         return run
@@ -82,3 +88,18 @@ def _pair_of(num_pairs: int, num_positives: int) -> Tensor:
     each, more = divmod(num_pairs - num_positives, num_positives)
     number = torch.arange(num_positives)
     return torch.cat([number, number.repeat_interleave(each + (number < more).long())])
+
+
+def _by_turns(pair: Tensor) -> Tensor:
+    """Return the places of pairs in PyG's order, int64[num_pairs]: of each positive pair the first, then the second, ….
+
+    Parameters
+    ----------
+    pair: int64[num_pairs]
+        What `_pair_of` returns.
+    """
+    by_pair = pair.argsort(stable=True)  # a positive pair, then its negatives
+    counts = torch.bincount(pair)
+    turn = torch.empty_like(pair)
+    turn[by_pair] = torch.arange(len(pair)) - (counts.cumsum(0) - counts).repeat_interleave(counts)
+    return turn.argsort(stable=True)

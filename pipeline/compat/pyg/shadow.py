@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.sampler import SamplerOutput
+from torch_geometric.sampler.base import DataType
 
+from headrace.ops.errors import GraphError
 from headrace.ops.graphs.rows import starts_of
-from headrace.pipeline.compat.pyg.graph import graph_of
+from headrace.pipeline.compat.pyg.graph import graph_of, kind_of
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data
@@ -63,6 +65,11 @@ class ShaDowKHopSampler(PlanLoader):
         **kwargs: Any,
     ) -> None:
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
+        if kind_of(data) != DataType.homogeneous:
+            raise GraphError(
+                f"ShaDowKHopSampler: expected a Data, got a {type(data).__name__}; data.to_homogeneous() makes one of "
+                "several types"
+            )
         self.data, self.depth, self.num_neighbors, self.replace = data, depth, num_neighbors, replace
         self.graph = graph_of(data)
         if node_idx is None:

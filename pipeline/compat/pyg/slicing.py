@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.sampler import HeteroSamplerOutput
 from torch_geometric.typing import TensorFrame
+from torch_geometric.utils import is_sparse
 
 from headrace.ops.features.gather import gather_rows
 
@@ -76,15 +77,16 @@ def _take_edges(store: Any, made: Any, edge_index: Tensor, edge: Tensor | None, 
     for name, value in store.items():
         if name == "edge_index":
             made.edge_index = edge_index.to(value.device)
+        elif is_sparse(value) and not isinstance(_dim(store, name, value), int):
+            del made[name]  # the edges of the whole graph, beside those of edge_index
         elif store.is_edge_attr(name) and not (name == "num_nodes" or store.is_node_attr(name)):
             made[name] = (
                 None if edge is None else rows_of(value, edge, _dim(store, name, value), num_threads=num_threads)
             )
 
 
-def _dim(store: Any, name: str, value: Any) -> int:
-    dim: int = store._parent().__cat_dim__(name, value, store)  # noqa: SLF001 - as PyG finds it
-    return dim
+def _dim(store: Any, name: str, value: Any) -> Any:
+    return store._parent().__cat_dim__(name, value, store)  # noqa: SLF001 - as PyG finds it
 
 
 def rows_of(value: Any, ids: Tensor, dim: int = 0, *, num_threads: int = 1) -> Any:

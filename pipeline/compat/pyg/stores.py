@@ -10,7 +10,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.graph_store import EdgeLayout
 from torch_geometric.sampler import HeteroSamplerOutput
 
-from headrace.pipeline.compat.pyg.graph import edge_attributes
+from headrace.pipeline.compat.pyg.graph import edge_attributes, num_nodes_of
 from headrace.pipeline.compat.pyg.slicing import stacked
 
 
@@ -25,7 +25,7 @@ def data_of_stores(
     """Return a ``Data`` of sampled nodes and edges with their rows of every tensor in the feature store.
 
     A tensor of as many rows as there are edges belongs to the edges; where nodes are as many, its name decides, which
-    then has "edge" in it.
+    then has "edge" in it. A graph that does not say how many nodes it has, has those that its edges name.
 
     Parameters
     ----------
@@ -40,20 +40,23 @@ def data_of_stores(
     custom_cls
         What makes the empty object in the place of ``Data``.
     """
-    size, num_edges = _sizes(graph_store)
+    attribute = edge_attributes(graph_store)[None]
+    ends = graph_store.get_edge_index(attribute)
+    num_edges = len(ends[1 if attribute.layout == EdgeLayout.CSR else 0])
     data = Data() if custom_cls is None else custom_cls()
     data.edge_index = edge_index
     data.num_nodes = len(node)
     wanted = []
     for one in feature_store.get_all_tensor_attrs():
-        attribute = copy.copy(one)
-        shape = feature_store.get_tensor_size(attribute)
+        wanted_one = copy.copy(one)
+        shape = feature_store.get_tensor_size(wanted_one)
         rows = None if shape is None else int(shape[0])
-        of_edges = rows == num_edges and (rows != size or "edge" in str(attribute.attr_name))
+        named = "edge" in str(wanted_one.attr_name)
+        of_edges = rows == num_edges and (named or rows != num_nodes_of(attribute, ends))
         if of_edges and edge is None:
             continue
-        attribute.index = edge if of_edges else node
-        wanted.append(attribute)
+        wanted_one.index = edge if of_edges else node
+        wanted.append(wanted_one)
     for attribute, rows_found in zip(wanted, feature_store.multi_get_tensor(wanted), strict=True):
         data[attribute.attr_name] = rows_found
     return data
@@ -84,11 +87,3 @@ def hetero_data_of_stores(
         if name in out.row:
             data[name].edge_index = stacked(out.row[name], out.col[name])
     return data
-
-
-def _sizes(graph_store: Any) -> tuple[int, int]:
-    """Return the numbers of nodes and edges."""
-    attribute = edge_attributes(graph_store)[None]
-    source, destination = graph_store.get_edge_index(attribute)
-    num_nodes = max(attribute.size) if attribute.size is not None else -1
-    return num_nodes, len(destination if attribute.layout == EdgeLayout.CSR else source)

@@ -25,7 +25,9 @@ class TorchSampler(SourceStage):
 
     The positions of an epoch are listed when it begins, with torch's generator, and that of the sampler, at a state
     that seed and epoch name, and put back behind: so the order is a function of both, and a resumed epoch goes on with
-    it. A sampler with ``set_epoch``, as torch's ``DistributedSampler``, is told the epoch.
+    it. A sampler with ``set_epoch``, as torch's ``DistributedSampler``, is told the epoch while they are listed, unless
+    the user has told it one: theirs counts, as with torch, and a resumed epoch goes on with it, too. The order must
+    come to an end, and may differ in length from epoch to epoch.
 
     Parameters
     ----------
@@ -94,15 +96,29 @@ class _Positions(BatchSource):
         self._stage = stage
         self._batches: list[np.ndarray[Any, np.dtype[np.int64]]] = []
         self._epoch = self._next = 0
+        self._told = [sampler for sampler in _samplers_in(stage.batches) if hasattr(sampler, "set_epoch")]
+        self._epochs: list[int] = []  # what each of them was told
+        self._by_user = [False] * len(self._told)  # whether the user tells it epochs
 
     def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
         self._epoch, self._next = epoch, 0 if state is None else int(state["batch"])
         batches = self._stage.batches
-        for sampler in _samplers_in(batches):
-            if hasattr(sampler, "set_epoch"):
-                sampler.set_epoch(epoch)
-        with _seeded(stream_key(self._stage.seed, epoch, 0, 0, SHUFFLE), batches):
+        own = [getattr(sampler, "epoch", None) for sampler in self._told]
+        # They come with epoch 0 and are put back below, so another one is the user's, and so are all that follow.
+        self._by_user = [before or _is_told(one) for before, one in zip(self._by_user, own, strict=True)]
+        theirs = zip(self._by_user, own, strict=True)
+        self._epochs = [one if by_user and isinstance(one, int) else epoch for by_user, one in theirs]
+        kept = [] if state is None else list(state.get("sampler_epochs", ()))  # older states have none
+        if len(kept) == len(own):
+            self._epochs = [int(one) for one in kept]
+        with (
+            _told(self._told, self._epochs, own),
+            _seeded(stream_key(self._stage.seed, epoch, 0, 0, SHUFFLE), batches),
+        ):
             self._batches = [np.asarray(one, dtype=np.int64).reshape(-1) for one in batches]
+
+    def state(self) -> dict[str, Any]:
+        return {"sampler_epochs": list(self._epochs)} if self._told else {}
 
     def draw(self) -> MiniBatch:
         if self._next >= len(self._batches):
@@ -125,6 +141,23 @@ def _samplers_in(batches: Any) -> Iterator[Any]:
     yield batches
     if hasattr(batches, "sampler"):
         yield batches.sampler
+
+
+def _is_told(epoch: Any) -> bool:
+    return isinstance(epoch, int) and epoch > 0
+
+
+@contextmanager
+def _told(samplers: list[Any], epochs: list[int], own: list[Any]) -> Iterator[None]:
+    """Let samplers stand at epochs, and put them back to their own, where that is known."""
+    try:
+        for sampler, epoch in zip(samplers, epochs, strict=True):
+            sampler.set_epoch(epoch)
+        yield
+    finally:
+        for sampler, epoch in zip(samplers, own, strict=True):
+            if isinstance(epoch, int):
+                sampler.set_epoch(epoch)
 
 
 @contextmanager

@@ -123,3 +123,50 @@ def test_training_on_triplets(undirected):
         better = (h[batch.src_index] * h[batch.dst_pos_index]).sum(-1)
         worse = (h[batch.src_index] * h[batch.dst_neg_index]).sum(-1)
         F.softplus(worse - better).mean().backward()
+
+
+def test_training_on_nodes_in_time(hetero):
+    """Of PyG's page on temporal sampling: papers have years, and nothing later than a seed is drawn for it."""
+    del hetero["venue"], hetero["venue", "prints", "paper"]
+    hetero["paper"].time = torch.arange(60) % 12 + 2000
+    loader = NeighborLoader(
+        hetero,
+        num_neighbors=[10, 10],
+        input_nodes=("paper", hetero["paper"].train_mask),
+        time_attr="time",
+        temporal_strategy="last",
+        batch_size=16,
+        shuffle=True,
+    )
+    model = to_hetero(GraphSAGE((-1, -1), 8, num_layers=2, out_channels=3), hetero.metadata())
+    with torch.no_grad():
+        model(hetero.x_dict, hetero.edge_index_dict)
+    for batch in loader:
+        paper, size = batch["paper"], batch["paper"].batch_size
+        seed_time = paper.time[:size]
+        assert (paper.time <= seed_time[paper.batch]).all()
+        out = model(batch.x_dict, batch.edge_index_dict)["paper"]
+        F.cross_entropy(out[:size], paper.y[:size]).backward()
+
+
+def test_training_on_links_in_time(undirected):
+    """Links with times of their own: what is sampled for them was there by then."""
+    undirected.time = torch.arange(undirected.num_nodes) % 30
+    edge_label_index = undirected.edge_index
+    edge_label_time = undirected.time[edge_label_index].max(0).values
+    loader = LinkNeighborLoader(
+        undirected,
+        num_neighbors=[10, 10],
+        edge_label_index=edge_label_index,
+        edge_label_time=edge_label_time,
+        time_attr="time",
+        neg_sampling="binary",
+        batch_size=64,
+        shuffle=True,
+    )
+    model = GraphSAGE(3, 16, num_layers=2)
+    for batch in loader:
+        assert (batch.time <= batch.edge_label_time[batch.batch]).all(), "trees are numbered as their links"
+        h = model(batch.x, batch.edge_index)
+        score = (h[batch.edge_label_index[0]] * h[batch.edge_label_index[1]]).sum(-1)
+        F.binary_cross_entropy_with_logits(score, batch.edge_label).backward()

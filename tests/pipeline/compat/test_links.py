@@ -285,7 +285,7 @@ def test_peers_15_negatives_are_no_later_than_their_links(data, mode):
             if mode == "triplet":
                 drawn, bound = batch.n_id[batch.dst_neg_index], of_links[:, None]
             else:
-                drawn, bound = batch.n_id[batch.edge_label_index[:, 20:]], of_links.repeat_interleave(3)
+                drawn, bound = batch.n_id[batch.edge_label_index[:, 20:]], of_links.repeat(3)
             assert (data.time[drawn] <= bound).all()
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch_geometric.loader import NodeLoader
+from torch_geometric.loader import LinkLoader, NodeLoader
 from torch_geometric.nn import GraphSAGE
+from torch_geometric.sampler import NegativeSampling
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
 import headrace as hr
@@ -254,3 +255,32 @@ def test_peers_22_times_of_stores(data):
             assert torch.equal(left.seed_time, right.seed_time)
         with pytest.raises(hr.GraphError, match="time_attr"):
             NeighborLoader((features, graph), [3], input_nodes=torch.arange(3), time_attr="none")
+
+
+@pytest.mark.parametrize("mode", ["binary", "triplet"])
+@pytest.mark.parametrize("kind", ["ours", "theirs"])
+def test_negatives_come_in_the_order_of_pyg(data, mode, kind):
+    """Of each link one, then of each the next: code that views them as [amount, num_links] is aligned."""
+    data.time = torch.zeros(data.num_nodes, dtype=torch.int64)
+    sampling, times = NegativeSampling(mode, 2), torch.tensor([10, 20, 30])
+    options = {"edge_label_time": times, "neg_sampling": sampling, "batch_size": 3}
+    links = data.edge_index[:, :3]
+    if kind == "ours":
+        loader = LinkNeighborLoader(data, [2, 2], links, time_attr="time", seed=1, **options)
+    else:
+        loader = LinkLoader(data, Sampler(data, [2, 2], time_attr="time", seed=1), links, **options)
+    (batch,) = loader
+    if mode == "binary":
+        assert batch.edge_label_time.tolist() == [10, 20, 30] * 3
+        assert batch.batch[batch.edge_label_index].tolist() == [[0, 1, 2] * 3] * 2
+        assert torch.equal(batch.n_id[batch.edge_label_index[:, :3]], links)
+    else:
+        assert batch.seed_time.tolist() == [10, 20, 30]
+        assert batch.batch[batch.dst_neg_index].tolist() == [[0, 0], [1, 1], [2, 2]]
+        assert torch.equal(batch.n_id[torch.stack([batch.src_index, batch.dst_pos_index])], links)
+
+
+def test_negatives_that_do_not_come_out_even(data):
+    options = {"disjoint": True, "neg_sampling": NegativeSampling("binary", 1.5), "batch_size": 4, "seed": 1}
+    (batch,) = LinkNeighborLoader(data, [2], data.edge_index[:, :4], **options)
+    assert batch.batch[batch.edge_label_index].tolist() == [[0, 1, 2, 3, 0, 1, 2, 3, 0, 1]] * 2

@@ -182,6 +182,21 @@ def test_shares_of_ranks_make_up_the_batch():
             assert all(batches[index].num_global_seeds == len(batch.seeds) for batches in ranks)
 
 
+@pytest.mark.parametrize("world_size", [2, 3, 8])
+def test_peers_19_uneven_links_over_ranks(world_size):
+    """Shares of a batch differ by one link at most, and every rank has as many batches, if of none."""
+    pairs = torch.stack([torch.arange(47), torch.arange(47) + 50], 1)
+    plan = hr.ItemSampler(pairs, batch_size=10, shuffle=True, seed=1)
+    plan = plan.sample_uniform_negative(graph(), 1).sample_neighbor(graph(), [2])
+    ranks = [list(plan.loader(rank=rank, world_size=world_size)) for rank in range(world_size)]
+    assert {len(batches) for batches in ranks} == {5}
+    links = [[batch.seeds[: batch.num_positives] for batch in batches] for batches in ranks]
+    for shares in zip(*links, strict=True):
+        counts = [len(share) for share in shares]
+        assert max(counts) - min(counts) <= 1
+    assert sorted(torch.cat([one for batches in links for one in batches]).tolist()) == pairs.tolist()
+
+
 def test_an_empty_share_is_a_batch_like_any_other():
     plan = (
         hr.ItemSampler(3, batch_size=2).sample_neighbor(graph(), [2, 2]).fetch_feature(store(), node=["x"], labels="y")

@@ -34,6 +34,22 @@ def test_every_epoch_groups_them_anew():
     assert set(epochs[0]) != set(epochs[1])
 
 
+def test_peers_25_parts_drawn_at_random_have_every_node_once():
+    """What PyG's RandomNodeLoader does: an epoch covers all nodes and, of the edges, those within a part."""
+    owners = torch.randint(7, (NUM_NODES,), generator=torch.Generator().manual_seed(2))
+    whole = graph()
+    ends = torch.stack([whole.indices.long(), torch.arange(NUM_NODES).repeat_interleave(whole.in_degrees())])
+    found, edges = [], 0
+    plan = hr.ClusterSampler(hr.Partition.of(owners, 7), 1, seed=1).sample_in_subgraph(whole)
+    for batch in plan.loader():
+        assert len(owners[batch.seeds].unique()) == 1
+        assert torch.equal(batch.n_id, batch.seeds), "nothing but the part"
+        edges += batch.blocks[0].num_edges
+        found.extend(batch.seeds.tolist())
+    assert sorted(found) == list(range(NUM_NODES))
+    assert edges == int((owners[ends[0]] == owners[ends[1]]).sum()) > 0
+
+
 def test_ranks_share_the_nodes_of_a_batch():
     whole = seeds(hr.ClusterSampler(UNEVEN, 2, seed=4))
     shares = [seeds(hr.ClusterSampler(UNEVEN, 2, seed=4), rank=rank, world_size=3) for rank in range(3)]

@@ -42,7 +42,7 @@ def back(some):
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_5_18_excluded_seed_edges_and_their_reverses_are_absent(name):
+def test_peers_18_excluded_seed_edges_and_their_reverses_are_absent(name):
     """Without the stage they are there, and so are reverses where these are not excluded."""
     seen = {"plain": 0, "forward": 0}
     for batch in SAMPLERS[name](pairs()).loader():
@@ -56,7 +56,7 @@ def test_5_18_excluded_seed_edges_and_their_reverses_are_absent(name):
     assert seen["forward"] > 0
 
 
-def test_5_18_what_is_left_of_a_row_is_still_picked():
+def test_peers_18_what_is_left_of_a_row_is_still_picked():
     """Not filtered afterwards: a node with as many other in-edges has the whole fanout."""
     degree = graph().indptr.diff()
     for batch in pairs().exclude_seed_edges().sample_neighbor(graph(), [5]).loader():

@@ -107,12 +107,20 @@ def test_to_pyg_has_them_on_their_types(size):
     for batch in plan(batch_size=size).loader():
         data = batch.to_pyg()
         for name in ("a", "b"):
-            if len(batch.y[name]) == 0:
-                assert "y" not in data[name]
-                continue
             assert torch.equal(data[name].y[data[name].seed_index], batch.y[name])
             ids = data[name].n_id[: data[name].batch_size]
             assert torch.equal(data[name].y, expected(ids + (0 if name == "a" else 120), name))
+
+
+def test_to_pyg_of_a_batch_without_seeds_of_a_type():
+    """It has what other batches have of that type, and nothing in it: a loop over types need not ask."""
+    (batch,) = plan(items={"a": [4], "b": []}).loader()
+    data = batch.to_pyg()
+    assert (data["a"].batch_size, data["b"].batch_size, data["lonely"].batch_size) == (1, 0, 0)
+    for name in ("input_id", "seed_index"):
+        assert data["b"][name].tolist() == []
+    assert data["b"].y.shape == (0, 2)
+    assert "y" not in data["lonely"]
 
 
 def test_to_pyg_refuses_two_labels_of_one_seed():

@@ -24,7 +24,7 @@ def edge_set():
 
 @settings(max_examples=10, deadline=None)
 @given(st.sampled_from([0.1, 0.5, 1, 1.5, 3]), st.integers(3, 30), st.booleans())
-def test_5_17_binary_negatives_stand_behind_the_positive_pairs(ratio, size, reject):
+def test_peers_17_binary_negatives_stand_behind_the_positive_pairs(ratio, size, reject):
     """Ratios are rounded up; labels are floats where items have none; sources are those of the positive pairs."""
     plan = pairs(batch_size=size).sample_uniform_negative(graph(), ratio, reject=reject)
     positive = list(pairs(batch_size=size).loader())
@@ -47,7 +47,7 @@ def test_5_17_binary_negatives_stand_behind_the_positive_pairs(ratio, size, reje
 
 
 @pytest.mark.parametrize("amount", [1, 2])
-def test_5_17_triplets(amount):
+def test_peers_17_triplets(amount):
     plan = pairs().sample_uniform_negative(graph(), amount, "triplet").sample_neighbor(graph(), [3])
     for batch, alone in zip(plan.loader(), pairs().loader(), strict=True):
         assert batch.seeds.shape == batch.seed_index.shape == (len(alone.seeds), 2 + amount)
@@ -74,7 +74,7 @@ def test_5_17_triplets(amount):
     ],
     ids=["from 0", "from 1", "float", "int32", "rows"],
 )
-def test_5_17_labels_that_begin_at_0_move_up(labels, shift):
+def test_peers_17_labels_that_begin_at_0_move_up(labels, shift):
     """As in PyG: 0 is the class of negatives. Labels from 1 on stay, dtypes and shapes too."""
     plan = hr.ItemSampler((edges()[:60], labels), batch_size=17, shuffle=True, seed=3)
     for batch in plan.sample_uniform_negative(graph(), 2).loader():
@@ -85,7 +85,7 @@ def test_5_17_labels_that_begin_at_0_move_up(labels, shift):
         assert batch.y.shape == (3 * num, *labels.shape[1:])
 
 
-def test_5_17_positive_pairs_are_found_in_the_data():
+def test_peers_17_positive_pairs_are_found_in_the_data():
     plan = hr.ItemSampler((edges()[:60], torch.arange(60) % 2), batch_size=17, shuffle=True, seed=3)
     for batch in plan.sample_uniform_negative(graph(), 1).sample_neighbor(graph(), [4, 3]).loader():
         data, num = batch.to_pyg(), batch.num_positives
@@ -94,7 +94,7 @@ def test_5_17_positive_pairs_are_found_in_the_data():
         assert torch.equal(data.edge_label, batch.y)
 
 
-def test_5_17_a_graph_without_edges_and_pairs_that_are_no_edges():
+def test_peers_17_a_graph_without_edges_and_pairs_that_are_no_edges():
     empty = hr.Graph.from_coo([], [], num_nodes=NUM_NODES)
     for reject in (False, True):
         plan = pairs().sample_uniform_negative(empty, 2, reject=reject).exclude_seed_edges().sample_neighbor(empty, [3])
@@ -136,7 +136,7 @@ def test_law(weight):
 
 @pytest.mark.parametrize("world_size", [2, 3, 20])
 @pytest.mark.parametrize(("mode", "ratio"), [("binary", 0.4), ("binary", 1.5), ("triplet", 2)])
-def test_5_19_ranks_draw_what_one_process_draws(world_size, mode, ratio):
+def test_peers_19_ranks_draw_what_one_process_draws(world_size, mode, ratio):
     """Uneven shares, empty ones too: every rank has as many batches, and together they are the whole."""
     plan = pairs().sample_uniform_negative(graph(), ratio, mode).exclude_seed_edges(reverse=True)
     plan = plan.sample_neighbor(graph(), [-1])
