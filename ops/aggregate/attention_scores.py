@@ -66,8 +66,8 @@ class AttentionScores:
     """What attention depends on.
 
     An edge e from j to i has the score ``s = leaky_relu(source[j] + destination[i] + edge[e])`` and the attention
-    ``weight[e] * exp(s)``, divided by the sum of these over the edges to i. An edge of score -inf, or of
-    weight 0, does not count.
+    ``weight[e] * exp(s)``, divided by the sum of these over the edges to i. An edge of score -inf, or of weight
+    0, does not count.
 
     Attributes
     ----------

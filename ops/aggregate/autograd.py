@@ -89,6 +89,15 @@ def aggregate_with_grad(
     )
 
 
+def divided_by(total: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
+    """Return sums of weighted rows, [num_rows, ...], over the sums of their weights, [num_rows] or [num_rows, heads].
+
+    0 stands for 1.
+    """
+    sums = sums.masked_fill(sums == 0, 1)
+    return total / sums.view(*sums.shape, *(1 for _ in range(total.ndim - sums.ndim)))
+
+
 def _check_vectors(stage: str, **tensors: object) -> None:
     for name, value in tensors.items():
         if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.ndim != 1:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
-from headrace.ops.aggregate.autograd import Reduce, aggregate_with_grad, attend_with_grad
+from headrace.ops.aggregate.autograd import Reduce, aggregate_with_grad, attend_with_grad, divided_by
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
@@ -21,22 +21,24 @@ if TYPE_CHECKING:
 def aggregate(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> Tensor:
     """Reduce the messages to each destination; see `Block.aggregate`."""
     _check_rows("aggregate", x=(x, block.num_src), weight=(weight, block.num_edges))
-    by_weight = weight is not None and reduce == "mean"
-    out = aggregate_with_grad(
+    if weight is None or reduce != "mean":
+        return reduced(block, x, reduce, weight)
+    weight = widened(weight)
+    sums = weight.new_zeros((block.num_dst, *weight.shape[1:])).index_add(0, block.edge_index[1], weight)
+    return divided_by(reduced(block, x, "sum", weight), sums)
+
+
+def reduced(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> Tensor:
+    """Reduce messages by kernels; a mean divides by the number of edges, whatever their weights are."""
+    return aggregate_with_grad(
         block.indptr,
         block.indices,
         x,
-        reduce="sum" if by_weight else reduce,
+        reduce=reduce,
         weight=weight,
         transpose=lambda: block.transposed,
         num_threads=torch.get_num_threads(),
     )
-    if weight is None or not by_weight:
-        return out
-    weight = widened(weight)
-    sums = weight.new_zeros((block.num_dst, *weight.shape[1:])).index_add(0, block.edge_index[1], weight)
-    sums = sums.masked_fill(sums == 0, 1)
-    return out / sums.view(*sums.shape, *[1] * (out.ndim - sums.ndim))
 
 
 def attend(

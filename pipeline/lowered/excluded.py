@@ -45,15 +45,15 @@ class SeedEdges:
         if not isinstance(self.reverse, tuple):
             return
         types = edge_types_of(graph)
+        full: dict[TypeName, TypeName] = {}
         try:
             for name in (name for pair in self.reverse for name in pair):
-                type_number(types, name)
+                full[name] = types.names[type_number(types, name)]
         except GraphError as error:
             raise InputError(
                 f"exclude_seed_edges: expected reverse to name edge types, got {name!r}: {error}"
             ) from error
-        for pair in self.reverse:
-            there, back = (types.names[type_number(types, name)] for name in pair)
+        for there, back in ((full[one], full[other]) for one, other in self.reverse):
             if isinstance(there, tuple) and isinstance(back, tuple) and (back[0], back[2]) != (there[2], there[0]):
                 raise InputError(
                     f"exclude_seed_edges: expected reverse to name for {there} a type from {there[2]!r} to "

@@ -239,14 +239,14 @@ def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | N
         comm = world_comm() if is_distributed() else None
     if comm is None or comm.world_size == 1:
         return
+    if any(one.grad is not None and one.grad.is_sparse for one in trained):
+        raise InputError(
+            "sum_gradients: expected dense gradients, got sparse ones, which ranks cannot add up by position; make the "
+            "table by nn.Embedding(..., sparse=False)"
+        )
     for dtype in dict.fromkeys(one.dtype for one in trained):
         group = [one for one in trained if one.dtype == dtype]
         present = torch.tensor([float(one.grad is not None) for one in group], dtype=dtype, device=group[0].device)
-        if any(one.grad is not None and one.grad.is_sparse for one in group):
-            raise InputError(
-                "sum_gradients: expected dense gradients, got sparse ones, which ranks cannot add up by position; "
-                "make the table by nn.Embedding(..., sparse=False)"
-            )
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in group]
         summed = comm.all_reduce_sum(torch.cat([present, *(gradient.reshape(-1) for gradient in gradients)]))
         present, *parts = summed.split([len(group), *(one.numel() for one in group)])  # type: ignore[no-untyped-call]

@@ -35,8 +35,8 @@ class Draws(Generic[T]):
 
     Masks here follow from a batch or from how often a layer was called, neither of which a repeated call would find as
     it was. But checkpoint sets torch's generator back to where it was. So what was drawn is kept under a number of that
-    generator, which is drawn for this alone, and found again under the same number. Where it cannot
-    be checkpoint that calls, nothing is drawn or kept: with gradients, from torch 2.4 on.
+    generator, which is drawn for this alone, and found again under the same number. Where it cannot be
+    checkpoint that calls, nothing is drawn or kept: with gradients, from torch 2.4 on.
     """
 
     def __init__(self) -> None:

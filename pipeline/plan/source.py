@@ -129,7 +129,7 @@ class SourceStage(Stage, Plan):
     @property
     def largest_id(self) -> int | None:
         """The largest node id among the seeds of all batches; None if that is not known beforehand."""
-        return None
+        return None if self.num_nodes is None else self.num_nodes - 1
 
     @property
     def mask_size(self) -> int | None:

@@ -100,10 +100,6 @@ class ClusterSampler(SourceStage):
     def num_nodes(self) -> int | None:
         return self.partition.num_nodes
 
-    @property
-    def largest_id(self) -> int | None:
-        return self.partition.num_nodes - 1
-
     def source(self, settings: RunSettings) -> BatchSource:
         return _Clusters(self, settings)
 

@@ -58,10 +58,6 @@ class GlobalBatch(SourceStage):
     def num_nodes(self) -> int | None:
         return self.graph.num_nodes
 
-    @property
-    def largest_id(self) -> int | None:
-        return self.graph.num_nodes - 1
-
     def source(self, settings: RunSettings) -> BatchSource:
         return _AllNodes(self.graph.num_nodes, settings)
 

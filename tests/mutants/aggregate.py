@@ -95,8 +95,8 @@ AGGREGATE = (
     ),
     Mutant(
         "pipeline/data/block_messages.py",
-        """reduce="sum" if by_weight else reduce""",
-        "reduce=reduce",
+        'divided_by(reduced(block, x, "sum", weight), sums)',
+        'reduced(block, x, "mean", weight)',
         "tests/pipeline/data/test_block_messages.py::test_aggregate",
     ),
     Mutant(

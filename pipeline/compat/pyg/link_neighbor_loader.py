@@ -15,7 +15,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.batches import Output, link_batch
 from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler, alone_with
 from headrace.pipeline.compat.pyg.inputs import check_links
-from headrace.pipeline.compat.pyg.links import check_exclusion, link_metadata, with_negatives, without_seed_edges
+from headrace.pipeline.compat.pyg.links import link_metadata
 from headrace.pipeline.compat.pyg.neighbor_plan_loader import NeighborPlanLoader
 from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.plan.plan import Plan
@@ -158,11 +158,8 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
         """Return the plan up to the ``SamplerOutput``."""
         if not isinstance(self.link_sampler, Sampler):
             return source.then(ForeignSampler(self.sampled_at))
-        sampler = self.link_sampler
-        input_type = self.input_data.input_type
-        with_all = with_negatives(source, sampler.graph, self.neg_sampling, input_type, sampler.time_attr)
-        check_exclusion(self.exclude_seed_edges, sampler.subgraph_type, sampler.graph, input_type)
-        return sampler.plan(without_seed_edges(with_all, self.exclude_seed_edges, self.exclude_per))
+        exclusion = self.exclude_seed_edges, self.exclude_per
+        return self.link_sampler.plan_of_links(source, self.neg_sampling, self.input_data.input_type, *exclusion)
 
     def described(self, out: Output) -> Output:
         """Return a ``SamplerOutput`` of the plan with the ids, labels and times of its links."""

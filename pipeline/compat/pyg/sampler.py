@@ -144,6 +144,19 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         """Let calls that follow draw anew; only with a seed, as otherwise each call does."""
         self.epoch = epoch
 
+    def plan_of_links(
+        self,
+        source: Plan,
+        negatives: NegativeSampling | None,
+        edge_type: tuple[str, str, str] | None,
+        exclude: Any,
+        exclude_per: Literal["batch", "seed"],
+    ) -> Plan:
+        """Return the `plan` of links with their negatives, which leaves out what `LinkNeighborLoader` says."""
+        with_all = with_negatives(source, self.graph, negatives, edge_type, self.time_attr)
+        check_exclusion(exclude, self.subgraph_type, self.graph, edge_type)
+        return self.plan(without_seed_edges(with_all, exclude, exclude_per))
+
     def plan(self, source: Plan) -> Plan:
         """Return the plan that samples for the batches of a source and gives PyG's ``SamplerOutput``."""
         kind, typed = SubgraphType(self.subgraph_type), self.graph.is_typed
@@ -262,9 +275,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         if parameters not in self._functions:
             # What the source goes through is not drawn here.
             source = ItemSampler(seeds[:1], seed=self.seed or 0, time=None if time is None else time[:1])
-            check_exclusion(exclude, self.subgraph_type, self.graph, edge_type)
-            with_all = with_negatives(source, self.graph, negatives, edge_type, self.time_attr)
-            plan = self.plan(without_seed_edges(with_all, exclude, exclude_per))
+            plan = self.plan_of_links(source, negatives, edge_type, exclude, exclude_per)
             run = one_batch(plan, num_threads=self.num_threads)
             self._functions[parameters] = run, negatives  # which keeps its id
         epoch, index = self._key(seeds)

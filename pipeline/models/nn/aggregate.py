@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-import torch
 from torch import Tensor
 
-from headrace.ops.aggregate.autograd import Reduce, aggregate_with_grad
+from headrace.ops.aggregate.autograd import Reduce
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.block_messages import reduced
 from headrace.pipeline.models.bound_block import BoundBlock
 from headrace.pipeline.models.message_graph import MessageGraph
 from headrace.pipeline.models.running_batch import RUNNING
@@ -103,12 +103,4 @@ def aggregate(block: Edges, x: Tensor, reduce: Reduce, weight: Tensor | None = N
         weight = weight.to(x.dtype)
     if not is_block(block):
         return block.aggregate(x, reduce=reduce, weight=weight)
-    return aggregate_with_grad(
-        block.indptr,
-        block.indices,
-        x,
-        reduce=reduce,
-        weight=weight,
-        transpose=lambda: block.transposed,
-        num_threads=torch.get_num_threads(),
-    )
+    return reduced(block, x, reduce, weight)

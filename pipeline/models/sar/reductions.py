@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from headrace.ops.aggregate.autograd import divided_by
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
 from headrace.ops.aggregate.spmm import sddmm, spmm
 from headrace.ops.errors import InputError
@@ -183,9 +184,7 @@ def reduced(
         return out
     total: Tensor = Sum.apply(x, weight, divisors, rounds)  # type: ignore[no-untyped-call]
     if reduce == "mean" and weight is not None:
-        sums = sum_edges(weight)
-        sums = sums.masked_fill(sums == 0, 1)
-        total = total / sums.view(*sums.shape, *(1 for _ in range(total.ndim - sums.ndim)))
+        total = divided_by(total, sum_edges(weight))
     return total
 
 

@@ -7,7 +7,6 @@ import torch
 from torch_geometric.data import HeteroData
 from torch_geometric.loader import LinkLoader, NodeLoader
 from torch_geometric.nn import HeteroConv, SAGEConv
-from torch_geometric.testing import MyFeatureStore, MyGraphStore
 from torch_geometric.utils import trim_to_layer
 
 import headrace as hr
@@ -201,13 +200,9 @@ def test_a_single_batch(hetero):
     assert loader([2, 0])["paper"].n_id[:2].tolist() == [5, 3]
 
 
-def test_peers_22_stores_with_types(hetero):
-    features, graph = MyFeatureStore(), MyGraphStore()
-    for name in ("paper", "author"):
-        features.put_tensor(hetero[name].x, group_name=name, attr_name="x", index=None)
+def test_peers_22_stores_with_types(hetero, typed_stores):
+    features, graph = typed_stores
     for name in hetero.edge_types:
-        size = (hetero[name[0]].num_nodes, hetero[name[2]].num_nodes)
-        graph.put_edge_index(tuple(hetero[name].edge_index), edge_type=name, layout="coo", size=size)
         if "edge_attr" in hetero[name]:
             features.put_tensor(hetero[name].edge_attr, group_name=name, attr_name="edge_attr", index=None)
     options = {"num_neighbors": [3, 2], "input_nodes": "paper", "batch_size": 20, "seed": 3}
