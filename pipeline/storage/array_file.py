@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Lock
 from tokenize import TokenError
 from typing import Any, BinaryIO, Literal, NamedTuple
 
@@ -20,6 +21,8 @@ from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.storage.regular_file import open_regular
 
+# NumPy parses headers by `ast`, which in CPython 3.11 may fail with SystemError where several threads are in it.
+_HEADER_LOCK = Lock()
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 #: What NumPy raises for files that are none of its own.
@@ -193,7 +196,8 @@ def _read_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"its format is {version}")
-    shape, fortran_order, dtype = _HEADERS[version](file)
+    with _HEADER_LOCK:
+        shape, fortran_order, dtype = _HEADERS[version](file)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which would have to be unpickled")
     if any(type(size) is not int or size < 0 for size in shape) or math.prod(max(size, 1) for size in shape) > _MOST:
