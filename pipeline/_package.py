@@ -7,7 +7,6 @@
 [[0, 1, 2], [2, 1]]
 """
 
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from headrace.ops.errors import (
@@ -47,6 +46,7 @@ from headrace.pipeline.storage.disk_feature import DiskFeature
 from headrace.pipeline.storage.features import ExpectingSource, FeatureSource, FeatureStore, PlacingSource
 from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 from headrace.pipeline.storage.rows import Rows
+from headrace.pipeline.version import VERSION as _VERSION
 
 if _TYPE_CHECKING:
     from headrace.pipeline import scores
@@ -67,7 +67,7 @@ if _TYPE_CHECKING:
     from headrace.pipeline.storage.tiered_feature import TieredFeature
     from headrace.pipeline.storage.write_shards import write_shards
 
-__version__ = _version("headrace")
+__version__ = _VERSION
 
 __all__ = [
     "BatchSource",

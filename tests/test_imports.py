@@ -28,7 +28,7 @@ BELOW = {
     "run": VALUES | {"stages", "lowered", "passes"},
     "scores": VALUES | {"stages", "lowered", "passes", "run"},
     "models": VALUES | {"stages", "lowered", "passes", "run"},
-    "cli": VALUES | {"stages", "lowered", "passes", "run"},
+    "cli": VALUES | {"stages", "lowered", "passes", "run", "version"},
     "compat": VALUES | {"stages", "lowered", "passes", "run"},
 }
 

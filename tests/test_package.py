@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,26 @@ def test_the_installed_root_is_current():
     assert installed == source, (
         "pipeline/_package.py has changed since headrace was installed: run `make .venv/.installed`"
     )
+
+
+def test_the_version_is_that_of_the_installed_package():
+    assert hr.__version__ == version("headrace")
+
+
+def test_a_package_without_metadata_is_imported():
+    """As one that is vendored or frozen: its files are there, and nothing says that they were installed."""
+    program = """
+import torch, sys
+from importlib import metadata
+def version(name):
+    raise metadata.PackageNotFoundError(name)
+metadata.version = metadata.distribution = version
+import headrace
+from headrace.pipeline.cli.command_line import main
+sys.exit(main(["--version"]))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert ran.stdout == f"headrace {hr.__version__}\n", ran.stderr
 
 
 def test_public_names():

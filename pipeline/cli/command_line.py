@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 
 from headrace.ops.errors import HeadraceError
+from headrace.pipeline.version import VERSION
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from headrace.pipeline.cli import partition as partition_command
 
     parser = argparse.ArgumentParser(prog="headrace", description="Prepare graphs for training with headrace.")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {version('headrace')}")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     partition_command.add_to(commands)
     options = parser.parse_args(arguments)
