@@ -1,4 +1,4 @@
-"""Recorded bits and checkpoints: those of before the plan became a value of its own, by weight those of now."""
+"""Bits, counts and checkpoints recorded in earlier versions: a change of the code leaves them as they are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from recorded_work import WORK
 
 from plans import PLANS
 
@@ -26,3 +27,8 @@ def test_checkpoints_of_before_load(name):
     with PLANS[name]().loader() as loader:
         loader.load_state_dict(RECORDED["states"][name])
         assert next(iter(loader)).digest() == RECORDED["behind"][name]
+
+
+@pytest.mark.parametrize("name", RECORDED["work"])
+def test_tiers_caches_ranks_and_shards_are_those_of_before(name):
+    assert WORK[name]() == RECORDED["work"][name]
