@@ -9,6 +9,8 @@ from pathlib import Path
 from headrace.ops.errors import InputError
 
 _STATUS = Path("/proc/self/status")
+_MEMINFO = Path("/proc/meminfo")
+_OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -25,13 +27,26 @@ def free_memory_bytes() -> int | None:
 
     None where the system does not say.
     """
-    held, addresses = _field(_STATUS, "RssAnon") or 0, _field(_STATUS, "VmSize") or 0
-    limits = [limit - held for limit in _control_group_limits()]
-    if (limit := _address_space_limit()) is not None:
-        limits.append(limit - addresses)
-    available = _field(Path("/proc/meminfo"), "MemAvailable") or memory_bytes()
-    least = min((room for room in (available, *limits) if room is not None), default=None)
-    return None if least is None else max(least, 0)
+    return min((room for room in (shared_room(), own_room()) if room is not None), default=None)
+
+
+def shared_room() -> int | None:
+    """Return what the processes of this machine, or of this container, may yet take together.
+
+    Pages of files count as free where the system can drop them. None where the system does not say.
+    """
+    rooms = _control_group_rooms(_field(_STATUS, "RssAnon") or 0)
+    rooms += [room for room in (_field(_MEMINFO, "MemAvailable") or memory_bytes(), _commit_room()) if room is not None]
+    return max(min(rooms), 0) if rooms else None
+
+
+def own_room() -> int | None:
+    """Return what limits of this process alone (``ulimit -v`` and ``-d``) leave it; None where there are none.
+
+    They count addresses: memory that is allocated, touched or not.
+    """
+    rooms = [limit - (_field(_STATUS, taken) or 0) for limit, taken in _process_limits()]
+    return max(min(rooms), 0) if rooms else None
 
 
 def _field(path: Path, name: str) -> int | None:
@@ -43,37 +58,73 @@ def _field(path: Path, name: str) -> int | None:
     return None
 
 
-def _control_group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> list[int]:
-    """Return the limits of the groups of this process and of those that hold them, of both versions of Linux's groups.
+def _commit_room() -> int | None:
+    """Return what can yet be allocated where the system promises no more than it has; None where it does."""
+    with suppress(OSError):
+        if _OVERCOMMIT.read_text().strip() == "2":
+            limit, taken = _field(_MEMINFO, "CommitLimit"), _field(_MEMINFO, "Committed_AS")
+            return None if limit is None or taken is None else limit - taken
+    return None
 
-    A container sees its own group as the root.
+
+def _control_group_rooms(
+    held: int, root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
+) -> list[int]:
+    """Return what is left in the groups of this process and in those that hold them, of both versions of groups.
+
+    A container sees its own group as the root. Where a group does not say what its processes take, that is `held`.
     """
     try:
         lines = groups.read_text().splitlines()
     except OSError:
         return []
-    limits = []
+    rooms = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers not in ("", "memory"):
             continue
-        top, name = (root, "memory.max") if controllers == "" else (root / "memory", "memory.limit_in_bytes")
+        second = controllers == ""
+        top = root if second else root / "memory"
+        limits, usage = (("memory.max", "memory.high"), "memory.current") if second else _FIRST_VERSION
         group = top / path.lstrip("/")
         for folder in (group, *group.parents):
-            with suppress(OSError, ValueError):  # no such group here, or it says "max"
-                limits.append(int((folder / name).read_text()))
+            limit = min((found for name in limits if (found := _number(folder / name)) is not None), default=None)
+            if limit is not None:
+                taken = _number(folder / usage)
+                rooms.append(limit - (held if taken is None else taken - _droppable(folder / "memory.stat")))
             if folder == top:
                 break
-    return limits
+    return rooms
 
 
-def _address_space_limit() -> int | None:
+_FIRST_VERSION = (("memory.limit_in_bytes",), "memory.usage_in_bytes")
+
+
+def _number(path: Path) -> int | None:
+    """Return the number in a file; None where there is none, or it says "max"."""
+    with suppress(OSError, ValueError):
+        return int(path.read_text())
+    return None
+
+
+def _droppable(path: Path) -> int:
+    """Return the bytes of pages of files in a group, which make room for others when there is need."""
+    fields = {}
+    with suppress(OSError, ValueError):
+        fields = {name: int(value) for name, value in map(str.split, path.read_text().splitlines())}
+    # In the first version "total_" counts the groups below, too, as all of the second does.
+    return sum(fields.get(f"total_{name}", fields.get(name, 0)) for name in ("inactive_file", "active_file"))
+
+
+def _process_limits() -> list[tuple[int, str]]:
+    """Return the limits of this process, and under which name the system counts what is taken of each."""
     try:
         import resource
     except ImportError:  # Windows
-        return None
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return None if soft == resource.RLIM_INFINITY else soft
+        return []
+    kinds = ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData"))
+    limits = [(resource.getrlimit(kind)[0], taken) for kind, taken in kinds]
+    return [(limit, taken) for limit, taken in limits if limit != resource.RLIM_INFINITY]
 
 
 def check_fits_memory(num_bytes: int, what: str, advice: str, error: type[InputError] = InputError) -> None:

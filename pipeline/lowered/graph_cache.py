@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import warnings
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from headrace.ops.cache.line_cache import LineCache
+from headrace.ops.memory_promises import Promise
 
 
 class GraphCache:
@@ -20,10 +22,14 @@ class GraphCache:
     ----------
     num_bytes
         What it may take of the GPU's memory.
+    index
+        The number of the GPU.
     """
 
-    def __init__(self, num_bytes: int) -> None:
+    def __init__(self, num_bytes: int, index: int = 0) -> None:
         self.num_bytes = num_bytes
+        self._taken = [0]
+        self._promise = Promise(num_bytes, partial(sum, self._taken), place=index)
         self._lock = threading.Lock()
         self._is_made = False
         self._cache: LineCache | None = None
@@ -34,6 +40,7 @@ class GraphCache:
             if not self._is_made:
                 self._cache = self._made(indices, device)
                 self._is_made = True
+                self._taken[0] = self.num_bytes
             return self._cache
 
     def _made(self, indices: Tensor, device: torch.device) -> LineCache | None:

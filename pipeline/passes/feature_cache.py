@@ -64,7 +64,7 @@ def _memory_for_caches(stages: Window, place: Place, machine: Machine) -> int:
     free = memory
     for graph in graphs.values():
         free -= 2 * graph.bytes_to_place(place.index, free)
-    return min(memory // SHARE, free)
+    return min(machine.share_of_gpu(place.index, SHARE), free)
 
 
 def _gpu_of(stages: Window, position: int) -> Place | None:

@@ -26,7 +26,8 @@ def _cache(stages: Window, machine: Machine) -> Window | None:
     for stage in stages:
         place = stage.moves_to or place
         if isinstance(stage, FetchRows) and stage.cache is None and place is not None:
-            cache = cache or GraphCache(machine.memory_of_gpu(place.index) // SHARE)
+            number = machine.current_gpu if place.index is None else place.index
+            cache = cache or GraphCache(machine.share_of_gpu(number, SHARE), number)
             made.append(replace(stage, cache=cache).made_of(stage))
         else:
             made.append(stage)

@@ -15,24 +15,33 @@ from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.lowered.fetch_to import FetchTo
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.prefetch import Prefetch
 from headrace.pipeline.storage.features import FeatureSource
 from headrace.pipeline.storage.reads_ahead import gains_by_expecting, gains_by_foresight
 
-#: How much of the free memory batches in view take: caches and the model need the rest.
+#: The part of the free memory that batches in view of all fetches take: caches and the model need the rest.
 SHARE = 8
 
 #: What they take where it is not known how much memory there is.
 BYTES_OF_UNKNOWN = 1 << 28
 
 
-def _look_ahead(fetch: FetchFeature, machine: Machine) -> Window | None:
-    if not any(map(gains_by_foresight, _sources(fetch))):
+def _look_ahead(stages: Window, machine: Machine) -> Window | None:
+    """Let fetches that gain by that know the batches to come: how many there are decides what each may hold."""
+    gains = [isinstance(stage, FetchFeature) and any(map(gains_by_foresight, _sources(stage))) for stage in stages]
+    if not any(gains):
         return None
-    most = machine.memory // SHARE if machine.memory else BYTES_OF_UNKNOWN
-    return (FetchAhead(fetch.store, node=fetch.node, edge=fetch.edge, labels=fetch.labels, bytes_in_view=most),)
+    most = (machine.share(SHARE) if machine.memory else BYTES_OF_UNKNOWN) // sum(gains)
+
+    def ahead(stage: Stage) -> Stage:
+        assert isinstance(stage, FetchFeature)
+        made = FetchAhead(stage.store, node=stage.node, edge=stage.edge, labels=stage.labels, bytes_in_view=most)
+        return made.made_of(stage)
+
+    return tuple(ahead(stage) if gain else stage for stage, gain in zip(stages, gains, strict=True))
 
 
 def _tell(stages: Window, machine: Machine) -> Window | None:
@@ -47,14 +56,15 @@ def _tell(stages: Window, machine: Machine) -> Window | None:
         while isinstance(stages[start - 1], CopyTo | FetchTo | Prefetch):
             start -= 1
         copied = any(stage.moves_to is not None for stage in stages[:start])
-        memory = machine.memory_of_gpu(fetch.place.index) if copied else machine.memory
+        known = machine.memory_of_gpu(fetch.place.index) if copied else machine.memory
+        share = machine.share_of_gpu(fetch.place.index, SHARE) if copied else machine.share(SHARE)
         expect = ExpectRows(
             fetch.store,
             fetch.place,
             node=fetch.node,
             edge=fetch.edge,
             labels=fetch.labels,
-            bytes_in_view=memory // SHARE if memory else BYTES_OF_UNKNOWN,
+            bytes_in_view=share if known else BYTES_OF_UNKNOWN,
         )
         return (*stages[:start], expect.made_of(fetch), *stages[start:])
     return None
@@ -70,7 +80,7 @@ LOOKAHEAD = Pass(
     "lookahead",
     Promise.SAME_BATCHES,
     rules=(
-        Rule("fetch_feature from disk or a look-ahead cache -> fetch_ahead", (FetchFeature,), _look_ahead),
+        Rule("fetch_feature from disk or a look-ahead cache -> fetch_ahead", (), _look_ahead),
         Rule("fetch_to from a cache -> expect_rows before it", (), _tell),
     ),
 )

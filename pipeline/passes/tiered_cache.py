@@ -1,36 +1,61 @@
-"""Keep rows from disk in memory, as many as the machine has room for (GraphBolt's caches; Belady within the window)."""
+"""Keep rows from disk in memory, as many as the machine has room for (GraphBolt's caches; Belady within the window).
+
+A rule on the whole plan: the caches of all its fetches share a budget.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.data.feature_names import label_names
+from headrace.pipeline.data.feature_names import FeatureName, label_names
 from headrace.pipeline.data.place import DISK
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.cached_feature import CachedFeature
 from headrace.pipeline.storage.cached_store import cached
 from headrace.pipeline.storage.features import FeatureSource
 
-#: The part of the free memory that the caches of one fetch take: batches and the model need the rest. A plan with
-#: several fetches from disk gives each as much.
+#: The part of the free memory that the caches of all fetches take: batches and the model need the rest.
 SHARE = 4
 
 
-def _cache(fetch: FetchFeature, machine: Machine) -> Window | None:
-    """Put a look-ahead cache before all that is read from disk."""
-    budget = machine.memory // SHARE
-    node = [name for name in (*fetch.node, *label_names(fetch.labels)) if _reads_disk(fetch.store.node[name], machine)]
-    edge = [name for name in fetch.edge if _reads_disk(fetch.store.edge[name], machine)]
-    if not node and not edge:
+def _cache(stages: Window, machine: Machine) -> Window | None:
+    """Put look-ahead caches before all that is read from disk: once, so that no fetch is left a larger share."""
+    if any(isinstance(stage, FetchFeature) and _has_cache(stage) for stage in stages):
         return None
-    store = cached(fetch.store, node=node, edge=edge, bytes=budget, policy="look-ahead")
-    caches = [*(store.node[name] for name in node), *(store.edge[name] for name in edge)]
-    if not any(isinstance(one, CachedFeature) and one.capacity for one in caches):  # no room for a single row
-        return None
-    return (replace(fetch, store=store),)
+    fetches = [
+        (position, stage, *named)
+        for position, stage in enumerate(stages)
+        if isinstance(stage, FetchFeature) and any(named := _on_disk(stage, machine))
+    ]
+    made: list[Stage] = list(stages)
+    fires = False
+    for position, fetch, node, edge in fetches:
+        budget = machine.share(SHARE) // len(fetches)
+        store = cached(fetch.store, node=node, edge=edge, bytes=budget, policy="look-ahead")
+        caches = [*(store.node[name] for name in node), *(store.edge[name] for name in edge)]
+        if any(isinstance(one, CachedFeature) and one.capacity for one in caches):  # else no row has room
+            made[position] = replace(fetch, store=store).made_of(fetch)
+            fires = True
+    return tuple(made) if fires else None
+
+
+def _has_cache(fetch: FetchFeature) -> bool:
+    """Whether this pass has given a fetch a cache."""
+    sources = [*fetch.store.node.values(), *fetch.store.edge.values()]
+    return fetch.origin is not fetch and any(
+        isinstance(source, CachedFeature) and source.policy == "look-ahead" for source in sources
+    )
+
+
+def _on_disk(fetch: FetchFeature, machine: Machine) -> tuple[list[FeatureName], list[FeatureName]]:
+    """Return the node and edge features of a fetch that are read from disk."""
+    names = dict.fromkeys((*fetch.node, *label_names(fetch.labels)))
+    node = [name for name in names if _reads_disk(fetch.store.node[name], machine)]
+    return node, [name for name in fetch.edge if _reads_disk(fetch.store.edge[name], machine)]
 
 
 def _reads_disk(source: FeatureSource, machine: Machine) -> bool:
@@ -45,5 +70,5 @@ def _reads_disk(source: FeatureSource, machine: Machine) -> bool:
 TIERED_CACHE = Pass(
     "tiered_cache",
     Promise.SAME_BATCHES,
-    rules=(Rule("fetch_feature from disk -> fetch_feature with a cache before it", (FetchFeature,), _cache),),
+    rules=(Rule("fetch_feature from disk -> fetch_feature with a cache before it", (), _cache),),
 )

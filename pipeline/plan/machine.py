@@ -11,7 +11,9 @@ import torch
 
 from headrace.ops.gpu import current_gpu
 from headrace.ops.gpu_memory import free_gpu_memory
-from headrace.ops.memory_limit import free_memory_bytes
+from headrace.ops.memory_limit import own_room, shared_room
+from headrace.ops.memory_promises import promised
+from headrace.pipeline.distributed.local_ranks import ranks_here
 
 if TYPE_CHECKING:
     from headrace.pipeline.partition.edge_partition import EdgePartition
@@ -31,10 +33,14 @@ class Machine:
     rank, world_size
         Its place among the processes that share every batch.
     memory
-        Bytes of CPU memory it may yet take, beside what it holds; 0 where that is not known.
+        Bytes of CPU memory it may yet take, beside what it holds and what its caches may yet fill; 0 where that is not
+        known.
     gpu_memory
         Bytes that are free on each of the devices; empty where that is not known. Ranks need not agree about it: passes
         let sizes depend on it, and no stage in which ranks wait for each other.
+    promised, gpu_promised
+        Bytes of CPU memory, and of each device, that caches of this process have been given, filled or not: all of
+        them share half of the memory, and a new one gets half of what is left of that.
     current_gpu
         The number of the device that ``"cuda"`` without a number is.
     partition
@@ -47,6 +53,8 @@ class Machine:
     world_size: int = 1
     memory: int = 0
     gpu_memory: tuple[int, ...] = ()
+    promised: int = field(default=0, repr=False)
+    gpu_promised: tuple[int, ...] = field(default=(), repr=False)
     current_gpu: int = field(default=0, repr=False)
     partition: Partition | EdgePartition | None = field(default=None, repr=False)
 
@@ -55,22 +63,52 @@ class Machine:
         number = self.current_gpu if index is None else index
         return self.gpu_memory[number] if number < min(self.gpus, len(self.gpu_memory)) else 0
 
+    def promised_of_gpu(self, index: int | None) -> int:
+        """Return the bytes of a GPU, by default the current one, that caches have been given."""
+        number = self.current_gpu if index is None else index
+        return self.gpu_promised[number] if number < min(self.gpus, len(self.gpu_promised)) else 0
+
+    def share(self, parts: int) -> int:
+        """Return one of so many parts of the CPU memory; less, and at last nothing, the more caches have been given."""
+        return max(self.memory - self.promised, 0) // parts
+
+    def share_of_gpu(self, index: int | None, parts: int) -> int:
+        """Return one of so many parts of the memory of a GPU; see `share`."""
+        return max(self.memory_of_gpu(index) - self.promised_of_gpu(index), 0) // parts
+
     @staticmethod
-    def detect(world_size: int = 1) -> Machine:
+    def detect(world_size: int | None = None) -> Machine:
         """Return the machine at hand. CUDA is not initialised by it, so that processes which are forked can use it.
 
         Free memory, as the system and the limits of a container say, is divided among the ranks on this machine: those
-        that torchrun counts in ``LOCAL_WORLD_SIZE``, or all `world_size`.
+        that the launcher counts (torchrun in ``LOCAL_WORLD_SIZE``), or all `world_size`, by default those of
+        torch.distributed. What caches of this process may yet fill is not free.
         """
         affinity = getattr(os, "sched_getaffinity", None)  # absent on macOS and Windows
         cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-        free, ranks = free_memory_bytes(), os.environ.get("LOCAL_WORLD_SIZE", "")
-        here = int(ranks) if ranks.isdecimal() else world_size
-        memory = 0 if free is None else max(free // max(here, 1), 1)
         gpus = torch.cuda.device_count() if importlib.util.find_spec("cupy") is not None else 0
         # Before CUDA is initialised the first one is current, unless somebody changes that yet.
         current = current_gpu() if gpus and torch.cuda.is_initialized() else 0  # type: ignore[no-untyped-call]
-        return Machine(cores=cores, gpus=gpus, memory=memory, gpu_memory=_gpu_memory(gpus), current_gpu=current)
+        on_gpus = [promised(number) for number in range(gpus)]
+        free = _gpu_memory(gpus)
+        return Machine(
+            cores=cores,
+            gpus=gpus,
+            memory=_memory(ranks_here(world_size)),
+            gpu_memory=tuple(max(one - there.unfilled, 0) for one, there in zip(free, on_gpus, strict=False)),
+            promised=promised().num_bytes,
+            gpu_promised=tuple(there.num_bytes for there in on_gpus),
+            current_gpu=current,
+        )
+
+
+def _memory(ranks: int) -> int:
+    """Return what this process may take of the CPU's memory, at least 1; 0 where that is not known."""
+    given, shared, own = promised(), shared_room(), own_room()
+    # Of limits on addresses each rank has its own.
+    rooms = [] if shared is None else [shared // ranks - given.unfilled]
+    rooms += [] if own is None else [own - given.unallocated]
+    return max(min(rooms), 1) if rooms else 0
 
 
 def _gpu_memory(gpus: int) -> tuple[int, ...]:

@@ -68,6 +68,13 @@ class Rewriting:
             before, idle = record.plan, []
         lines += _idle(idle)
         lines += ["plan that runs", render(self.final.stages, "  "), "on " + str(self.machine)]
+        places = ("CPU memory", *(f"cuda:{number}" for number in range(self.machine.gpus)))
+        given = (self.machine.promised, *self.machine.gpu_promised)
+        lines += [
+            f"earlier caches of this process have {num_bytes:,} bytes of {place}"
+            for place, num_bytes in zip(places, given, strict=False)
+            if num_bytes
+        ]
         return "\n".join(lines)
 
 

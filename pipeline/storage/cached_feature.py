@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from headrace.ops import _native
 from headrace.ops.cache.index import POLICIES, SLOT_BYTES, CacheIndex
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
+from headrace.ops.memory_limit import check_fits_memory
+from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, shown, whole_number
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.array_source import ArraySource
@@ -113,7 +116,10 @@ class CachedFeature(OverSource):
             raise FeatureError(f"CachedFeature: ids are those of a static cache, got them for {policy!r}")
         self._updating = ProcessLock()
         self._index = CacheIndex(policy, capacity, source.num_rows, ids=hot, scores=ranked)
+        num_bytes = capacity * bytes_per_row(source, policy)
+        check_fits_memory(num_bytes, f"CachedFeature: {capacity} rows", "give fewer rows= or bytes=", FeatureError)
         self._rows = torch.empty((capacity, *source.shape[1:]), dtype=source.dtype)
+        self._promise = Promise(num_bytes, partial(_filled_bytes, self._index, num_bytes, capacity), allocated=True)
 
     @property
     def source(self) -> FeatureSource:
@@ -293,6 +299,13 @@ class CachedFeature(OverSource):
 def bytes_per_row(source: FeatureSource, policy: str) -> int:
     """Return what a row of a cache takes, with what finds it."""
     return source.row_bytes + SLOT_BYTES[policy]
+
+
+def _filled_bytes(index: CacheIndex, num_bytes: int, capacity: int) -> int:
+    """Return about how much of a cache's memory has been written to: slots once filled stay with their rows."""
+    counts = index.counts()
+    rows = counts["misses"] - counts["bypasses"] - counts["evictions"] - counts["invalidations"]
+    return num_bytes * min(max(rows, 0), capacity) // max(capacity, 1)
 
 
 def _make(source: FeatureSource, policy: str, arguments: dict[str, Any]) -> CachedFeature:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from headrace.ops.cache.set_index import SLOT_BYTES
 from headrace.ops.errors import DeviceError, FeatureError
 from headrace.ops.gpu import device_of, gpu_at
+from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data.arrays import shown, whole_number
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.array_source import ArraySource
@@ -80,6 +82,9 @@ class GpuCachedFeature(OverSource):
         self._capacity = min(_capacity(self._source, rows, bytes), self._source.num_rows)
         self._reading = ProcessLock()
         self._kept: dict[tuple[int, torch.device], RowsOnGpu] = {}  # by process: a forked one begins empty
+        num_bytes = self._capacity * bytes_per_row(self._source)
+        number = self._cache_place.index or 0
+        self._promise = Promise(num_bytes, partial(_held_bytes, self._kept, num_bytes), place=number)
         self._in_place = False
         self._expected = ExpectedReads()
 
@@ -279,6 +284,11 @@ class GpuCachedFeature(OverSource):
 def bytes_per_row(source: FeatureSource) -> int:
     """Return what a row of a cache on a GPU takes, with what finds it."""
     return source.row_bytes + SLOT_BYTES
+
+
+def _held_bytes(kept: Mapping[tuple[int, torch.device], RowsOnGpu], num_bytes: int) -> int:
+    """Return how much of what a cache may take it has taken: all at once."""
+    return num_bytes if any(process == os.getpid() for process, _ in kept) else 0
 
 
 def _make(source: FeatureSource, rows: int, place: Place) -> GpuCachedFeature:

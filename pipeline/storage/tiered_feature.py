@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows
 from headrace.ops.features.tiers import TierSizes, gather_tables
 from headrace.ops.gpu import current_gpu, has_gpu
+from headrace.ops.memory_promises import HOST, Promise
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource
@@ -101,6 +103,8 @@ class TieredFeature(OverSource):
         self._filling = ProcessLock()
         self._stand_ins = stand_ins
         self._on_gpu: TiersOnGpu | None = None
+        self._held = {HOST: 0}  # bytes of the tables, by place
+        self._promises = self._promised()
 
     @property
     def router(self) -> TierRouter:
@@ -118,6 +122,7 @@ class TieredFeature(OverSource):
         with self._filling.held():
             if self._tables is None:
                 self._tables = self._read_tables(progress)
+                self._held[HOST] = sum(table.nbytes for table in self._tables)
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids` as [num_ids, ...].
@@ -173,6 +178,8 @@ class TieredFeature(OverSource):
                 self._on_gpu = TiersOnGpu(router.rank, router.sizes, self._tables, rest, router.devices, router.here)
                 moved, kept = self._tables[: len(router.devices)], self._tables[len(router.devices) :]
                 self._tables = [*(table[:0].clone() for table in moved), *kept]
+                self._held.update({number: table.nbytes for number, table in zip(self._numbers(), moved, strict=True)})
+                self._held[HOST] = sum(table.nbytes for table in kept)
 
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
@@ -243,6 +250,23 @@ class TieredFeature(OverSource):
         tiers = ", ".join(f"{count:,} {where}" for where, count in at.items() if count)
         return f"{self._source!r} with {tiers or 'nothing'} in tiers"
 
+    def _promised(self) -> list[Promise]:
+        """Promise this memory to the tables: nobody else is given it, though they are filled by the first read."""
+        sizes = self._router.sizes
+        rows = {HOST: sizes.host}
+        for device, number in enumerate(self._numbers()):
+            place = HOST if self._stand_ins else number
+            rows[place] = rows.get(place, 0) + sizes.replicated + sizes.interleaved_at(device)
+        return [
+            Promise(count * self.row_bytes, partial(_held_at, self._held, place), place=place)
+            for place, count in rows.items()
+        ]
+
+    def _numbers(self) -> list[int]:
+        """Return the numbers of the GPUs."""
+        devices = self._router.devices
+        return [device if place.index is None else place.index for device, place in enumerate(devices)]
+
     def _read_tables(self, progress: bool) -> list[Tensor]:
         """Return copies of the rows at the devices and in host memory."""
         from tqdm.auto import tqdm
@@ -272,6 +296,10 @@ class TieredFeature(OverSource):
 def _number(device: Place) -> int:
     """Return the number of a device, which for one without is that of the current one."""
     return current_gpu() if device.index is None else device.index
+
+
+def _held_at(held: Mapping[int, int], place: int) -> int:
+    return held.get(place, 0)
 
 
 def _make(

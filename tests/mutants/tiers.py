@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _TIERS = "tests/ops/features/test_tiers.py::"
+_BUDGETS = "tests/pipeline/run/test_cache_budgets.py::"
 _LOOKAHEAD = "tests/pipeline/passes/test_lookahead.py::"
 
 TIERS = (
@@ -65,9 +66,39 @@ TIERS = (
     ),
     Mutant(
         "pipeline/passes/tiered_cache.py",
-        "budget = machine.memory // SHARE",
+        "budget = machine.share(SHARE)",
         "budget = machine.memory",
         "tests/pipeline/passes/test_tiered_cache.py::test_fires_for_rows_on_disk_that_do_not_fit_in_memory",
+    ),
+    Mutant(
+        "pipeline/passes/tiered_cache.py",
+        "machine.share(SHARE) // len(fetches)",
+        "machine.share(SHARE)",
+        _BUDGETS + "test_fetches_of_one_plan_share_a_budget",
+    ),
+    Mutant(
+        "pipeline/plan/machine.py",
+        "promised=promised().num_bytes,",
+        "",
+        _BUDGETS + "test_each_loader_gets_half_of_what_is_left_and_all_together_half_of_the_memory",
+    ),
+    Mutant(
+        "pipeline/plan/machine.py",
+        "[shared // ranks - given.unfilled]",
+        "[shared // ranks]",
+        _BUDGETS + "test_each_loader_gets_half_of_what_is_left_and_all_together_half_of_the_memory",
+    ),
+    Mutant(
+        "pipeline/distributed/local_ranks.py",
+        "return max(world_size or 1, of_job)",
+        "return world_size or 1",
+        "tests/pipeline/plan/test_machine.py::test_without_a_launcher_the_ranks_of_the_process_group_share_the_memory",
+    ),
+    Mutant(
+        "ops/memory_limit.py",
+        "taken - _droppable(folder",
+        "taken - 0 * _droppable(folder",
+        "tests/ops/core/test_memory_limit.py::test_other_processes_of_a_group_take_room_and_pages_of_files_take_none",
     ),
     Mutant(
         "pipeline/storage/plan_tiers.py",

@@ -11,6 +11,9 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.ops.memory_promises import Promised
+from headrace.pipeline.distributed import comm
+from headrace.pipeline.distributed.local_ranks import ranks_here
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan import machine
 from headrace.pipeline.plan.machine import Machine
@@ -41,22 +44,64 @@ def test_without_affinity_all_cores_count(monkeypatch):
 
 
 def test_memory_is_divided_among_the_ranks_of_the_machine(monkeypatch):
-    monkeypatch.setattr(machine, "free_memory_bytes", lambda: 900)
+    monkeypatch.setattr(machine, "own_room", lambda: None)
+    monkeypatch.setattr(machine, "promised", lambda place=-1: Promised(0, 0, 0))
+    monkeypatch.setattr(machine, "shared_room", lambda: 900)
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     assert Machine.detect().memory == 900
     assert Machine.detect(world_size=3).memory == 300
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     assert Machine.detect(world_size=8).memory == 450
-    monkeypatch.setattr(machine, "free_memory_bytes", lambda: 0)
+    monkeypatch.setattr(machine, "shared_room", lambda: 0)
     assert Machine.detect().memory == 1  # none is left; 0 would say that it is not known
-    monkeypatch.setattr(machine, "free_memory_bytes", lambda: None)
+    monkeypatch.setattr(machine, "shared_room", lambda: None)
     assert Machine.detect().memory == 0
+
+
+def test_launchers_that_count_the_ranks_of_a_machine(monkeypatch):
+    for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):
+        monkeypatch.delenv(name, raising=False)
+    assert ranks_here() == 1
+    assert ranks_here(6) == 6
+    monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "3")
+    assert ranks_here(6) == 3
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert ranks_here(6) == 2
+
+
+def test_without_a_launcher_the_ranks_of_the_process_group_share_the_memory(monkeypatch):
+    """As with `mp.spawn`, also for loaders of one rank: each rank makes its own to validate."""
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setattr(comm, "is_distributed", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
+    assert ranks_here() == ranks_here(1) == 4
+
+
+def test_limits_of_addresses_are_each_ranks_own(monkeypatch):
+    monkeypatch.setattr(machine, "shared_room", lambda: 900)
+    monkeypatch.setattr(machine, "own_room", lambda: 400)
+    monkeypatch.setattr(machine, "promised", lambda place=-1: Promised(60, 50, 10))
+    assert Machine.detect(world_size=2).memory == 390
+    assert Machine.detect(world_size=3).memory == 250
+    assert Machine.detect().promised == 60
+
+
+def test_a_share_leaves_half_of_the_memory():
+    """Of caches one after the other, each with a quarter of what it may have."""
+    free, given = 1 << 20, 0
+    for _ in range(50):
+        given += Machine(memory=free - given, promised=given).share(4)
+    assert given <= free // 2
+    assert given > 0.49 * free
 
 
 def test_memory_of_one_gpu():
     machine = Machine(gpus=2, gpu_memory=(10, 20, 30))
     assert [machine.memory_of_gpu(index) for index in (None, 0, 1, 2, 3)] == [10, 10, 20, 0, 0]
     assert replace(machine, current_gpu=1).memory_of_gpu(None) == 20
+    given = replace(machine, gpu_promised=(4, 8))
+    assert [given.share_of_gpu(index, 2) for index in (None, 0, 1, 2)] == [3, 3, 6, 0]
 
 
 @pytest.mark.parametrize(("gpus", "initialised", "expected"), [(2, True, 1), (2, False, 0), (0, True, 0)])
