@@ -21,6 +21,7 @@ from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.square_block import KeepSquareBlock
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.passes.ids_on_cpu import find_on_cpu
 from headrace.pipeline.passes.shards import graph_partition
 from headrace.pipeline.passes.shared_edges import share_edges
 from headrace.pipeline.passes.subgraphs_together import check_fetches_behind, subgraphs_together
@@ -41,6 +42,7 @@ def _insert(stages: Window, machine: Machine) -> Window | None:
     """
     if machine.world_size == 1 or any(stage.shares_layers for stage in stages):
         return None
+    stages = find_on_cpu(stages)
     for verb, graph in graphs_of(stages):
         check_known_by_own_ids(graph, f"cooperative: {verb}")
     check_fetches_behind(stages)

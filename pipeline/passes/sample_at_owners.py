@@ -12,6 +12,7 @@ from itertools import pairwise
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
+from headrace.pipeline.passes.ids_on_cpu import find_on_cpu
 from headrace.pipeline.passes.shards import graph_partition
 from headrace.pipeline.passes.trees_in_shares import TREES_IN_SHARES
 from headrace.pipeline.plan.errors import PlanError
@@ -29,6 +30,7 @@ def _route(stages: Window, machine: Machine) -> Window | None:
     routed = any(stage.shares_layers or (stage.collective and stage.num_hops > 0) for stage in stages)
     if partition is None or machine.world_size == 1 or routed:
         return None
+    written, stages = stages, find_on_cpu(stages)
     rewritten: list[Stage] = [source]
     seeds_are_owned = False
     if isinstance(source, ItemSampler) and not source.gives_pairs:
@@ -50,8 +52,8 @@ def _route(stages: Window, machine: Machine) -> Window | None:
                 "single nodes. Use the whole graph on every rank, or another sampler"
             )
         rewritten.append(stage)
-    unchanged = all(one is stage for one, stage in zip(rewritten, stages, strict=False))
-    return None if unchanged and len(rewritten) == len(stages) else tuple(rewritten)
+    unchanged = all(one is stage for one, stage in zip(rewritten, written, strict=False))
+    return None if unchanged and len(rewritten) == len(written) else tuple(rewritten)
 
 
 SAMPLE_AT_OWNERS = Pass(

@@ -41,8 +41,8 @@ def _stays(stage: Stage, place: Place | None, machine: Machine) -> bool:
     """Whether a stage works on a batch that was copied to a place."""
     if place is None or place == CPU:
         return True
-    # Ranks that share a batch exchange ids in CPU memory.
-    sampled_there = isinstance(stage, HopStage | SampleFused) and stage.on_gpu and machine.world_size == 1
+    # Where ranks exchange ids, which they do in CPU memory, the pass that makes them do so moves the copy.
+    sampled_there = isinstance(stage, HopStage | SampleFused) and stage.on_gpu
     return machine.gpus > 0 and place.kind == "cuda" and sampled_there
 
 

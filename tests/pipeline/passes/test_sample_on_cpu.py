@@ -7,8 +7,8 @@ import pytest
 import headrace as hr
 from headrace.pipeline.passes import rewrite
 
-from gpu_plans import digests, names
-from plans import graph, items, store
+from gpu_plans import copied_first, digests, names
+from plans import NUM_NODES, graph, items, store
 
 SAMPLERS = {
     "ladies": lambda plan: plan.sample_ladies(graph(), [8, 8]),
@@ -43,10 +43,22 @@ def test_graphs_in_an_order_of_their_own():
     assert names(plan, hr.Machine(gpus=1))[-1] == "copy_to"
 
 
-def test_ranks_that_share_a_batch_sample_on_the_cpu():
-    plan = items().copy_to("cuda").sample_neighbor(graph(), [3])
-    assert names(plan, hr.Machine(gpus=1, world_size=2))[-1] == "copy_to"
-    assert names(plan, hr.Machine(gpus=1))[1] == "copy_to"
+RANKS = hr.Machine(gpus=1, world_size=2)
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_ranks_with_shares_of_a_batch_sample_as_one_process_does(fuse):
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [3, 3]).fetch_feature(store(), node=["x"])
+    assert names(plan, RANKS, fuse_sampling=fuse) == names(plan, hr.Machine(gpus=1), fuse_sampling=fuse)
+    assert names(plan, RANKS)[1] == "copy_to"
+
+
+def test_ranks_that_exchange_ids_sample_on_the_cpu():
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [3, 3])
+    assert names(plan, RANKS, cooperative=True)[-1] == "copy_to"
+    shard = graph().shard(hr.Partition.hash(NUM_NODES, 2), 0)
+    in_shards = items().copy_to("cuda").sample_neighbor(shard, [3, 3])
+    assert names(in_shards, RANKS) == [*names(in_shards.stages[0].sample_neighbor(shard, [3, 3]), RANKS), "copy_to"]
 
 
 def test_cannot_be_switched_off():
@@ -59,3 +71,10 @@ def test_same_result(name):
     assert digests(SAMPLERS[name](items().copy_to("cuda")), hr.Machine(gpus=1)) == digests(
         SAMPLERS[name](items()), hr.Machine()
     )
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_with_shares_of_a_batch_get_the_same_on_a_gpu(rank):
+    plan = items().sample_neighbor(graph(), [3, 3]).fetch_feature(store(), node=["x"])
+    machines = [hr.Machine(gpus=gpus, world_size=2, rank=rank) for gpus in (1, 0)]
+    assert digests(copied_first(plan), machines[0]) == digests(plan, machines[1])
