@@ -2,8 +2,9 @@
 
     python examples/temporal_links.py [--data movielens_small.npz]
 
-Without a file ratings are generated. Pairs, and negatives with them, are asked for a second before their rating: no
-later one is in their trees. On the last tenth the model is to beat popularity: how many ratings the movie had.
+Without a file ratings are generated. Trees of pairs, and of negatives with them, have what is strictly before their
+rating: links that are edges of the graph need that, or they find themselves. On the last tenth the model is to beat
+popularity: how many ratings the movie had.
 """
 
 from __future__ import annotations
@@ -72,10 +73,10 @@ def run(path: str | None, num_train: int, epochs: int, batch_size: int) -> tuple
     def make_loader(part: str) -> hr.Loader:
         of = parts[part]
         pairs = {ratings.RATES: torch.stack([data.user[of], data.movie[of]], 1)}
-        items = hr.ItemSampler(pairs, time=data.time[of] - 1, batch_size=batch_size, shuffle=part == "train", seed=0)
+        items = hr.ItemSampler(pairs, time=data.time[of], batch_size=batch_size, shuffle=part == "train", seed=0)
         return (
             items.sample_uniform_negative(graph, 1)
-            .sample_neighbor(graph, [10, 5], time="time", strategy="last")
+            .sample_neighbor(graph, [10, 5], time="time", strategy="last", strictly_before=True)
             .fetch_feature(store, node={"movie": ["genres"]}, edge=["time"])
             .loader()
         )
@@ -98,7 +99,7 @@ def run(path: str | None, num_train: int, epochs: int, batch_size: int) -> tuple
     with torch.no_grad():
         for batch in make_loader("test"):
             assert batch.seed_time is not None  # pairs have times
-            popular = data.popularity(batch.seeds[:, 1] - data.num_users, batch.seed_time)
+            popular = data.popularity(batch.seeds[:, 1] - data.num_users, batch.seed_time - 1)
             found.append((model(batch), popular, batch.y))
     scores, popular, y = map(torch.cat, zip(*found, strict=True))
     return auc(scores, y), auc(popular, y)

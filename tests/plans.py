@@ -259,8 +259,9 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "temporal_weighted": lambda: timed_items().sample_neighbor(
         timed_graph(), [4, 3], time="time", weight="weight", window=25
     ),
-    "temporal_labor": lambda: timed_items().sample_layer_neighbor(
-        timed_graph(), [4, 3], time="time", window=35, batch_dependency=3
+    "temporal_labor": lambda: timed_items().sample_layer_neighbor(timed_graph(), [4, 3], time="time", window=35),
+    "temporal_strictly": lambda: timed_items().sample_neighbor(
+        timed_graph(), [4, 3], time="time", window=40, strictly_before=True
     ),
     "typed": lambda: fetch_typed(
         typed_items().sample_neighbor(typed_graph(), {"likes": [4, 2], ("a", "to", "b"): [-1, 1], "default": [3, 2]})

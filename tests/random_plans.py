@@ -82,6 +82,13 @@ SAMPLERS = {
         ),
         by_row=True,
     ),
+    "temporal_strictly": Sampler(
+        lambda plan, one: with_seed_times(plan).sample_neighbor(
+            with_times(one), [4, 3], time="time", strictly_before=True
+        ),
+        by_row=True,
+        together=True,
+    ),
     "in_subgraph": Sampler(lambda plan, one: plan.sample_in_subgraph(one, num_hops=2), by_row=True, together=True),
     "bidirectional": Sampler(lambda plan, one: plan.sample_neighbor(one, [4, 3], expand="new").make_bidirectional()),
     "induced": Sampler(

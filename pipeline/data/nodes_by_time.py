@@ -37,9 +37,9 @@ class NodesByTime:
         """Return the nodes of a type, first, ..., last - 1, by time: int64[last - first]."""
         return self.order[first:last]
 
-    def num_until(self, first: int, last: int, bounds: Tensor) -> Tensor:
-        """Return how many nodes of a type, first, ..., last - 1, have a time of at most each bound: int64[n]."""
-        return torch.searchsorted(self.times[first:last], bounds.contiguous(), right=True)
+    def num_until(self, first: int, last: int, bounds: Tensor, *, strictly_before: bool = False) -> Tensor:
+        """Return how many nodes of a type, first, ..., last - 1, have a time of each bound or earlier: int64[n]."""
+        return torch.searchsorted(self.times[first:last], bounds.contiguous(), right=not strictly_before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +64,10 @@ class EndsByTime:
         """Return the destinations of edges to nodes first, ..., last - 1, by time."""
         return self.order[self.indptr[first] : self.indptr[last]]
 
-    def num_until(self, first: int, last: int, bounds: Tensor) -> Tensor:
-        """Return how many edges to these nodes are there at each bound: int64[n]."""
+    def num_until(self, first: int, last: int, bounds: Tensor, *, strictly_before: bool = False) -> Tensor:
+        """Return how many edges to these nodes are there at each bound, or before it: int64[n]."""
         of_type = self.times[self.indptr[first] : self.indptr[last]]
-        return torch.searchsorted(of_type, bounds.contiguous(), right=True)
+        return torch.searchsorted(of_type, bounds.contiguous(), right=not strictly_before)
 
 
 def ends_by_time(graph: GraphView, name: str) -> EndsByTime:

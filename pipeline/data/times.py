@@ -75,6 +75,32 @@ def ordered(times: Tensor) -> Tensor:
     return torch.where(bits < 0, bits ^ torch.iinfo(torch.int64).max, bits)
 
 
+def latest_of(times: Tensor, *, strictly_before: bool) -> Tensor:
+    """Return the latest time, as `ordered` has it, that each time allows: its own, or the largest one below it.
+
+    Integers and floating point alike: no time lies between neighbours in that order. Below the smallest integer there
+    is none, for which `earliest_allowed` says so.
+    """
+    latest = ordered(times)
+    return torch.where(latest > EARLIEST, latest - 1, EARLIEST) if strictly_before else latest
+
+
+def earliest_allowed(times: Tensor, window: float | None, *, strictly_before: bool) -> Tensor | None:
+    """Return the earliest time, as `ordered` has it, that each time allows; None where all do.
+
+    A window reaches back from the time itself, whether or not that is left out.
+    """
+    if window is not None:
+        earliest = ordered(earliest_of(times, window))
+    elif strictly_before and times.dtype == torch.int64:
+        earliest = torch.full_like(times, EARLIEST)
+    else:
+        return None
+    if strictly_before and times.dtype == torch.int64:  # nothing is earlier than the smallest integer
+        return torch.where(times > EARLIEST, earliest, EARLIEST + 1)
+    return earliest
+
+
 def earliest_of(times: Tensor, window: float) -> Tensor:
     """Return the earliest time that is no more than `window` before each time."""
     if times.dtype == torch.float64:
@@ -83,13 +109,18 @@ def earliest_of(times: Tensor, window: float) -> Tensor:
     return torch.where(times < EARLIEST + span, EARLIEST, times - span)
 
 
-def check_window(stage: str, window: Any, times: Times) -> None:
+def check_window(stage: str, window: Any, times: Times, *, strictly_before: bool = False) -> None:
     """Refuse a window that no time can be in, or that is no difference of times of their kind."""
     whole = times.dtype == torch.int64
     kinds = (int,) if whole else (int, float)
     if isinstance(window, bool) or not isinstance(window, kinds) or math.isnan(window) or window < 0:
         kind = "an int of at least 0, as times are integers" if whole else "a number of at least 0"
         raise InputError(f"{stage}: expected window to be {kind}, got {window!r}")
+    if strictly_before and window == 0:
+        raise InputError(
+            f"{stage}: expected a window above 0 beside strictly_before=True, got 0, which leaves no time; give a "
+            "window, or strictly_before=False"
+        )
 
 
 def times_of(graph: GraphView, name: str) -> Times:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from headrace.ops.gpu import device_of
 from headrace.ops.sampling.rules import HopRule
+from headrace.ops.sampling.sampled import Trees
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_types import typed_ids
@@ -37,7 +38,7 @@ class SampleFused(MapStage):
         The layer that keys the randomness of each hop.
     first_layer
         Which hop the first of these is; blocks of the hops before it are there then.
-    batch_dependency, weight, expand, edge_ids, disjoint, time, window, exclude
+    batch_dependency, weight, expand, edge_ids, disjoint, time, window, strictly_before, exclude
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 
@@ -55,6 +56,7 @@ class SampleFused(MapStage):
     disjoint: bool = field(default=False, kw_only=True)
     time: str | None = field(default=None, kw_only=True)
     window: float | None = field(default=None, kw_only=True)
+    strictly_before: bool = field(default=False, kw_only=True)
     exclude: SeedEdges | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -94,6 +96,9 @@ class SampleFused(MapStage):
     def cooperates(self) -> bool:
         return self.expand == "all" and self.num_hops == 1 and self.rules[0].per_destination
 
+    def _trees(self, batch: MiniBatch) -> Trees:
+        return trees_of(batch, self.time, self.window, strictly_before=self.strictly_before)
+
     def runner(self, settings: RunSettings) -> Runner:
         excluded = excluder(self.exclude, self.graph, settings)
 
@@ -112,7 +117,7 @@ class SampleFused(MapStage):
                 edge_ids=self.edge_ids,
                 num_threads=settings.num_threads,
                 parallel_edges=not looks or self.graph.has_parallel_edges,
-                trees=trees_of(batch, self.time, self.window) if self.disjoint else None,
+                trees=self._trees(batch) if self.disjoint else None,
                 excluded=excluded(batch),
             )
             types = typed_ids(self.graph, sampled.n_id)

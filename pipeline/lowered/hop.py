@@ -138,6 +138,8 @@ class RuleHop(HopStage):
         Name of the times that bound these, by which the graph is sorted; None for trees without.
     window
         How long before its seed a tree begins; None for always.
+    strictly_before
+        Whether trees leave out what is of their seed's own time.
     exclude
         Edges between seeds that are not there; None for no such edges.
     """
@@ -151,6 +153,7 @@ class RuleHop(HopStage):
     disjoint: bool = field(default=False, kw_only=True)
     time: str | None = field(default=None, kw_only=True)
     window: float | None = field(default=None, kw_only=True)
+    strictly_before: bool = field(default=False, kw_only=True)
     exclude: SeedEdges | None = field(default=None, kw_only=True)
 
     @property
@@ -208,7 +211,7 @@ class RuleHop(HopStage):
 
     def elements(self, batch: MiniBatch) -> Mapping[str, Tensor | None]:
         """Return what is known of the elements of the frontier."""
-        trees = trees_of(batch, self.time, self.window)
+        trees = trees_of(batch, self.time, self.window, strictly_before=self.strictly_before)
         return of_elements(trees, trees.slots[len(trees.slots) - len(self.frontier(batch)) :])
 
 

@@ -23,7 +23,9 @@ class ReachNodes(RuleHop):
 
     Parameters
     ----------
-    graph, layer, rule, key_layer, batch_dependency, weight, expand, edge_ids, disjoint, time, window, exclude
+    graph, layer, rule, key_layer, batch_dependency, weight, expand, edge_ids, disjoint, time, window
+        As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
+    strictly_before, exclude
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 

@@ -37,7 +37,7 @@ class SampleAtOwners(RuleHop):
     ----------
     graph
         A shard.
-    layer, rule, key_layer, batch_dependency, weight, expand, edge_ids, disjoint, time, window
+    layer, rule, key_layer, batch_dependency, weight, expand, edge_ids, disjoint, time, window, strictly_before
         As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
     """
 

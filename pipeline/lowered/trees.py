@@ -6,10 +6,10 @@ from torch import Tensor
 
 from headrace.ops.sampling.sampled import Trees
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.times import earliest_of, ordered
+from headrace.pipeline.data.times import earliest_allowed, latest_of
 
 
-def trees_of(batch: MiniBatch, time: str | None, window: float | None) -> Trees:
+def trees_of(batch: MiniBatch, time: str | None, window: float | None, *, strictly_before: bool) -> Trees:
     """Return the trees of a batch as kernels know them.
 
     Parameters
@@ -20,13 +20,15 @@ def trees_of(batch: MiniBatch, time: str | None, window: float | None) -> Trees:
         Name of the times that bound the trees; None for trees without.
     window
         How long before its seed a tree begins; None for always.
+    strictly_before
+        Whether trees leave out what is of their seed's own time.
     """
     assert batch.slot is not None  # `plant_trees` stands before all that ask
     bounds = lows = None
     if time is not None:
         assert batch.seed_time is not None  # likewise
-        bounds = ordered(batch.seed_time)
-        lows = None if window is None else ordered(earliest_of(batch.seed_time, window))
+        bounds = latest_of(batch.seed_time, strictly_before=strictly_before)
+        lows = earliest_allowed(batch.seed_time, window, strictly_before=strictly_before)
     known = next((len(values) for values in (batch.seed_slot, bounds) if values is not None), None)
     num_trees = known if known is not None else 1 + int(batch.slot.max()) if len(batch.slot) else 0
     return Trees(batch.slot, num_trees, batch.seed_slot, bounds, lows)

@@ -11,7 +11,7 @@ from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
 
 #: What all hops of a fused stage have in common.
-_SHARED = ("weight", "batch_dependency", "disjoint", "time", "window", "exclude")
+_SHARED = ("weight", "batch_dependency", "disjoint", "time", "window", "strictly_before", "exclude")
 
 
 def _fuse_hop(hop: SampleHop, compact: Compact, machine: Machine) -> Window | None:
@@ -32,6 +32,7 @@ def _fuse_hop(hop: SampleHop, compact: Compact, machine: Machine) -> Window | No
         disjoint=hop.disjoint,
         time=hop.time,
         window=hop.window,
+        strictly_before=hop.strictly_before,
         exclude=hop.exclude,
     )
     return (fused,)

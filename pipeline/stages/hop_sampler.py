@@ -54,7 +54,13 @@ class HopSampler(Sampler, MacroStage):
         return self.hops(self.graph)
 
     def hops(
-        self, graph: GraphView, *, disjoint: bool = False, time: str | None = None, window: float | None = None
+        self,
+        graph: GraphView,
+        *,
+        disjoint: bool = False,
+        time: str | None = None,
+        window: float | None = None,
+        strictly_before: bool = False,
     ) -> tuple[Stage, ...]:
         """Return the hops and their compactions, over this graph or the same one sorted by time."""
         return hops(
@@ -68,6 +74,7 @@ class HopSampler(Sampler, MacroStage):
             disjoint=disjoint,
             time=time,
             window=window,
+            strictly_before=strictly_before,
         )
 
 
@@ -83,6 +90,7 @@ def hops(
     disjoint: bool = False,
     time: str | None = None,
     window: float | None = None,
+    strictly_before: bool = False,
 ) -> tuple[Stage, ...]:
     """Return the stages that a sampler stands for: a hop and its compaction for each rule."""
     pieces: list[Stage] = []
@@ -99,6 +107,7 @@ def hops(
             disjoint=disjoint,
             time=time,
             window=window,
+            strictly_before=strictly_before,
         )
         pieces += [hop, Compact(graph, expand=expand, edge_ids=edge_ids)]
     return in_graph_ids(graph, pieces)

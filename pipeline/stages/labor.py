@@ -62,7 +62,8 @@ class SampleLayerNeighbor(TreeSampler):
         *Costs*: batches that are less than 2 * kappa apart are dependent; with ``math.inf`` a node's neighbourhood is
         the same for the whole training. Where two random numbers are blended, which are all batches but each kappa-th,
         sampling takes some 50 ns more per in-edge looked at. The random numbers go on from batch to batch
-        of an epoch and begin anew with the next one, where nearly all neighbours change at once.
+        of an epoch and begin anew with the next one, where nearly all neighbours change at once. Not in trees: their
+        random numbers go by the place of their seed in the batch, which changes.
     weight
         Name of the edge attribute A to sample by, one number of at least 0 per edge: edge t -> s is wanted with
         probability min(1, fanout * A_ts / sum of A over the in-edges of s), and ``Block.weight`` makes a plain mean the
@@ -73,8 +74,9 @@ class SampleLayerNeighbor(TreeSampler):
         20 in-edges, by 0.02 to 0.05 at 1 to 10 of 100; not for messages that have nothing to do with the weights.
         ``sample_neighbor(..., weight=..., replace=True)`` has no bias at any fanout; larger fanouts, for which
         ``exact=False`` is the safer choice, make it small.
-    expand, edge_ids, disjoint, time, window
-        As for ``sample_neighbor``. Trees share no random numbers, as they share no nodes: `importance` has to be 0.
+    expand, edge_ids, disjoint, time, window, strictly_before
+        As for ``sample_neighbor``. Trees share no random numbers, as they share no nodes: `importance` has to be 0,
+        and `batch_dependency` 1.
 
     Raises
     ------
@@ -83,7 +85,7 @@ class SampleLayerNeighbor(TreeSampler):
     InputError
         For fanouts that are empty or below -1, a subject that is not a graph, an unknown hop rule, an importance that
         is neither "*" nor an integer from 0 to 1,000, or a batch dependency that is neither an integer of at least 1
-        nor ``math.inf``.
+        nor ``math.inf``; in trees for any but 1.
     """
 
     exact: bool = field(default=True, kw_only=True)
@@ -108,6 +110,12 @@ class SampleLayerNeighbor(TreeSampler):
             what = f"{self.name}: batch_dependency (or math.inf, for neighbourhoods that never change)"
             batches = whole_number(self.batch_dependency, what, 1, InputError, LARGEST_COUNT)
         object.__setattr__(self, "batch_dependency", batches)
+        if self.in_trees and batches != 1:
+            raise InputError(
+                f"{self.name}: expected batch_dependency=1 where each seed grows a tree of its own, got {batches}; "
+                "trees share no random numbers with those of other batches: leave out batch_dependency, or disjoint "
+                "and time"
+            )
 
     def decisive(self) -> dict[str, Any]:
         # Checkpoints of before there was a dependency stay valid.

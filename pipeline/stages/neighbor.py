@@ -50,8 +50,15 @@ class SampleNeighbor(TreeSampler):
         own time and of its source's. Seeds have times of their own, ``ItemSampler(items, time=...)``, or those of their
         nodes. Rows are sorted by time once, at the first loader, which copies the graph where they are not yet; see
         `Graph.by_time`.
+
+        *Its own time counts*: a link that is predicted at time t sees the edge of that link, which has the time t, too,
+        and so its label. For links that are edges of the graph take ``strictly_before=True``.
     window
         Beside `time`, how far back trees look: edges are no earlier than the seed's time less this.
+    strictly_before
+        Beside `time`: False (default), edges of the seed's own time are there; True, only those of earlier times, in
+        all hops. Earlier edges between the same nodes stay, which `exclude_seed_edges` would take away. A window
+        reaches back from the seed's time either way.
     strategy
         Beside `time`: ``"uniform"`` (default) draws among the edges of a tree, by weight if there is one; ``"last"``
         takes the most recent, of edges of one time those that came last.
@@ -62,8 +69,8 @@ class SampleNeighbor(TreeSampler):
         If there is no such edge attribute, or it holds negative, infinite or undefined values; if there are no times of
         this name, or they are none.
     InputError
-        For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule; for a window or
-        ``strategy="last"`` without times, or the latter with a weight or replacement.
+        For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule; for a window,
+        `strictly_before` or ``strategy="last"`` without times, or the latter with a weight or replacement.
     """
 
     replace: bool = field(default=False, kw_only=True)

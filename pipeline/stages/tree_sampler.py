@@ -20,13 +20,15 @@ class TreeSampler(HopSampler):
     disjoint: bool = field(default=False, kw_only=True)
     time: str | None = field(default=None, kw_only=True)
     window: float | None = field(default=None, kw_only=True)
+    strictly_before: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_flags(self, "disjoint")
+        check_flags(self, "disjoint", "strictly_before")
         if self.time is None:
-            if self.window is not None:
-                raise InputError(f"{self.name}: expected time= beside window={self.window!r}, got none")
+            for name, default in (("window", None), ("strictly_before", False)):
+                if getattr(self, name) is not default:
+                    raise InputError(f"{self.name}: expected time= beside {name}={getattr(self, name)!r}, got none")
             return
         if not isinstance(self.time, str):
             raise InputError(
@@ -39,7 +41,7 @@ class TreeSampler(HopSampler):
         except GraphError as error:
             raise GraphError(f"{self.name}: {error}") from error
         if self.window is not None:
-            check_window(self.name, self.window, times)
+            check_window(self.name, self.window, times, strictly_before=self.strictly_before)
 
     @property
     def in_trees(self) -> bool:
@@ -48,7 +50,7 @@ class TreeSampler(HopSampler):
 
     def decisive(self) -> dict[str, Any]:
         # Checkpoints of before there were trees stay valid.
-        defaults = {"disjoint": False, "time": None, "window": None}
+        defaults = {"disjoint": False, "time": None, "window": None, "strictly_before": False}
         decisive = super().decisive()
         return {name: value for name, value in decisive.items() if value != defaults.get(name, _NO_DEFAULT)}
 
@@ -56,7 +58,9 @@ class TreeSampler(HopSampler):
         if not self.in_trees:
             return super().parts()
         graph = self.graph if self.time is None else self.graph.by_time(self.time)
-        sampled = self.hops(graph, disjoint=True, time=self.time, window=self.window)
+        sampled = self.hops(
+            graph, disjoint=True, time=self.time, window=self.window, strictly_before=self.strictly_before
+        )
         return (PlantTrees(self.graph, time=self.time), *sampled)
 
 

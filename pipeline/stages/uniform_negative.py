@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from math import ceil
 from typing import Any, ClassVar, Literal
 
@@ -15,16 +15,24 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.ops.random.rng import NEGATIVE, stream_key
-from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.negatives import draw_negatives, joined_with_all, joined_with_all_before
 from headrace.pipeline.data.arrays import as_cpu_tensor, number_above_0
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.nodes_by_time import EndsByTime, NodesByTime, ends_by_time, nodes_by_time
 from headrace.pipeline.data.times import times_of
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.lowered.excluded import check_pairs
+from headrace.pipeline.lowered.negative_pairs import (
+    graph_weights,
+    in_graph_ids,
+    known_of_all,
+    labels_begin_at_0,
+    labels_with_negatives,
+    ranges_of,
+    total_weight,
+    with_seeds,
+)
 from headrace.pipeline.lowered.negative_shares import first_of_share, shares
 from headrace.pipeline.plan.checks import (
     LARGEST_COUNT,
@@ -71,11 +79,17 @@ class SampleUniformNegative(MapStage):
     node_weight
         How likely a node is drawn: None, all alike; ``"degree"``, in proportion to its in-degree, with `time` to that
         at the time of the pair; or numbers of at least 0, [num_nodes].
+    source_weight
+        How likely a node is drawn as a source, where ``corrupt="both"`` draws them: any of the above. None (default):
+        as `node_weight` says.
     time
         Name of times of nodes: no node is drawn that is later than its pair, so that it was there, too. Pairs have
         times then, ``ItemSampler(pairs, time=...)``, and each a node of its time or earlier. By degree edges count
         that were there at the pair's time, those with neither a later time of their own nor a later end; times of edges
         alone will do, and are sorted once, 16 bytes for each.
+    strictly_before
+        Beside `time`: True leaves out nodes, and edges that count by degree, of the pair's own time, such as the edge
+        of the pair itself.
     reject
         Whether no edge of the graph is drawn: never, and all other nodes keep their proportions. Each pair must have
         such a node, with `time` one of its time or earlier. That is checked before the first batch, where the items
@@ -99,7 +113,9 @@ class SampleUniformNegative(MapStage):
     mode: Literal["binary", "triplet"] = "binary"
     corrupt: Literal["destination", "both"] = field(default="destination", kw_only=True)
     node_weight: Any = field(default=None, kw_only=True)  # None, "degree", or float64[num_nodes] once constructed
+    source_weight: Any = field(default=None, kw_only=True)  # the same
     time: str | None = field(default=None, kw_only=True)
+    strictly_before: bool = field(default=False, kw_only=True)
     reject: bool = field(default=False, kw_only=True)
 
     heeds_types: ClassVar[bool] = True
@@ -116,16 +132,25 @@ class SampleUniformNegative(MapStage):
                 f'{self.name}: mode "triplet" takes a whole number of negatives for each source, and corrupt='
                 f'"destination"; ratio={self.ratio!r} and corrupt={self.corrupt!r} came'
             )
-        check_flags(self, "reject")
+        check_flags(self, "reject", "strictly_before")
         if self.reject and self.corrupt == "both":
             raise InputError(f'{self.name}: reject=True draws for given sources, so corrupt must be "destination"')
-        if isinstance(self.graph, GraphShard) and (self.reject or isinstance(self.node_weight, str)):
+        if self.source_weight is not None and self.corrupt != "both":
+            raise InputError(
+                f'{self.name}: expected corrupt="both" beside source_weight, got {self.corrupt!r}, which draws no '
+                "sources; leave out source_weight"
+            )
+        by_degree = isinstance(self.node_weight, str) or isinstance(self.source_weight, str)
+        if isinstance(self.graph, GraphShard) and (self.reject or by_degree):
             raise PlanError(f'{self.name}: reject=True and node_weight="degree" need a whole graph, got a shard')
-        self._check_weight()
+        for name in ("node_weight", "source_weight"):
+            self._check_weight(name)
         self._check_time()
 
     def _check_time(self) -> None:
         if self.time is None:
+            if self.strictly_before:
+                raise InputError(f"{self.name}: expected time= beside strictly_before=True, got none")
             return
         if not isinstance(self.time, str):
             raise InputError(
@@ -133,38 +158,50 @@ class SampleUniformNegative(MapStage):
                 'the graph, node_attrs={"time": ...}, those of pairs to ItemSampler(pairs, time=...)'
             )
         try:
-            if isinstance(self.node_weight, str):
-                times_of(self.graph, self.time)
-            else:
-                nodes_by_time(self.graph, self.time)
+            for column in self._columns:
+                if isinstance(self._weight_of(column), str):
+                    times_of(self.graph, self.time)
+                else:
+                    nodes_by_time(self.graph, self.time)
         except GraphError as error:
             raise GraphError(f"{self.name}: {error}") from error
 
-    def _by_time(self) -> NodesByTime | EndsByTime:
+    @property
+    def _columns(self) -> tuple[int, ...]:
+        """Return which ends of negatives are drawn: 0 sources, 1 destinations."""
+        return (1,) if self.corrupt == "destination" else (0, 1)
+
+    def _weight_of(self, column: int) -> Any:
+        """Return how likely nodes are at an end."""
+        return self.node_weight if column == 1 or self.source_weight is None else self.source_weight
+
+    def _by_time(self, column: int) -> NodesByTime | EndsByTime:
         """Return what is drawn from, by time: nodes, or by degree one for each edge that is there."""
         assert self.time is not None
-        found = ends_by_time if isinstance(self.node_weight, str) else nodes_by_time
+        found = ends_by_time if isinstance(self._weight_of(column), str) else nodes_by_time
         return found(self.graph, self.time)
 
-    def _check_weight(self) -> None:
-        if self.node_weight is None or (isinstance(self.node_weight, str) and self.node_weight == "degree"):
+    def _check_weight(self, name: str) -> None:
+        given = getattr(self, name)
+        if given is None or (isinstance(given, str) and given == "degree"):
             return
-        if isinstance(self.node_weight, str):
-            raise InputError(f'{self.name}: node_weight must be "degree" or numbers; {self.node_weight!r} came')
-        weights = as_cpu_tensor(self.node_weight, f"{self.name}: node_weight", InputError).double().contiguous()
+        if isinstance(given, str):
+            raise InputError(f'{self.name}: {name} must be "degree" or numbers; {given!r} came')
+        weights = as_cpu_tensor(given, f"{self.name}: {name}", InputError).double().contiguous()
         if weights.shape != (self.graph.num_nodes,):
             raise InputError(
-                f"{self.name}: node_weight must have a number for each of {self.graph.num_nodes} nodes; shape "
+                f"{self.name}: {name} must have a number for each of {self.graph.num_nodes} nodes; shape "
                 f"{list(weights.shape)} came"
             )
         if not bool(((weights >= 0) & weights.isfinite()).all()) or not bool(weights.sum().isfinite()):
-            raise InputError(f"{self.name}: node_weight must be finite and at least 0, and so must be its sum")
-        object.__setattr__(self, "node_weight", weights)
+            raise InputError(f"{self.name}: {name} must be finite and at least 0, and so must be its sum")
+        object.__setattr__(self, name, weights)
 
     def decisive(self) -> dict[str, Any]:
         decisive = super().decisive()
-        if self.time is None:  # checkpoints of before there were times stay valid
-            del decisive["time"]
+        for name in ("time", "source_weight", "strictly_before"):  # checkpoints of before there were such stay valid
+            if getattr(self, name) in (None, False):
+                del decisive[name]
         return decisive
 
     @property
@@ -188,35 +225,38 @@ class SampleUniformNegative(MapStage):
         source = before[0]
         pairs = source.all_seeds() if isinstance(source, SourceStage) else None
         if isinstance(source, SourceStage) and pairs is not None:
-            self._check_possible(_in_graph_ids(self.graph, pairs), source.seed_times)
+            self._check_possible(in_graph_ids(self.graph, pairs), source.seed_times)
 
     def _check_possible(self, pairs: Tensor, seed_times: Any) -> None:
         """Refuse pairs for which there can be no negative."""
-        weights = _graph_weights(self.graph, self.node_weight)
-        for column in (1,) if self.corrupt == "destination" else (0, 1):
-            for (first, last), members in _ranges(self.graph, pairs[:, column]):
-                total = _total(self.graph, weights, first, last)
+        for column in self._columns:
+            weights = graph_weights(self.graph, self._weight_of(column))
+            for (first, last), members in ranges_of(self.graph, pairs[:, column]):
+                total = total_weight(self.graph, weights, first, last)
                 if not total > 0:
                     raise InputError(
                         f"{self.name}: expected a node of positive weight among {first} to {last - 1}, got none"
                     )
                 bounded = self.time is not None and isinstance(seed_times, Tensor)
-                prefix = self._check_early(first, last, members, seed_times, weights) if bounded else None
+                prefix = self._check_early(first, last, column, members, seed_times, weights) if bounded else None
                 if self.reject:
                     self._check_not_joined(first, last, members, pairs[members, 0].contiguous(), weights, prefix)
 
-    def _check_early(self, first: int, last: int, members: Tensor, seed_times: Tensor, weights: Any) -> Tensor:
+    def _check_early(
+        self, first: int, last: int, column: int, members: Tensor, seed_times: Tensor, weights: Any
+    ) -> Tensor:
         """Return how much of the order by time each pair draws from; refuse those for which nothing is there yet."""
-        prefix = self._num_allowed(first, last, seed_times[members])
+        prefix = self._num_allowed(first, last, column, seed_times[members])
         reached = prefix
         if isinstance(weights, Tensor):
-            of_nodes = weights[self._by_time().of_type(first, last)]
+            of_nodes = weights[self._by_time(column).of_type(first, last)]
             reached = torch.cat([of_nodes.new_zeros(1), of_nodes.cumsum(0)])[prefix]
         early = ~(reached > 0)
         if bool(early.any()):
             kind = {str: "edges to nodes", Tensor: "nodes of positive weight among"}.get(type(weights), "nodes")
+            early_by = "no later than any of the" if self.strictly_before else "earlier than all"
             raise InputError(
-                f"{self.name}: pair {int(members[early][0])} of the items has no negative: it is earlier than all "
+                f"{self.name}: pair {int(members[early][0])} of the items has no negative: it is {early_by} "
                 f"{kind} {first} to {last - 1}; leave out such pairs, or give no time="
             )
         return prefix
@@ -231,7 +271,7 @@ class SampleUniformNegative(MapStage):
             of_nodes = None if counted is None else counted[first:last]
             joined = joined_with_all(*edges, sources, nodes=nodes, weights=of_nodes)
         else:
-            order = self._by_time().of_type(first, last)
+            order = self._by_time(1).of_type(first, last)
             of_nodes = weights[first:last] if isinstance(weights, Tensor) else None
             pair = joined_with_all_before(*edges, sources, order, prefix, nodes=nodes, weights=of_nodes)
             joined = None if pair is None else int(sources[pair])
@@ -243,27 +283,28 @@ class SampleUniformNegative(MapStage):
                 "pass reject=False"
             )
 
-    def _num_allowed(self, first: int, last: int, seed_times: Tensor | None) -> Tensor:
-        """Return how many nodes of a range, or edges to them, are no later than each pair: int64[num_pairs]."""
-        nodes = self._by_time()
+    def _num_allowed(self, first: int, last: int, column: int, seed_times: Tensor | None) -> Tensor:
+        """Return how many nodes of a range, or edges to them, are there for each pair: int64[num_pairs]."""
+        nodes = self._by_time(column)
         if seed_times is None or seed_times.dtype != nodes.times.dtype:
             raise InputError(
                 f"{self.name}: expected pairs with times of the kind of the graph's, {nodes.times.dtype}, got "
                 f"{'none' if seed_times is None else seed_times.dtype}; pass ItemSampler(pairs, time=...)"
             )
-        return nodes.num_until(first, last, seed_times)
+        return nodes.num_until(first, last, seed_times, strictly_before=self.strictly_before)
 
     def runner(self, settings: RunSettings) -> Runner:
-        shifts = _labels_begin_at_0(settings.source)
-        weights = _graph_weights(self.graph, self.node_weight)
+        shifts = labels_begin_at_0(settings.source)
+        weights = [graph_weights(self.graph, self._weight_of(column)) for column in (0, 1)]
         ratio = Fraction(str(self.ratio))
-        by_time = None if self.time is None else self._by_time()
+        by_time = None if self.time is None else {column: self._by_time(column) for column in self._columns}
 
         @cache
-        def law(first: int, last: int) -> Any:
-            if not isinstance(weights, Tensor):
-                return weights if by_time is None else None  # ends of edges are drawn evenly
-            of_nodes = weights[first:last] if by_time is None else weights[by_time.of_type(first, last)]
+        def law(column: int, first: int, last: int) -> Any:
+            weight = weights[column]
+            if not isinstance(weight, Tensor):
+                return weight if by_time is None else None  # ends of edges are drawn evenly
+            of_nodes = weight[first:last] if by_time is None else weight[by_time[column].of_type(first, last)]
             return of_nodes.numpy().cumsum()
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
@@ -274,10 +315,11 @@ class SampleUniformNegative(MapStage):
 
             def draw(column: int) -> Tensor:
                 key = stream_key(settings.seed, batch.epoch, batch.index, 1 - column, NEGATIVE)
-                ids = _in_graph_ids(self.graph, pairs)
+                ids = in_graph_ids(self.graph, pairs)
+                allowed = partial(self._num_allowed, column=column, seed_times=batch.seed_time)
                 drawn = torch.empty(int(counts.sum()), dtype=torch.int64)
                 of_pair = torch.arange(len(pairs)).repeat_interleave(counts)
-                for (low, high), members in _ranges(self.graph, ids[:, column]):
+                for (low, high), members in ranges_of(self.graph, ids[:, column]):
                     here = torch.zeros(len(pairs), dtype=torch.bool)
                     here[members] = True
                     with _by_its_name(self.name):
@@ -287,10 +329,10 @@ class SampleUniformNegative(MapStage):
                             torch.where(here, counts, 0),
                             key=key,
                             nodes=(low, high),
-                            weight=law(low, high),
+                            weight=law(column, low, high),
                             reject=ids[:, 0].contiguous() if self.reject else None,
-                            order=None if by_time is None else by_time.of_type(low, high),
-                            prefix=None if by_time is None else self._num_allowed(low, high, batch.seed_time),
+                            order=None if by_time is None else by_time[column].of_type(low, high),
+                            prefix=None if by_time is None else allowed(low, high),
                             first_pair=first,
                             num_threads=settings.num_threads,
                         )
@@ -300,16 +342,16 @@ class SampleUniformNegative(MapStage):
             destinations = draw(1)
             if self.mode == "triplet":
                 seeds = torch.cat([pairs, destinations.view(len(pairs), int(ratio))], 1)
-                return _with_seeds(batch, seeds, num_positives=len(pairs)), {"negatives": len(destinations)}
+                return with_seeds(batch, seeds, num_positives=len(pairs)), {"negatives": len(destinations)}
             sources = draw(0) if self.corrupt == "both" else pairs[:, 0].repeat_interleave(counts)
             seeds = torch.cat([pairs, torch.stack([sources, destinations], 1)])
-            found = _with_seeds(
+            found = with_seeds(
                 batch,
                 seeds,
                 num_positives=len(pairs),
                 item_index=torch.cat([batch.item_index, torch.full((len(destinations),), -1)]),
-                y=_labels(batch.y, len(pairs), len(destinations), shifts=shifts),
-                **_known(batch, counts, int(shares(total, batch.num_global_seeds, 0, first).sum())),
+                y=labels_with_negatives(batch.y, len(pairs), len(destinations), shifts=shifts),
+                **known_of_all(batch, counts, int(shares(total, batch.num_global_seeds, 0, first).sum())),
                 num_global_seeds=batch.num_global_seeds + total,
             )
             return found, {"negatives": len(destinations)}
@@ -324,76 +366,3 @@ def _by_its_name(stage: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{stage}: {str(error).removeprefix('draw_negatives: ')}") from error
-
-
-def _in_graph_ids(graph: GraphView, pairs: Tensor) -> Tensor:
-    return graph.to_graph_ids(pairs.flatten()).view_as(pairs)
-
-
-def _with_seeds(batch: MiniBatch, seeds: Tensor, **changes: Any) -> MiniBatch:
-    """Return a batch, not yet sampled, with other seeds."""
-    unique, inverse = unique_and_inverse(seeds.flatten())
-    return batch.replace(
-        seeds=seeds, seed_index=inverse.view_as(seeds), n_id=unique, num_sampled_nodes=(len(unique),), **changes
-    )
-
-
-def _known(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Any]:
-    """Return what is known of a batch's pairs, and behind them of negatives: they have the types and times of theirs.
-
-    Parameters
-    ----------
-    batch
-        With positive pairs.
-    counts: int64[num_pairs]
-        How many negatives each has.
-    before
-        How many negatives of the whole batch come before those of this rank.
-    """
-    known: dict[str, Any] = {}
-    if batch.link_types is not None:
-        known["link_types"] = batch.link_types.with_negatives(counts)
-    if batch.seed_time is not None:
-        known["seed_time"] = torch.cat([batch.seed_time, batch.seed_time.repeat_interleave(counts)])
-    if batch.seed_slot is not None:
-        own = torch.arange(int(counts.sum())) + (batch.num_global_seeds + before)
-        known["seed_slot"] = torch.cat([batch.seed_slot, own])
-    return known
-
-
-def _ranges(graph: GraphView, nodes: Tensor) -> list[tuple[tuple[int, int], Tensor]]:
-    """Return the range of nodes of each type that is there, with the places where it is."""
-    node_types = node_types_of(graph)
-    bounds, types = node_types.offsets, node_types.numbers_of(nodes)
-    present = sorted(set(types.tolist()))
-    return [((int(bounds[one]), int(bounds[one + 1])), (types == one).nonzero().squeeze(1)) for one in present]
-
-
-def _graph_weights(graph: GraphView, weights: Any) -> Any:
-    """Return weights in the order in which the graph has its nodes."""
-    if not isinstance(weights, Tensor) or graph.node_ids is None:
-        return weights
-    return weights[graph.to_original_ids(torch.arange(graph.num_nodes))]
-
-
-def _total(graph: GraphView, weights: Any, first: int, last: int) -> float:
-    """Return the sum of weights of a range of nodes."""
-    if weights is None:
-        return last - first
-    if isinstance(weights, str):
-        return int(graph.indptr[last] - graph.indptr[first])
-    return float(weights[first:last].sum())
-
-
-def _labels_begin_at_0(source: SourceStage | None) -> bool:
-    """Whether the smallest label of the items is 0, as far as it is known."""
-    smallest = None if source is None else source.smallest_label
-    return smallest is None or smallest == 0
-
-
-def _labels(y: Tensor | None, num_positives: int, num_negatives: int, *, shifts: bool) -> Tensor:
-    """Return the labels of positive and negative pairs; see the class."""
-    if y is None:
-        return torch.cat([torch.ones(num_positives), torch.zeros(num_negatives)])
-    positive = y + 1 if shifts else y
-    return torch.cat([positive, positive.new_zeros(num_negatives, *y.shape[1:])])

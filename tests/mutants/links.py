@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 _EXCLUDED = "tests/ops/sampling/test_excluded.py::"
 _NEGATIVES = "tests/ops/sampling/test_negatives.py::"
+_STRICTLY = "tests/pipeline/stages/test_strictly_before.py::"
 _STAGE = "tests/pipeline/stages/test_uniform_negative.py::"
 _BY_TREE = "tests/ops/sampling/test_excluded_by_tree.py::"
 _PER_SEED = "tests/pipeline/stages/test_exclude_per_seed.py::"
@@ -179,7 +180,7 @@ LINKS = (
         _STAGE + "test_peers_19_ranks_draw_what_one_process_draws[binary-1.5-2]",
     ),
     Mutant(
-        "pipeline/stages/uniform_negative.py",
+        "pipeline/lowered/negative_pairs.py",
         "positive = y + 1 if shifts else y",
         "positive = y",
         _STAGE + "test_peers_17_labels_that_begin_at_0_move_up[from 0]",
@@ -226,6 +227,31 @@ LINKS = (
         'np.searchsorted(ends, positions, side="right")',
         "np.searchsorted(ends, positions)",
         "tests/pipeline/interop/test_typed_links.py::test_each_edge_type_has_its_pairs_and_labels",
+    ),
+    # Times of the seed itself: a link would find its own edge.
+    Mutant(
+        "pipeline/data/times.py",
+        "return torch.where(latest > EARLIEST, latest - 1, EARLIEST) if strictly_before else latest",
+        "return latest",
+        _STRICTLY + "test_earlier_repeats_of_a_link_stay",
+    ),
+    Mutant(
+        "pipeline/data/times.py",
+        "return torch.where(times > EARLIEST, earliest, EARLIEST + 1)",
+        "return earliest",
+        _STRICTLY + "test_the_smallest_and_the_largest_integer[None]",
+    ),
+    Mutant(
+        "pipeline/passes/fuse_sampling.py",
+        "        strictly_before=hop.strictly_before,\n",
+        "",
+        _STRICTLY + "test_earlier_repeats_of_a_link_stay",
+    ),
+    Mutant(
+        "pipeline/data/nodes_by_time.py",
+        "return torch.searchsorted(of_type, bounds.contiguous(), right=not strictly_before)",
+        "return torch.searchsorted(of_type, bounds.contiguous(), right=True)",
+        _STRICTLY + "TestNegatives::test_by_degree_the_edge_of_the_pair_does_not_count",
     ),
     # Pairs that have no negative at their time would be found in the middle of training, or ones that have be refused.
     Mutant(

@@ -91,8 +91,8 @@ ORDER = (
     # Nothing later than its seed in a tree.
     Mutant(
         "pipeline/lowered/trees.py",
-        "bounds = ordered(batch.seed_time)",
-        "bounds = ordered(batch.seed_time) + 9",
+        "bounds = latest_of(batch.seed_time, strictly_before=strictly_before)",
+        "bounds = latest_of(batch.seed_time, strictly_before=strictly_before) + 9",
         "tests/pipeline/stages/test_temporal.py::test_peers_14_equal_times_are_included",
     ),
     Mutant(

@@ -59,6 +59,9 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
     exclude_per
         Of headrace, with ``disjoint=True`` or times: "seed" leaves out of the tree of a link, and of those of its
         negatives, that link alone, and keeps the other links of the batch. "batch" (default) leaves out all.
+    strictly_before
+        Of headrace, beside times: False (default), as PyG, lets a link see edges of its own time, its own edge among
+        them; True only earlier ones. Ends of negatives may be as late as the link, as its own ends may.
     seed, num_threads, prefetch
         Of headrace, as for `NeighborLoader`.
     **kwargs
@@ -92,6 +95,7 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
         neighbor_sampler: BaseSampler | None = None,
         directed: bool = True,
         *,
+        strictly_before: bool = False,
         seed: int | None = None,
         num_threads: int | None = None,
         exclude_seed_edges: bool | str | dict[Any, Any] = False,
@@ -110,6 +114,8 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
                 "LinkNeighborLoader: expected edge_label_time and time_attr, or neither, got "
                 f"{'no edge_label_time' if edge_label_time is None else 'no time_attr'}; sampling by time needs both"
             )
+        self.strictly_before = strictly_before
+        self.check_strictly_before(neighbor_sampler)
         self.exclude_seed_edges, self.exclude_per = exclude_seed_edges, exclude_per
         if exclude_seed_edges is not False and not isinstance(neighbor_sampler, Sampler | None):
             raise InputError(

@@ -57,6 +57,9 @@ class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):
         Whether every seed has a tree of its own.
     temporal_strategy, time_attr
         Sample no edge that is later than its seed.
+    strictly_before
+        Of headrace, beside `time_attr`: False (default), as PyG, samples edges of the seed's own time, too; True only
+        earlier ones.
     weight_attr
         Edge attribute to sample by.
     transform, transform_sampler_output
@@ -104,6 +107,7 @@ class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):
         neighbor_sampler: BaseSampler | None = None,
         directed: bool = True,
         *,
+        strictly_before: bool = False,
         seed: int | None = None,
         num_threads: int | None = None,
         prefetch: bool | int | None = None,
@@ -114,6 +118,8 @@ class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):
         self.disjoint, self.temporal_strategy, self.directed = disjoint, temporal_strategy, directed
         self.time_attr, self.weight_attr, self.is_sorted = time_attr, weight_attr, is_sorted
         self.neighbor_sampler = neighbor_sampler
+        self.strictly_before = strictly_before
+        self.check_strictly_before(neighbor_sampler)
         if input_time is not None and time_attr is None:
             raise InputError("NeighborLoader: expected time_attr beside input_time, got none; name the times of edges")
         check_nodes(data, input_nodes, input_time, kwargs.get("input_id"))

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler import Sampler
 
@@ -20,10 +21,19 @@ class NeighborPlanLoader(PlanLoader):
     disjoint: bool
     temporal_strategy: str
     time_attr: str | None
+    strictly_before: bool
     weight_attr: str | None
     directed: bool
     input_data: Any
     custom_cls: Any
+
+    def check_strictly_before(self, neighbor_sampler: Any) -> None:
+        """Refuse `strictly_before` where another sampler decides."""
+        if self.strictly_before and neighbor_sampler is not None:
+            raise InputError(
+                f"{type(self).__name__}: expected strictly_before=False beside neighbor_sampler, which draws what it "
+                "was made for, got True; make the sampler with it, headrace.pyg.Sampler(..., strictly_before=True)"
+            )
 
     def own_sampler(self, data: Any) -> Sampler:
         """Return the sampler that the arguments of the loader say."""
@@ -35,6 +45,7 @@ class NeighborPlanLoader(PlanLoader):
             disjoint=self.disjoint,
             temporal_strategy=self.temporal_strategy,
             time_attr=self.time_attr,
+            strictly_before=self.strictly_before,
             weight_attr=self.weight_attr,
             directed=self.directed,
             seed=self.seed,

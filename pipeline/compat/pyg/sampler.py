@@ -56,6 +56,8 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         Whether every seed has a tree of its own.
     time_attr, temporal_strategy
         Times of nodes or of edges: no edge is drawn that is later than its seed, "uniform" or the "last" ones.
+    strictly_before
+        Of headrace, beside `time_attr`: True draws only edges that are earlier than their seed, none of its own time.
     weight_attr
         Name of the edge attribute to sample by.
     is_sorted, share_memory
@@ -85,6 +87,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         share_memory: bool = False,
         directed: bool = True,
         *,
+        strictly_before: bool = False,
         seed: int | None = None,
         num_threads: int | None = None,
     ) -> None:
@@ -101,6 +104,9 @@ class Sampler(BaseSampler):  # type: ignore[misc]
             )
         self.temporal_strategy = temporal_strategy
         self.time_attr = time_attr
+        if strictly_before and time_attr is None:
+            raise InputError("headrace.pyg: expected time_attr beside strictly_before=True, got none")
+        self.strictly_before = strictly_before
         self.weight_attr = weight_attr
         self.seed = seed
         self.num_threads = num_threads
@@ -132,7 +138,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         """What the plan is made by, as text, booleans and None: others make another plan."""
         return (
             *(str(self.num_neighbors), str(self.subgraph_type), self.replace, self.weight_attr),
-            *(self.disjoint, self.time_attr, self.temporal_strategy),
+            *(self.disjoint, self.time_attr, self.temporal_strategy, self.strictly_before),
         )
 
     @property
@@ -168,6 +174,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
             expand="new",
             disjoint=self.disjoint,
             time=self.time_attr,
+            strictly_before=self.strictly_before,
             strategy=self.temporal_strategy if self.time_attr is not None else "uniform",
         )
         if kind == SubgraphType.induced:

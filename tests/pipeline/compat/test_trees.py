@@ -284,3 +284,48 @@ def test_negatives_that_do_not_come_out_even(data):
     options = {"disjoint": True, "neg_sampling": NegativeSampling("binary", 1.5), "batch_size": 4, "seed": 1}
     (batch,) = LinkNeighborLoader(data, [2], data.edge_index[:, :4], **options)
     assert batch.batch[batch.edge_label_index].tolist() == [[0, 1, 2, 3, 0, 1, 2, 3, 0, 1]] * 2
+
+
+@pytest.mark.parametrize("kind", ["node", "edge"])
+def test_strictly_before_leaves_out_the_seeds_own_time(data, kind):
+    size = data.num_nodes if kind == "node" else data.num_edges
+    data.when = torch.arange(size) % 5
+    nodes, times = torch.arange(50), torch.arange(50) % 5
+    loader = NeighborLoader(data, [4, 3], nodes, times, time_attr="when", strictly_before=True, batch_size=20, seed=2)
+    sampled = 0
+    for batch in loader:
+        bound = batch.seed_time[batch.batch]
+        if kind == "edge":
+            when, bound = batch.when, bound[batch.edge_index[1]]
+        else:
+            when, bound = batch.when[batch.batch_size :], bound[batch.batch_size :]
+        assert (when < bound).all()
+        sampled += len(when)
+    assert sampled > 0
+
+
+@pytest.mark.parametrize("mode", [None, "binary", "triplet"])
+def test_a_link_does_not_find_itself_strictly_before(data, mode):
+    data.when = torch.arange(data.num_edges)
+    loader = LinkNeighborLoader(
+        data,
+        [-1],
+        data.edge_index,
+        edge_label_time=data.when,
+        neg_sampling=mode,
+        time_attr="when",
+        strictly_before=True,
+        batch_size=10,
+    )
+    for batch in loader:
+        link = batch.input_id[batch.batch[batch.edge_index[1]]]
+        assert (batch.when < data.when[link]).all()
+
+
+def test_strictly_before_is_refused_where_it_has_no_effect(data):
+    with pytest.raises(hr.InputError, match="expected time_attr beside strictly_before=True"):
+        NeighborLoader(data, [2], strictly_before=True)
+    with pytest.raises(hr.InputError, match="expected strictly_before=False beside neighbor_sampler"):
+        NeighborLoader(data, None, neighbor_sampler=Sampler(data, [2]), strictly_before=True)
+    with pytest.raises(hr.InputError, match="expected strictly_before=False beside neighbor_sampler"):
+        LinkNeighborLoader(data, None, data.edge_index, neighbor_sampler=Sampler(data, [2]), strictly_before=True)

@@ -17,7 +17,7 @@ from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.plan.machine import Machine
 
-from plans import graph, items
+from plans import graph, items, timed_graph, timed_items
 
 SEEDS = torch.arange(100)
 
@@ -148,6 +148,14 @@ def test_what_is_no_dependency_is_refused(kappa):
 def test_other_samplers_have_none(verb):
     with pytest.raises(hr.UsageError, match="sample_layer_neighbor alone has batches that depend on each other"):
         getattr(items(), verb)(graph(), [3], batch_dependency=4)
+
+
+@pytest.mark.parametrize("kappa", [2, math.inf])
+@pytest.mark.parametrize("trees", [{"disjoint": True}, {"time": "time"}], ids=str)
+def test_trees_are_refused_which_share_no_random_numbers(kappa, trees):
+    with pytest.raises(hr.InputError, match="expected batch_dependency=1 where each seed grows a tree of its own, got"):
+        timed_items().sample_layer_neighbor(timed_graph(), [3], batch_dependency=kappa, **trees)
+    timed_items().sample_layer_neighbor(timed_graph(), [3], batch_dependency=1, **trees).loader()
 
 
 @pytest.mark.parametrize("fused", [True, False])

@@ -62,22 +62,23 @@ def trees_of(batch):
     return trees
 
 
-@given(typed_graphs(), st.sampled_from(["all", "new"]), st.one_of(st.none(), st.integers(0, 5)), st.data())
-def test_temporal_trees_of_types_equal_a_search(graph, expand, window, data):
+@given(typed_graphs(), st.sampled_from(["all", "new"]), st.booleans(), st.data())
+def test_temporal_trees_of_types_equal_a_search(graph, expand, strictly, data):
+    window = data.draw(st.one_of(st.none(), st.integers(int(strictly), 5)))
     kind = data.draw(st.sampled_from(["user", "item"]))
     ids = st.integers(0, len(graph.node_types.id_range(kind)) - 1)
     seeds = data.draw(st.lists(ids, min_size=1, max_size=4))
     times = data.draw(st.lists(MOMENTS, min_size=len(seeds), max_size=len(seeds)))
     sampler = data.draw(st.sampled_from(["sample_neighbor", "sample_layer_neighbor"]))
     plan = getattr(hr.ItemSampler({kind: torch.tensor(seeds)}, time=times, seed=1), sampler)(
-        graph, [-1, -1], time="t", window=window, expand=expand
+        graph, [-1, -1], time="t", window=window, expand=expand, strictly_before=strictly
     )
     (batch,) = plan.loader(fuse_sampling=data.draw(st.booleans()))
     for seed, time, tree in zip(batch.n_id.tolist(), times, trees_of(batch), strict=False):
         reached, found = {seed}, set()
         for _ in range(2):
             early = -9 if window is None else time - window
-            hop = {edge for edge in edges_of(graph) if edge[1] in reached and early <= edge[2] <= time}
+            hop = {edge for edge in edges_of(graph) if edge[1] in reached and early <= edge[2] <= time - strictly}
             reached |= {source for source, *_ in hop}
             found |= hop
         assert tree == {edge[3] for edge in found}

@@ -1,0 +1,88 @@
+"""What a batch becomes when negatives are added to its pairs, and from where in a graph these are drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.sampling.compact import unique_and_inverse
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_types import node_types_of
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.plan.source import SourceStage
+
+
+def in_graph_ids(graph: GraphView, pairs: Tensor) -> Tensor:
+    """Return pairs in the ids that the graph has inside."""
+    return graph.to_graph_ids(pairs.flatten()).view_as(pairs)
+
+
+def with_seeds(batch: MiniBatch, seeds: Tensor, **changes: Any) -> MiniBatch:
+    """Return a batch, not yet sampled, with other seeds."""
+    unique, inverse = unique_and_inverse(seeds.flatten())
+    return batch.replace(
+        seeds=seeds, seed_index=inverse.view_as(seeds), n_id=unique, num_sampled_nodes=(len(unique),), **changes
+    )
+
+
+def known_of_all(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Any]:
+    """Return what is known of a batch's pairs, and behind them of negatives: they have the types and times of theirs.
+
+    Parameters
+    ----------
+    batch
+        With positive pairs.
+    counts: int64[num_pairs]
+        How many negatives each has.
+    before
+        How many negatives of the whole batch come before those of this rank.
+    """
+    known: dict[str, Any] = {}
+    if batch.link_types is not None:
+        known["link_types"] = batch.link_types.with_negatives(counts)
+    if batch.seed_time is not None:
+        known["seed_time"] = torch.cat([batch.seed_time, batch.seed_time.repeat_interleave(counts)])
+    if batch.seed_slot is not None:
+        own = torch.arange(int(counts.sum())) + (batch.num_global_seeds + before)
+        known["seed_slot"] = torch.cat([batch.seed_slot, own])
+    return known
+
+
+def ranges_of(graph: GraphView, nodes: Tensor) -> list[tuple[tuple[int, int], Tensor]]:
+    """Return the range of nodes of each type that is there, with the places where it is."""
+    node_types = node_types_of(graph)
+    bounds, types = node_types.offsets, node_types.numbers_of(nodes)
+    present = sorted(set(types.tolist()))
+    return [((int(bounds[one]), int(bounds[one + 1])), (types == one).nonzero().squeeze(1)) for one in present]
+
+
+def graph_weights(graph: GraphView, weights: Any) -> Any:
+    """Return weights in the order in which the graph has its nodes."""
+    if not isinstance(weights, Tensor) or graph.node_ids is None:
+        return weights
+    return weights[graph.to_original_ids(torch.arange(graph.num_nodes))]
+
+
+def total_weight(graph: GraphView, weights: Any, first: int, last: int) -> float:
+    """Return the sum of weights of a range of nodes."""
+    if weights is None:
+        return last - first
+    if isinstance(weights, str):
+        return int(graph.indptr[last] - graph.indptr[first])
+    return float(weights[first:last].sum())
+
+
+def labels_begin_at_0(source: SourceStage | None) -> bool:
+    """Whether the smallest label of the items is 0, as far as it is known."""
+    smallest = None if source is None else source.smallest_label
+    return smallest is None or smallest == 0
+
+
+def labels_with_negatives(y: Tensor | None, num_positives: int, num_negatives: int, *, shifts: bool) -> Tensor:
+    """Return the labels of positive and negative pairs; see the class."""
+    if y is None:
+        return torch.cat([torch.ones(num_positives), torch.zeros(num_negatives)])
+    positive = y + 1 if shifts else y
+    return torch.cat([positive, positive.new_zeros(num_negatives, *y.shape[1:])])
