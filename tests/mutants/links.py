@@ -251,7 +251,7 @@ LINKS = (
         "pipeline/data/nodes_by_time.py",
         "return torch.searchsorted(of_type, bounds.contiguous(), right=not strictly_before)",
         "return torch.searchsorted(of_type, bounds.contiguous(), right=True)",
-        _STRICTLY + "TestNegatives::test_by_degree_the_edge_of_the_pair_does_not_count",
+        _STRICTLY + "test_by_degree_the_edge_of_the_pair_does_not_count",
     ),
     # Pairs that have no negative at their time would be found in the middle of training, or ones that have be refused.
     Mutant(

@@ -26,21 +26,21 @@ def with_negatives(
     Raises
     ------
     InputError
-        For weights of sources and of destinations that are two for the same nodes.
+        For weights of another number than the nodes of their end.
     """
     if sampling is None:
         return plan
     time = time_attr if time_attr in graph.node_attrs else None
     if sampling.is_triplet():
-        weight = _node_weight(graph, {"dst": sampling.dst_weight}, edge_type)
+        weight = None if sampling.dst_weight is None else _node_weight(graph, "dst", sampling.dst_weight, edge_type)
         return plan.sample_uniform_negative(
             graph, math.ceil(sampling.amount), mode="triplet", node_weight=weight, time=time
         )
-    weights = {"src": sampling.src_weight, "dst": sampling.dst_weight}
-    weight = _node_weight(graph, weights, edge_type)
-    return plan.sample_uniform_negative(
-        graph, sampling.amount, mode="binary", corrupt="both", node_weight=weight, time=time
-    )
+    weights: dict[str, Tensor] = {}
+    if sampling.src_weight is not None or sampling.dst_weight is not None:
+        weights["source_weight"] = _node_weight(graph, "src", sampling.src_weight, edge_type)
+        weights["node_weight"] = _node_weight(graph, "dst", sampling.dst_weight, edge_type)
+    return plan.sample_uniform_negative(graph, sampling.amount, mode="binary", corrupt="both", time=time, **weights)
 
 
 def without_seed_edges(plan: Plan, exclude: Any, per: Literal["batch", "seed"] = "batch") -> Plan:
@@ -139,25 +139,16 @@ def link_metadata(links: Any, rows: Tensor, sampling: Any, times: Tensor | None)
     return links.input_id, rows.t().contiguous(), label, times
 
 
-def _node_weight(graph: Graph, weights: dict[str, Tensor | None], edge_type: EdgeType | None) -> Tensor | None:
-    """Return how likely each node of the graph is drawn, where somebody says it."""
-    given = {end: weight for end, weight in weights.items() if weight is not None}
-    if not given:
-        return None
+def _node_weight(graph: Graph, end: Literal["src", "dst"], weight: Tensor | None, edge_type: EdgeType | None) -> Tensor:
+    """Return how likely each node of the graph is drawn at one end; all alike where nobody says it."""
     flat = torch.ones(graph.num_nodes, dtype=torch.float64)
-    if edge_type is None or graph.node_types is None or edge_type[0] == edge_type[-1]:
-        first, *others = given.values()
-        if len(given) < len(weights) or any(not torch.equal(first, other) for other in others):
-            raise InputError(
-                "LinkNeighborLoader: expected src_weight and dst_weight of one node type to be the same, got two; "
-                'negatives with mode="triplet" take dst_weight alone'
-            )
-    for end, weight in given.items():
-        name = None if edge_type is None else edge_type[0 if end == "src" else -1]
-        typed = name is not None and graph.node_types is not None
-        places = graph.node_types.id_range(name) if typed else range(graph.num_nodes)  # type: ignore[union-attr,arg-type]
-        if weight.shape != (len(places),):
-            shape = len(weight) if weight.ndim == 1 else f"shape {list(weight.shape)}"
-            raise InputError(f"LinkNeighborLoader: expected {end}_weight for each of {len(places)} nodes, got {shape}")
-        flat[places.start : places.stop] = weight.double().cpu()
+    if weight is None:
+        return flat
+    name = None if edge_type is None else edge_type[0 if end == "src" else -1]
+    typed = name is not None and graph.node_types is not None
+    places = graph.node_types.id_range(name) if typed else range(graph.num_nodes)  # type: ignore[union-attr,arg-type]
+    if weight.shape != (len(places),):
+        shape = len(weight) if weight.ndim == 1 else f"shape {list(weight.shape)}"
+        raise InputError(f"LinkNeighborLoader: expected {end}_weight for each of {len(places)} nodes, got {shape}")
+    flat[places.start : places.stop] = weight.double().cpu()
     return flat

@@ -120,8 +120,13 @@ def test_peers_17_weights_of_negatives(data):
     both = NegativeSampling("binary", 1, src_weight=weight, dst_weight=weight)
     for batch in LinkNeighborLoader(data, [2], neg_sampling=both, batch_size=100):
         assert (batch.n_id[batch.edge_label_index[:, 100:]] < 5).all()
-    with pytest.raises(hr.InputError, match="to be the same"):
-        LinkNeighborLoader(data, [2], neg_sampling=NegativeSampling("binary", 1, src_weight=weight))
+    other = weight.roll(5)
+    for given, (low, high) in ((other, (5, 10)), (None, (0, data.num_nodes))):
+        sampling = NegativeSampling("binary", 1, src_weight=weight, dst_weight=given)
+        (batch,) = LinkNeighborLoader(data, [2], neg_sampling=sampling, batch_size=data.num_edges)
+        source, destination = batch.n_id[batch.edge_label_index[:, data.num_edges :]]
+        assert (source < 5).all()
+        assert set(destination.tolist()) == set(range(low, high))
     with pytest.raises(hr.InputError, match="dst_weight for each of 120 nodes"):
         LinkNeighborLoader(data, [2], neg_sampling=NegativeSampling("triplet", 1, dst_weight=weight[:7]))
 

@@ -120,29 +120,32 @@ def test_a_checkpoint_of_the_other_kind_is_refused():
         loader(strictly=True).load_state_dict(loader(strictly=False).state_dict())
 
 
-class TestNegatives:
-    """Nodes, and edges that count by degree, of the pair's own time."""
+JOINED = hr.Graph.from_coo(
+    [0, 0, 0], [1, 2, 3], num_nodes=4, edge_attrs={"e": [1, 5, 9]}, node_attrs={"n": [1, 5, 9, 10]}
+)
 
-    one = hr.Graph.from_coo(
-        [0, 0, 0], [1, 2, 3], num_nodes=4, edge_attrs={"e": [1, 5, 9]}, node_attrs={"n": [1, 5, 9, 10]}
-    )
 
-    def drawn(self, moment, **options):
-        pairs = hr.ItemSampler(torch.tensor([[0, 3]]), time=[moment], seed=1)
-        (batch,) = pairs.sample_uniform_negative(self.one, 200, strictly_before=True, **options).loader()
-        return set(batch.seeds[1:, 1].tolist())
+def drawn(moment, **options):
+    """Negative destinations of the pair 0 -> 3 at a time."""
+    pairs = hr.ItemSampler(torch.tensor([[0, 3]]), time=[moment], seed=1)
+    (batch,) = pairs.sample_uniform_negative(JOINED, 200, strictly_before=True, **options).loader()
+    return set(batch.seeds[1:, 1].tolist())
 
-    def test_nodes(self):
-        assert self.drawn(9, time="n") == {0, 1}
-        assert self.drawn(10, time="n") == {0, 1, 2}
 
-    def test_by_degree_the_edge_of_the_pair_does_not_count(self):
-        assert self.drawn(9, time="e", node_weight="degree") == {1, 2}
+def test_negatives_are_nodes_of_before():
+    assert drawn(9, time="n") == {0, 1}
+    assert drawn(10, time="n") == {0, 1, 2}
 
-    def test_nothing_is_there(self):
-        with pytest.raises(hr.InputError, match="pair 0 of the items has no negative: it is no later than any of the"):
-            self.drawn(1, time="n")
 
-    def test_without_times(self):
-        with pytest.raises(hr.InputError, match="expected time= beside strictly_before=True, got none"):
-            self.drawn(1)
+def test_by_degree_the_edge_of_the_pair_does_not_count():
+    assert drawn(9, time="e", node_weight="degree") == {1, 2}
+
+
+def test_pairs_for_which_nothing_is_there_have_no_negative():
+    with pytest.raises(hr.InputError, match="pair 0 of the items has no negative: it is no later than any of the"):
+        drawn(1, time="n")
+
+
+def test_negatives_without_times():
+    with pytest.raises(hr.InputError, match="expected time= beside strictly_before=True, got none"):
+        drawn(1)

@@ -367,3 +367,20 @@ def test_trees_of_negatives_have_the_times_of_their_pairs(world_size):
     shares = [trees(plan.loader(rank=rank, world_size=world_size, prefetch=False)) for rank in range(world_size)]
     for number, batch in enumerate(whole):
         assert sorted(one for share in shares for one in share[number]) == sorted(batch)
+
+
+def test_sources_have_weights_of_their_own():
+    only = {end: torch.zeros(NUM_NODES).index_fill_(0, torch.tensor([node]), 1) for end, node in (("s", 3), ("d", 5))}
+    plan = pairs().sample_uniform_negative(graph(), 2, corrupt="both", node_weight=only["d"], source_weight=only["s"])
+    for batch in plan.loader():
+        assert (batch.seeds[batch.num_positives :] == torch.tensor([3, 5])).all()
+    alike = pairs().sample_uniform_negative(graph(), 2, corrupt="both", node_weight="degree")
+    named = pairs().sample_uniform_negative(graph(), 2, corrupt="both", node_weight="degree", source_weight="degree")
+    assert [batch.digest() for batch in alike.loader()] == [batch.digest() for batch in named.loader()]
+
+
+def test_weights_of_sources_that_are_not_drawn_are_refused():
+    with pytest.raises(hr.InputError, match='expected corrupt="both" beside source_weight'):
+        pairs().sample_uniform_negative(graph(), 2, source_weight="degree")
+    with pytest.raises(hr.InputError, match=r"source_weight must have a number for each of \d+ nodes"):
+        pairs().sample_uniform_negative(graph(), 2, corrupt="both", source_weight=[1.0])
