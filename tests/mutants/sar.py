@@ -11,9 +11,34 @@ _UPDATE = "tests/pipeline/models/sar/test_update_all.py::"
 _WRAP = "tests/pipeline/models/sar/test_wrap.py::"
 _CHECKPOINT = "tests/pipeline/models/test_checkpoint.py::"
 _AUTOCAST = "tests/pipeline/models/sar/test_autocast.py::"
+_OWN = "tests/pipeline/models/sar/test_own_layers.py::"
 _PARTING = "tests/pipeline/models/sar/test_parting.py::"
 
 SAR = (
+    Mutant(
+        "pipeline/models/whole_graph.py",
+        "weight.new_full((1,), fill)",
+        "weight.new_ones(1)",
+        _OWN + "test_training_is_that_on_the_whole_graph[1-gcn_improved_weights]",
+    ),
+    Mutant(
+        "pipeline/models/nn/gcn.py",
+        "graph.sum_edges(weight))[:, None]",
+        "graph.in_degrees().to(x.dtype))[:, None]",
+        _OWN + "test_training_is_that_on_the_whole_graph[1-gcn_weights]",
+    ),
+    Mutant(
+        "pipeline/models/nn/gat.py",
+        "means_without_loops(block, edge)]",
+        "block.sum_edges(edge)]",
+        _OWN + "test_training_is_that_on_the_whole_graph[1-gat_edges]",
+    ),
+    Mutant(
+        "pipeline/models/nn/cluster_gcn.py",
+        "block.destinations[block.self_loops]",
+        "block.destinations[:0]",
+        _OWN + "test_training_is_that_on_the_whole_graph[1-cluster_gcn]",
+    ),
     Mutant(
         "pipeline/models/sar/dropout_state.py",
         "keys.calls = calls[name]",
@@ -171,7 +196,7 @@ SAR = (
         _WRAP + "test_dropout_and_normalisation_do_not_depend_on_the_ranks[2]",
     ),
     Mutant(
-        _SAR + "pyg_layers.py",
+        "pipeline/models/whole_graph.py",
         "chosen = loops.new_full((graph.num_dst,), -1)",
         "chosen = loops.new_full((graph.num_dst,), 0)",
         _WRAP + "test_three_ranks_compute_what_pyg_does[gcn_weights]",

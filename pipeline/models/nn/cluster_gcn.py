@@ -9,6 +9,7 @@ from headrace.ops.aggregate.precision import widened
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_is_block
 from headrace.pipeline.models.nn.self_loops import destinations_of
+from headrace.pipeline.models.whole_graph import WholeGraph
 
 
 class ClusterGCNConv(nn.Module):
@@ -16,8 +17,8 @@ class ClusterGCNConv(nn.Module):
 
     ``lin_out((sum of the neighbours' rows + own row + diag_lambda * own row) / (neighbours + 1)) + lin_root(own row)``,
     where edges from a node to itself do not count. Degrees are those of the block, so those of the clusters' subgraph
-    behind `hr.ClusterSampler`, also where ranks make it together, whether they share its nodes or its edges. PyG's
-    ``ClusterGCNConv`` with the same parameters computes the same.
+    behind `hr.ClusterSampler`, also where ranks make it together, whether they share its nodes or its edges; over an
+    `hr.sar.ShardedGraph` those of the whole graph. PyG's ``ClusterGCNConv`` with the same parameters computes the same.
 
     Parameters
     ----------
@@ -51,12 +52,14 @@ class ClusterGCNConv(nn.Module):
             summed = block.aggregate(torch.cat([x, x.new_ones(block.num_src, 1)], 1))
             summed, num_edges = summed[:, :-1], summed[:, -1].detach()
         else:
-            block = check_is_block("ClusterGCNConv", block, "use GCNConv with weights of the whole graph")
-            destinations = destinations_of(block)
-            is_loop = block.indices == destinations
-            looped = destinations[is_loop].long()
+            if isinstance(block, WholeGraph):
+                looped, degrees = block.destinations[block.self_loops], block.in_degrees()
+            else:
+                block = check_is_block("ClusterGCNConv", block, "use GCNConv with weights of the whole graph")
+                destinations = destinations_of(block)
+                looped, degrees = destinations[block.indices == destinations].long(), block.indptr.diff()
             loops = x.new_zeros(block.num_dst).index_add_(0, looped, x.new_ones(len(looped)))
-            summed, num_edges = aggregate(block, x, "sum"), block.indptr.diff().to(x.dtype)
+            summed, num_edges = aggregate(block, x, "sum"), degrees.to(x.dtype)
         others = summed - loops[:, None] * own
         degree = num_edges - loops + 1
         out: Tensor = self.lin_out((others + (1 + self.diag_lambda) * own) / degree[:, None]) + self.lin_root(own)

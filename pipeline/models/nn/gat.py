@@ -14,6 +14,7 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.models.nn.aggregate import Edges, check_input, is_block
 from headrace.pipeline.models.nn.attention_dropout import AttentionKeys, Masks
 from headrace.pipeline.models.nn.self_loops import Looped, with_self_loops
+from headrace.pipeline.models.whole_graph import WholeGraph, means_without_loops
 
 
 class GATConv(nn.Module):
@@ -120,10 +121,13 @@ class GATConv(nn.Module):
         drops = self.dropout if self.training else 0.0
         masks = self.attention_keys.next(block) if drops else Masks(0)
         if not is_block(block):
-            if self.add_self_loops:
+            if self.add_self_loops and isinstance(block, WholeGraph):
+                edge = None if edge is None else torch.cat([edge, means_without_loops(block, edge)])
+                block = block.with_self_loops()
+            elif self.add_self_loops:
                 raise InputError(
-                    f"GATConv: expected add_self_loops=False on a {type(block).__name__}, which ranks share, got True; "
-                    "give the graph its loops by graph.with_self_loops()"
+                    f"GATConv: expected add_self_loops=False on a {type(block).__name__}, whose edges ranks share, got "
+                    "True; give the graph its loops by graph.with_self_loops()"
                 )
             slope = self.negative_slope
             out = block.attend(rows, source, destination, edge_scores=edge, slope=slope, dropout=drops, key=masks.key)

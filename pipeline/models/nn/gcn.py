@@ -11,6 +11,7 @@ from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_knows_sources, weight_of
 from headrace.pipeline.models.nn.self_loops import destinations_of
+from headrace.pipeline.models.whole_graph import WholeGraph, with_remaining_loops
 
 
 class GCNConv(nn.Module):
@@ -18,9 +19,10 @@ class GCNConv(nn.Module):
 
     PyG's ``GCNConv(in_channels, out_channels)`` with the same parameters, ``lin.weight`` and ``bias``, computes the
     same on the block as a graph of num_src nodes: ``conv(x, block.edge_index, edge_weight)[:num_dst]``. So degrees are
-    those of the block, and a source that is no destination has its own loop alone. Where degrees of the whole graph are
-    asked for, and in batches that ranks make together, fetch `hr.gcn_norm` as a feature of edges and pass it as
-    `edge_weight`, with ``normalize=False``.
+    those of the block, and a source that is no destination has its own loop alone. Over an `hr.sar.ShardedGraph` they
+    are those of the whole graph, for any number of ranks. Where minibatches are to have degrees of the whole graph, and
+    in batches that ranks make together, fetch `hr.gcn_norm` as a feature of edges and pass it as `edge_weight`, with
+    ``normalize=False``.
 
     Parameters
     ----------
@@ -92,7 +94,9 @@ class GCNConv(nn.Module):
         narrows = self.out_channels < self.in_channels
         if narrows:
             x = widened(self.lin(x))
-        if self.normalize:
+        if self.normalize and isinstance(block, WholeGraph):
+            out = self._over_whole(x, block, weight)
+        elif self.normalize:
             advice = "pass hr.gcn_norm(graph), fetched as a feature of edges, as edge_weight, with normalize=False"
             weight, own = self._norm(x, check_knows_sources("GCNConv", block, advice), weight)
             out = aggregate(block, x, "sum", weight)
@@ -103,6 +107,20 @@ class GCNConv(nn.Module):
         if not narrows:
             out = self.lin(out)
         return out if self.bias is None else out + self.bias
+
+    def _over_whole(self, x: Tensor, graph: WholeGraph, weight: Tensor | None) -> Tensor:
+        """Return the normalised sums over a graph whose nodes' owners know their degrees.
+
+        So the rows of a source are multiplied by its owner, and not at each edge.
+        """
+        if self.add_self_loops:
+            if weight is None and not self.improved:
+                graph = graph.with_self_loops()
+            else:
+                weight = x.new_ones(graph.num_edges) if weight is None else weight
+                graph, weight = with_remaining_loops(graph, weight, 2.0 if self.improved else 1.0)
+        scale = _roots(graph.in_degrees().to(x.dtype) if weight is None else graph.sum_edges(weight))[:, None]
+        return scale * graph.aggregate(scale * x, weight=weight)
 
     def _norm(self, x: Tensor, block: Block, weight: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return the normalised weights of edges, and those of destinations' own rows."""
@@ -121,10 +139,15 @@ class GCNConv(nn.Module):
             degree = degree + fill
             degree = torch.cat([loop, degree[num_dst:]])
         degree = degree.index_add(0, destinations, weight)
-        scale = torch.where(degree > 0, degree, 1).rsqrt() * (degree > 0)
+        scale = _roots(degree)
         normalised = scale[sources] * weight * scale[destinations]
         return normalised, None if loop is None else scale[:num_dst] * loop * scale[:num_dst]
 
     def extra_repr(self) -> str:
         """Say what was asked for."""
         return f"{self.in_channels}, {self.out_channels}"
+
+
+def _roots(degree: Tensor) -> Tensor:
+    """Return the inverse roots of degrees; 0 for those that are not positive."""
+    return torch.where(degree > 0, degree, 1).rsqrt() * (degree > 0)

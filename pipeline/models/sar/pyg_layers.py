@@ -19,6 +19,7 @@ from headrace.pipeline.models.sar.replaced_layer import (
 )
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 from headrace.pipeline.models.sar.transformed import attend_transformed
+from headrace.pipeline.models.whole_graph import means_without_loops, sums_without_loops, with_remaining_loops
 
 REDUCTIONS: dict[Any, Reduce] = {"sum": "sum", "add": "sum", "mean": "mean", "max": "max", "min": "min"}
 
@@ -72,7 +73,10 @@ class GCNConv(PygLayer):
         if own.normalize:
             if own.add_self_loops:
                 fill = 2.0 if own.improved else 1.0
-                graph, edge_weight = _with_remaining_loops(graph, edge_weight, fill)
+                if edge_weight is None:
+                    graph = graph.with_self_loops()
+                else:
+                    graph, edge_weight = with_remaining_loops(graph, edge_weight, fill)
             degrees = graph.in_degrees().to(x.dtype) if edge_weight is None else graph.sum_edges(edge_weight)
             factor = without_infinity(degrees, -0.5)
         rows = own.lin(x)
@@ -150,11 +154,7 @@ class GATConv(PygLayer):
         if not isinstance(own.fill_value, str):
             fill = torch.as_tensor(own.fill_value, dtype=edge_attr.dtype, device=edge_attr.device)
             return fill.expand(graph.num_dst, edge_attr.shape[1])
-        sums = graph.sum_edges(edge_attr.index_fill(0, graph.self_loops, 0))
-        if own.fill_value != "mean":
-            return sums
-        counts = graph.with_self_loops().in_degrees() - 1
-        return scaled(sums, 1 / counts.clamp(min=1).to(sums.dtype))
+        return (means_without_loops if own.fill_value == "mean" else sums_without_loops)(graph, edge_attr)
 
 
 class RGCNConv(PygLayer):
@@ -183,17 +183,3 @@ def _aggregate_linear(graph: ShardedGraph, x: Tensor, reduce: Reduce, weight: Te
     if shorter and reduce in ("sum", "mean"):
         return graph.aggregate(x @ weight.T, reduce=reduce)
     return graph.aggregate(x, reduce=reduce) @ weight.T
-
-
-def _with_remaining_loops(
-    graph: ShardedGraph, weight: Tensor | None, fill: float
-) -> tuple[ShardedGraph, Tensor | None]:
-    """Return the graph with one loop at each node, and the weights: those of loops that there were, else `fill`."""
-    looped = graph.with_self_loops()
-    if weight is None:
-        return looped, None
-    loops = graph.self_loops
-    # The last one of several at a node.
-    chosen = loops.new_full((graph.num_dst,), -1).scatter_reduce(0, graph.destinations[loops], loops, "amax")
-    of_loops = torch.cat([weight, weight.new_full((1,), fill)])[chosen]  # -1 is the last entry
-    return looped, torch.cat([weight, of_loops])

@@ -21,9 +21,10 @@ from headrace.pipeline.models.sar.counts import Counts
 from headrace.pipeline.models.sar.derived import TypedEdges
 from headrace.pipeline.models.sar.rank_edges import RankEdges
 from headrace.pipeline.models.sar.reductions import check_edges
+from headrace.pipeline.models.whole_graph import WholeGraph
 
 
-class RankGraph:
+class RankGraph(WholeGraph):
     """Nodes, edges and degrees of a rank, and rows for them; `ShardedGraph` documents its attributes.
 
     Parameters

@@ -73,7 +73,7 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     dicts stay good: PyG's `SAGEConv`, `GCNConv`, `GATConv` and `RGCNConv`, DGL's `SAGEConv`, `GraphConv`, `GATConv` and
     `RelGraphConv`. They take rows of owned nodes and the graph, in either order; arrays of edges are those of this
     rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Other layers of these libraries are refused;
-    those of `hr.nn` take such a graph as they are.
+    those of `hr.nn` take such a graph as they are, with the degrees and loops of the whole graph.
 
     What the model does row by row stays as it is. Two kinds of modules are replaced as well: `nn.BatchNorm1d` by one
     over the rows of all ranks, and `nn.Dropout` by one whose masks depend on `seed`, the call and the node, as those
