@@ -51,7 +51,7 @@ class ItemSet:
     edge_types: TypeRuns | None = None
 
     @staticmethod
-    def of(items: Any, *, allow_empty: bool = False) -> ItemSet:
+    def of(items: Any, *, allow_empty: bool = False, allow_none: bool = False) -> ItemSet:
         """Make an item set.
 
         Parameters
@@ -65,7 +65,9 @@ class ItemSet:
             Of a graph with types a dictionary has the ids of each node type as they count within it, or pairs by edge
             type, and labels are a dictionary of the same keys.
         allow_empty
-            Whether a set without items is accepted.
+            Whether a batch is meant, which may be empty, or two items of many nodes.
+        allow_none
+            Whether a set without items is accepted, an empty list too.
 
         Raises
         ------
@@ -75,6 +77,8 @@ class ItemSet:
         """
         if isinstance(items, ItemSet):
             return items
+        if allow_none and isinstance(items, list) and not items:
+            items = range(0)
         if isinstance(items, torch.utils.data.Dataset):
             items = items_of_dataset(items)
         labels: Any = None
@@ -97,7 +101,7 @@ class ItemSet:
             labels = _as_labels(labels)
         if not allow_empty:
             _refuse_transposed(ids, labels)
-        if len(ids) == 0 and not allow_empty:
+        if len(ids) == 0 and not (allow_empty or allow_none):
             raise ItemsError("ItemSampler needs at least one item; an empty set came (is the mask all false?)")
         if labels is not None and (labels.dim() == 0 or labels.shape[0] != len(ids)):
             of_all = mask_size is not None and labels.dim() > 0 and labels.shape[0] == mask_size
@@ -167,6 +171,11 @@ class ItemSet:
         if isinstance(self.ids, range):
             return max(self.ids[0], self.ids[-1])
         return int(self.ids.max())
+
+    def kind(self) -> str:
+        """Return what items of one kind have in common, however many there are."""
+        labels = "none" if self.labels is None else f"{self.labels.dtype}{list(self.labels.shape[1:])}"
+        return f"items of {self.nodes_per_item} nodes, {'by type, ' if self.types else ''}labels {labels}"
 
     def content_digest(self) -> str:
         """Return a fingerprint of every id (a second for each GB) and of the labels, sampled when they are many."""

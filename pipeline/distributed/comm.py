@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import json
 import os
 import threading
 import time
@@ -25,8 +24,9 @@ from headrace.ops.errors import PeerError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.distributed.channel import Comm, nothing
 from headrace.pipeline.distributed.closing import closes_channels
-from headrace.pipeline.distributed.job_store import JobStore, delete_keys
+from headrace.pipeline.distributed.job_store import JobStore
 from headrace.pipeline.distributed.leaving import Loops, end_all
+from headrace.pipeline.distributed.meeting import texts_of_ranks
 from headrace.pipeline.distributed.store_comm import POLL, StoreComm
 
 
@@ -319,39 +319,13 @@ def rank_of_process(rank: int | None, world_size: int | None) -> tuple[int, int]
     return whole_number(rank, "rank", 0, PlanError, world_size - 1), world_size
 
 
-_num_seeds = 0  # asked for in this process
-
-
-def seed_of_first_rank(seed: int) -> int:
-    """Return what rank 0 of torch.distributed passes; the first calls of all ranks belong together, and so on.
-
-    Rank 0 leaves it in the job's store and waits for nobody, so that it may make a loader alone.
+def texts_of_job(text: str, *, waits: bool = True) -> list[str]:
+    """Return the text that each rank of torch.distributed brings; see `texts_of_ranks`.
 
     Raises
     ------
     PeerError
-        If rank 0 does not come to this call.
+        If a rank does not come.
     """
-    global _num_seeds  # noqa: PLW0603 - the same on every rank, also over several jobs of a process
-    key = f"headrace/seed/{_num_seeds}"
-    _num_seeds += 1
-    store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001 - no public function returns it
     timeout = _timeout_of(torch.distributed.group.WORLD, _device_of_job())
-    until = time.monotonic() + timeout
-    try:
-        if torch.distributed.get_rank() == 0:
-            store.set(f"{key}/value", str(seed))
-            store.add(key, 1)
-        while store.add(key, 0) == 0 and time.monotonic() < until:
-            time.sleep(POLL)
-        agreed = json.loads(store.get(f"{key}/value")) if store.add(key, 0) else None
-        if agreed is not None and store.add(f"{key}/read", 1) == torch.distributed.get_world_size():
-            delete_keys(store, key, f"{key}/value", f"{key}/read")  # all ranks have it
-    except RuntimeError as error:
-        raise PeerError("the rank that keeps the job's store is gone") from error
-    if agreed is None:
-        raise PeerError(
-            f"waited {timeout:.0f} seconds for the seed of rank 0, which has made fewer loaders without one; make the "
-            "same loaders on all ranks, or name the seed: hr.ItemSampler(..., seed=0)"
-        )
-    return int(agreed)
+    return texts_of_ranks(*_store_and_loops(), text, timeout=timeout, waits=waits)

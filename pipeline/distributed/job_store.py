@@ -56,6 +56,7 @@ class JobStore(MessageLog):
         self._said: dict[str, int] = {}
         self._asked = Asked()  # as said last
         self._others_asked: tuple[str, int, dict[int, Asked]] = "", 0, {}  # as read last, behind so many changes
+        self.num_meetings = 0  # of texts_of_ranks, the same on every rank
         self.reached: dict[str, int] = {}  # collectives called on each channel, which `post` publishes
 
     def cut_off(self) -> None:
@@ -150,16 +151,27 @@ class JobStore(MessageLog):
 
     def arrive(self, key: str, what: str) -> None:
         """Come to a meeting, with what is to be compared."""
-        self._set(f"{key}/what/{self.rank}", what)
         self.add(f"{key}/of/{what}", 1)
-        self.add(f"{key}/there/{self.rank}", 1)
-        self.add(key, 1)
+        self.bring(key, what)
 
     def forget_meeting(self, key: str, what: str) -> None:
         """Delete a meeting to which all ranks came with the same, and which all have left."""
         self.delete(f"{key}/what/{self.rank}", f"{key}/there/{self.rank}")
         if self.rank == 0:
             self.delete(key, f"{key}/of/{what}")
+
+    def bring(self, key: str, text: str) -> None:
+        """Come to a meeting with a text for all, which compares by itself."""
+        self._set(f"{key}/what/{self.rank}", text)
+        self.add(f"{key}/there/{self.rank}", 1)
+        self.add(key, 1)
+
+    def leave_meeting(self, key: str) -> None:
+        """Delete a meeting of which all ranks have read what was brought, when the last of them leaves."""
+        if self.add(f"{key}/left", 1) == self.world_size:
+            ranks = range(self.world_size)
+            self.delete(*(f"{key}/what/{rank}" for rank in ranks), *(f"{key}/there/{rank}" for rank in ranks))
+            self.delete(key, f"{key}/left")
 
     def has_arrived(self, key: str, rank: int) -> bool:
         """Return whether a rank has come to a meeting."""

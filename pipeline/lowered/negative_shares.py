@@ -25,6 +25,8 @@ def first_of_share(batch: MiniBatch, settings: RunSettings) -> int:
     ItemsError
         If the rank has others than its share.
     """
+    if settings.rank_items and batch.seed_slot is not None:  # ranks bring their own, one behind the other as well
+        return int(batch.seed_slot[0]) if batch.num_seeds else 0
     size, rank, world_size = batch.num_global_seeds, settings.rank, settings.world_size
     first = size * rank // world_size
     if batch.num_seeds != size * (rank + 1) // world_size - first:

@@ -21,13 +21,15 @@ def fingerprint(plan: Plan) -> dict[str, str]:
     Stages that have no say in what the minibatches hold (prefetch, copy_to) are left out, so that a checkpoint can be
     continued on another machine. Functions count with their name, code, defaults and what they close over.
     """
-    digests = {}
-    for name, stage in zip(plan.names, plan.stages, strict=True):
-        if stage.changes_batches:
-            digest = hashlib.blake2b(digest_size=8)
-            _absorb(digest, stage.decisive())
-            digests[name] = digest.hexdigest()
-    return digests
+    stages = zip(plan.names, plan.stages, strict=True)
+    return {name: digest_of(stage.decisive()) for name, stage in stages if stage.changes_batches}
+
+
+def digest_of(value: Any) -> str:
+    """Return a digest of a value, the same in every process."""
+    digest = hashlib.blake2b(digest_size=8)
+    _absorb(digest, value)
+    return digest.hexdigest()
 
 
 def _absorb(digest: hashlib.blake2b, value: Any) -> None:

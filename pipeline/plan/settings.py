@@ -30,6 +30,8 @@ class RunSettings:
         The channel of the thread that runs the stage, when ranks make batches together.
     rows_comm
         The channel on which the model exchanges rows then.
+    rank_items
+        How many items each rank has, where each brings its own.
     """
 
     seed: int = 0
@@ -39,6 +41,7 @@ class RunSettings:
     world_size: int = 1
     comm: Comm | None = None
     rows_comm: Comm | None = None
+    rank_items: tuple[int, ...] = ()
 
     def with_channel(self) -> RunSettings:
         """Return the settings for a further thread, which communicates on a channel of its own."""

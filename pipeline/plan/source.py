@@ -54,6 +54,11 @@ class BatchSource(ABC):
     """Items in a batch of all ranks together, by which a checkpoint counts; None where batches differ in that, or a
     checkpoint counts by something else. A checkpoint is used with the number that it was made with."""
 
+    @property
+    def smallest_share(self) -> int | None:
+        """How many seeds the smallest share of this rank has; None when unknown beforehand."""
+        return None
+
     def count(self, epoch: int) -> int | None:
         """Return the number of batches of one epoch, where epochs differ in that; None when unknown."""
         del epoch
@@ -184,6 +189,10 @@ class SourceStage(Stage, Plan):
     def gives_no_times(self) -> bool:
         """Whether the seeds are known to come without times."""
         return False
+
+    def own_data(self) -> dict[str, Any]:
+        """Return what each rank brings of its own, by name; all else of the source is the same on all ranks."""
+        return {}
 
     def settle_seed(self) -> None:
         """Take torch's seed where none was given, and check the one that was; for ``__post_init__``."""

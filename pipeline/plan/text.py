@@ -20,7 +20,7 @@ def describe(stage: Stage) -> str:
         value = getattr(stage, field.name)
         if field.default is not MISSING and same(value, field.default):
             continue
-        text = _show(value)
+        text = show(value)
         texts.append(f"{field.name}={text}" if field.kw_only else text)
     return f"{stage.name}({', '.join(texts)})" if texts else stage.name
 
@@ -30,12 +30,12 @@ def render(stages: Iterable[Stage], indent: str = "") -> str:
     return "\n".join(f"{indent}{describe(stage)}" for stage in stages)
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
     """Return a short text for a parameter value."""
     if isinstance(value, (torch.Tensor, np.ndarray)):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     if isinstance(value, tuple):
-        return f"[{', '.join(_show(item) for item in value)}]"
+        return f"[{', '.join(show(item) for item in value)}]"
     if callable(value):
         return str(getattr(value, "__qualname__", type(value).__name__))
     text = repr(value) if isinstance(value, str) else shown(value)

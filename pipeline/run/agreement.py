@@ -1,15 +1,40 @@
-"""What ranks that run one plan must agree about, looked at before any batch is made."""
+"""What of a plan belongs to a rank, looked at before any batch is made."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-
 from headrace.ops.errors import PlanError
-from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.partition.edge_partition import EdgePartition
+from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.plan.errors import LoaderError
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.text import describe
+
+
+def check_partition(partition: object, world_size: int, *, cooperative: bool) -> None:
+    """Check what a loader was given for ``partition=``.
+
+    Raises
+    ------
+    LoaderError
+        If it is no partition.
+    PlanError
+        If nothing would go by it, or it is for another number of ranks.
+    """
+    if partition is None:
+        return
+    if not isinstance(partition, Partition | EdgePartition):
+        raise LoaderError(
+            "partition: expected an hr.Partition or an hr.EdgePartition, which says what each rank owns, got "
+            f"{type(partition).__name__}"
+        )
+    if not cooperative:
+        raise PlanError(
+            "partition: expected .loader(cooperative=True, partition=...), got a partition alone, by which nothing "
+            "goes; let ranks make batches together, or leave it out"
+        )
+    if partition.num_parts != world_size:
+        ranks = "is 1 rank" if world_size == 1 else f"are {world_size} ranks"
+        raise PlanError(f"partition: it has {partition.num_parts} parts, but there {ranks}; make a part for each rank")
 
 
 def check_ranks(plan: Plan, settings: RunSettings) -> None:
@@ -46,59 +71,3 @@ def check_ranks(plan: Plan, settings: RunSettings) -> None:
                 f"{stage.origin.name}: {one.what} has other owners than those by which the ranks cooperate; give the "
                 "loader the same partition, .loader(partition=...)"
             )
-
-
-def check_same_plan(comm: Comm, plan: Plan, digests: Mapping[str, str], final: Plan) -> None:
-    """Check that all ranks run one plan on the same data, without which they would wait for each other forever.
-
-    Parameters
-    ----------
-    comm
-        A channel to all ranks.
-    plan
-        The plan as the user wrote it.
-    digests
-        Its fingerprint.
-    final
-        The plan as it will run.
-
-    Raises
-    ------
-    PlanError
-        If they do not.
-    """
-    text = _text(plan, final)
-    owners = [
-        one.partition.content_digest() for stage in final.stages if stage.shares_layers for one in stage.divided()
-    ]
-    parts = {"stages": text, "owners": "".join(owners)}
-    # A function may know its rank, and copies of rows are each rank's own.
-    common = {name for name, stage in zip(plan.names, plan.stages, strict=True) if stage.same_on_all_ranks}
-    parts |= {f"data of {name}": digest for name, digest in digests.items() if name in common}
-    differing = _ranks_that_differ(comm, str(parts))
-    if not differing:
-        return
-    which = []
-    if not _ranks_that_differ(comm, str(list(parts))):  # else not all would come to as many collectives
-        which = [name for name, part in parts.items() if _ranks_that_differ(comm, part)]
-    raise PlanError(
-        f"the plan of rank {comm.rank} is not that of ranks {differing}, by its {', '.join(which) or 'stages'}: give "
-        "all ranks the same items (each takes its share by itself), graph, features, owners, stages and passes, and "
-        f"machines with as many cores, or machine=. Rank {comm.rank} has\n{text}"
-    )
-
-
-def _text(plan: Plan, final: Plan) -> str:
-    """Return what ranks must have in common of a plan: not functions, devices, caches and sizes that are each rank's.
-
-    Of what passes made of the plan, stages that no other rank waits for have their names alone.
-    """
-    written = [describe(stage) if stage.same_on_all_ranks else stage.name for stage in plan.stages]
-    made = [describe(stage) if stage.collective else stage.name for stage in final.stages]
-    return "\n".join([*written, "which runs as", *made])
-
-
-def _ranks_that_differ(comm: Comm, text: str) -> list[int]:
-    """Return the ranks whose text is another one."""
-    digest = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big")
-    return [rank for rank, other in enumerate(comm.all_gather(digest)) if other != digest]

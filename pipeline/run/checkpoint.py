@@ -16,13 +16,20 @@ LAST_EPOCH = (1 << 32) - 1
 
 
 def make_state(
-    *, epoch: int, source: Mapping[str, Any] | None, batch_size: int | None, seed: int, plan: dict[str, str]
+    *,
+    epoch: int,
+    source: Mapping[str, Any] | None,
+    batch_size: int | None,
+    seed: int,
+    num_ranks: int | None,
+    plan: dict[str, str],
 ) -> dict[str, Any]:
     """Return a loader's state: the epoch, the source's position in it (None: its beginning), and what it fits.
 
     The seed is in the digests of the plan, too. It is named for plans that were given none, which go on with this one.
+    `num_ranks` are those that brought items of their own; None where all ranks bring the same.
     """
-    return {
+    state = {
         "format": FORMAT,
         "epoch": epoch,
         "source": source,
@@ -32,6 +39,7 @@ def make_state(
         # Said a second time, as YAML and JSON may sort the keys of a mapping. Older states do not say it.
         "stages": list(plan),
     }
+    return state if num_ranks is None else {**state, "ranks": num_ranks}
 
 
 def check_state(
@@ -40,6 +48,7 @@ def check_state(
     count: Callable[[int], int | None],
     batch_size: int | None,
     seed: int,
+    num_ranks: int | None,
     plan: dict[str, str],
 ) -> None:
     """Refuse a state that another plan made, or that no loader made; `count` returns how many batches an epoch has.
@@ -62,6 +71,16 @@ def check_state(
     if not isinstance(theirs, Mapping) or theirs.keys() != plan.keys() or _order(state) != list(plan):
         names = ", ".join(map(str, _order(state))) if isinstance(theirs, Mapping) else repr(theirs)
         raise StateError(f"the state is of another plan: its stages are {names}; this plan has {', '.join(plan)}")
+    theirs_ranks = state.get("ranks")
+    if theirs_ranks != num_ranks:
+        came, expected = (
+            f"{one} ranks with items of their own" if one else "ranks with the same items"
+            for one in (theirs_ranks, num_ranks)
+        )
+        raise StateError(
+            f"expected a state of {expected}, got one of {came}: items_per_rank=True makes other batches then; resume "
+            "with as many ranks and the same items, or start anew without load_state_dict"
+        )
     if state["batch_size"] is not None:
         _check_whole("batch_size", state["batch_size"], None)
     if state["batch_size"] != batch_size and None in (state["batch_size"], batch_size):

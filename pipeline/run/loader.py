@@ -15,25 +15,28 @@ from headrace.ops._arrays import MAX_THREADS
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.comm import rank_of_process, world_comm
+from headrace.pipeline.distributed.comm import rank_of_process
 from headrace.pipeline.distributed.leaving import Loop
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.errors import LoaderError, PeerError, UsageError
-from headrace.pipeline.plan.fingerprint import fingerprint
+from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import source_of
 from headrace.pipeline.plan.verify import check_data
-from headrace.pipeline.run.agreement import check_ranks, check_same_plan
+from headrace.pipeline.run.agreement import check_partition, check_ranks
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.checkpoint import LAST_EPOCH, check_state, make_state
+from headrace.pipeline.run.empty_shares import EmptyShares
 from headrace.pipeline.run.iteration import Iteration, Position
 from headrace.pipeline.run.lower import lower
+from headrace.pipeline.run.meeting_of_ranks import communicates, meeting_of_ranks
 from headrace.pipeline.run.nodes import Work, close_node, patience
-from headrace.pipeline.run.shared_seed import with_seed_of_channel, with_seed_of_job, with_seed_of_state
+from headrace.pipeline.run.same_plan import agree, own_digests
+from headrace.pipeline.run.shared_seed import with_seed, with_seed_of_state
 from headrace.pipeline.run.stats import Counters, Stats
 from headrace.pipeline.run.trace import Trace
 
@@ -89,14 +92,12 @@ class Loader(Generic[Batch]):
         self._fingerprint: dict[str, str] | None = None
         self._passes = passes
         self._number = 0  # among the loaders that communicate, the same on all ranks
-        # The channel comes first, so that a rank that cannot go on can say so to the others, who would wait for it.
-        self._comm: Comm | None = None
-        if _communicates(plan, passes or {}, world_size):
-            self._comm = world_comm() if comm is None else comm
-        elif in_job and world_size > 1:
-            plan = with_seed_of_job(plan)
+        # The meeting comes first, so that a rank that cannot go on can say so to the others, who would wait for it.
+        together = communicates(plan, passes or {}, world_size)
+        meeting = meeting_of_ranks(comm, rank, world_size, communicates=together, in_job=in_job)
+        self._comm = None if meeting is None else meeting.comm
         try:
-            _check_partition(partition)
+            check_partition(partition, world_size, cooperative=bool((passes or {}).get("cooperative")))
             self._rewriting = rewrite(plan, machine, passes)
             check_data(self._rewriting.plan)  # names the stages that the user wrote, as the final plan may not
             check_data(self._rewriting.final)
@@ -107,17 +108,21 @@ class Loader(Generic[Batch]):
             self._settings = RunSettings(source.seed, source, num_threads, rank, world_size, self._comm, self._comm)
             check_ranks(self._rewriting.final, self._settings)
         except Exception as error:
-            if self._comm is not None:
-                self._comm.refuse("".join(format_exception(error)))
+            if meeting is not None:
+                meeting.refuse("".join(format_exception(error)))
             raise
-        if self._comm is not None:
-            self._comm.begin()
-            self._number = self._comm.generation
-            agreed = with_seed_of_channel(plan, self._comm)
-            if agreed is not plan:
-                self._take(agreed)
-            check_same_plan(self._comm, self._rewriting.plan, self._plan_fingerprint(), self._rewriting.final)
+        self._own = own_digests(plan)  # of what each rank brings of its own
+        if meeting is not None:
+            meeting.begin()
+            self._number = 0 if self._comm is None else self._comm.generation
+            agreed = agree(self._rewriting.plan, self._rewriting.final, rank, meeting.told, together=together)
+            self._own = agreed.own
+            self._settings = replace(self._settings, rank_items=agreed.rank_items)
+            if not source.seed_given:
+                self._take(with_seed(plan, agreed.seed))
         self._node, self._source, self._channels = lower(self._rewriting, self._settings)
+        shares = None if self._comm is not None else self._source.smallest_share
+        self._empty_shares = EmptyShares(rank, world_size if self._comm is None else 1, shares)
         self._progress = progress
         self._counters = Counters()
         self._trace = Trace()
@@ -228,6 +233,7 @@ class Loader(Generic[Batch]):
             source=self._position.source,
             batch_size=self._batch_size(),
             seed=self._settings.seed,
+            num_ranks=len(self._own) or None,
             plan=self._plan_fingerprint(),
         )
 
@@ -249,7 +255,8 @@ class Loader(Generic[Batch]):
             count=(lambda _: self._source.num_batches) if is_other else self._source.count,
             batch_size=self._batch_size(),
             seed=source_of(plan).seed,
-            plan=fingerprint(plan) if is_other else self._plan_fingerprint(),
+            num_ranks=len(self._own) or None,
+            plan=self._fingerprint_of(plan) if is_other else self._plan_fingerprint(),
         )
         self._end_iteration()
         if is_other:
@@ -346,8 +353,16 @@ class Loader(Generic[Batch]):
 
     def _plan_fingerprint(self) -> dict[str, str]:
         if self._fingerprint is None:
-            self._fingerprint = fingerprint(self._rewriting.plan)
+            self._fingerprint = self._fingerprint_of(self._rewriting.plan)
         return self._fingerprint
+
+    def _fingerprint_of(self, plan: Plan) -> dict[str, str]:
+        """Return the digests of a plan's stages, that of the source with what ranks bring of their own."""
+        digests = fingerprint(plan)
+        if self._own:
+            name = plan.names[0]
+            digests[name] = digest_of((digests[name], self._own))
+        return digests
 
     def _batch_size(self) -> int | None:
         return self._source.batch_size
@@ -355,6 +370,7 @@ class Loader(Generic[Batch]):
     def _received(self, work: Work, waited: float) -> None:
         """Count a batch that the training loop received after waiting some seconds for it."""
         self._started = True
+        self._empty_shares.look(work.batch)
         self._counters.add(work.records, waited)
         self._trace.add(work)
 
@@ -367,20 +383,3 @@ class Loader(Generic[Batch]):
         if active is not None:
             active.supersede(timeout)
         self._active = None
-
-
-def _check_partition(partition: object) -> None:
-    if not isinstance(partition, Partition | EdgePartition | None):
-        raise LoaderError(
-            "partition: expected an hr.Partition or an hr.EdgePartition, which says what each rank owns, got "
-            f"{type(partition).__name__}"
-        )
-
-
-def _communicates(plan: Plan, passes: Mapping[str, bool], world_size: int) -> bool:
-    """Whether ranks that run a plan exchange anything: it says so, they cooperate, or what they read is in shards."""
-    stages = plan.stages
-    if any(stage.collective for stage in stages):
-        return True
-    in_shards = any(one.part is not None for stage in stages for one in stage.divided())
-    return world_size > 1 and (bool(passes.get("cooperative")) or in_shards)

@@ -38,12 +38,15 @@ def loader(
         work is worth. The minibatches do not depend on it.
     rank, world_size
         Place among the processes that share every batch; by default from torch.distributed when it is initialised,
-        otherwise 0 of 1. Where they come from torch.distributed, a source without a seed takes that of rank 0, so
-        all ranks then make such loaders in the same order.
+        otherwise 0 of 1. Where they come from torch.distributed, or from `comm`, all ranks make the same loaders in the
+        same order, and compare plan, items and seed when they do; a source without a seed takes that of rank 0. A rank
+        that waits there for others names them after 10 seconds, and gives up after the ``timeout`` of
+        ``init_process_group``. ``rank=0, world_size=1`` makes a loader for this rank alone, which goes through all
+        items and waits for nobody, as for validation on rank 0. Numbers given by hand are not compared.
     comm
         What carries the exchanges of ``cooperative=True``; by default a process group of torch.distributed, where a
         rank that does not come is given up after the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has
-        one for each thread that plays a rank.
+        one for each thread that plays a rank. Without ``cooperative=True`` ranks compare their plans on it, no more.
     partition
         The owner of each node for ``cooperative=True``; by default `hr.Partition.hash`. By an `hr.EdgePartition` ranks
         share edges (see the notes).
@@ -56,7 +59,8 @@ def loader(
     Raises
     ------
     PlanError
-        If the plan is not legal or a switch names no pass.
+        If the plan is not legal or a switch names no pass, on all ranks if theirs are not the same: it says what
+        differs, and what to write.
     InputError
         If the data of two stages do not fit together.
     PeerError

@@ -6,29 +6,8 @@ import dataclasses
 import operator
 from collections.abc import Mapping
 
-from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.comm import seed_of_first_rank
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.source import LARGEST_SEED, SourceStage, source_of
-
-
-def with_seed_of_job(plan: Plan) -> Plan:
-    """Return the plan with the seed of rank 0 of torch.distributed, or as it is where its source has a seed."""
-    source = plan.stages[0]
-    if not isinstance(source, SourceStage) or source.seed_given:
-        return plan
-    return _with_seed(plan, seed_of_first_rank(source.seed))
-
-
-def with_seed_of_channel(plan: Plan, comm: Comm) -> Plan:
-    """Return the plan with the seed of rank 0 of a channel, or as it is where its source has a seed.
-
-    Every rank takes part, whether its source has a seed or not: that may differ, and is reported later.
-    """
-    source = source_of(plan)
-    # Channels carry signed numbers.
-    first = comm.all_gather(source.seed - (LARGEST_SEED + 1 if source.seed > LARGEST_SEED // 2 else 0))[0]
-    return plan if source.seed_given else _with_seed(plan, first & LARGEST_SEED)
+from headrace.pipeline.plan.source import LARGEST_SEED, SourceStage
 
 
 def with_seed_of_state(plan: Plan, state: object) -> Plan:
@@ -44,10 +23,10 @@ def with_seed_of_state(plan: Plan, state: object) -> Plan:
         seed = -1 if isinstance(stated, bool) else operator.index(stated)
     except TypeError:
         return plan  # whose fingerprint will not fit, as below
-    return _with_seed(plan, seed) if 0 <= seed <= LARGEST_SEED else plan
+    return with_seed(plan, seed) if 0 <= seed <= LARGEST_SEED else plan
 
 
-def _with_seed(plan: Plan, seed: int) -> Plan:
+def with_seed(plan: Plan, seed: int) -> Plan:
     """Return the plan with another seed, which still counts as one that was not given."""
     source, *others = plan.stages
     if isinstance(source, SourceStage) and source.seed == seed:

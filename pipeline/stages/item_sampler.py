@@ -6,27 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import torch
 
 from headrace.ops.errors import ItemsError
-from headrace.ops.memory_limit import check_fits_memory
-from headrace.ops.random.rng import SHUFFLE, stream_key
-from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
 from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.item_budget import as_costs, cut
-from headrace.pipeline.data.items import ItemSet, seed_batch
+from headrace.pipeline.data.item_budget import as_costs
+from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_items import joined_rows
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.source import BatchSource, SourceStage
+from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Divided
+from headrace.pipeline.stages.item_source import ItemSource
+from headrace.pipeline.stages.own_items import OwnItemSource
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from headrace.pipeline.partition.partition import Partition
 
 DEFAULT_BATCH_SIZE = 1024
@@ -34,9 +29,6 @@ DEFAULT_BATCH_SIZE = 1024
 #: Which order a seed and an epoch name. A checkpoint points into an order: it changes when that of
 #: `headrace.ops.random.shuffle` does.
 ORDER = "fisher-yates to 2**20, feistel on an even grid"
-
-#: `seeds`, `seed_index`, `item_index` and `n_id` of a batch.
-BYTES_PER_SEED = 4 * 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,6 +78,14 @@ class ItemSampler(SourceStage):
     partition
         Let each rank take the seeds that it owns, in place of a contiguous share of the batch. Batches stay the same,
         shares may differ in size.
+    items_per_rank
+        Whether each rank brings items of its own, as in scripts that cut the ids by hand. All ranks have the same
+        number of batches, whatever their numbers of items, and come to the ends of them together: a batch takes from
+        each rank in proportion to what it has, so every item comes once in an epoch. By ``batch_size_per_rank`` the
+        rank that has most takes so many for each batch. A rank may have no item, and a share may be empty.
+        ``batch.item_index`` counts within a rank's own items, each rank shuffles its own, and a checkpoint belongs to
+        these items and to their number of ranks. `exclude_seed_edges` leaves out the edges of the rank's own pairs.
+        By default all ranks give the same items, and each takes its share by itself.
 
     Raises
     ------
@@ -107,9 +107,12 @@ class ItemSampler(SourceStage):
     seed: Any = field(default=None, kw_only=True)  # None or an int; an int once constructed
     time: Any = field(default=None, kw_only=True)  # None, a name, or times; a tensor of these once constructed
     partition: Partition | None = field(default=None, kw_only=True)
+    items_per_rank: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "items", ItemSet.of(self.items))
+        if not isinstance(self.items_per_rank, bool):
+            raise ItemsError(f"ItemSampler: items_per_rank must be True or False; {self.items_per_rank!r} came")
+        object.__setattr__(self, "items", ItemSet.of(self.items, allow_none=self.items_per_rank))
         if self.batch_size is not None and self.batch_size_per_rank is not None:
             raise ItemsError("give batch_size (over all ranks) or batch_size_per_rank, not both")
         if self.batch_size is None and self.batch_size_per_rank is None and self.budget is None:
@@ -132,7 +135,20 @@ class ItemSampler(SourceStage):
                 f"ItemSampler: expected a mask for the partition's {self.partition.num_nodes} nodes, got one of "
                 f"{self.items.mask_size}; give the mask and the partition of one graph"
             )
+        if self.items_per_rank:
+            self._check_items_per_rank()
         self.settle_seed()
+
+    def _check_items_per_rank(self) -> None:
+        for name, why in (
+            ("budget", "a budget cuts batches from the items of all ranks, and this rank knows its own"),
+            ("partition", "each rank takes its own items, not those that it owns"),
+        ):
+            if getattr(self, name) is not None:
+                raise ItemsError(
+                    f"ItemSampler: expected items_per_rank=True without {name}=, got both: {why}; leave {name}= out, "
+                    "or give all ranks the same items"
+                )
 
     def _check_budget(self) -> None:
         if self.cost is None or self.budget is None:
@@ -166,6 +182,12 @@ class ItemSampler(SourceStage):
         for name in ("time", "cost", "budget"):  # checkpoints of before there were such stay valid
             if getattr(self, name) is None:
                 del decisive[name]
+        if not self.items_per_rank:
+            del decisive["items_per_rank"]
+        else:  # what all ranks have in common of it
+            decisive["items"] = self.items.kind()
+            if isinstance(self.time, torch.Tensor):
+                decisive["time"] = str(self.time.dtype)
         return {**decisive, "order": ORDER} if self.shuffle else decisive
 
     @property
@@ -174,9 +196,12 @@ class ItemSampler(SourceStage):
         timed = {"seed_time"} if isinstance(self.time, torch.Tensor) else set()
         return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes"} | labelled | timed)
 
+    def own_data(self) -> dict[str, Any]:
+        return {"items": self.items, "time": self.time} if self.items_per_rank else {}
+
     @property
     def largest_id(self) -> int | None:
-        return None if self.items.types is not None else int(self.items.largest_id)
+        return None if self.items.types is not None or not len(self.items) else int(self.items.largest_id)
 
     @property
     def mask_size(self) -> int | None:
@@ -201,7 +226,8 @@ class ItemSampler(SourceStage):
 
     @property
     def smallest_label(self) -> float | None:
-        return None if self.items.labels is None else float(self.items.labels.min())
+        labels = self.items.labels
+        return None if labels is None or not len(labels) else float(labels.min())
 
     @property
     def gives_labels(self) -> bool:
@@ -219,123 +245,5 @@ class ItemSampler(SourceStage):
     def divided(self) -> tuple[Divided, ...]:
         return () if self.partition is None else (Divided("the partition of the items", self.partition),)
 
-    def source(self, settings: RunSettings) -> ItemSource:
-        return ItemSource(self, settings)
-
-
-class ItemSource(BatchSource):
-    """Draws the batches of an :class:`ItemSampler` for one rank.
-
-    A rank takes a contiguous share of every batch, so all ranks see the same number of batches; a share may be empty
-    when the last batch has fewer items than there are ranks.
-    """
-
-    def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
-        self._sampler = sampler
-        self._settings = settings
-        self._epoch = 0
-        self._next = 0
-        self._listed: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and the order of its items
-        self._cut: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and where its batches begin by the budget
-        num_items = len(sampler.items)
-        size = sampler.batch_size
-        if sampler.budget is not None:
-            # A checkpoint counts batches, which are the same for any number of ranks.
-            self.batch_size: int | None = None
-            self.num_batches: int | None = None if sampler.shuffle else len(self._starts(0)) - 1
-            return
-        if size is None:
-            assert sampler.batch_size_per_rank is not None  # one of the two is set, see __post_init__
-            size = sampler.batch_size_per_rank * settings.world_size
-        self.batch_size = self._size = size
-        self.num_batches = num_items // size if sampler.drop_last else -(-num_items // size)
-        if self.num_batches == 0:
-            raise ItemsError(
-                f"drop_last leaves no batch: {num_items} items are fewer than one batch of {size}; "
-                f"lower batch_size or set drop_last=False"
-            )
-        share = -(-min(size, num_items) // settings.world_size)
-        check_fits_memory(
-            BYTES_PER_SEED * share,
-            f"ItemSampler: got batches of {min(size, num_items):,} items",
-            "lower batch_size",
-            ItemsError,
-        )
-
-    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
-        self._epoch = epoch
-        self._next = 0 if state is None else int(state["batch"])
-
-    def draw(self) -> MiniBatch:
-        if self._next >= self.count(self._epoch):
-            raise StopIteration
-        batch = self.batch_at(self._epoch, self._next)
-        self._next += 1
-        return batch
-
-    def batch_at(self, epoch: int, index: int) -> MiniBatch:
-        """Return this rank's share of batch ``index`` of ``epoch``."""
-        sampler, settings = self._sampler, self._settings
-        first, end = self._ends(epoch, index)
-        size = end - first
-        partition = sampler.partition if settings.world_size > 1 else None
-        by_owner = partition is not None
-        start = first if by_owner else first + size * settings.rank // settings.world_size
-        stop = first + size if by_owner else first + size * (settings.rank + 1) // settings.world_size
-        positions = self._positions(epoch, start, stop)
-        slots = None if settings.world_size == 1 else np.arange(start - first, stop - first)
-        if partition is not None:
-            seeds, _ = sampler.items.take(positions)
-            mine = partition.owner(seeds).numpy() == settings.rank
-            positions, slots = positions[mine], np.flatnonzero(mine)
-        return seed_batch(
-            sampler.items,
-            positions,
-            epoch=epoch,
-            index=index,
-            num_global_seeds=size,
-            seed_time=sampler.time[torch.from_numpy(positions)] if isinstance(sampler.time, torch.Tensor) else None,
-            seed_slot=None if slots is None else torch.from_numpy(slots),
-        )
-
-    def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
-        items: ItemSet = self._sampler.items
-        seeds, _ = items.take(self._positions(epoch, *self._ends(epoch, index)))
-        return seeds
-
-    def count(self, epoch: int) -> int:
-        """Return the number of batches of an epoch."""
-        return len(self._starts(epoch)) - 1 if self.num_batches is None else self.num_batches
-
-    def _ends(self, epoch: int, index: int) -> tuple[int, int]:
-        """Return where a batch begins and ends in the order of an epoch."""
-        if self._sampler.budget is not None:
-            starts = self._starts(epoch)
-            return int(starts[index]), int(starts[index + 1])
-        return index * self._size, min((index + 1) * self._size, len(self._sampler.items))
-
-    def _starts(self, epoch: int) -> NDArray[np.int64]:
-        """Return where the batches of an epoch begin by the budget, with the end of the last one."""
-        sampler, known = self._sampler, self._cut
-        assert sampler.budget is not None
-        if not sampler.shuffle:
-            epoch = 0
-        if known is None or known[0] != epoch:
-            order = self._positions(epoch, 0, len(sampler.items))
-            known = self._cut = epoch, cut(sampler.cost.numpy()[order], sampler.budget, sampler.batch_size)
-        return known[1]
-
-    def _positions(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the items at positions start, ..., stop - 1 of an epoch."""
-        return self._shuffled(epoch, start, stop) if self._sampler.shuffle else np.arange(start, stop, dtype=np.int64)
-
-    def _shuffled(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the items at positions start, ..., stop - 1 of the epoch's order; int64, not to be changed."""
-        listed = self._listed
-        if listed is None or listed[0] != epoch:
-            num_items = len(self._sampler.items)
-            key = stream_key(self._sampler.seed, epoch, 0, 0, SHUFFLE)
-            if num_items > MOST_LISTED:
-                return shuffled_range(num_items, start, stop, key).numpy()
-            listed = self._listed = epoch, shuffled_range(num_items, 0, num_items, key).numpy()
-        return listed[1][start:stop]
+    def source(self, settings: RunSettings) -> ItemSource | OwnItemSource:
+        return OwnItemSource(self, settings) if self.items_per_rank else ItemSource(self, settings)

@@ -10,7 +10,45 @@ _EXCHANGE = "tests/pipeline/passes/test_fuse_exchange.py::"
 _SUBGRAPHS = "tests/pipeline/distributed/test_subgraphs_on_ranks.py::"
 _SHARDS = "tests/pipeline/storage/test_shards.py::"
 
+_OWN = "tests/pipeline/stages/test_items_per_rank.py::"
+
 RANKS = (
+    Mutant(
+        "pipeline/run/same_plan.py",
+        'values.pop("seed", None)',
+        "values.clear()",
+        "tests/pipeline/run/test_agreement.py::test_ranks_with_shares_of_their_own_are_told[batch_size]",
+    ),
+    Mutant(
+        "pipeline/run/same_plan.py",
+        'seeds = [one["seed"] for one in told]',
+        'seeds = [one["seed"] and 1 for one in told]',
+        "tests/pipeline/run/test_agreement.py::test_ranks_with_shares_of_their_own_are_told[seed]",
+    ),
+    Mutant(
+        "pipeline/data/rank_shares.py",
+        "(2 * done * count + self._last) // (2 * self._last)",
+        "done * count // self._last",
+        _OWN + "test_even_ranks_take_even_shares",
+    ),
+    Mutant(
+        "pipeline/stages/own_items.py",
+        "return before[rank], behind[rank], sum(sizes[:rank]), sum(sizes)",
+        "return before[rank], behind[rank], 0, sum(sizes)",
+        _OWN + "test_seeds_have_slots_of_their_own",
+    ),
+    Mutant(
+        "pipeline/run/loader.py",
+        "digests[name] = digest_of((digests[name], self._own))",
+        "pass",
+        _OWN + "test_a_checkpoint_belongs_to_the_items_and_the_number_of_ranks",
+    ),
+    Mutant(
+        "pipeline/passes/cooperative.py",
+        "stages = find_on_cpu(stages)",
+        "pass",
+        "tests/pipeline/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_sample_on_the_cpu",
+    ),
     Mutant(
         "pipeline/distributed/exchange.py",
         "summed[:num_own] = gradient[:num_own]",

@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
-from headrace.pipeline.stages.item_sampler import ItemSampler, ItemSource
+from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.stages.item_source import ItemSource
+from headrace.pipeline.stages.own_items import OwnItemSource
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +49,7 @@ class Steps(SourceStage):
 class _Steps(BatchSource):
     """Draws the batches of :class:`Steps`."""
 
-    def __init__(self, stage: Steps, source: ItemSource) -> None:
+    def __init__(self, stage: Steps, source: ItemSource | OwnItemSource) -> None:
         self._source = source
         self.num_batches: int = stage.num_steps
         self._epoch = self._next = 0

@@ -19,6 +19,62 @@ def test_ranks_with_different_plans_are_refused():
     run_ranks(2, load)
 
 
+OTHERS = {
+    "items": lambda rank: hr.ItemSampler(torch.arange(100).chunk(2)[rank], seed=0),
+    "seed": lambda rank: hr.ItemSampler(100, seed=1 + rank),
+    "batch_size": lambda rank: hr.ItemSampler(100, batch_size=10 + rank, seed=0),
+    "time": lambda rank: hr.ItemSampler(100, seed=0, time=torch.arange(100) + rank),
+    "fanouts": lambda rank: items().sample_neighbor(graph(), [2 + rank]),
+    "partition": lambda rank: hr.ClusterSampler(hr.Partition.of(torch.arange(200) // (10 + rank)), seed=0),
+    "stages": lambda rank: items().sample_neighbor(graph(), [2]) if rank else items(),
+}
+
+
+@pytest.mark.parametrize("argument", OTHERS)
+def test_ranks_with_shares_of_their_own_are_told(argument):
+    def load(comm):
+        with pytest.raises(hr.PlanError, match=f"expected the same {argument} on all ranks, got .* on rank 0, .* on"):
+            OTHERS[argument](comm.rank).loader(comm=comm)
+
+    run_ranks(2, load)
+
+
+def test_a_rank_that_cannot_go_on_is_named_to_those_with_shares_of_their_own():
+    def load(comm):
+        plan = items().sample_neighbor(graph(), [2])
+        with pytest.raises(hr.PeerError if comm.rank else hr.HeadraceError, match=r"num_threads"):
+            plan.loader(comm=comm, num_threads=comm.rank)
+
+    run_ranks(2, load)
+
+
+def test_ranks_given_by_hand_are_asked_nothing():
+    with items().loader(rank=1, world_size=2) as loader:
+        assert len(loader)
+
+
+def test_a_partition_that_nothing_goes_by_is_refused():
+    plan = items().sample_neighbor(graph(), [2])
+    with pytest.raises(
+        hr.PlanError, match=r"expected .loader\(cooperative=True, partition=...\), got a partition alone"
+    ):
+        plan.loader(partition=hr.Partition.hash(200, 1))
+    with pytest.raises(hr.PlanError, match="it has 2 parts, but there is 1 rank"):
+        plan.loader(
+            cooperative=True, partition=hr.Partition.hash(200, 2), rank=0, world_size=1, comm=hr.LocalGroup(1).comms[0]
+        )
+
+
+@pytest.mark.parametrize("other", [hr.Partition.hash(200, 3), hr.Partition.hash(100, 2)])
+def test_a_wrong_partition_on_one_rank_is_told_to_all(other):
+    def load(comm):
+        given = hr.Partition.hash(200, 2) if comm.rank else other
+        with pytest.raises(hr.PeerError if comm.rank else hr.HeadraceError, match=r"part|nodes"):
+            items().sample_neighbor(graph(), [2]).loader(cooperative=True, comm=comm, partition=given)
+
+    run_ranks(2, load)
+
+
 def test_ranks_of_unlike_machines_agree():
     """Caches and windows are as large as a rank's memory allows, devices are its own, and a function may know it."""
     plan = items().sample_neighbor(graph(), [2]).fetch_feature(store_on_disk(), node=["x"], edge=["e"])

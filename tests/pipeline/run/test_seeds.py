@@ -214,11 +214,11 @@ tell("named", plan(seed=6).loader())
 tell("together", plan().loader(cooperative=True))
 tell("by hand", plan().loader(rank=0, world_size=1))
 if rank == 0:
-    plan(seed=1).loader(), plan().loader(rank=0, world_size=1)  # which wait for nobody, and count for nobody
+    plan(seed=1).loader(rank=0, world_size=1), plan().loader(rank=0, world_size=1)  # which wait for nobody
 torch.manual_seed(200 + rank)
 tell("again", plan().loader())
 if rank == 0:
-    plan().loader()  # alone
+    plan().loader()
 else:
     plan().loader()
     try:
@@ -245,5 +245,5 @@ def test_processes_take_the_seed_of_rank_0(tmp_path):
         seeds, state = told["by hand"]
         assert seeds == [batch.seeds.tolist() for batch in plan(100 + rank).loader()]
         assert state["seed"] == 100 + rank
-    assert "rank 0, which has made fewer loaders without one" in ranks[1]["error"]
+    assert "rank 0 ended, where rank 1 makes a loader, which all ranks make" in ranks[1]["error"]
     assert time.monotonic() - began < 100

@@ -1,0 +1,70 @@
+"""Ranks tell each other a text at the job's store, without a collective: where one makes something that all make."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+from headrace.ops.errors import PeerError
+from headrace.pipeline.distributed.channel import late
+from headrace.pipeline.distributed.job_store import JobStore
+from headrace.pipeline.distributed.leaving import Loops
+
+#: Seconds between two looks at whether all have come.
+POLL = 1e-3
+
+#: Seconds after which a rank that still waits tells its user for whom.
+PATIENCE = 10.0
+
+ALONE = "a loader for this rank alone, as for validation on rank 0, is made by .loader(rank=0, world_size=1)"
+
+
+def texts_of_ranks(store: JobStore, loops: Loops, text: str, *, timeout: float, waits: bool = True) -> list[str]:
+    """Return the text that each rank brings; the first calls of all ranks belong together, and so on.
+
+    Nothing where this rank `waits` for no other.
+
+    Warns
+    -----
+    UserWarning
+        After `PATIENCE` seconds, with the ranks that have not come.
+
+    Raises
+    ------
+    PeerError
+        If a rank ends, or does not come in `timeout` seconds; it names the rank.
+    """
+    key = f"loaders/{store.num_meetings}"
+    store.num_meetings += 1
+    store.bring(key, text)
+    if not waits:
+        return []
+    began = looked = time.monotonic()
+    warned = False
+    while store.add(key, 0) < store.world_size:
+        now = time.monotonic()
+        if now - looked > store.look_every:
+            looked = now
+            absent = {rank for rank, came in enumerate(store.said(f"{key}/there")) if not came}
+            ended = absent & loops.ended()
+            if ended:
+                raise PeerError(
+                    f"rank {min(ended)} ended, where rank {store.rank} makes a loader, which all ranks make; {ALONE}"
+                )
+            named = " and ".join(f"rank {rank}{loops.last_words(rank)}" for rank in sorted(absent))
+            if absent and now - began > timeout:
+                error = late(
+                    named, "to where all ranks make a loader", timeout, store.rank, "init_process_group(timeout=)"
+                )
+                raise PeerError(f"{error}; all ranks make the same loaders in the same order; {ALONE}")
+            if absent and not warned and now - began > PATIENCE:
+                warned = True
+                warnings.warn(
+                    f"rank {store.rank} makes a loader and has waited {PATIENCE:.0f} seconds for {named} to make it, "
+                    f"too, and waits {timeout:.0f} at most: all ranks make the same loaders; {ALONE}",
+                    stacklevel=2,
+                )
+        time.sleep(POLL)
+    brought = store.brought(key)
+    store.leave_meeting(key)
+    return [brought[rank] for rank in range(store.world_size)]

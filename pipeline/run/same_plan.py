@@ -1,0 +1,192 @@
+"""All ranks of a job run one plan on the same data, or each is told what differs, when they make a loader."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from headrace.ops.errors import PlanError
+from headrace.pipeline.plan.fingerprint import digest_of
+from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.source import SourceStage, source_of
+from headrace.pipeline.plan.text import describe, show
+
+#: What to write where an argument differs, by its name.
+_REMEDIES = {
+    "seed": "give all ranks the same seed, as each takes a share of its own from the batches that it names",
+    "items": "give all ranks the same items, of which each takes its share by itself, or let each bring its own, "
+    "ItemSampler(items, items_per_rank=True)",
+    "owners": "give all ranks the same partition",
+    "stages": "give all ranks the same stages and passes, and machines with as many cores, or machine=",
+}
+#: Letters of an argument that are shown.
+MOST_SHOWN = 200
+
+_REMEDIES["time"] = _REMEDIES["items"]
+
+_ALONE = "; a loader for one rank alone is made by .loader(rank=0, world_size=1)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreed:
+    """What ranks have agreed about.
+
+    Parameters
+    ----------
+    seed
+        The seed of all.
+    own
+        Digests of what each rank brings of its own, in the order of the ranks; none where all bring the same.
+    rank_items
+        How many items each rank has, where each brings its own.
+    """
+
+    seed: int
+    own: tuple[str, ...] = ()
+    rank_items: tuple[int, ...] = ()
+
+
+def agree(
+    plan: Plan, final: Plan, rank: int, tell: Callable[[Mapping[str, Any]], list[dict[str, Any]]], *, together: bool
+) -> Agreed:
+    """Compare the plan with those of the other ranks.
+
+    Parameters
+    ----------
+    plan
+        The plan as the user wrote it.
+    final
+        The plan as it will run.
+    rank
+        This rank.
+    tell
+        Tells all ranks something, and returns what each has told.
+    together
+        Whether they make batches together: then they also have to run the same collectives.
+
+    Raises
+    ------
+    PlanError
+        If they run other plans, on every rank: it names stages, arguments and what each rank has.
+    """
+    source = source_of(plan)
+    own = source.own_data()
+    what: dict[str, Any] = {
+        "names": list(plan.names),
+        "arguments": _arguments(plan),
+        "seed": source.seed if source.seed_given else None,
+        "torch_seed": source.seed,
+        "own": digest_of(own) if own else "",
+        "num_items": len(own["items"]) if "items" in own else 0,
+        "text": _text(plan, final) if together else "\n".join(map(describe, plan.stages)),
+        "owners": "".join(_owners(final)) if together else "",
+        "runs_as": _text(plan, final) if together else "",
+    }
+    told = tell(what)
+    _check(told, rank, source.name)
+    counts = tuple(one["num_items"] for one in told) if own else ()
+    return Agreed(told[0]["torch_seed"], tuple(one["own"] for one in told) if own else (), counts)
+
+
+def own_digests(plan: Plan) -> tuple[str, ...]:
+    """Return those of a rank that is alone."""
+    own = source_of(plan).own_data()
+    return (digest_of(own),) if own else ()
+
+
+def _arguments(plan: Plan) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return for each argument of each stage that all ranks have in common a digest and a text."""
+    arguments: dict[str, dict[str, tuple[str, str]]] = {}
+    for name, stage in zip(plan.names, plan.stages, strict=True):
+        # A function may know its rank, and copies of rows are each rank's own.
+        if stage.changes_batches and stage.same_on_all_ranks:
+            values = stage.decisive()
+            if isinstance(stage, SourceStage):
+                values.pop("seed", None)  # told by itself, as it may be rank 0's
+                values.pop("order", None)  # follows from the shuffle
+            arguments[name] = {key: (digest_of(value), show(value)[:MOST_SHOWN]) for key, value in values.items()}
+    return arguments
+
+
+def _owners(final: Plan) -> list[str]:
+    return [one.partition.content_digest() for stage in final.stages if stage.shares_layers for one in stage.divided()]
+
+
+def _text(plan: Plan, final: Plan) -> str:
+    """Return what ranks must have in common of a plan: not functions, devices, caches and sizes that are each rank's.
+
+    Of what passes made of the plan, stages that no other rank waits for have their names alone.
+    """
+    # A source may have items of this rank, or torch's seed here: what is common of it is compared by itself.
+    common = [stage.same_on_all_ranks and not isinstance(stage, SourceStage) for stage in plan.stages]
+    written = [describe(stage) if same else stage.name for stage, same in zip(plan.stages, common, strict=True)]
+    made = [describe(stage) if stage.collective else stage.name for stage in final.stages]
+    return "\n".join([*written, "which runs as", *made])
+
+
+def _check(told: Sequence[Mapping[str, Any]], rank: int, source: str) -> None:
+    """Refuse plans that differ.
+
+    Raises
+    ------
+    PlanError
+        On every rank.
+    """
+    which: list[str] = []
+    found: list[str] = []
+
+    def compare(part: str, argument: str, values: Sequence[Any], texts: Sequence[str], where: str = "") -> None:
+        if len({str(value) for value in values}) > 1:
+            which.append(part)
+            remedy = _REMEDIES.get(argument, "give all ranks the same")
+            found.append(f"{where}expected the same {argument} on all ranks, got {_by_rank(values, texts)}; {remedy}")
+
+    names = [one["names"] for one in told]
+    if any(one != names[0] for one in names):
+        compare("stages", "stages", names, [", ".join(one) for one in names])
+    else:
+        seeds = [one["seed"] for one in told]
+        texts = ["none" if seed is None else str(seed) for seed in seeds]
+        compare(f"data of {source}", "seed", seeds, texts, f"{source}: ")
+        for stage in told[0]["arguments"]:
+            arguments = [one["arguments"].get(stage, {}) for one in told]
+            for argument in dict.fromkeys(key for one in arguments for key in one):
+                pairs = [one.get(argument, ("", "none")) for one in arguments]
+                digests, texts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+                compare(f"data of {stage}", argument, digests, texts, f"{stage}: ")
+        owners = [one["owners"] for one in told]
+        compare("owners", "owners", owners, [f"those of {one[:8]}" for one in owners])
+    runs = [one["runs_as"] for one in told]
+    if not which:
+        compare("stages", "stages", runs, [""] * len(runs))
+    if not which:
+        return
+    differing = [other for other, one in enumerate(told) if _essence(one) != _essence(told[rank])]
+    together = bool(told[rank]["runs_as"])
+    raise PlanError(
+        f"the plan of rank {rank} is not that of ranks {differing}, by its {', '.join(dict.fromkeys(which))}:\n"
+        + "\n".join(found)
+        + ("" if together else _ALONE)
+        + f"\nRank {rank} has\n{told[rank]['text']}"
+    )
+
+
+def _essence(told: Mapping[str, Any]) -> list[Any]:
+    return [told[key] for key in ("names", "arguments", "seed", "owners", "runs_as")]
+
+
+def _by_rank(values: Sequence[Any], texts: Sequence[str]) -> str:
+    """Say what each rank has, those that have the same together."""
+    ranks: dict[str, list[int]] = {}
+    for rank, value in enumerate(values):
+        ranks.setdefault(str(value), []).append(rank)
+    seen: list[str] = []
+    parts = []
+    for group in ranks.values():
+        text = texts[group[0]]
+        other = " of another content" if text in seen else ""
+        seen.append(text)
+        named = f"rank {group[0]}" if len(group) == 1 else f"ranks {', '.join(map(str, group))}"
+        parts.append(f"{text}{other} on {named}".strip())
+    return ", ".join(parts)

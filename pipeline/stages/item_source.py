@@ -1,0 +1,153 @@
+"""What draws the batches of an item sampler: each rank takes its share of every batch, without asking the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from headrace.ops.errors import ItemsError
+from headrace.ops.memory_limit import check_fits_memory
+from headrace.ops.random.rng import SHUFFLE, stream_key
+from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.item_budget import cut
+from headrace.pipeline.data.items import ItemSet, seed_batch
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import BatchSource
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from headrace.pipeline.stages.item_sampler import ItemSampler
+
+#: `seeds`, `seed_index`, `item_index` and `n_id` of a batch.
+BYTES_PER_SEED = 4 * 8
+
+
+class ItemSource(BatchSource):
+    """Draws the batches of an :class:`ItemSampler` for one rank.
+
+    A rank takes a contiguous share of every batch, so all ranks see the same number of batches; a share may be empty
+    when the last batch has fewer items than there are ranks.
+    """
+
+    def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
+        self._sampler = sampler
+        self._settings = settings
+        self._epoch = 0
+        self._next = 0
+        self._listed: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and the order of its items
+        self._cut: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and where its batches begin by the budget
+        num_items = len(sampler.items)
+        size = sampler.batch_size
+        if sampler.budget is not None:
+            # A checkpoint counts batches, which are the same for any number of ranks.
+            self.batch_size: int | None = None
+            self.num_batches: int | None = None if sampler.shuffle else len(self._starts(0)) - 1
+            return
+        if size is None:
+            assert sampler.batch_size_per_rank is not None  # one of the two is set, see __post_init__
+            size = sampler.batch_size_per_rank * settings.world_size
+        self.batch_size = self._size = size
+        self.num_batches = num_items // size if sampler.drop_last else -(-num_items // size)
+        if self.num_batches == 0:
+            raise ItemsError(
+                f"drop_last leaves no batch: {num_items} items are fewer than one batch of {size}; "
+                f"lower batch_size or set drop_last=False"
+            )
+        share = -(-min(size, num_items) // settings.world_size)
+        check_fits_memory(
+            BYTES_PER_SEED * share,
+            f"ItemSampler: got batches of {min(size, num_items):,} items",
+            "lower batch_size",
+            ItemsError,
+        )
+
+    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
+        self._epoch = epoch
+        self._next = 0 if state is None else int(state["batch"])
+
+    def draw(self) -> MiniBatch:
+        if self._next >= self.count(self._epoch):
+            raise StopIteration
+        batch = self.batch_at(self._epoch, self._next)
+        self._next += 1
+        return batch
+
+    def batch_at(self, epoch: int, index: int) -> MiniBatch:
+        """Return this rank's share of batch ``index`` of ``epoch``."""
+        sampler, settings = self._sampler, self._settings
+        first, end = self._ends(epoch, index)
+        size = end - first
+        partition = sampler.partition if settings.world_size > 1 else None
+        by_owner = partition is not None
+        start = first if by_owner else first + size * settings.rank // settings.world_size
+        stop = first + size if by_owner else first + size * (settings.rank + 1) // settings.world_size
+        positions = self._positions(epoch, start, stop)
+        slots = None if settings.world_size == 1 else np.arange(start - first, stop - first)
+        if partition is not None:
+            seeds, _ = sampler.items.take(positions)
+            mine = partition.owner(seeds).numpy() == settings.rank
+            positions, slots = positions[mine], np.flatnonzero(mine)
+        return seed_batch(
+            sampler.items,
+            positions,
+            epoch=epoch,
+            index=index,
+            num_global_seeds=size,
+            seed_time=sampler.time[torch.from_numpy(positions)] if isinstance(sampler.time, torch.Tensor) else None,
+            seed_slot=None if slots is None else torch.from_numpy(slots),
+        )
+
+    @property
+    def smallest_share(self) -> int | None:
+        sampler, rank, world_size = self._sampler, self._settings.rank, self._settings.world_size
+        if sampler.budget is not None or (sampler.partition is not None and world_size > 1):
+            return None
+        assert self.num_batches is not None  # batches of a number of items are known
+        sizes = [end - first for first, end in (self._ends(0, batch) for batch in (0, self.num_batches - 1))]
+        return min(size * (rank + 1) // world_size - size * rank // world_size for size in sizes)
+
+    def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
+        items: ItemSet = self._sampler.items
+        seeds, _ = items.take(self._positions(epoch, *self._ends(epoch, index)))
+        return seeds
+
+    def count(self, epoch: int) -> int:
+        """Return the number of batches of an epoch."""
+        return len(self._starts(epoch)) - 1 if self.num_batches is None else self.num_batches
+
+    def _ends(self, epoch: int, index: int) -> tuple[int, int]:
+        """Return where a batch begins and ends in the order of an epoch."""
+        if self._sampler.budget is not None:
+            starts = self._starts(epoch)
+            return int(starts[index]), int(starts[index + 1])
+        return index * self._size, min((index + 1) * self._size, len(self._sampler.items))
+
+    def _starts(self, epoch: int) -> NDArray[np.int64]:
+        """Return where the batches of an epoch begin by the budget, with the end of the last one."""
+        sampler, known = self._sampler, self._cut
+        assert sampler.budget is not None
+        if not sampler.shuffle:
+            epoch = 0
+        if known is None or known[0] != epoch:
+            order = self._positions(epoch, 0, len(sampler.items))
+            known = self._cut = epoch, cut(sampler.cost.numpy()[order], sampler.budget, sampler.batch_size)
+        return known[1]
+
+    def _positions(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the items at positions start, ..., stop - 1 of an epoch."""
+        return self._shuffled(epoch, start, stop) if self._sampler.shuffle else np.arange(start, stop, dtype=np.int64)
+
+    def _shuffled(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the items at positions start, ..., stop - 1 of the epoch's order; int64, not to be changed."""
+        listed = self._listed
+        if listed is None or listed[0] != epoch:
+            num_items = len(self._sampler.items)
+            key = stream_key(self._sampler.seed, epoch, 0, 0, SHUFFLE)
+            if num_items > MOST_LISTED:
+                return shuffled_range(num_items, start, stop, key).numpy()
+            listed = self._listed = epoch, shuffled_range(num_items, 0, num_items, key).numpy()
+        return listed[1][start:stop]

@@ -1,0 +1,132 @@
+"""What draws batches where every rank brings items of its own: all ranks draw as many, whatever they have."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from headrace.ops.errors import ItemsError, PlanError
+from headrace.ops.random.rng import SHUFFLE, stream_key
+from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.items import ItemSet, seed_batch
+from headrace.pipeline.data.rank_shares import RankShares
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import BatchSource
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from headrace.pipeline.stages.item_sampler import ItemSampler
+
+#: Batches that are looked through for an empty share before work starts.
+MOST_COUNTED = 1 << 12
+
+
+class OwnItemSource(BatchSource):
+    """Draws the shares of one rank from its own items, by the numbers of items of all ranks.
+
+    A batch is the shares of all ranks, rank by rank: the slots of seeds, by which trees and negatives are drawn, count
+    through it.
+    """
+
+    def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
+        self._sampler = sampler
+        self._settings = settings
+        self._epoch = 0
+        self._next = 0
+        self._listed: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and the order of its items
+        counts = settings.rank_items or (len(sampler.items),)
+        if len(counts) != settings.world_size:
+            raise PlanError(
+                f"item_sampler: items_per_rank=True expected ranks that tell each other how many items they have, got "
+                f"rank {settings.rank} of {settings.world_size} by hand; leave rank= and world_size= out under "
+                "torch.distributed, or give the loader a channel, comm=hr.LocalGroup(world_size).comms[rank]"
+            )
+        if not sum(counts):
+            raise ItemsError("ItemSampler needs at least one item on some rank; every rank has an empty set")
+        self._shares = RankShares(counts, sampler.batch_size, sampler.batch_size_per_rank, drop_last=sampler.drop_last)
+        size = sampler.batch_size
+        if size is None:
+            assert sampler.batch_size_per_rank is not None  # one of the two is set
+            size = sampler.batch_size_per_rank * settings.world_size
+        self.batch_size: int | None = size
+        self.num_batches: int = self._shares.num_batches
+        if self.num_batches == 0:
+            raise ItemsError(
+                f"drop_last leaves no batch: {sum(counts)} items of all ranks are fewer than one batch of {size}; "
+                "lower batch_size or set drop_last=False"
+            )
+
+    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
+        self._epoch = epoch
+        self._next = 0 if state is None else int(state["batch"])
+
+    def draw(self) -> MiniBatch:
+        if self._next >= self.num_batches:
+            raise StopIteration
+        batch = self.batch_at(self._epoch, self._next)
+        self._next += 1
+        return batch
+
+    def batch_at(self, epoch: int, index: int) -> MiniBatch:
+        """Return this rank's share of batch ``index`` of ``epoch``."""
+        sampler = self._sampler
+        first, last, before, num_seeds = self._share(index)
+        positions = self._positions(epoch, first, last)
+        return seed_batch(
+            sampler.items,
+            positions,
+            epoch=epoch,
+            index=index,
+            num_global_seeds=num_seeds,
+            seed_time=sampler.time[torch.from_numpy(positions)] if isinstance(sampler.time, torch.Tensor) else None,
+            seed_slot=None if self._settings.world_size == 1 else torch.arange(before, before + last - first),
+        )
+
+    @property
+    def smallest_share(self) -> int | None:
+        if self.num_batches > MOST_COUNTED:
+            return None
+        taken = [self._shares.before(batch)[self._settings.rank] for batch in range(self.num_batches + 1)]
+        return min(behind - before for before, behind in pairwise(taken))
+
+    def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
+        """Return the pairs of this rank in their slots; the others are unknown, and have the first of these."""
+        items: ItemSet = self._sampler.items
+        first, last, before, num_seeds = self._share(index)
+        seeds, _ = items.take(self._positions(epoch, first, last))
+        if not len(seeds):
+            return seeds
+        return torch.cat([seeds[:1].expand(before, -1), seeds, seeds[:1].expand(num_seeds - before - len(seeds), -1)])
+
+    def check_whole_seeds(self) -> None:
+        if self._settings.comm is not None:
+            raise PlanError(
+                "exclude_seed_edges: expected ranks that make batches together to know the pairs of all ranks, got "
+                "ItemSampler(items_per_rank=True), of which each knows its own; give all ranks the same items"
+            )
+
+    def _share(self, index: int) -> tuple[int, int, int, int]:
+        """Return where a rank's share begins and ends in its items, and in the batch where, of how many seeds."""
+        before, behind = self._shares.before(index), self._shares.before(index + 1)
+        sizes = [end - start for start, end in zip(before, behind, strict=True)]
+        rank = self._settings.rank
+        return before[rank], behind[rank], sum(sizes[:rank]), sum(sizes)
+
+    def _positions(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the items of this rank at positions start, ..., stop - 1 of an epoch."""
+        if not self._sampler.shuffle:
+            return np.arange(start, stop, dtype=np.int64)
+        listed = self._listed
+        if listed is None or listed[0] != epoch:
+            num_items = len(self._sampler.items)
+            # Ranks have orders of their own; that of rank 0 is the order of one process.
+            key = stream_key(self._sampler.seed, epoch, self._settings.rank, 0, SHUFFLE)
+            if num_items > MOST_LISTED:
+                return shuffled_range(num_items, start, stop, key).numpy()
+            listed = self._listed = epoch, shuffled_range(num_items, 0, num_items, key).numpy()
+        return listed[1][start:stop]
