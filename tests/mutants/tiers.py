@@ -36,6 +36,18 @@ TIERS = (
     ),
     Mutant(
         "pipeline/storage/plan_tiers.py",
+        "torch.argsort(hits, descending=True, stable=True)",
+        "torch.argsort(hits, stable=True).flip(0)",
+        "tests/pipeline/storage/test_plan_tiers.py::test_of_nodes_with_one_score_the_first_is_the_hottest",
+    ),
+    Mutant(
+        "pipeline/storage/plan_tiers.py",
+        "if time < least:",
+        "if time <= least:",
+        "tests/pipeline/storage/test_plan_tiers.py::test_of_numbers_with_one_time_the_fewest_rows_are_replicated",
+    ),
+    Mutant(
+        "pipeline/storage/plan_tiers.py",
         "own = hottest + (placed - hottest) / num_devices",
         "own = placed",
         "tests/pipeline/storage/test_plan_tiers.py::test_rows_are_replicated_as_far_as_that_saves_time",

@@ -74,6 +74,25 @@ def test_rows_are_replicated_as_far_as_that_saves_time():
     assert (slow_links.replicated, slow_links.interleaved) == (20, 0)
 
 
+def test_of_nodes_with_one_score_the_first_is_the_hottest():
+    scores = torch.tensor([2.0, 5.0, 2.0, 1.0, 5.0]).repeat(NUM_NODES // 5)
+    expected = sorted(range(NUM_NODES), key=lambda node: (-float(scores[node]), node))
+    assert plan(scores=scores).rank.argsort().tolist() == expected
+    assert plan(scores=torch.ones(NUM_NODES)).rank.tolist() == list(range(NUM_NODES))
+    assert plan(scores=torch.zeros(NUM_NODES)).rank.tolist() == list(range(NUM_NODES))
+
+
+def test_of_numbers_with_one_time_the_fewest_rows_are_replicated():
+    scores = (torch.arange(NUM_NODES) < 128).double()  # shares, and times at these speeds, are exact
+    speeds = {"cuda": 2.0**40, "peer": 2.0**40, "pinned": 2.0**30}
+    roomy = plan(scores=scores, machine=machine(2, 2 * NUM_NODES * ROW), bandwidth=speeds).sizes
+    assert (roomy.replicated, roomy.interleaved) == (0, NUM_NODES)
+    # All that is read has room at each device, so that more than that at each gains nothing.
+    slow_links = {**speeds, "peer": 2.0**30}
+    most = plan(scores=scores, machine=machine(2, 2 * 160 * ROW), bandwidth=slow_links).sizes
+    assert (most.replicated, most.interleaved) == (130, 60)  # the first of 64 steps of 160 rows that reaches 128
+
+
 def test_rows_from_disk_go_to_host_memory_as_far_as_there_is_room():
     limited = machine(memory=2 * 30 * ROW)
     assert plan(store=one_store(DISK), machine=limited).sizes == hr.TierSizes(host=30)
