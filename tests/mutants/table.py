@@ -15,6 +15,7 @@ from mutants.kernels import KERNELS
 from mutants.laws import LAWS
 from mutants.links import LINKS
 from mutants.order import ORDER
+from mutants.pyg import PYG
 from mutants.ranks import RANKS
 from mutants.sar import SAR
 from mutants.scores import SCORES
@@ -40,4 +41,5 @@ MUTANTS = (
     *DISK,
     *CUDA,
     *GRAPH_FETCH,
+    *PYG,
 )

@@ -10,10 +10,10 @@ import torch_geometric.loader
 from torch import Tensor
 from torch_geometric.sampler import SamplerOutput
 
-from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
+from headrace.pipeline.compat.pyg.torch_clusters import TorchClusters
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.plan import Plan
@@ -66,12 +66,13 @@ class ClusterLoader(PlanLoader, torch_geometric.loader.ClusterLoader):  # type: 
     seed, num_threads, prefetch
         Of headrace, as for `NeighborLoader`.
     **kwargs
-        Arguments of ``torch.utils.data.DataLoader``; ``batch_size`` counts clusters.
+        Arguments of ``torch.utils.data.DataLoader``; ``batch_size`` counts clusters, and a ``sampler`` or
+        ``batch_sampler`` names clusters: one that is twice in a batch is there once.
 
     Raises
     ------
-    InputError
-        For a sampler of the user's.
+    InputError, ItemsError
+        For arguments that make no sense here, and clusters that there are not.
     """
 
     def __init__(
@@ -84,10 +85,6 @@ class ClusterLoader(PlanLoader, torch_geometric.loader.ClusterLoader):  # type: 
         **kwargs: Any,
     ) -> None:
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
-        if self.follows_sampler:
-            raise InputError(
-                "ClusterLoader: expected no sampler, got one; the order of clusters is that of shuffle= and seed="
-            )
         torch_geometric.loader.ClusterLoader.__init__(self, cluster_data, **kwargs)
         self.graph = _graph_of(cluster_data.partition)
         self.prepare()
@@ -95,9 +92,12 @@ class ClusterLoader(PlanLoader, torch_geometric.loader.ClusterLoader):  # type: 
     @property
     def source(self) -> Plan:
         """The clusters: ranges of the nodes, which are in the order of the clusters."""
-        sizes = self.cluster_data.partition.partptr.diff().tolist()
+        clusters = Partition.range_of(self.cluster_data.partition.partptr.diff().tolist())
+        if self.follows_sampler:
+            assert self.batch_sampler is not None  # see settle
+            return TorchClusters(clusters, batches=self.batch_sampler, seed=self.settled_seed)
         return ClusterSampler(
-            Partition.range_of(sizes),
+            clusters,
             self.batch_size or 1,
             shuffle=self.shuffles,
             drop_last=self.drop_last,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from numbers import Integral
 from types import MethodType
 from typing import Any
 
@@ -24,6 +26,10 @@ _LARGEST_SEED = (1 << 64) - 1
 
 #: Batches that a worker is ahead, where the user does not say: torch's number.
 PREFETCH_FACTOR = 2
+
+
+#: What counts among the arguments of torch's DataLoader, which takes Python's own integers alone.
+_COUNTS = ("batch_size", "num_workers", "prefetch_factor")
 
 
 class PlanLoader(DataLoader[Any]):
@@ -54,7 +60,7 @@ class PlanLoader(DataLoader[Any]):
         InputError
             For arguments that make no sense here.
         """
-        self.seed, self.num_threads, self.prefetch = seed, num_threads, prefetch
+        self.seed, self.num_threads, self.prefetch = _python_number(seed), _python_number(num_threads), prefetch
         self.follows_sampler = any(arguments.get(name) is not None for name in ("sampler", "batch_sampler"))
         self._loader: Loader[Any] | None = None
         self._made_by: tuple[Any, ...] = ()  # the settings of that
@@ -69,7 +75,11 @@ class PlanLoader(DataLoader[Any]):
                 stacklevel=4,
             )
         # Lightning makes a loader anew of its attributes, these of torch's DataLoader among them.
-        return {name: value for name, value in arguments.items() if name not in ("dataset", "collate_fn")}
+        return {
+            name: _python_number(value) if name in _COUNTS else value
+            for name, value in arguments.items()
+            if name not in ("dataset", "collate_fn")
+        }
 
     @property
     def items(self) -> Any:
@@ -239,6 +249,11 @@ class PlanLoader(DataLoader[Any]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+def _python_number(value: Any) -> Any:
+    """Return NumPy's and other integers as Python's, and all else as it is."""
+    return operator.index(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -18,6 +18,7 @@ from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
 from headrace.pipeline.compat.pyg.steps import Steps
+from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.stages.item_sampler import ItemSampler
@@ -78,12 +79,17 @@ class GraphSAINTSampler(PlanLoader):
         taken = [name for name in ("node_norm", "edge_norm") if name in data]
         if taken:
             raise InputError(f"{type(self).__name__}: expected data without {taken[0]}, which the sampler sets, got it")
-        self.data, self.num_steps, self.sample_coverage = data, num_steps, sample_coverage
-        self.save_dir, self.log, self.draws = save_dir, log, batch_size
+        who = type(self).__name__
+        self.data, self.num_steps = data, whole_number(num_steps, f"{who}: num_steps", 1, InputError)
+        self.sample_coverage = whole_number(sample_coverage, f"{who}: sample_coverage", 0, InputError)
+        self.save_dir, self.log, self.draws = (
+            save_dir,
+            log,
+            whole_number(batch_size, f"{who}: batch_size", 1, InputError),
+        )
         self.graph = graph_of(data)
-        for name in ("batch_size", "shuffle", "sampler", "batch_sampler"):
-            kwargs.pop(name, None)
-        super().__init__(range(num_steps), batch_size=1, **kwargs)  # type: ignore[arg-type]
+        kwargs.pop("shuffle", None)  # of steps that are all alike
+        super().__init__(range(num_steps), **kwargs)  # type: ignore[arg-type]
         self.prepare()
         if sample_coverage > 0:
             self.node_norm, self.edge_norm = self._kept_norms()
@@ -100,7 +106,8 @@ class GraphSAINTSampler(PlanLoader):
     @property
     def source(self) -> Plan:
         """The steps; a batch of nodes or edges is drawn from the whole graph, whatever the items."""
-        return ItemSampler(self.num_steps, batch_size=1, seed=self.settled_seed)
+        every = ItemSampler(self.num_steps, batch_size=1, seed=self.settled_seed)
+        return Steps(every, self.num_steps, self.batch_sampler) if self.follows_sampler else every
 
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
@@ -193,7 +200,7 @@ class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
         log: bool = True,
         **kwargs: Any,
     ) -> None:
-        self.walk_length = walk_length
+        self.walk_length = whole_number(walk_length, f"{type(self).__name__}: walk_length", 1, InputError)
         super().__init__(data, batch_size, num_steps, sample_coverage, save_dir, log, **kwargs)
 
     @property
@@ -204,7 +211,7 @@ class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
     @property
     def source(self) -> Plan:
         """The roots of the walks."""
-        return Steps(self.roots(), self.num_steps)
+        return Steps(self.roots(), self.num_steps, self.batch_sampler if self.follows_sampler else None)
 
     def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
         """Return a source with the sampler of a batch."""

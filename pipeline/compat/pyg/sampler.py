@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.sampler import (
@@ -131,7 +132,9 @@ class Sampler(BaseSampler):  # type: ignore[misc]
 
     @num_neighbors.setter
     def num_neighbors(self, value: Any) -> None:
-        self._num_neighbors = value if isinstance(value, NumNeighbors) else NumNeighbors(value)
+        if isinstance(value, dict):
+            value = {name: _listed(counts) for name, counts in value.items()}
+        self._num_neighbors = value if isinstance(value, NumNeighbors) else NumNeighbors(_listed(value))
 
     @property
     def parameters(self) -> tuple[Any, ...]:
@@ -187,9 +190,15 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         both_ways = kind == SubgraphType.bidirectional
         if both_ways and not typed:
             plan = plan.make_bidirectional()
-        return plan.then(ToSamplerOutput(kind == SubgraphType.directional, both_ways and typed))
+        return plan.then(
+            ToSamplerOutput(
+                kind == SubgraphType.directional, both_ways and typed, no_hops=self.num_neighbors.num_hops == 0
+            )
+        )
 
     def _fanouts(self) -> Any:
+        if self.num_neighbors.num_hops == 0:
+            return [0]  # one hop that finds nothing, and is not told of
         if self.graph.is_typed:
             assert self.graph.edge_types is not None
             return self.num_neighbors.get_values(list(self.graph.edge_types.names))
@@ -300,3 +309,8 @@ class Sampler(BaseSampler):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         # Functions hold kernels of this process; a worker makes its own.
         return {**self.__dict__, "_functions": {}}
+
+
+def _listed(counts: Any) -> Any:
+    """Return counts in an array or a tensor as a list, and all else as it is."""
+    return counts.tolist() if isinstance(counts, Tensor | np.ndarray) else counts

@@ -32,18 +32,23 @@ class ToSamplerOutput(Conversion):
         Whether hops are told apart: not where edges were turned around or added behind the sampler.
     both_ways
         Whether edges of a graph with types are turned around here, as PyG does it: between a type and its reverse.
+    no_hops
+        Whether the sampler has one hop that stands for none, of which nothing is told.
     """
 
     name: ClassVar[str] = "to_sampler_output"
 
     counted: bool = True
     both_ways: bool = False
+    no_hops: bool = False
 
     def runner(self, settings: RunSettings) -> Runner:
         del settings
 
         def run(batch: MiniBatch) -> tuple[Any, Counts]:
             flat = flat_output(batch)
+            if self.no_hops:
+                flat = replace(flat, num_nodes=flat.num_nodes[:1], num_edges=[])
             order = None
             if flat.slot is not None and batch.num_positives:
                 pair = _pair_of(len(batch.seeds), batch.num_positives)

@@ -10,12 +10,13 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.sampler import SamplerOutput
 from torch_geometric.sampler.base import DataType
 
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.compat.pyg.graph import graph_of, kind_of
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data
+from headrace.pipeline.data.arrays import as_cpu_tensor, whole_number
 from headrace.pipeline.plan.plan import Plan
 
 #: What a batch of ego nets has of its own.
@@ -33,7 +34,7 @@ class ShaDowKHopSampler(PlanLoader):
     data
         A ``Data``.
     depth
-        Hops from a root.
+        Hops from a root; 0 takes roots alone.
     num_neighbors
         In-edges to draw for each node in each hop; -1 takes all.
     node_idx
@@ -70,11 +71,18 @@ class ShaDowKHopSampler(PlanLoader):
                 f"ShaDowKHopSampler: expected a Data, got a {type(data).__name__}; data.to_homogeneous() makes one of "
                 "several types"
             )
-        self.data, self.depth, self.num_neighbors, self.replace = data, depth, num_neighbors, replace
+        self.data, self.num_neighbors, self.replace = data, num_neighbors, replace
+        self.depth = whole_number(depth, "ShaDowKHopSampler: depth", 0, InputError)
         self.graph = graph_of(data)
         if node_idx is None:
             node_idx = torch.arange(self.graph.num_nodes)
-        elif node_idx.dtype == torch.bool:
+        node_idx = as_cpu_tensor(node_idx, "node_idx", ItemsError)
+        if node_idx.dtype == torch.bool:
+            if node_idx.shape != (self.graph.num_nodes,):
+                raise ItemsError(
+                    f"ShaDowKHopSampler: expected a mask with an entry for each of {self.graph.num_nodes} nodes, got "
+                    f"one of shape {list(node_idx.shape)}; pass ids where not all nodes have an entry"
+                )
             node_idx = node_idx.nonzero().squeeze(1)
         self.node_idx = node_idx
         super().__init__(range(len(node_idx)), **kwargs)  # type: ignore[arg-type]
@@ -92,7 +100,9 @@ class ShaDowKHopSampler(PlanLoader):
 
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
-        plan = source.sample_shadow(self.graph, self.depth, self.num_neighbors, replace=self.replace)
+        # Without hops an ego net is its root: one hop that finds nothing.
+        hops = (self.depth, self.num_neighbors) if self.depth else (1, 0)
+        plan = source.sample_shadow(self.graph, *hops, replace=self.replace)
         return plan.then(ToSamplerOutput(counted=False))
 
     def batch_of(self, out: SamplerOutput, num_threads: int) -> Any:

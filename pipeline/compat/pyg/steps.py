@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
+from headrace.ops.errors import ItemsError
+from headrace.pipeline.compat.pyg.torch_samplers import NamedBatches
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
@@ -25,12 +30,20 @@ class Steps(SourceStage):
         The items.
     num_steps
         Batches of an epoch.
+    batches
+        A batch sampler of torch that names the steps of an epoch, one at a time, in the place of all in their order:
+        ranks that take different steps have together what one process has.
     """
 
     name: ClassVar[str] = "steps"
 
     drawn_from: ItemSampler
     num_steps: int
+    batches: Iterable[Any] | None = None
+
+    def decisive(self) -> dict[str, Any]:
+        named = {} if self.batches is None else {"batches": type(self.batches)}
+        return {"drawn_from": self.drawn_from, "num_steps": self.num_steps, **named}
 
     @property
     def seed(self) -> int:  # type: ignore[override]
@@ -43,7 +56,14 @@ class Steps(SourceStage):
         return self.drawn_from.largest_id
 
     def source(self, settings: RunSettings) -> BatchSource:
-        return _Steps(self, self.drawn_from.source(settings))
+        drawn_from = self.drawn_from.source(settings)
+        return _Steps(self, drawn_from) if self.batches is None else _NamedSteps(self, self.batches, drawn_from)
+
+
+def _batch_at(source: ItemSource, number: int) -> MiniBatch:
+    """Return a batch by its number over all epochs of the items."""
+    assert source.num_batches is not None  # items without a budget
+    return source.batch_at(*divmod(number, source.num_batches))
 
 
 class _Steps(BatchSource):
@@ -60,7 +80,23 @@ class _Steps(BatchSource):
     def draw(self) -> MiniBatch:
         if self._next >= self.num_batches:
             raise StopIteration
-        assert self._source.num_batches is not None  # items without a budget
-        number = self._epoch * self.num_batches + self._next
+        batch = _batch_at(self._source, self._epoch * self.num_batches + self._next)
         self._next += 1
-        return self._source.batch_at(*divmod(number, self._source.num_batches))
+        return batch
+
+
+class _NamedSteps(NamedBatches):
+    """Draws the batches of :class:`Steps` that a sampler names."""
+
+    def __init__(self, stage: Steps, batches: Iterable[Any], source: ItemSource) -> None:
+        super().__init__(batches, stage.seed)
+        self._source, self._num_steps = source, stage.num_steps
+
+    def named(self, positions: np.ndarray[Any, np.dtype[np.int64]], epoch: int, index: int) -> MiniBatch:
+        del index  # a batch is known by its step, whichever rank takes it
+        if len(positions) != 1 or not 0 <= positions[0] < self._num_steps:
+            raise ItemsError(
+                f"GraphSAINT: expected the sampler to name one of {self._num_steps} steps for each batch, got "
+                f"{positions.tolist()[:9]}; make it of range(num_steps), for batches of one"
+            )
+        return _batch_at(self._source, epoch * self._num_steps + int(positions[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -84,25 +85,36 @@ class TorchSampler(SourceStage):
 
     def source(self, settings: RunSettings) -> BatchSource:
         del settings
-        return _Positions(self)
+        return _Items(self)
 
 
-class _Positions(BatchSource):
-    """Draws the batches of a :class:`TorchSampler`."""
+class NamedBatches(BatchSource):
+    """Base of what draws batches of the positions that a batch sampler of torch names.
+
+    Parameters
+    ----------
+    batches
+        As for `TorchSampler`.
+    seed
+        Seed of the plan.
+    """
 
     num_batches = None  # what a sampler says of its length need not be true
 
-    def __init__(self, stage: TorchSampler) -> None:
-        self._stage = stage
+    def __init__(self, batches: Iterable[Any], seed: int) -> None:
+        self._sampler, self._seed = batches, seed
         self._batches: list[np.ndarray[Any, np.dtype[np.int64]]] = []
         self._epoch = self._next = 0
-        self._told = [sampler for sampler in _samplers_in(stage.batches) if hasattr(sampler, "set_epoch")]
+        self._told = [sampler for sampler in _samplers_in(batches) if hasattr(sampler, "set_epoch")]
         self._epochs: list[int] = []  # what each of them was told
         self._by_user = [False] * len(self._told)  # whether the user tells it epochs
 
+    @abstractmethod
+    def named(self, positions: np.ndarray[Any, np.dtype[np.int64]], epoch: int, index: int) -> MiniBatch:
+        """Return the batch of some positions, number `index` of an epoch."""
+
     def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
         self._epoch, self._next = epoch, 0 if state is None else int(state["batch"])
-        batches = self._stage.batches
         own = [getattr(sampler, "epoch", None) for sampler in self._told]
         # They come with epoch 0 and are put back below, so another one is the user's, and so are all that follow.
         self._by_user = [before or _is_told(one) for before, one in zip(self._by_user, own, strict=True)]
@@ -113,9 +125,9 @@ class _Positions(BatchSource):
             self._epochs = [int(one) for one in kept]
         with (
             _told(self._told, self._epochs, own),
-            _seeded(stream_key(self._stage.seed, epoch, 0, 0, SHUFFLE), batches),
+            _seeded(stream_key(self._seed, epoch, 0, 0, SHUFFLE), self._sampler),
         ):
-            self._batches = [np.asarray(one, dtype=np.int64).reshape(-1) for one in batches]
+            self._batches = [np.asarray(one, dtype=np.int64).reshape(-1) for one in self._sampler]
 
     def state(self) -> dict[str, Any]:
         return {"sampler_epochs": list(self._epochs)} if self._told else {}
@@ -123,17 +135,27 @@ class _Positions(BatchSource):
     def draw(self) -> MiniBatch:
         if self._next >= len(self._batches):
             raise StopIteration
-        positions = self._batches[self._next]
-        batch = seed_batch(
+        batch = self.named(self._batches[self._next], self._epoch, self._next)
+        self._next += 1
+        return batch
+
+
+class _Items(NamedBatches):
+    """Draws the batches of a :class:`TorchSampler`."""
+
+    def __init__(self, stage: TorchSampler) -> None:
+        super().__init__(stage.batches, stage.seed)
+        self._stage = stage
+
+    def named(self, positions: np.ndarray[Any, np.dtype[np.int64]], epoch: int, index: int) -> MiniBatch:
+        return seed_batch(
             self._stage.items,
             positions,
-            epoch=self._epoch,
-            index=self._next,
+            epoch=epoch,
+            index=index,
             num_global_seeds=len(positions),
             seed_time=None if self._stage.time is None else self._stage.time[torch.from_numpy(positions)],
         )
-        self._next += 1
-        return batch
 
 
 def _samplers_in(batches: Any) -> Iterator[Any]:

@@ -91,12 +91,6 @@ def test_peers_24_without_metis(marked, monkeypatch):
     assert len(list(ClusterLoader(clusters))) == 4
 
 
-def test_clusters_take_no_sampler(marked):
-    clusters = ClusterData(marked, num_parts=4, log=False)
-    with pytest.raises(hr.InputError, match="no sampler"):
-        ClusterLoader(clusters, sampler=[0, 1])
-
-
 SAINT = {
     "node": lambda data, **options: GraphSAINTNodeSampler(data, 30, num_steps=6, seed=1, **options),
     "edge": lambda data, **options: GraphSAINTEdgeSampler(data, 20, num_steps=6, seed=1, **options),

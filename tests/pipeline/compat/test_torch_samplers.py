@@ -8,7 +8,15 @@ import pytest
 import torch
 from torch.utils.data import DistributedSampler
 
-from headrace.pyg import LinkNeighborLoader, NeighborLoader
+from headrace.pyg import (
+    ClusterData,
+    ClusterLoader,
+    GraphSAINTEdgeSampler,
+    GraphSAINTRandomWalkSampler,
+    LinkNeighborLoader,
+    NeighborLoader,
+    ShaDowKHopSampler,
+)
 
 
 def share(rank=0, ranks=1, size=120):
@@ -110,3 +118,66 @@ def test_peers_19_uneven_links_over_ranks(data, drop_last):
     every = [item for batches in found for item in seeds(batches)]
     assert set(every) == set(range(45 if drop_last else 47))
     assert len(every) == (45 if drop_last else 48)
+
+
+def clusters(data, **options):
+    return ClusterLoader(ClusterData(data, 6, log=False), seed=3, **options)
+
+
+def test_clusters_come_as_a_sampler_says(data):
+    of_cluster = [batch.x[:, 0].tolist() for batch in clusters(data)]
+    named = [batch.x[:, 0].tolist() for batch in clusters(data, sampler=[4, 1, 5], batch_size=2)]
+    assert named == [of_cluster[4] + of_cluster[1], of_cluster[5]]
+    named = [batch.x[:, 0].tolist() for batch in clusters(data, batch_sampler=[[2], [0, 0, 3]])]
+    assert named == [of_cluster[2], of_cluster[0] + of_cluster[3]]
+
+
+def test_ranks_share_clusters(data):
+    shares = [clusters(data, sampler=share(rank, 2, 6), batch_size=2) for rank in (0, 1)]
+    for _ in range(2):
+        seen = [value for loader in shares for batch in loader for value in batch.x[:, 0].tolist()]
+        assert sorted(seen) == data.x[:, 0].tolist()
+
+
+def test_clusters_resume_in_the_order_of_a_sampler(data):
+    loader = clusters(data, sampler=share(size=6))
+    next(iteration := iter(loader))
+    state = loader.state_dict()
+    rest = [batch.x for batch in iteration]
+    again = clusters(data, sampler=share(size=6))
+    again.load_state_dict(state)
+    assert all(torch.equal(*pair) for pair in zip(rest, (batch.x for batch in again), strict=True))
+
+
+def test_clusters_that_there_are_not_are_refused(data):
+    with pytest.raises(ValueError, match=r"name clusters in \[0, 6\), got \[6\]"):
+        list(clusters(data, sampler=[0, 6]))
+
+
+def walks(data, **options):
+    return GraphSAINTRandomWalkSampler(data, 10, 2, num_steps=6, seed=3, **options)
+
+
+def edges(data, **options):
+    return GraphSAINTEdgeSampler(data, 10, num_steps=6, seed=3, **options)
+
+
+@pytest.mark.parametrize("made", [walks, edges])
+def test_ranks_share_the_steps_of_an_epoch(data, made):
+    whole = made(data)
+    shares = [made(data, sampler=DistributedSampler(range(6), 2, rank, shuffle=False)) for rank in (0, 1)]
+    assert [len(loader) for loader in shares] == [3, 3]
+    for _ in range(2):
+        expected = [batch.x[:, 0].tolist() for batch in whole]
+        assert expected[::2] == [batch.x[:, 0].tolist() for batch in shares[0]]
+        assert expected[1::2] == [batch.x[:, 0].tolist() for batch in shares[1]]
+
+
+def test_several_steps_in_a_batch_are_refused(data):
+    with pytest.raises(ValueError, match="one of 6 steps for each batch"):
+        list(edges(data, batch_sampler=[[0, 1]]))
+
+
+def test_ego_nets_come_as_a_sampler_says(data):
+    loader = ShaDowKHopSampler(data, 1, 2, node_idx=torch.arange(30, 60), sampler=[3, 0, 7], batch_size=2)
+    assert [batch.x[batch.root_n_id, 0].tolist() for batch in loader] == [[99.0, 90.0], [111.0]]

@@ -1,0 +1,35 @@
+"""Faults in the loaders with the names of PyG."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_COUNTS = "tests/pipeline/compat/test_counts.py::"
+_ORDER = "tests/pipeline/compat/test_torch_samplers.py::"
+
+PYG = (
+    Mutant(
+        "pipeline/compat/pyg/sampler_output.py",
+        "if self.no_hops:",
+        "if False:",
+        _COUNTS + "test_without_hops_each_type_has_its_seeds",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        '_COUNTS = ("batch_size", "num_workers", "prefetch_factor")',
+        "_COUNTS = ()",
+        _COUNTS + "test_numbers_of_numpy_are_numbers",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/torch_clusters.py",
+        "list(dict.fromkeys(positions.tolist()))",
+        "sorted(positions.tolist())",
+        _ORDER + "test_clusters_come_as_a_sampler_says",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/steps.py",
+        "epoch * self._num_steps + int(positions[0])",
+        "epoch * self._num_steps + index",
+        _ORDER + "test_ranks_share_the_steps_of_an_epoch",
+    ),
+)
