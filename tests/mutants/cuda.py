@@ -228,12 +228,6 @@ CUDA = (
         "tests/cuda_host/test_tiers_on_gpu.py::test_a_plan_reads_through_them",
     ),
     Mutant(
-        "pipeline/passes/sample_on_cpu.py",
-        "and machine.world_size == 1",
-        "",
-        "tests/pipeline/passes/test_sample_on_cpu.py::test_ranks_that_share_a_batch_sample_on_the_cpu",
-    ),
-    Mutant(
         "cuda/pinned_ranges.py",
         "if begin < one.end and one.begin < end:",
         "if False:",

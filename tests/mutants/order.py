@@ -10,19 +10,19 @@ _RESUME = "tests/pipeline/run/test_resume.py::"
 
 ORDER = (
     Mutant(
-        "pipeline/stages/item_sampler.py",
+        "pipeline/stages/item_source.py",
         "stream_key(self._sampler.seed, epoch, 0, 0, SHUFFLE)",
         "stream_key(self._sampler.seed, 0, 0, 0, SHUFFLE)",
         _LOADER + "test_every_epoch_has_an_order_of_its_own",
     ),
     Mutant(
-        "pipeline/stages/item_sampler.py",
+        "pipeline/stages/item_source.py",
         "if known is None or known[0] != epoch:",
         "if known is None:",
         _BUDGET + "test_peers_26_orders_are_those_of_batches_of_one_size",
     ),
     Mutant(
-        "pipeline/stages/item_sampler.py",
+        "pipeline/stages/item_source.py",
         "sampler.cost.numpy()[order]",
         "sampler.cost.numpy()",
         _BUDGET + "test_peers_26_orders_are_those_of_batches_of_one_size",
@@ -46,13 +46,13 @@ ORDER = (
         _BUDGET + "test_peers_26_a_batch_takes_items_while_they_fit",
     ),
     Mutant(
-        "pipeline/stages/item_sampler.py",
+        "pipeline/stages/item_source.py",
         "stream_key(self._sampler.seed, epoch,",
         "stream_key(0, epoch,",
         "tests/pipeline/data/test_items.py::test_seeds_name_orders",
     ),
     Mutant(
-        "pipeline/stages/item_sampler.py",
+        "pipeline/stages/item_source.py",
         "first + size * (settings.rank + 1) // settings.world_size",
         "first + size // settings.world_size * (settings.rank + 1)",
         _LOADER + "test_shares_of_ranks_make_up_the_batch",

@@ -60,7 +60,7 @@ class Steps(SourceStage):
         return _Steps(self, drawn_from) if self.batches is None else _NamedSteps(self, self.batches, drawn_from)
 
 
-def _batch_at(source: ItemSource, number: int) -> MiniBatch:
+def _batch_at(source: ItemSource | OwnItemSource, number: int) -> MiniBatch:
     """Return a batch by its number over all epochs of the items."""
     assert source.num_batches is not None  # items without a budget
     return source.batch_at(*divmod(number, source.num_batches))
@@ -88,7 +88,7 @@ class _Steps(BatchSource):
 class _NamedSteps(NamedBatches):
     """Draws the batches of :class:`Steps` that a sampler names."""
 
-    def __init__(self, stage: Steps, batches: Iterable[Any], source: ItemSource) -> None:
+    def __init__(self, stage: Steps, batches: Iterable[Any], source: ItemSource | OwnItemSource) -> None:
         super().__init__(batches, stage.seed)
         self._source, self._num_steps = source, stage.num_steps
 
