@@ -145,6 +145,7 @@ def test_bytes_are_those_of_the_channel(world_size, monkeypatch):
     def work(comm):
         owners = partition("hash", world_size)
         with clusters(0, num_hops=3).loader(cooperative=True, comm=comm, partition=owners, prefetch=False) as loader:
+            sent[comm.rank] = 0  # ranks compared their plans
             assert len(list(loader)) == 3
             return loader.stats().lowered["induced_hop"]["sent_bytes"], loader.stats().total("sent_bytes")
 
