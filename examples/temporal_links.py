@@ -4,8 +4,7 @@
 
 Without a file ratings are generated. Trees of pairs, and of negatives with them, have what is strictly before their
 rating: links that are edges of the graph need that, or they find themselves. On the last tenth the model is to beat
-popularity: how many ratings the movie had.
-"""
+popularity: how many ratings the movie had."""
 
 from __future__ import annotations
 
