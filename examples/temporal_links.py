@@ -2,9 +2,9 @@
 
     python examples/temporal_links.py [--data movielens_small.npz]
 
-Without a file ratings are generated. Trees of pairs, and of negatives with them, have what is strictly before their
-rating: links that are edges of the graph need that, or they find themselves. On the last tenth the model is to beat
-popularity: how many ratings the movie had."""
+Without a file ratings are generated. Trees of pairs, and of negatives, have what is strictly before their rating:
+links of the graph need that, or they find themselves. The model is to beat popularity: how many ratings a movie had.
+"""
 
 from __future__ import annotations
 
