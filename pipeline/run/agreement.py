@@ -27,6 +27,8 @@ def check_partition(partition: object, world_size: int, *, cooperative: bool) ->
             "partition: expected an hr.Partition or an hr.EdgePartition, which says what each rank owns, got "
             f"{type(partition).__name__}"
         )
+    if not cooperative and world_size == 1:
+        return  # one process of a script for several
     if not cooperative:
         raise PlanError(
             "partition: expected .loader(cooperative=True, partition=...), got a partition alone, by which nothing "

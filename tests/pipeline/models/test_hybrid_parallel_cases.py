@@ -29,7 +29,7 @@ def sums_of(steps: hr.Plan, num_nodes: int, partition: hr.EdgePartition | None) 
 
     def work(comm: Comm | None) -> list[tuple[torch.Tensor, ...]]:
         found = []
-        with steps.loader(comm=comm, cooperative=comm is not None, partition=comm and partition) as loader:
+        with steps.loader(comm=comm, cooperative=comm is not None, partition=partition) as loader:
             for batch in loader:
                 graph = batch.blocks[0] if batch.exchanges else PlainGraph(batch.blocks[0])
                 x = batch.x.clone().requires_grad_()
@@ -108,9 +108,7 @@ def test_rows_of_any_shape(reduce, weights, shape):
     steps = hr.GlobalBatch(graph(), seed=1).sample_in_subgraph(graph())
 
     def work(comm: Comm | None) -> torch.Tensor:
-        with steps.loader(
-            comm=comm, cooperative=comm is not None, partition=comm and KINDS["grid"](graph(), 4)
-        ) as loader:
+        with steps.loader(comm=comm, cooperative=comm is not None, partition=KINDS["grid"](graph(), 4)) as loader:
             batch = next(iter(loader))
         block = batch.blocks[0] if batch.exchanges else PlainGraph(batch.blocks[0])
         weight = None if weights == "none" else w[batch.blocks[0].edge_ids]
@@ -154,7 +152,7 @@ def test_dropout_of_attention_belongs_to_edges(kind):
     partition, steps = KINDS[kind](graph(), 4), plan("mini", 1)
 
     def work(comm: Comm | None) -> list[torch.Tensor]:
-        with steps.loader(comm=comm, cooperative=comm is not None, partition=comm and partition) as loader:
+        with steps.loader(comm=comm, cooperative=comm is not None, partition=partition) as loader:
             outs = []
             for batch in loader:
                 block = batch.blocks[0] if batch.exchanges else PlainGraph(batch.blocks[0])

@@ -51,7 +51,7 @@ def assert_as_one_process(name: str, strategy: str, partition: hr.EdgePartition 
 
     def run(comm: Comm | None) -> list[tuple[torch.Tensor, list[torch.Tensor]]]:
         model, found = hr.cooperative(copy.deepcopy(network)), []
-        with plan(strategy).loader(comm=comm, cooperative=comm is not None, partition=comm and partition) as loader:
+        with plan(strategy).loader(comm=comm, cooperative=comm is not None, partition=partition) as loader:
             for batch in loader:
                 model.zero_grad()
                 out = model(batch, batch.x, batch.blocks, batch)[batch.seed_index]

@@ -58,7 +58,7 @@ def test_a_partition_that_nothing_goes_by_is_refused():
     with pytest.raises(
         hr.PlanError, match=r"expected .loader\(cooperative=True, partition=...\), got a partition alone"
     ):
-        plan.loader(partition=hr.Partition.hash(200, 1))
+        plan.loader(partition=hr.Partition.hash(200, 2), rank=0, world_size=2)
     with pytest.raises(hr.PlanError, match="it has 2 parts, but there is 1 rank"):
         plan.loader(
             cooperative=True, partition=hr.Partition.hash(200, 2), rank=0, world_size=1, comm=hr.LocalGroup(1).comms[0]
