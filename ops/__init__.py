@@ -52,66 +52,71 @@ bits.
 
 from __future__ import annotations
 
-from headrace.ops.aggregate.attention import Attended, attend
-from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
-from headrace.ops.aggregate.autograd import aggregate_with_grad, attend_with_grad
-from headrace.ops.aggregate.extreme import Extremes, spmm_extreme
-from headrace.ops.aggregate.spmm import sddmm, spmm
-from headrace.ops.aggregate.transpose import Transposed, transpose_csc
-from headrace.ops.cache.index import CacheIndex
-from headrace.ops.cache.line_cache import LineCache
-from headrace.ops.cache.set_index import SetIndex, SetLookup
-from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
-from headrace.ops.features.gather import gather_rows
-from headrace.ops.features.huge_pages import use_huge_pages
-from headrace.ops.features.memory_pool import trim_pool
-from headrace.ops.features.scatter import gather_rows_with_grad, scatter_add_rows
-from headrace.ops.features.tiers import TierSizes, gather_tables, locate_rows
-from headrace.ops.graphs.csc import Csc, check_csc, coo_to_csc, has_parallel_edges
-from headrace.ops.graphs.reorder import reorder_csc
-from headrace.ops.graphs.spread import reach_sources, sum_to_sources
-from headrace.ops.partition.owners import Grouped, group_by_owner, hash_owners, positions_in_parts
-from headrace.ops.random import rng as rng
-from headrace.ops.random.dependency import BlendedKey, dependent_key
-from headrace.ops.random.dropout import dropout_mask
-from headrace.ops.random.rng import stream_key
-from headrace.ops.random.shuffle import shuffled_range
-from headrace.ops.sampling import saint as saint
-from headrace.ops.sampling.compact import Compacted, Compactor, compact, unique_and_inverse
-from headrace.ops.sampling.fetch_rows import FetchedRows, fetch_rows, sample_fetched
-from headrace.ops.sampling.find_edges import EdgePositions, find_edges
-from headrace.ops.sampling.join_hops import JoinedHops, join_hops
-from headrace.ops.sampling.labor import LaborImportance, labor_importance
-from headrace.ops.sampling.ladies import LadiesDraw, draw_ladies
-from headrace.ops.sampling.layer_reducer import LayerReducer
-from headrace.ops.sampling.negatives import draw_negatives
-from headrace.ops.sampling.rules import (
-    ByRelation,
-    HopRule,
-    LaborImportanceRule,
-    LaborRule,
-    LadiesRule,
-    LatestRule,
-    NeighborRule,
-    Rule,
-)
-from headrace.ops.sampling.saint import (
-    EdgeLaw,
-    NodeLaw,
-    Subgraph,
-    draw_edges,
-    draw_nodes,
-    edge_law,
-    inclusion_probability,
-    induced_subgraph,
-    node_law,
-    subgraph_weights,
-)
-from headrace.ops.sampling.sample import BlockSampler, Hop, check_weights, sample_hop
-from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
-from headrace.ops.sampling.typed_hop import sample_typed_hop
-from headrace.ops.sampling.typed_rows import TypedRows, typed_rows
-from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
+from typing import TYPE_CHECKING
+
+from headrace.ops.names import later as _later
+
+if TYPE_CHECKING:
+    from headrace.ops.aggregate.attention import Attended, attend
+    from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
+    from headrace.ops.aggregate.autograd import aggregate_with_grad, attend_with_grad
+    from headrace.ops.aggregate.extreme import Extremes, spmm_extreme
+    from headrace.ops.aggregate.spmm import sddmm, spmm
+    from headrace.ops.aggregate.transpose import Transposed, transpose_csc
+    from headrace.ops.cache.index import CacheIndex
+    from headrace.ops.cache.line_cache import LineCache
+    from headrace.ops.cache.set_index import SetIndex, SetLookup
+    from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError
+    from headrace.ops.features.gather import gather_rows
+    from headrace.ops.features.huge_pages import use_huge_pages
+    from headrace.ops.features.memory_pool import trim_pool
+    from headrace.ops.features.scatter import gather_rows_with_grad, scatter_add_rows
+    from headrace.ops.features.tiers import TierSizes, gather_tables, locate_rows
+    from headrace.ops.graphs.csc import Csc, check_csc, coo_to_csc, has_parallel_edges
+    from headrace.ops.graphs.reorder import reorder_csc
+    from headrace.ops.graphs.spread import reach_sources, sum_to_sources
+    from headrace.ops.partition.owners import Grouped, group_by_owner, hash_owners, positions_in_parts
+    from headrace.ops.random import rng as rng
+    from headrace.ops.random.dependency import BlendedKey, dependent_key
+    from headrace.ops.random.dropout import dropout_mask
+    from headrace.ops.random.rng import stream_key
+    from headrace.ops.random.shuffle import shuffled_range
+    from headrace.ops.sampling import saint as saint
+    from headrace.ops.sampling.compact import Compacted, Compactor, compact, unique_and_inverse
+    from headrace.ops.sampling.fetch_rows import FetchedRows, fetch_rows, sample_fetched
+    from headrace.ops.sampling.find_edges import EdgePositions, find_edges
+    from headrace.ops.sampling.join_hops import JoinedHops, join_hops
+    from headrace.ops.sampling.labor import LaborImportance, labor_importance
+    from headrace.ops.sampling.ladies import LadiesDraw, draw_ladies
+    from headrace.ops.sampling.layer_reducer import LayerReducer
+    from headrace.ops.sampling.negatives import draw_negatives
+    from headrace.ops.sampling.rules import (
+        ByRelation,
+        HopRule,
+        LaborImportanceRule,
+        LaborRule,
+        LadiesRule,
+        LatestRule,
+        NeighborRule,
+        Rule,
+    )
+    from headrace.ops.sampling.saint import (
+        EdgeLaw,
+        NodeLaw,
+        Subgraph,
+        draw_edges,
+        draw_nodes,
+        edge_law,
+        inclusion_probability,
+        induced_subgraph,
+        node_law,
+        subgraph_weights,
+    )
+    from headrace.ops.sampling.sample import BlockSampler, Hop, check_weights, sample_hop
+    from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
+    from headrace.ops.sampling.typed_hop import sample_typed_hop
+    from headrace.ops.sampling.typed_rows import TypedRows, typed_rows
+    from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
 __all__ = [
     "Attended",
@@ -209,3 +214,105 @@ __all__ = [
     "use_huge_pages",
     "weight_sums",
 ]
+
+# The module of each name, which is loaded when the name is asked for the first time.
+_MODULES = {
+    "Attended": "headrace.ops.aggregate.attention",
+    "AttentionDropout": "headrace.ops.aggregate.attention_scores",
+    "AttentionScores": "headrace.ops.aggregate.attention_scores",
+    "BlendedKey": "headrace.ops.random.dependency",
+    "BlockSampler": "headrace.ops.sampling.sample",
+    "ByRelation": "headrace.ops.sampling.rules",
+    "CacheIndex": "headrace.ops.cache.index",
+    "Compacted": "headrace.ops.sampling.compact",
+    "Compactor": "headrace.ops.sampling.compact",
+    "Csc": "headrace.ops.graphs.csc",
+    "EdgeLaw": "headrace.ops.sampling.saint",
+    "EdgePositions": "headrace.ops.sampling.find_edges",
+    "Extremes": "headrace.ops.aggregate.extreme",
+    "FeatureError": "headrace.ops.errors",
+    "FetchedRows": "headrace.ops.sampling.fetch_rows",
+    "GraphError": "headrace.ops.errors",
+    "Grouped": "headrace.ops.partition.owners",
+    "Hop": "headrace.ops.sampling.sample",
+    "HopRule": "headrace.ops.sampling.rules",
+    "InputError": "headrace.ops.errors",
+    "ItemsError": "headrace.ops.errors",
+    "JoinedHops": "headrace.ops.sampling.join_hops",
+    "LaborImportance": "headrace.ops.sampling.labor",
+    "LaborImportanceRule": "headrace.ops.sampling.rules",
+    "LaborRule": "headrace.ops.sampling.rules",
+    "LadiesDraw": "headrace.ops.sampling.ladies",
+    "LadiesRule": "headrace.ops.sampling.rules",
+    "LatestRule": "headrace.ops.sampling.rules",
+    "LayerReducer": "headrace.ops.sampling.layer_reducer",
+    "LineCache": "headrace.ops.cache.line_cache",
+    "NeighborRule": "headrace.ops.sampling.rules",
+    "NodeLaw": "headrace.ops.sampling.saint",
+    "Rule": "headrace.ops.sampling.rules",
+    "Sampled": "headrace.ops.sampling.sampled",
+    "SampledHop": "headrace.ops.sampling.sampled",
+    "SetIndex": "headrace.ops.cache.set_index",
+    "SetLookup": "headrace.ops.cache.set_index",
+    "Subgraph": "headrace.ops.sampling.saint",
+    "TierSizes": "headrace.ops.features.tiers",
+    "Transposed": "headrace.ops.aggregate.transpose",
+    "Trees": "headrace.ops.sampling.sampled",
+    "TypedRows": "headrace.ops.sampling.typed_rows",
+    "Visits": "headrace.ops.sampling.walk",
+    "WeightSums": "headrace.ops.sampling.walk",
+    "aggregate_with_grad": "headrace.ops.aggregate.autograd",
+    "attend": "headrace.ops.aggregate.attention",
+    "attend_with_grad": "headrace.ops.aggregate.autograd",
+    "check_csc": "headrace.ops.graphs.csc",
+    "check_weights": "headrace.ops.sampling.sample",
+    "compact": "headrace.ops.sampling.compact",
+    "coo_to_csc": "headrace.ops.graphs.csc",
+    "dependent_key": "headrace.ops.random.dependency",
+    "draw_edges": "headrace.ops.sampling.saint",
+    "draw_ladies": "headrace.ops.sampling.ladies",
+    "draw_negatives": "headrace.ops.sampling.negatives",
+    "draw_nodes": "headrace.ops.sampling.saint",
+    "dropout_mask": "headrace.ops.random.dropout",
+    "edge_law": "headrace.ops.sampling.saint",
+    "fetch_rows": "headrace.ops.sampling.fetch_rows",
+    "find_edges": "headrace.ops.sampling.find_edges",
+    "gather_rows": "headrace.ops.features.gather",
+    "gather_rows_with_grad": "headrace.ops.features.scatter",
+    "gather_tables": "headrace.ops.features.tiers",
+    "group_by_owner": "headrace.ops.partition.owners",
+    "has_parallel_edges": "headrace.ops.graphs.csc",
+    "hash_owners": "headrace.ops.partition.owners",
+    "inclusion_probability": "headrace.ops.sampling.saint",
+    "induced_subgraph": "headrace.ops.sampling.saint",
+    "join_hops": "headrace.ops.sampling.join_hops",
+    "labor_importance": "headrace.ops.sampling.labor",
+    "locate_rows": "headrace.ops.features.tiers",
+    "node_law": "headrace.ops.sampling.saint",
+    "pinsage_neighbors": "headrace.ops.sampling.walk",
+    "positions_in_parts": "headrace.ops.partition.owners",
+    "random_walk": "headrace.ops.sampling.walk",
+    "reach_sources": "headrace.ops.graphs.spread",
+    "reorder_csc": "headrace.ops.graphs.reorder",
+    "sample_fetched": "headrace.ops.sampling.fetch_rows",
+    "sample_hop": "headrace.ops.sampling.sample",
+    "sample_typed_hop": "headrace.ops.sampling.typed_hop",
+    "scatter_add_rows": "headrace.ops.features.scatter",
+    "sddmm": "headrace.ops.aggregate.spmm",
+    "shuffled_range": "headrace.ops.random.shuffle",
+    "spmm": "headrace.ops.aggregate.spmm",
+    "spmm_extreme": "headrace.ops.aggregate.extreme",
+    "stream_key": "headrace.ops.random.rng",
+    "subgraph_weights": "headrace.ops.sampling.saint",
+    "sum_to_sources": "headrace.ops.graphs.spread",
+    "transpose_csc": "headrace.ops.aggregate.transpose",
+    "trim_pool": "headrace.ops.features.memory_pool",
+    "typed_rows": "headrace.ops.sampling.typed_rows",
+    "unique_and_inverse": "headrace.ops.sampling.compact",
+    "use_huge_pages": "headrace.ops.features.huge_pages",
+    "weight_sums": "headrace.ops.sampling.walk",
+}
+_SUBMODULES = {"rng": "headrace.ops.random.rng", "saint": "headrace.ops.sampling.saint"}
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _later(__name__, _MODULES, _SUBMODULES)

@@ -9,47 +9,34 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from headrace.ops.errors import (
-    DeviceError,
-    FeatureError,
-    GraphError,
-    HeadraceError,
-    InputError,
-    ItemsError,
-    LoaderError,
-    PeerError,
-    PlanError,
-    StateError,
-    UsageError,
-)
-from headrace.ops.features.tiers import TierSizes
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.gcn_norm import gcn_norm
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.place import Place
-from headrace.pipeline.data.type_offsets import TypeOffsets
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.source import BatchSource, SourceStage
-from headrace.pipeline.plan.stage import MacroStage, MapStage, Stage
-from headrace.pipeline.plan.verbs import verb, verbs
-from headrace.pipeline.run import make_loader as _make_loader  # noqa: F401 - it adds a method to plans
-from headrace.pipeline.run.stats import Stats
-from headrace.pipeline.stages import ClusterSampler, GlobalBatch, ItemSampler, NodeSource
-from headrace.pipeline.stages.hop_sampler import HopSampler
-from headrace.pipeline.storage.cached_feature import CachedFeature
-from headrace.pipeline.storage.cached_store import cached
-from headrace.pipeline.storage.disk_feature import DiskFeature
-from headrace.pipeline.storage.features import ExpectingSource, FeatureSource, FeatureStore, PlacingSource
-from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
-from headrace.pipeline.storage.rows import Rows
+from headrace.ops.names import later as _later
+from headrace.pipeline import stages as _stages  # noqa: F401 - it tells plans their verbs
+from headrace.pipeline.plan.later import METHODS as _METHODS
 from headrace.pipeline.version import VERSION as _VERSION
 
 if _TYPE_CHECKING:
+    from headrace.ops.errors import (
+        DeviceError,
+        FeatureError,
+        GraphError,
+        HeadraceError,
+        InputError,
+        ItemsError,
+        LoaderError,
+        PeerError,
+        PlanError,
+        StateError,
+        UsageError,
+    )
+    from headrace.ops.features.tiers import TierSizes
+    from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
     from headrace.pipeline import scores
+    from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.data.block import Block
+    from headrace.pipeline.data.gcn_norm import gcn_norm
+    from headrace.pipeline.data.graph import Graph
+    from headrace.pipeline.data.place import Place
+    from headrace.pipeline.data.type_offsets import TypeOffsets
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.comm import sum_hook
     from headrace.pipeline.distributed.local_comm import LocalGroup
@@ -59,10 +46,28 @@ if _TYPE_CHECKING:
     from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
     from headrace.pipeline.partition.report import PartitionReport
+    from headrace.pipeline.plan.machine import Machine
+    from headrace.pipeline.plan.plan import Plan
+    from headrace.pipeline.plan.settings import RunSettings
+    from headrace.pipeline.plan.source import BatchSource, SourceStage
+    from headrace.pipeline.plan.stage import MacroStage, MapStage, Stage
+    from headrace.pipeline.plan.verbs import verb, verbs
     from headrace.pipeline.run.loader import Loader
+    from headrace.pipeline.run.stats import Stats
+    from headrace.pipeline.stages.cluster_sampler import ClusterSampler
+    from headrace.pipeline.stages.global_batch import GlobalBatch
+    from headrace.pipeline.stages.hop_sampler import HopSampler
+    from headrace.pipeline.stages.item_sampler import ItemSampler
+    from headrace.pipeline.stages.node_source import NodeSource
+    from headrace.pipeline.storage.cached_feature import CachedFeature
+    from headrace.pipeline.storage.cached_store import cached
+    from headrace.pipeline.storage.disk_feature import DiskFeature
+    from headrace.pipeline.storage.features import ExpectingSource, FeatureSource, FeatureStore, PlacingSource
+    from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
     from headrace.pipeline.storage.load_shards import Shards, load_shards
     from headrace.pipeline.storage.plan_tiers import TierPlan, plan_tiers
     from headrace.pipeline.storage.reordering import Reordered, reorder
+    from headrace.pipeline.storage.rows import Rows
     from headrace.pipeline.storage.sharded_feature import ShardedFeature
     from headrace.pipeline.storage.tiered_feature import TieredFeature
     from headrace.pipeline.storage.write_shards import write_shards
@@ -143,46 +148,92 @@ __all__ = [
     "write_shards",
 ]
 
-
-# Loaded when asked for the first time, so that importing headrace stays cheap: what runs plans, and what several ranks
-# need.
-_LATER = {
-    "Comm": "distributed.channel",
-    "EdgePartition": "partition.edge_partition",
-    "Loader": "run.loader",
-    "LocalGroup": "distributed.local_comm",
-    "Partition": "partition.partition",
-    "PartitionReport": "partition.report",
-    "Reordered": "storage.reordering",
-    "ShardedFeature": "storage.sharded_feature",
-    "Shards": "storage.load_shards",
-    "TierPlan": "storage.plan_tiers",
-    "TieredFeature": "storage.tiered_feature",
-    "cooperative": "models.cooperative",
-    "inference": "models.inference",
-    "load_shards": "storage.load_shards",
-    "plan_tiers": "storage.plan_tiers",
-    "reorder": "storage.reordering",
-    "sum_gradients": "models.cooperative",
-    "sum_hook": "distributed.comm",
-    "write_shards": "storage.write_shards",
+# `import headrace` loads nothing of this, and torch neither: each name is loaded when it is asked for the first time.
+_MODULES = {
+    "BatchSource": "headrace.pipeline.plan.source",
+    "Block": "headrace.pipeline.data.block",
+    "CachedFeature": "headrace.pipeline.storage.cached_feature",
+    "ClusterSampler": "headrace.pipeline.stages.cluster_sampler",
+    "Comm": "headrace.pipeline.distributed.channel",
+    "DeviceError": "headrace.ops.errors",
+    "DiskFeature": "headrace.pipeline.storage.disk_feature",
+    "EdgePartition": "headrace.pipeline.partition.edge_partition",
+    "ExpectingSource": "headrace.pipeline.storage.features",
+    "FeatureError": "headrace.ops.errors",
+    "FeatureSource": "headrace.pipeline.storage.features",
+    "FeatureStore": "headrace.pipeline.storage.features",
+    "GlobalBatch": "headrace.pipeline.stages.global_batch",
+    "GpuCachedFeature": "headrace.pipeline.storage.gpu_cached_feature",
+    "Graph": "headrace.pipeline.data.graph",
+    "GraphError": "headrace.ops.errors",
+    "HeadraceError": "headrace.ops.errors",
+    "HopSampler": "headrace.pipeline.stages.hop_sampler",
+    "InputError": "headrace.ops.errors",
+    "ItemSampler": "headrace.pipeline.stages.item_sampler",
+    "ItemsError": "headrace.ops.errors",
+    "LaborImportanceRule": "headrace.ops.sampling.rules",
+    "LaborRule": "headrace.ops.sampling.rules",
+    "LadiesRule": "headrace.ops.sampling.rules",
+    "LatestRule": "headrace.ops.sampling.rules",
+    "Loader": "headrace.pipeline.run.loader",
+    "LoaderError": "headrace.ops.errors",
+    "LocalGroup": "headrace.pipeline.distributed.local_comm",
+    "Machine": "headrace.pipeline.plan.machine",
+    "MacroStage": "headrace.pipeline.plan.stage",
+    "MapStage": "headrace.pipeline.plan.stage",
+    "MiniBatch": "headrace.pipeline.data.batch",
+    "NeighborRule": "headrace.ops.sampling.rules",
+    "NodeSource": "headrace.pipeline.stages.node_source",
+    "Partition": "headrace.pipeline.partition.partition",
+    "PartitionReport": "headrace.pipeline.partition.report",
+    "PeerError": "headrace.ops.errors",
+    "Place": "headrace.pipeline.data.place",
+    "PlacingSource": "headrace.pipeline.storage.features",
+    "Plan": "headrace.pipeline.plan.plan",
+    "PlanError": "headrace.ops.errors",
+    "Reordered": "headrace.pipeline.storage.reordering",
+    "Rows": "headrace.pipeline.storage.rows",
+    "RunSettings": "headrace.pipeline.plan.settings",
+    "ShardedFeature": "headrace.pipeline.storage.sharded_feature",
+    "Shards": "headrace.pipeline.storage.load_shards",
+    "SourceStage": "headrace.pipeline.plan.source",
+    "Stage": "headrace.pipeline.plan.stage",
+    "StateError": "headrace.ops.errors",
+    "Stats": "headrace.pipeline.run.stats",
+    "TierPlan": "headrace.pipeline.storage.plan_tiers",
+    "TierSizes": "headrace.ops.features.tiers",
+    "TieredFeature": "headrace.pipeline.storage.tiered_feature",
+    "TypeOffsets": "headrace.pipeline.data.type_offsets",
+    "UsageError": "headrace.ops.errors",
+    "cached": "headrace.pipeline.storage.cached_store",
+    "cooperative": "headrace.pipeline.models.cooperative",
+    "gcn_norm": "headrace.pipeline.data.gcn_norm",
+    "inference": "headrace.pipeline.models.inference",
+    "load_shards": "headrace.pipeline.storage.load_shards",
+    "plan_tiers": "headrace.pipeline.storage.plan_tiers",
+    "reorder": "headrace.pipeline.storage.reordering",
+    "sum_gradients": "headrace.pipeline.models.cooperative",
+    "sum_hook": "headrace.pipeline.distributed.comm",
+    "verb": "headrace.pipeline.plan.verbs",
+    "verbs": "headrace.pipeline.plan.verbs",
+    "write_shards": "headrace.pipeline.storage.write_shards",
+}
+_SUBMODULES = {
+    "nn": "headrace.pipeline.models.nn",
+    "ops": "headrace.ops",
+    "sar": "headrace.pipeline.models.sar",
+    "scores": "headrace.pipeline.scores",
 }
 
-
-def __getattr__(name: str) -> object:
-    from importlib import import_module
-
-    if name == "scores":
-        return import_module("headrace.pipeline.scores")
-    if name == "nn":
-        return import_module("headrace.pipeline.models.nn")
-    if name == "sar":
-        return import_module("headrace.pipeline.models.sar")
-    if name in _LATER:
-        return getattr(import_module(f"headrace.pipeline.{_LATER[name]}"), name)
-    raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+# What runs plans adds this to them; importing the stages, above, lets plans have their verbs.
+_METHODS["loader"] = "headrace.pipeline.run.make_loader"
 
 
-def __dir__() -> list[str]:
-    # What is public, and what Python itself looks for.
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+def _advice(name: str) -> str | None:
+    from headrace.pipeline.plan.foreign_words import instead_of
+
+    return instead_of(name)
+
+
+if not _TYPE_CHECKING:
+    __getattr__, __dir__ = _later(__name__, _MODULES, _SUBMODULES, _advice)

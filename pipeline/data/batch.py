@@ -21,7 +21,6 @@ from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.link_types import LinkTypes
 from headrace.pipeline.data.typed_ids import TypedIds
-from headrace.pipeline.interop import conversions as interop
 
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.channel import Comm
@@ -331,7 +330,9 @@ class MiniBatch:
         ModuleNotFoundError
             If torch_geometric is not installed.
         """
-        return interop.batch_to_pyg(self)
+        from headrace.pipeline.interop.conversions import batch_to_pyg
+
+        return batch_to_pyg(self)
 
     def to_dgl(self) -> list[Any]:
         """Return the blocks as DGL message-flow graphs, input side first, as DGL's own loader yields them.
@@ -351,7 +352,9 @@ class MiniBatch:
         ModuleNotFoundError
             If DGL is not installed.
         """
-        return interop.batch_to_dgl(self)
+        from headrace.pipeline.interop.conversions import batch_to_dgl
+
+        return batch_to_dgl(self)
 
     def digest(self) -> str:
         """Return a fingerprint of every bit of every field: equal digests mean equal batches, on any device."""

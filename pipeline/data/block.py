@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
-from headrace.ops.aggregate.autograd import Reduce
-from headrace.ops.aggregate.transpose import Transposed, transpose_csc
 from headrace.ops.errors import GraphError, InputError
-from headrace.pipeline.data import block_messages
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds, type_number
-from headrace.pipeline.interop import conversions as interop
-from headrace.pipeline.interop.sparse_matrix import adj_t_of
+
+# What messages and other libraries need is loaded by the methods that need it, so that a first block comes soon.
+if TYPE_CHECKING:
+    from headrace.ops.aggregate.autograd import Reduce
+    from headrace.ops.aggregate.transpose import Transposed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +102,9 @@ class Block:
 
         Made when first asked for, and kept: all layers and calls of a step share it.
         """
-        return interop.edge_index_of(self)
+        from headrace.pipeline.interop.conversions import edge_index_of
+
+        return edge_index_of(self)
 
     @cached_property
     def transposed(self) -> Transposed:
@@ -110,6 +112,8 @@ class Block:
 
         Made when first asked for, and kept, as `edge_index` is.
         """
+        from headrace.ops.aggregate.transpose import transpose_csc
+
         return transpose_csc(self.indptr, self.indices, self.num_src, num_threads=torch.get_num_threads())
 
     @cached_property
@@ -230,6 +234,8 @@ class Block:
         InputError
             If `values` has another length, or the block (in CPU memory) holds sources or rows that it does not have.
         """
+        from headrace.pipeline.interop.sparse_matrix import adj_t_of
+
         return adj_t_of(self, values)
 
     def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
@@ -291,6 +297,8 @@ class Block:
         FeatureError
             For other shapes and dtypes.
         """
+        from headrace.pipeline.data import block_messages
+
         return block_messages.aggregate(self, x, reduce, weight)
 
     def attend(
@@ -329,6 +337,8 @@ class Block:
             As for `aggregate`; for dropout also if the edges have no ids.
         """
         scores = source_scores, destination_scores, edge_scores
+        from headrace.pipeline.data import block_messages
+
         return block_messages.attend(self, x, *scores, slope, dropout, key)
 
     def to_pyg(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[int, int]]:
@@ -370,7 +380,9 @@ class Block:
         ModuleNotFoundError
             If DGL is not installed.
         """
-        return interop.block_to_dgl(self)
+        from headrace.pipeline.interop.conversions import block_to_dgl
+
+        return block_to_dgl(self)
 
     def __reduce__(self) -> tuple[type[Block], tuple[Any, ...]]:
         # Without `edge_index` and `transposed`, which are made anew from the others.

@@ -48,7 +48,7 @@ class MessageLog(ABC):
         """Return what was posted since the last call, with the rank that did; one thread at a time."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Left:
     """A rank's message that it left a loop.
 

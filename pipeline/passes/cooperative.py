@@ -28,7 +28,7 @@ from headrace.pipeline.passes.subgraphs_together import check_fetches_behind, su
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
@@ -133,9 +133,4 @@ def _partition(stages: Window, given: Partition | None, world_size: int) -> Part
     raise PlanError("cooperative: no stage of the plan samples a graph, so give partition=hr.Partition.hash(...)")
 
 
-COOPERATIVE = Pass(
-    "cooperative",
-    Promise.SAME_UNION,
-    rules=(Rule("exchange what is found, exchange what is fetched", (), _insert),),
-    on=False,
-)
+RULES = (Rule("exchange what is found, exchange what is fetched", (), _insert),)

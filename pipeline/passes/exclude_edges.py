@@ -12,7 +12,7 @@ from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import InputError, PlanError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.exclude_seed_edges import ExcludeSeedEdges
@@ -81,10 +81,4 @@ def _leaving_out(stage: Stage, exclude: ExcludeSeedEdges) -> Stage:
     return stage
 
 
-EXCLUDE_EDGES = Pass(
-    "exclude_edges",
-    Promise.SAME_BATCHES,
-    rules=(Rule("exclude_seed_edges, sample_hop -> sample_hop that leaves edges out", (), _exclude),),
-    optional=False,
-)
-"""Not optional: it is how edges are left out."""
+RULES = (Rule("exclude_seed_edges, sample_hop -> sample_hop that leaves edges out", (), _exclude),)

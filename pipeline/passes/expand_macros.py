@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import MacroStage
 
 
@@ -12,9 +12,4 @@ def _parts(macro: MacroStage, machine: Machine) -> Window:
     return macro.parts()
 
 
-EXPAND_MACROS = Pass(
-    "expand_macros",
-    Promise.SAME_BATCHES,
-    rules=(Rule("macro -> its parts", (MacroStage,), _parts),),
-    optional=False,
-)
+RULES = (Rule("macro -> its parts", (MacroStage,), _parts),)

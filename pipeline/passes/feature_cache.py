@@ -11,7 +11,7 @@ from headrace.pipeline.data.feature_names import FeatureName, label_names
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
@@ -88,9 +88,4 @@ def _large(fetch: FetchFeature, place: Place) -> tuple[list[FeatureName], list[F
     return node, [name for name in fetch.edge if is_large(fetch.store.edge[name])]
 
 
-FEATURE_CACHE = Pass(
-    "feature_cache",
-    Promise.SAME_BATCHES,
-    rules=(Rule("fetch_feature for a GPU -> fetch_feature with a cache there before it", (), _cache),),
-    needs_gpu=True,
-)
+RULES = (Rule("fetch_feature for a GPU -> fetch_feature with a cache there before it", (), _cache),)

@@ -9,7 +9,7 @@ from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.lowered.return_ids import ReturnIds
 from headrace.pipeline.passes.shards import sharded_features
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
@@ -40,10 +40,4 @@ def _by_owners(features: dict[FeatureName, ShardedFeature]) -> list[tuple[Featur
     return groups
 
 
-FETCH_AT_OWNERS = Pass(
-    "fetch_at_owners",
-    Promise.SAME_BATCHES,
-    rules=(Rule("fetch from shards -> exchange_ids, fetch_owned, exchange_rows, return_ids", (FetchFeature,), _route),),
-    optional=False,
-)
-"""Not optional: a rank cannot read rows that it does not have."""
+RULES = (Rule("fetch from shards -> exchange_ids, fetch_owned, exchange_rows, return_ids", (FetchFeature,), _route),)

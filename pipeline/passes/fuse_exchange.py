@@ -6,7 +6,7 @@ from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_and_exchange import FetchAndExchange
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.storage.features import PlacingSource
 
@@ -25,8 +25,4 @@ def _fuse(fetch: FetchOwned, exchange: ExchangeRows, machine: Machine) -> Window
     return (*stages, FetchAndExchange(fetch.store, node=fused))
 
 
-FUSE_EXCHANGE = Pass(
-    "fuse_exchange",
-    Promise.SAME_BATCHES,
-    rules=(Rule("fetch_owned, exchange_rows -> fetch_and_exchange", (FetchOwned, ExchangeRows), _fuse),),
-)
+RULES = (Rule("fetch_owned, exchange_rows -> fetch_and_exchange", (FetchOwned, ExchangeRows), _fuse),)

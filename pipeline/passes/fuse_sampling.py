@@ -8,7 +8,7 @@ from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 
 #: What all hops of a fused stage have in common.
 _SHARED = ("weight", "batch_dependency", "disjoint", "time", "window", "strictly_before", "exclude")
@@ -52,12 +52,8 @@ def _agree(first: SampleHop | SampleFused, second: Compact) -> bool:
     return first.graph is second.graph and first.expand == second.expand and first.edge_ids == second.edge_ids
 
 
-FUSE_SAMPLING = Pass(
-    "fuse_sampling",
-    Promise.SAME_BATCHES,
-    rules=(
-        # Extending comes first: a hop begins a fused stage of its own only where there is none before it.
-        Rule("sample_fused, sample_hop, compact -> sample_fused", (SampleFused, SampleHop, Compact), _extend_fused),
-        Rule("sample_hop, compact -> sample_fused", (SampleHop, Compact), _fuse_hop),
-    ),
+RULES = (
+    # Extending comes first: a hop begins a fused stage of its own only where there is none before it.
+    Rule("sample_fused, sample_hop, compact -> sample_fused", (SampleFused, SampleHop, Compact), _extend_fused),
+    Rule("sample_hop, compact -> sample_fused", (SampleHop, Compact), _fuse_hop),
 )

@@ -11,7 +11,7 @@ from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_rows import FetchRows
 from headrace.pipeline.lowered.graph_cache import GraphCache
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 
 #: The part of the GPU's memory that the cache takes: features, batches and the model need the rest.
@@ -34,9 +34,4 @@ def _cache(stages: Window, machine: Machine) -> Window | None:
     return tuple(made) if cache is not None and cache.num_bytes else None
 
 
-GRAPH_CACHE = Pass(
-    "graph_cache",
-    Promise.SAME_BATCHES,
-    rules=(Rule("fetch_rows -> fetch_rows with a cache, one for all hops", (), _cache),),
-    needs_gpu=True,
-)
+RULES = (Rule("fetch_rows -> fetch_rows with a cache, one for all hops", (), _cache),)

@@ -9,16 +9,11 @@ stage before the copy, or where the batch is sampled there, right before the fet
 from __future__ import annotations
 
 from headrace.pipeline.data.feature_names import label_names
-from headrace.pipeline.lowered.expect_rows import ExpectRows
-from headrace.pipeline.lowered.fetch_ahead import FetchAhead
 from headrace.pipeline.lowered.fetch_stage import FetchStage
-from headrace.pipeline.lowered.fetch_to import FetchTo
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
-from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.stages.prefetch import Prefetch
 from headrace.pipeline.storage.features import FeatureSource
 from headrace.pipeline.storage.reads_ahead import gains_by_expecting, gains_by_foresight
 
@@ -34,6 +29,8 @@ def _look_ahead(stages: Window, machine: Machine) -> Window | None:
     gains = [isinstance(stage, FetchFeature) and any(map(gains_by_foresight, _sources(stage))) for stage in stages]
     if not any(gains):
         return None
+    from headrace.pipeline.lowered.fetch_ahead import FetchAhead
+
     most = (machine.share(SHARE) if machine.memory else BYTES_OF_UNKNOWN) // sum(gains)
 
     def ahead(stage: Stage) -> Stage:
@@ -46,6 +43,13 @@ def _look_ahead(stages: Window, machine: Machine) -> Window | None:
 
 def _tell(stages: Window, machine: Machine) -> Window | None:
     """Let sources that a GPU reads from know of the batches to come."""
+    if not machine.gpus:
+        return None
+    from headrace.pipeline.lowered.expect_rows import ExpectRows
+    from headrace.pipeline.lowered.fetch_to import FetchTo
+    from headrace.pipeline.stages.copy_to import CopyTo
+    from headrace.pipeline.stages.prefetch import Prefetch
+
     told = [(one.store, one.node, one.edge, one.labels) for one in stages if isinstance(one, ExpectRows)]
     for position, fetch in enumerate(stages):
         if not isinstance(fetch, FetchTo) or (fetch.store, fetch.node, fetch.edge, fetch.labels) in told:
@@ -76,11 +80,7 @@ def _sources(fetch: FetchFeature | FetchStage) -> list[FeatureSource]:
     return [*(fetch.store.node[name] for name in names), *(fetch.store.edge[name] for name in fetch.edge)]
 
 
-LOOKAHEAD = Pass(
-    "lookahead",
-    Promise.SAME_BATCHES,
-    rules=(
-        Rule("fetch_feature from disk or a look-ahead cache -> fetch_ahead", (), _look_ahead),
-        Rule("fetch_to from a cache -> expect_rows before it", (), _tell),
-    ),
+RULES = (
+    Rule("fetch_feature from disk or a look-ahead cache -> fetch_ahead", (), _look_ahead),
+    Rule("fetch_to from a cache -> expect_rows before it", (), _tell),
 )

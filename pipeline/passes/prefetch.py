@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import WindowStage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.prefetch import Prefetch
@@ -62,12 +62,8 @@ def _start_of_rows(stages: Window) -> int | None:
     return for_fetch[0] if for_fetch else exchanges[-1] + 1
 
 
-PREFETCH = Pass(
-    "prefetch",
-    Promise.SAME_BATCHES,
-    rules=(
-        Rule("prefetch before rows are exchanged, and before the first copy, or at the end", (), _insert_two),
-        Rule("prefetch before the first copy, or at the end", (), _insert),
-        Rule("prefetch before a window of batches", (), _insert_before_window),
-    ),
+RULES = (
+    Rule("prefetch before rows are exchanged, and before the first copy, or at the end", (), _insert_two),
+    Rule("prefetch before the first copy, or at the end", (), _insert),
+    Rule("prefetch before a window of batches", (), _insert_before_window),
 )

@@ -17,7 +17,7 @@ from headrace.pipeline.passes.shards import graph_partition
 from headrace.pipeline.passes.trees_in_shares import TREES_IN_SHARES
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
@@ -56,10 +56,4 @@ def _route(stages: Window, machine: Machine) -> Window | None:
     return None if unchanged and len(rewritten) == len(written) else tuple(rewritten)
 
 
-SAMPLE_AT_OWNERS = Pass(
-    "sample_at_owners",
-    Promise.SAME_UNION,
-    rules=(Rule("sample_hop, compact over shards -> sample_at_owners", (), _route), TREES_IN_SHARES),
-    optional=False,
-)
-"""Not optional: a rank cannot sample rows that it does not have."""
+RULES = (Rule("sample_hop, compact over shards -> sample_at_owners", (), _route), TREES_IN_SHARES)

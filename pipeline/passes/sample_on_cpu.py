@@ -15,7 +15,7 @@ from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.translate_ids import TranslateIds
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.sampler import Sampler
@@ -46,17 +46,12 @@ def _stays(stage: Stage, place: Place | None, machine: Machine) -> bool:
     return machine.gpus > 0 and place.kind == "cuda" and sampled_there
 
 
-SAMPLE_ON_CPU = Pass(
-    "sample_on_cpu",
-    Promise.SAME_BATCHES,
-    rules=(
-        Rule("no kernel on a GPU: copy_to behind negatives", (CopyTo, SampleUniformNegative), _copy_behind_negatives),
-        Rule("no kernel on a GPU: copy_to behind the hop", (CopyTo, HopStage, Compact), _copy_behind_hop),
-        Rule("no kernel on a GPU: copy_to behind the hops", (CopyTo, SampleFused), _copy_behind),
-        Rule("no kernel on a GPU: copy_to behind the subgraph", (CopyTo, SampleInduced), _copy_behind),
-        Rule("no kernel on a GPU: copy_to behind the sampler", (CopyTo, Sampler), _copy_behind),
-        Rule("trees are planted on the CPU: copy_to behind their roots", (CopyTo, PlantTrees), _copy_behind),
-        Rule("ids of a graph with an order of its own: copy_to behind them", (CopyTo, TranslateIds), _copy_behind),
-    ),
-    optional=False,
+RULES = (
+    Rule("no kernel on a GPU: copy_to behind negatives", (CopyTo, SampleUniformNegative), _copy_behind_negatives),
+    Rule("no kernel on a GPU: copy_to behind the hop", (CopyTo, HopStage, Compact), _copy_behind_hop),
+    Rule("no kernel on a GPU: copy_to behind the hops", (CopyTo, SampleFused), _copy_behind),
+    Rule("no kernel on a GPU: copy_to behind the subgraph", (CopyTo, SampleInduced), _copy_behind),
+    Rule("no kernel on a GPU: copy_to behind the sampler", (CopyTo, Sampler), _copy_behind),
+    Rule("trees are planted on the CPU: copy_to behind their roots", (CopyTo, PlantTrees), _copy_behind),
+    Rule("ids of a graph with an order of its own: copy_to behind them", (CopyTo, TranslateIds), _copy_behind),
 )

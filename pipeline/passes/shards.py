@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.plan.checks import graphs_of
+from headrace.pipeline.plan.checks import graphs_of, shard_of_graph, shard_of_rows
 from headrace.pipeline.plan.rules import Window
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
@@ -13,10 +12,11 @@ from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 def graph_partition(stages: Window) -> Partition | None:
     """Return the owners of the nodes of a graph in shards; None if all graphs are whole."""
-    return next((graph.partition for _, graph in graphs_of(stages) if isinstance(graph, GraphShard)), None)
+    shards = (shard_of_graph(graph) for _, graph in graphs_of(stages))
+    return next((shard.partition for shard in shards if shard is not None), None)
 
 
 def sharded_features(stage: FetchFeature) -> dict[FeatureName, ShardedFeature]:
     """Return the node features in shards that a stage fetches."""
     sources = {name: stage.store.node[name] for name in stage.node}
-    return {name: source for name, source in sources.items() if isinstance(source, ShardedFeature)}
+    return {name: shard for name, source in sources.items() if (shard := shard_of_rows(source)) is not None}

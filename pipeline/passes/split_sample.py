@@ -11,7 +11,7 @@ from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_rows import FetchRows, SampleFetched
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 
 
@@ -38,9 +38,4 @@ def _parts(hop: SampleHop) -> tuple[Stage, ...]:
     return FetchRows(hop.graph, expand=hop.expand).made_of(hop), sample.made_of(hop)
 
 
-SPLIT_SAMPLE = Pass(
-    "split_sample",
-    Promise.SAME_BATCHES,
-    rules=(Rule("sample_hop of a graph larger than a GPU's memory -> fetch_rows, sample_fetched", (), _split),),
-    needs_gpu=True,
-)
+RULES = (Rule("sample_hop of a graph larger than a GPU's memory -> fetch_rows, sample_fetched", (), _split),)

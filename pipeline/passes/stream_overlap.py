@@ -10,7 +10,7 @@ from itertools import pairwise
 from headrace.pipeline.lowered.fetch_to import FetchTo
 from headrace.pipeline.lowered.on_stream import OnStream, WaitStream
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import CONVERTED
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.prefetch import Prefetch
@@ -59,13 +59,8 @@ def _take_along(
     return (OnStream((*stream.stages, fetch), stream.place).made_of(stream), prefetch, wait)
 
 
-STREAM_OVERLAP = Pass(
-    "stream_overlap",
-    Promise.SAME_BATCHES,
-    rules=(
-        Rule("fetch_to behind on_stream -> in it", (OnStream, Prefetch, WaitStream, FetchTo), _take_along),
-        Rule("copy_to a GPU, prefetch -> on_stream, prefetch, wait_stream", (), _overlap_ahead),
-        Rule("prefetch, copy_to a GPU -> on_stream, prefetch, wait_stream", (), _overlap),
-    ),
-    needs_gpu=True,
+RULES = (
+    Rule("fetch_to behind on_stream -> in it", (OnStream, Prefetch, WaitStream, FetchTo), _take_along),
+    Rule("copy_to a GPU, prefetch -> on_stream, prefetch, wait_stream", (), _overlap_ahead),
+    Rule("prefetch, copy_to a GPU -> on_stream, prefetch, wait_stream", (), _overlap),
 )

@@ -10,12 +10,10 @@ from dataclasses import replace
 from headrace.pipeline.data.feature_names import FeatureName, label_names
 from headrace.pipeline.data.place import DISK
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.cached_feature import CachedFeature
-from headrace.pipeline.storage.cached_store import cached
 from headrace.pipeline.storage.features import FeatureSource
 
 #: The part of the free memory that the caches of all fetches take: batches and the model need the rest.
@@ -24,13 +22,17 @@ SHARE = 4
 
 def _cache(stages: Window, machine: Machine) -> Window | None:
     """Put look-ahead caches before all that is read from disk: once, so that no fetch is left a larger share."""
-    if any(isinstance(stage, FetchFeature) and _has_cache(stage) for stage in stages):
-        return None
     fetches = [
         (position, stage, *named)
         for position, stage in enumerate(stages)
         if isinstance(stage, FetchFeature) and any(named := _on_disk(stage, machine))
     ]
+    if not fetches or any(isinstance(stage, FetchFeature) and _has_cache(stage) for stage in stages):
+        return None
+    # Loaded where there is something on disk.
+    from headrace.pipeline.storage.cached_feature import CachedFeature
+    from headrace.pipeline.storage.cached_store import cached
+
     made: list[Stage] = list(stages)
     fires = False
     for position, fetch, node, edge in fetches:
@@ -45,6 +47,8 @@ def _cache(stages: Window, machine: Machine) -> Window | None:
 
 def _has_cache(fetch: FetchFeature) -> bool:
     """Whether this pass has given a fetch a cache."""
+    from headrace.pipeline.storage.cached_feature import CachedFeature
+
     sources = [*fetch.store.node.values(), *fetch.store.edge.values()]
     return fetch.origin is not fetch and any(
         isinstance(source, CachedFeature) and source.policy == "look-ahead" for source in sources
@@ -67,8 +71,4 @@ def _reads_disk(source: FeatureSource, machine: Machine) -> bool:
     return not is_mapped or source.num_rows * source.row_bytes > machine.memory // 2
 
 
-TIERED_CACHE = Pass(
-    "tiered_cache",
-    Promise.SAME_BATCHES,
-    rules=(Rule("fetch_feature from disk -> fetch_feature with a cache before it", (), _cache),),
-)
+RULES = (Rule("fetch_feature from disk -> fetch_feature with a cache before it", (), _cache),)

@@ -11,7 +11,7 @@ from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 
@@ -29,10 +29,4 @@ def _resolve(stages: Window, machine: Machine) -> Window | None:
     return (replace(source, items=items).made_of(source), *stages[1:])
 
 
-TYPED_ITEMS = Pass(
-    "typed_items",
-    Promise.SAME_BATCHES,
-    rules=(Rule("items of types -> items of the graph", (), _resolve),),
-    optional=False,
-)
-"""Not optional: batches have ids of one space."""
+RULES = (Rule("items of types -> items of the graph", (), _resolve),)

@@ -14,7 +14,7 @@ from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.lowered.fetch_to import FetchTo
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
@@ -114,13 +114,8 @@ def _reads_to(source: object, place: Place) -> bool:
     return reads_to is not None and reads_to(place)
 
 
-UVA_GATHER = Pass(
-    "uva_gather",
-    Promise.SAME_BATCHES,
-    rules=(
-        Rule("fetch_feature, copy_to a GPU -> copy_to, fetch_to", (FetchFeature, CopyTo), _fetch_behind),
-        Rule("fetch_feature of a batch on a GPU -> fetch_to", (), _fetch_there),
-        Rule("fetch_to of ids that have rows -> without a look at them", (), _trust),
-    ),
-    needs_gpu=True,
+RULES = (
+    Rule("fetch_feature, copy_to a GPU -> copy_to, fetch_to", (FetchFeature, CopyTo), _fetch_behind),
+    Rule("fetch_feature of a batch on a GPU -> fetch_to", (), _fetch_there),
+    Rule("fetch_to of ids that have rows -> without a look at them", (), _trust),
 )

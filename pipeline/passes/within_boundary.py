@@ -6,11 +6,9 @@ A rule on the whole plan: the source decides, and stands next to no hop but the 
 from __future__ import annotations
 
 from headrace.pipeline.lowered.hop import SampleHop
-from headrace.pipeline.lowered.induced_hop import InducedHop
-from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Pass, Promise, Rule, Window
+from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.source import SourceStage
 
 
@@ -19,7 +17,13 @@ def _bound(stages: Window, machine: Machine) -> Window | None:
     del machine
     source = stages[0]
     boundary = source.boundary if isinstance(source, SourceStage) else None
-    if boundary is None or any(isinstance(stage, SampleInduced | InducedHop) for stage in stages):
+    if boundary is None:
+        return None
+    # Loaded for few plans: most sources have no boundary.
+    from headrace.pipeline.lowered.induced_hop import InducedHop
+    from headrace.pipeline.lowered.sample_induced import SampleInduced
+
+    if any(isinstance(stage, SampleInduced | InducedHop) for stage in stages):
         return None
     for stage in stages:
         if isinstance(stage, SampleHop) and stage.graph.is_typed:
@@ -41,10 +45,4 @@ def _bound(stages: Window, machine: Machine) -> Window | None:
     return (*stages[:position], induced.made_of(first), *stages[position + 2 * len(hops) :])
 
 
-WITHIN_BOUNDARY = Pass(
-    "within_boundary",
-    Promise.SAME_BATCHES,
-    rules=(Rule("sample_hop, compact beyond the boundary -> sample_induced", (), _bound),),
-    optional=False,
-)
-"""Not optional: it is part of what the source means."""
+RULES = (Rule("sample_hop, compact beyond the boundary -> sample_induced", (), _bound),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,16 @@ from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.feature_names import FeatureName, LabelNames
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.type_offsets import TypeOffsets
-from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Divided, Stage
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.distributed.graph_shard import GraphShard
     from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
+    from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 LARGEST_COUNT = (1 << 31) - 1
 MOST_PICKS = 1 << 62
@@ -58,11 +59,28 @@ def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, GraphView]]:
     return [(verb, subject) for verb, subject in subjects if isinstance(subject, GraphView)]
 
 
+def shard_of_graph(graph: object) -> GraphShard | None:
+    """Return a graph that is a shard; None if it is none. Where their module is not loaded, there are no shards."""
+    if "headrace.pipeline.distributed.graph_shard" not in sys.modules:
+        return None
+    from headrace.pipeline.distributed.graph_shard import GraphShard
+
+    return graph if isinstance(graph, GraphShard) else None
+
+
+def shard_of_rows(source: object) -> ShardedFeature | None:
+    """Return a source of features that is a shard; None if it is none."""
+    if "headrace.pipeline.storage.sharded_feature" not in sys.modules:
+        return None
+    from headrace.pipeline.storage.sharded_feature import ShardedFeature
+
+    return source if isinstance(source, ShardedFeature) else None
+
+
 def divided_graph(graph: GraphView) -> tuple[Divided, ...]:
     """Return that a graph is a shard, if it is."""
-    if not isinstance(graph, GraphShard):
-        return ()
-    return (Divided("the shard of the graph", graph.partition, graph.part),)
+    shard = shard_of_graph(graph)
+    return () if shard is None else (Divided("the shard of the graph", shard.partition, shard.part),)
 
 
 def check_node_features(store: FeatureStore, names: Iterable[FeatureName], before: Sequence[Stage]) -> None:
@@ -73,19 +91,18 @@ def check_node_features(store: FeatureStore, names: Iterable[FeatureName], befor
 
 def divided_features(store: FeatureStore, names: Iterable[FeatureName]) -> tuple[Divided, ...]:
     """Return which node features are in shards."""
-    sources = {name: store.node[name] for name in names}
     return tuple(
-        Divided(f"the shard of {name!r}", source.router.partition, source.part)
-        for name, source in sources.items()
-        if isinstance(source, ShardedFeature)
+        Divided(f"the shard of {name!r}", shard.router.partition, shard.part)
+        for name in names
+        if (shard := shard_of_rows(store.node[name])) is not None
     )
 
 
 def check_shards_of_types(store: FeatureStore, names: Iterable[FeatureName], types: TypeOffsets) -> None:
     """Refuse features of a type in shards that were cut by other owners than those of the nodes of the type."""
     for name in names:
-        source = store.node[name]
-        if isinstance(name, str) or not isinstance(source, ShardedFeature) or source.partition.num_parts == 1:
+        source = shard_of_rows(store.node[name])
+        if isinstance(name, str) or source is None or source.partition.num_parts == 1:
             continue
         nodes = types.id_range(name[0])
         if source.nodes != nodes:

@@ -133,3 +133,31 @@ ADVICE: dict[str, str] = {
     "input_nodes": _ITEMS,
     "items": _ITEMS,
 }
+
+_SAMPLER = "a sampler is a verb of plans: hr.ItemSampler(ids, batch_size=...).sample_neighbor(graph, fanouts=[...])"
+_LOADER = "call .loader() on a plan, such as hr.ItemSampler(ids, batch_size=...).sample_neighbor(graph, fanouts=[...])"
+_OF_PYG = "write `import headrace.pyg` for the loaders with PyG's names"
+
+#: Foreign name of a class, a function or a method -> what to write here.
+_INSTEAD: dict[str, str] = {
+    "NeighborSampler": _SAMPLER,
+    "NeighbourSampler": _SAMPLER,
+    "LayerNeighborSampler": _SAMPLER.replace("sample_neighbor", "sample_layer_neighbor"),
+    "LaborSampler": _SAMPLER.replace("sample_neighbor", "sample_layer_neighbor"),
+    "MultiLayerFullNeighborSampler": _SAMPLER.replace("[...]", "[-1, ...]"),
+    "NeighborLoader": "headrace.pyg.NeighborLoader has PyG's arguments; " + _OF_PYG,
+    "LinkNeighborLoader": "headrace.pyg.LinkNeighborLoader has PyG's arguments; " + _OF_PYG,
+    "pyg": _OF_PYG,
+    "DataLoader": _LOADER,
+    "ItemSet": "give the ids to hr.ItemSampler(ids, batch_size=...)",
+    "dataloader": "call .loader()",
+    "sample_labor": "write .sample_layer_neighbor(graph, fanouts=[...])",
+    "to": "write .copy_to(device)",
+    "cuda": 'write .copy_to("cuda")',
+    "map": "write .transform(function)",
+}
+
+
+def instead_of(name: str) -> str | None:
+    """Return what to write in place of a name of another library; None if it is not known."""
+    return _INSTEAD.get(name)

@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from headrace.ops.errors import PlanError, UsageError
+from headrace.ops.names import no_attribute
+from headrace.pipeline.plan.foreign_words import instead_of
+from headrace.pipeline.plan.later import add_methods
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.text import render
 
@@ -106,7 +109,7 @@ class Plan:
         return f"ends in {self.stages[-1].name}"
 
     if TYPE_CHECKING:
-        # Verbs are registered at import time by the stages themselves, so no list of them stands here.
+        # Verbs are registered by the stages themselves, so no list of them stands here.
         def __getattr__(self, name: str) -> Callable[..., Plan]: ...
 
         # But for those behind which a loader yields other things than minibatches.
@@ -127,6 +130,15 @@ class Plan:
             **passes: bool,
         ) -> Loader[MiniBatch]: ...
 
+    else:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            # What is no method, attribute or verb.
+            kind = "plan" if type(self) is Plan else f"plan {type(self).__name__!r}"
+            raise no_attribute(f"{kind}", name, (one for one in dir(self) if not one.startswith("_")), instead_of)
+
+
+add_methods(Plan)
 
 if TYPE_CHECKING:
 

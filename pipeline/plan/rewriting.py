@@ -18,7 +18,7 @@ from headrace.pipeline.plan.text import render
 from headrace.pipeline.plan.verify import LOWERED, verify
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class PassRecord:
     """What one pass did: its name, its promise, the rules that fired and the plan afterwards; or why it did nothing."""
 
@@ -30,7 +30,7 @@ class PassRecord:
     lacks_gpu: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rewriting:
     """The user's plan, what each pass made of it, and the machine it was made for."""
 

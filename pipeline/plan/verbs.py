@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.plan.arguments import check_arguments
+from headrace.pipeline.plan.later import VERBS, LaterMethod
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import Stage
 
@@ -26,7 +27,8 @@ def verb(name: str) -> Callable[[S], S]:
     """
 
     def register(stage: S) -> S:
-        if hasattr(Plan, name):
+        there = inspect.getattr_static(Plan, name, None)
+        if there is not None and not (isinstance(there, LaterMethod) and there.module == stage.__module__):
             raise PlanError(f"cannot register {stage.__name__}: plans already have a method or attribute {name!r}")
 
         def method(self: Plan, *args: Any, **kwargs: Any) -> Plan:
@@ -47,7 +49,8 @@ def verb(name: str) -> Callable[[S], S]:
 
 def verbs() -> tuple[str, ...]:
     """Return the registered method names, sorted."""
-    return tuple(sorted(name for name, method in vars(Plan).items() if hasattr(method, "__wrapped__")))
+    added = {name for name, method in vars(Plan).items() if hasattr(method, "__wrapped__")}
+    return tuple(sorted(added | VERBS.keys()))
 
 
 def _signature(stage: type[Stage]) -> inspect.Signature:

@@ -14,7 +14,7 @@ from headrace.pipeline.plan.stage import CONVERTED, FETCHED, HOP, MINIBATCH, ON_
 from headrace.pipeline.plan.text import render
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Language:
     """Which stages a plan may hold. What holds of their order is the same in both languages.
 
@@ -64,7 +64,7 @@ def verify(plan: Plan, language: Language = USERS) -> None:
         )
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Before:
     """What the rules ask of the stages before one, kept up stage by stage: plans of many hops are checked often."""
 

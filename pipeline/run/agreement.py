@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from headrace.ops.errors import PlanError
-from headrace.pipeline.partition.edge_partition import EdgePartition
-from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.errors import LoaderError
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.settings import RunSettings
@@ -22,6 +20,9 @@ def check_partition(partition: object, world_size: int, *, cooperative: bool) ->
     """
     if partition is None:
         return
+    from headrace.pipeline.partition.edge_partition import EdgePartition
+    from headrace.pipeline.partition.partition import Partition
+
     if not isinstance(partition, Partition | EdgePartition):
         raise LoaderError(
             "partition: expected an hr.Partition or an hr.EdgePartition, which says what each rank owns, got "

@@ -8,7 +8,6 @@ import torch
 
 from headrace.ops.gpu import record, resolved
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.lowered.on_stream import OnItsWay
 from headrace.pipeline.run.nodes import Step, Work
 
 
@@ -20,6 +19,8 @@ def hand_over(place: Place | None) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """
     if place is None or place.kind != "cuda":
         return (), ()
+    from headrace.pipeline.lowered.on_stream import OnItsWay
+
     # With its index: a worker thread may have another current device.
     device = torch.empty(0, device=resolved(str(place))).device
 

@@ -14,7 +14,7 @@ from headrace.pipeline.run.nodes import Work, close_node, patience, stop_node
 from headrace.pipeline.storage.terminal import shows_bars
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Position:
     """Where the next batch is.
 

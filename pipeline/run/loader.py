@@ -17,8 +17,6 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.comm import rank_of_process
 from headrace.pipeline.distributed.leaving import Loop
-from headrace.pipeline.partition.edge_partition import EdgePartition
-from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.errors import LoaderError, PeerError, UsageError
 from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
@@ -42,6 +40,9 @@ from headrace.pipeline.run.trace import Trace
 
 if TYPE_CHECKING:
     from typing_extensions import Self, TypeVar
+
+    from headrace.pipeline.partition.edge_partition import EdgePartition
+    from headrace.pipeline.partition.partition import Partition
 
     # Without brackets a Loader is one of MiniBatches.
     Batch = TypeVar("Batch", default=MiniBatch)

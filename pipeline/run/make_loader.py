@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.ops.names import load
 from headrace.pipeline.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def loader(
     row once, for files that are far larger than memory. ``loader.stats()`` counts rounds, collectives and bytes.
     """
     # What runs plans is loaded with the first loader, so that importing headrace stays cheap.
+    load("headrace.pipeline.run.loader")
     from headrace.pipeline.run.loader import Loader
 
     return Loader(

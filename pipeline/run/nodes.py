@@ -41,7 +41,7 @@ class StageRecord(NamedTuple):
     counts: dict[str, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Work:
     """A batch on its way, with the source's position behind it, so that state belongs to the batch handed out.
 

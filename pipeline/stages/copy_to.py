@@ -11,7 +11,6 @@ from headrace.ops.errors import PlanError
 from headrace.ops.gpu import resolved
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.interop.conversions import converted_bytes
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Counts, MapStage, Runner
 from headrace.pipeline.plan.verbs import verb
@@ -73,6 +72,10 @@ class CopyTo(MapStage):
                 copied = batch.to(device, non_blocking=non_blocking)
             else:
                 copied = batch.to(device)
-            return copied, {"bytes": copied.num_bytes if isinstance(copied, MiniBatch) else converted_bytes(copied)}
+            if isinstance(copied, MiniBatch):
+                return copied, {"bytes": copied.num_bytes}
+            from headrace.pipeline.interop.conversions import converted_bytes
+
+            return copied, {"bytes": converted_bytes(copied)}
 
         return run

@@ -21,7 +21,6 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.nodes_by_time import EndsByTime, NodesByTime, ends_by_time, nodes_by_time
 from headrace.pipeline.data.times import times_of
-from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.lowered.excluded import check_pairs
 from headrace.pipeline.lowered.negative_pairs import (
     graph_weights,
@@ -141,7 +140,7 @@ class SampleUniformNegative(MapStage):
                 "sources; leave out source_weight"
             )
         by_degree = isinstance(self.node_weight, str) or isinstance(self.source_weight, str)
-        if isinstance(self.graph, GraphShard) and (self.reject or by_degree):
+        if divided_graph(self.graph) and (self.reject or by_degree):
             raise PlanError(f'{self.name}: reject=True and node_weight="degree" need a whole graph, got a shard')
         for name in ("node_weight", "source_weight"):
             self._check_weight(name)

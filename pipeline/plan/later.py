@@ -1,0 +1,39 @@
+"""Methods of plans whose modules are loaded when the method is asked for the first time.
+
+A stage adds its verb to plans when its module is loaded, and what runs plans adds `loader`. A process needs few of
+them, and the import of all takes longer than that of the rest of headrace. This module imports little, so that a table
+can be filled before plans are there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.ops.names import load
+
+#: For each verb the module of its stage.
+VERBS: dict[str, str] = {}
+
+#: For each other method the module that adds it.
+METHODS: dict[str, str] = {}
+
+
+class LaterMethod:
+    """Stands in a class for a method until it is asked for; the module that it names then puts the method there."""
+
+    def __init__(self, holder: type, name: str, module: str) -> None:
+        self.holder = holder
+        self.name = name
+        self.module = module
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        load(self.module)
+        if vars(self.holder)[self.name] is self:
+            raise AttributeError(f"{self.module} is being imported and has not added {self.name!r} yet")
+        return getattr(owner if instance is None else instance, self.name)
+
+
+def add_methods(holder: type) -> None:
+    """Let a class have all methods of the tables."""
+    for name, module in {**VERBS, **METHODS}.items():
+        setattr(holder, name, LaterMethod(holder, name, module))
