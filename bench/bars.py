@@ -323,4 +323,8 @@ BARS = (
         _GAIN,
         at_most=1.1,
     ),
+    Bar("`import headrace`, ms", "import", "after torch", "import headrace", "time", at_most=60),
+    Bar("`import headrace` and a first plan, ms", "import", "after torch", ".* and a first plan", "time", at_most=60),
+    Bar("a first `.loader()`, ms", "import", "after torch", "a first loader", "time", at_most=15),
+    Bar("`headrace --help`, ms", "import", "a process", "headrace --help", "time", at_most=150),
 )

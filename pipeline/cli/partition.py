@@ -1,31 +1,12 @@
-"""The command `headrace partition`: cut a graph in NumPy files into shards on disk."""
+"""The command `headrace partition`: its options. What it does is loaded when it is run: help needs no torch."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from torch import Tensor
-
-from headrace.ops.errors import InputError
-from headrace.ops.optional import require
-from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
-from headrace.pipeline.storage.new_folder import check_is_free
-from headrace.pipeline.storage.reordered_rows import ReorderedRows
-from headrace.pipeline.storage.shard_meta import holds_shards
-from headrace.pipeline.storage.write_shards import write_shards
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-PICTURES = (".png", ".svg", ".pdf")
 METHODS = ("hash", "range", "metis", "louvain", "stream")
-
-#: How often `--method stream` places every node: more passes gain little.
-STREAM_PASSES = 3
 
 #: The node feature that leads from new ids to old ones.
 ORIGINAL_ID = "original_id"
@@ -68,81 +49,11 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Cut, report, write.
+    """Run the command; see `headrace.pipeline.cli.cut.cut`."""
+    from headrace.pipeline.cli.cut import cut
 
-    Raises
-    ------
-    HeadraceError
-        If what the options name is wrong.
-    ModuleNotFoundError
-        If a method or the picture needs a library that is not installed.
-    OSError
-        If the shards cannot be written.
-    """
-    # First what can be refused before an hour's work.
-    if options.balance is not None and options.method != "metis":
-        raise InputError(f"--balance {options.balance}: only --method metis balances; --method {options.method} came")
-    check_is_free(options.out, overwrite=options.overwrite, replaceable=holds_shards)
-    if options.report is not None:
-        require("matplotlib", extra="plot", stage="--report")
-        if options.report.suffix not in PICTURES:
-            raise InputError(f"--report {options.report}: expected a name that ends in {', '.join(PICTURES)}")
-    files = read_graph_files(options.data, options.features)
-    if options.reorder and ORIGINAL_ID in files.store.node:
-        raise InputError(f"--reorder: {options.data} has a feature {ORIGINAL_ID} already; leave it out by --features")
-    balance = None if options.balance is None else _balance(files, options.balance)
-    partition = _partition(files, options, balance)
-    report = partition.report(files.graph, balance)
-    _say(repr(report))
-    if options.report is not None:
-        report.plot(options.report)
-        _say(f"picture of it in {options.report}")
-    graph, store, whole = files.graph, files.store, options.whole
-    if options.reorder:
-        order = partition.order()
-        graph, partition = graph.reordered(order), partition.ranges()
-        store = _reordered(store, order)
-        whole = None if whole is None else [*whole, ORIGINAL_ID]
-    write_shards(
-        options.out,
-        graph,
-        partition,
-        store,
-        whole=whole,
-        overwrite=options.overwrite,
-    )
-    _say(f"{partition.num_parts} shards in {options.out}, with features {', '.join(map(str, store.node)) or 'none'}")
-    _say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, behind init_process_group:")
-    _say(f"shards = headrace.load_shards({str(options.out)!r})")
-
-
-def _partition(files: GraphFiles, options: argparse.Namespace, balance: NDArray[Any] | None) -> Partition:
-    graph, parts, seed = files.graph, options.parts, options.seed
-    if options.method == "hash":
-        return Partition.hash(graph.num_nodes, parts)
-    if options.method == "range":
-        return Partition.range(graph.num_nodes, parts)
-    if options.method == "metis":
-        return Partition.metis(graph, parts, balance=balance, seed=seed)
-    if options.method == "louvain":
-        return Partition.louvain(graph, parts, seed=seed)
-    return Partition.stream(graph, parts, passes=STREAM_PASSES)
-
-
-def _reordered(store: FeatureStore, order: Tensor) -> FeatureStore:
-    node = {name: ReorderedRows(source, order) for name, source in store.node.items()}
-    return FeatureStore(node={**node, ORIGINAL_ID: order})
-
-
-def _balance(files: GraphFiles, name: str) -> NDArray[Any]:
-    if name not in files.arrays:
-        raise InputError(f"--balance {name}: there is no such array; the arrays are {sorted(files.arrays)}")
-    return files.arrays[name]
+    cut(options)
 
 
 def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
-
-
-def _say(text: str) -> None:
-    print(text)  # noqa: T201 - this is a command
