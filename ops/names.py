@@ -51,7 +51,7 @@ def later(
         elif name in submodules:
             value = load(submodules[name])
         else:
-            raise no_attribute(f"module {package!r}", name, names, advice)
+            raise no_attribute(f"module {package!r}", name, lambda: names, advice)
         setattr(sys.modules[package], name, value)  # so that it is asked for here once
         return value
 
@@ -63,17 +63,43 @@ def later(
     return value_of, shown
 
 
+class UnknownNameError(AttributeError):
+    """A name that does not exist. What to write in its place is looked up when the message is read.
+
+    Python and its libraries ask for names to learn whether they exist: that costs nothing.
+    """
+
+    def __init__(self, message: str, advice: Callable[[], str]) -> None:
+        super().__init__(message)
+        self._advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}; {self._advice()}"
+
+    def __reduce__(self) -> tuple[type[AttributeError], tuple[str]]:
+        return AttributeError, (str(self),)
+
+
 def no_attribute(
-    what: str, name: str, known: Iterable[str], advice: Callable[[str], str | None] | None = None
+    what: str, name: str, known: Callable[[], Iterable[str]], advice: Callable[[str], str | None] | None = None
 ) -> AttributeError:
     """Return the error for a name that does not exist, with the name that was probably meant.
 
-    Python and its libraries ask for private names to learn whether they exist, so those cost nothing.
+    Parameters
+    ----------
+    what
+        What was asked for it.
+    name
+        The name.
+    known
+        Returns the names that there are.
+    advice
+        Says what to write in place of a name, or None; by default the nearest name.
     """
+    message = f"{what} has no attribute {name!r}"
     if name.startswith("_"):
-        return AttributeError(f"{what} has no attribute {name!r}")
-    said = advice(name) if advice is not None else None
-    return AttributeError(f"{what} has no attribute {name!r}; {said or nearest(name, known)}")
+        return AttributeError(message)
+    return UnknownNameError(message, lambda: (advice(name) if advice is not None else None) or nearest(name, known()))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -212,7 +212,7 @@ def test_passes_that_are_not_loaded_have_nothing_to_do():
     """Each plan is rewritten alike in a process that has loaded what it needs alone, and in one that has loaded all."""
     program = (
         f"import sys; sys.path.insert(0, {str(TESTS)!r})"
-         """
+        """
 import importlib, json, os, pkgutil
 import headrace as hr
 from plans import PLANS

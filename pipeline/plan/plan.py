@@ -134,8 +134,8 @@ class Plan:
 
         def __getattr__(self, name: str) -> NoReturn:
             # What is no method, attribute or verb.
-            kind = "plan" if type(self) is Plan else f"plan {type(self).__name__!r}"
-            raise no_attribute(f"{kind}", name, (one for one in dir(self) if not one.startswith("_")), instead_of)
+            kind = "a plan" if type(self) is Plan else type(self).__name__
+            raise no_attribute(kind, name, lambda: [one for one in dir(self) if not one.startswith("_")], instead_of)
 
 
 add_methods(Plan)
