@@ -7,7 +7,28 @@ from mutants.mutant import Mutant
 _COUNTS = "tests/pipeline/compat/test_counts.py::"
 _ORDER = "tests/pipeline/compat/test_torch_samplers.py::"
 
+_PARTS = "tests/pipeline/compat/test_saved_parts.py::"
+_SUBGRAPHS = "tests/pipeline/compat/test_subgraphs.py::"
+
 PYG = (
+    Mutant(
+        "pipeline/compat/pyg/cluster.py",
+        "if self._made_by is None:",
+        "if False:",
+        _PARTS + "test_parts_of_another_graph_are_refused",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/saved_parts.py",
+        "fits = torch.equal(compressed, ptr2index(partition.indptr)) and",
+        "fits =",
+        _PARTS + "test_parts_of_another_graph_are_refused",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/saint.py",
+        '("edge_ids", graph.edge_ids)',
+        '("edge_ids", graph.edge_ids[:0])',
+        _SUBGRAPHS + "test_norms_of_something_else_are_refused",
+    ),
     Mutant(
         "pipeline/compat/pyg/sampler_output.py",
         "if self.no_hops:",

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch_geometric.loader
 from torch import Tensor
 from torch_geometric.sampler import SamplerOutput
 
+from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
+from headrace.pipeline.compat.pyg.saved_parts import METIS, STREAM, check_clusters, check_saved_parts
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
 from headrace.pipeline.compat.pyg.torch_clusters import TorchClusters
+from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.plan import Plan
@@ -26,22 +29,48 @@ class ClusterData(torch_geometric.loader.ClusterData):  # type: ignore[misc]
     METIS is that of pymetis (``pip install headrace[partition]``). Where it is not installed a streaming partition
     takes its place, which cuts more edges: a warning says so.
 
+    Parts that are kept in `save_dir` are used again for the graph that they were made of, edge by edge; those of
+    another graph are refused.
+
     Parameters
     ----------
     data, num_parts, save_dir, filename, log, keep_inter_cluster_edges, sparse_format
         As for PyG's.
     recursive
         Accepted; METIS bisects for up to 8 parts, which is where it cuts less.
+
+    Raises
+    ------
+    GraphError
+        For data of several types, or without ``edge_index``.
+    InputError
+        For numbers that are out of range, and parts in `save_dir` that are of another graph or form.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        data: Any,
+        num_parts: int,
+        recursive: bool = False,
+        save_dir: str | None = None,
+        filename: str | None = None,
+        log: bool = True,
+        keep_inter_cluster_edges: bool = False,
+        sparse_format: Literal["csr", "csc"] = "csr",
+    ) -> None:
+        check_clusters(data, sparse_format)
+        num_parts = whole_number(num_parts, "ClusterData: num_parts", 1, InputError)
+        self._made_by: str | None = None  # of parts that are made here
         # Its file holds this class, which torch loads only where it is known.
         with torch.serialization.safe_globals([torch_geometric.loader.cluster.Partition]):
-            super().__init__(*args, **kwargs)
+            super().__init__(
+                data, num_parts, recursive, save_dir, filename, log, keep_inter_cluster_edges, sparse_format
+            )
 
     def _metis(self, edge_index: Tensor, num_nodes: int) -> Tensor:
         source, destination = edge_index.cpu().unbind(0)
         graph = Graph.from_coo(source, destination, num_nodes=num_nodes)
+        self._made_by = METIS
         try:
             partition = Partition.metis(graph, self.num_parts)
         except ModuleNotFoundError:
@@ -50,8 +79,19 @@ class ClusterData(torch_geometric.loader.ClusterData):  # type: ignore[misc]
                 "pip install headrace[partition] for METIS",
                 stacklevel=3,
             )
+            self._made_by = STREAM
             partition = Partition.stream(graph, self.num_parts)
         return partition.owner(torch.arange(num_nodes)).long().to(edge_index.device)
+
+    def _partition(self, edge_index: Tensor, cluster: Tensor) -> Any:
+        partition = super()._partition(edge_index, cluster)
+        partition.made_by = self._made_by  # kept in the file, where PyG's own have none
+        return partition
+
+    def _permute_data(self, data: Any, partition: Any) -> Any:
+        if self._made_by is None:
+            check_saved_parts(data, partition, self.num_parts, self.sparse_format)
+        return super()._permute_data(data, partition)
 
 
 class ClusterLoader(PlanLoader, torch_geometric.loader.ClusterLoader):  # type: ignore[misc]

@@ -19,6 +19,7 @@ from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
 from headrace.pipeline.compat.pyg.steps import Steps
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.stages.item_sampler import ItemSampler
@@ -47,7 +48,8 @@ class GraphSAINTSampler(PlanLoader):
     sample_coverage
         0 for no norms; else for walks the visits of a node that norms are counted over.
     save_dir
-        Folder that keeps the norms for the next time.
+        Folder that keeps the norms for the next time. Those of another graph, batch size or walk, and files of PyG,
+        whose norms are of other laws, are refused.
     log
         Accepted for PyG's sake.
     seed, num_threads, prefetch
@@ -126,16 +128,36 @@ class GraphSAINTSampler(PlanLoader):
         """Return the items that walks begin at, those of a batch at once."""
         return ItemSampler(self.graph.num_nodes, batch_size=self.draws, shuffle=True, seed=self.settled_seed)
 
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """What norms are made of."""
+        graph = self.graph
+        arrays = [("indptr", graph.indptr), ("indices", graph.indices), ("edge_ids", graph.edge_ids)]
+        return {
+            "sampler": self.filename,
+            "batch_size": self.draws,
+            "sample_coverage": self.sample_coverage,
+            "graph": exact_digest(arrays),
+        }
+
     def _kept_norms(self) -> tuple[Tensor, Tensor]:
         """Return the norms of all nodes and edges, from the file if there is one."""
         path = None if self.save_dir is None else Path(self.save_dir) / self.filename
         if path is not None and path.exists():
-            node_norm, edge_norm = torch.load(path, weights_only=True)
+            node_norm, edge_norm, *made_of = torch.load(path, weights_only=True)
+            kept, wanted = made_of[0] if made_of else {}, self.decisive
+            differ = [name for name, value in wanted.items() if kept.get(name) != value]
+            if differ:
+                raise InputError(
+                    f"{type(self).__name__}: expected norms of this graph and sampler in {path}, got "
+                    f"{f'those of another {differ[0]}' if kept else 'a file that does not say what its norms are of'}; "
+                    "delete the file, or pass another save_dir"
+                )
             return node_norm, edge_norm
         norms = self._norms()
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            torch.save(norms, path)
+            torch.save((*norms, self.decisive), path)
         return norms
 
     def _norms(self) -> tuple[Tensor, Tensor]:

@@ -161,6 +161,23 @@ def test_peers_25_norms_on_disk(marked, tmp_path, monkeypatch):
     assert torch.equal(first.edge_norm, again.edge_norm)
 
 
+@pytest.mark.parametrize("kind", ["edge", "walk"])
+def test_norms_of_something_else_are_refused(marked, tmp_path, kind):
+    kept = {"sample_coverage": 10, "save_dir": str(tmp_path)}
+    SAINT[kind](marked, **kept)
+    other = marked.clone()
+    other.edge_index = marked.edge_index[:, marked.edge_index[1].argsort(stable=True)]  # the same graph, other edge ids
+    with pytest.raises(hr.InputError, match="of another graph; delete the file"):
+        SAINT[kind](other, **kept)
+    larger = {"edge": GraphSAINTEdgeSampler, "walk": lambda *args, **kw: GraphSAINTRandomWalkSampler(*args, 2, **kw)}
+    with pytest.raises(hr.InputError, match="of another batch_size"):
+        larger[kind](marked, 7, **kept)
+    path = next(tmp_path.iterdir())
+    torch.save(torch.load(path)[:2], path)  # as PyG writes it
+    with pytest.raises(hr.InputError, match="does not say what its norms are of"):
+        SAINT[kind](marked, **kept)
+
+
 def test_peers_25_roots_of_walks(marked):
     """All nodes are roots equally often, whatever the number of steps."""
     loader = GraphSAINTRandomWalkSampler(marked, 40, walk_length=1, num_steps=2, seed=3)
