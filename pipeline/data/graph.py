@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from headrace.pipeline.data.edge_ids import as_permutation
 from headrace.pipeline.data.graph_sources import EdgeList, as_ends, edges_from_dgl, edges_from_pyg, edges_from_scipy
 from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import GraphView, as_attributes
+from headrace.pipeline.data.type_attributes import Wanted
 from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
 if TYPE_CHECKING:
@@ -210,25 +211,27 @@ class Graph(GraphView):
         cls,
         data: Any,
         *,
-        edge_attrs: Sequence[str] | None = None,
-        node_attrs: Sequence[str] | None = None,
+        edge_attrs: Wanted = None,
+        node_attrs: Wanted = None,
         num_threads: int | None = None,
     ) -> Graph:
         """Take the topology of a torch_geometric ``Data`` or ``HeteroData``.
 
-        The node types of a ``HeteroData`` follow each other in one id space, in its own order, and so do the edges of
-        its edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges.
+        Node types of a ``HeteroData`` follow each other in one id space, in its own order, and so do the edges of its
+        edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges.
 
         Parameters
         ----------
         edge_attrs
-            Names of the edge attributes to take. Default: every edge-level tensor (``edge_attr``, ``edge_weight``, …),
-            which all edge types must then have. Of nodes `node_attrs`, by default ``time`` where all have it.
+            Names of the edge attributes to take, or ``{name: value}`` with the value of types without it. Default: all
+            edge-level tensors (``edge_attr``, …). Types without a time have always been there (-inf, the smallest
+            int64), those without a weight count 1; what else only some types have is left out with a warning.
+            `node_attrs` likewise of nodes, by default ``time``.
 
         Raises
         ------
         GraphError
-            If `data` is neither class, has no ``edge_index``, or lacks an edge attribute, and as `from_coo`.
+            If `data` is neither class, or lacks ``edge_index`` or an attribute that is asked for, and as `from_coo`.
         """
         return cls._from_edges(edges_from_pyg(data, edge_attrs, node_attrs), num_threads)
 
@@ -237,20 +240,14 @@ class Graph(GraphView):
         cls,
         graph: Any,
         *,
-        edge_attrs: Sequence[str] | None = None,
-        node_attrs: Sequence[str] | None = None,
+        edge_attrs: Wanted = None,
+        node_attrs: Wanted = None,
         num_threads: int | None = None,
     ) -> Graph:
         """Take the topology of a ``dgl.DGLGraph``, homogeneous or heterogeneous; edge ids are DGL's.
 
-        Types as in `from_pyg`, in the order of ``graph.ntypes`` and ``graph.canonical_etypes``.
-
-        Parameters
-        ----------
-        edge_attrs
-            Names of the edge features to take. Default: all in ``graph.edata``, which all edge types must then have.
-        node_attrs
-            Names of the node features to take. Default: ``time`` where all nodes have it.
+        Types as in `from_pyg`, in the order of ``graph.ntypes`` and ``graph.canonical_etypes``. So are `edge_attrs` and
+        `node_attrs`; by default all in ``graph.edata``, and ``time`` of nodes.
 
         Raises
         ------

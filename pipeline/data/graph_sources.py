@@ -13,6 +13,7 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.pipeline.data.arrays import as_ids, describe
+from headrace.pipeline.data.type_attributes import Wanted, join_attributes, rows_in
 from headrace.pipeline.data.type_offsets import TypeOffsets
 
 
@@ -84,15 +85,13 @@ def edges_from_scipy(matrix: Any) -> EdgeList:
     )
 
 
-def edges_from_pyg(
-    data: Any, edge_attrs: Sequence[str] | None = None, node_attrs: Sequence[str] | None = None
-) -> EdgeList:
+def edges_from_pyg(data: Any, edge_attrs: Wanted = None, node_attrs: Wanted = None) -> EdgeList:
     """Read a torch_geometric ``Data`` or ``HeteroData``.
 
     Raises
     ------
     GraphError
-        If `data` is neither, has no ``edge_index``, or a wanted edge attribute is missing (on some edge type).
+        If `data` is neither, has no ``edge_index``, or a wanted attribute is missing.
     """
     if hasattr(data, "edge_types") and hasattr(data, "node_types"):
         return _edges_from_hetero_data(data, edge_attrs, node_attrs)
@@ -111,20 +110,18 @@ def edges_from_pyg(
         src=data.edge_index[0],
         dst=data.edge_index[1],
         num_nodes=int(data.num_nodes),
-        edge_attrs=_select(available, edge_attrs, "Graph.from_pyg"),
-        node_attrs=_of_nodes([data], [int(data.num_nodes)], node_attrs, "Graph.from_pyg"),
+        edge_attrs=_select(available, edge_attrs, data.edge_index.shape[1], "Graph.from_pyg"),
+        node_attrs=_of_nodes([None], [data], [int(data.num_nodes)], node_attrs, "Graph.from_pyg"),
     )
 
 
-def edges_from_dgl(
-    graph: Any, edge_attrs: Sequence[str] | None = None, node_attrs: Sequence[str] | None = None
-) -> EdgeList:
+def edges_from_dgl(graph: Any, edge_attrs: Wanted = None, node_attrs: Wanted = None) -> EdgeList:
     """Read a ``dgl.DGLGraph``, homogeneous or heterogeneous; every edge feature becomes an edge attribute.
 
     Raises
     ------
     GraphError
-        If `graph` is not a DGL graph or a wanted edge feature is missing (on some edge type).
+        If `graph` is not a DGL graph or a wanted feature is missing.
     """
     if not hasattr(graph, "canonical_etypes"):
         raise GraphError(
@@ -134,9 +131,9 @@ def edges_from_dgl(
     if graph.is_homogeneous:
         src, dst = graph.edges(order="eid")
         available = {name: value for name, value in graph.edata.items() if name != "_ID"}
-        chosen = _select(available, edge_attrs, "Graph.from_dgl")
+        chosen = _select(available, edge_attrs, src.numel(), "Graph.from_dgl")
         num_nodes = int(graph.num_nodes())
-        of_nodes = _of_nodes([graph.ndata], [num_nodes], node_attrs, "Graph.from_dgl")
+        of_nodes = _of_nodes([None], [graph.ndata], [num_nodes], node_attrs, "Graph.from_dgl")
         return EdgeList(src, dst, num_nodes, chosen, node_attrs=of_nodes)
     relations = []
     for name in graph.canonical_etypes:
@@ -145,7 +142,7 @@ def edges_from_dgl(
         relations.append(_Relation(name, src, dst, available))
     node_counts = {name: int(graph.num_nodes(name)) for name in graph.ntypes}
     of_types = [graph.nodes[name].data for name in graph.ntypes]
-    of_nodes = _of_nodes(of_types, list(node_counts.values()), node_attrs, "Graph.from_dgl")
+    of_nodes = _of_nodes(list(node_counts), of_types, list(node_counts.values()), node_attrs, "Graph.from_dgl")
     return replace(_join(node_counts, relations, edge_attrs, "Graph.from_dgl"), node_attrs=of_nodes)
 
 
@@ -159,7 +156,7 @@ class _Relation:
     edge_attrs: Mapping[str, Any]
 
 
-def _edges_from_hetero_data(data: Any, edge_attrs: Sequence[str] | None, node_attrs: Sequence[str] | None) -> EdgeList:
+def _edges_from_hetero_data(data: Any, edge_attrs: Wanted, node_attrs: Wanted) -> EdgeList:
     relations = []
     for name in data.edge_types:
         storage = data[name]
@@ -179,38 +176,47 @@ def _edges_from_hetero_data(data: Any, edge_attrs: Sequence[str] | None, node_at
                 f"set data[{name!r}].num_nodes or give it a feature tensor"
             )
         node_counts[name] = int(count)
-    of_nodes = _of_nodes([data[name] for name in node_counts], list(node_counts.values()), node_attrs, "Graph.from_pyg")
+    of_nodes = _of_nodes(
+        list(node_counts),
+        [data[name] for name in node_counts],
+        list(node_counts.values()),
+        node_attrs,
+        "Graph.from_pyg",
+    )
     return replace(_join(node_counts, relations, edge_attrs, "Graph.from_pyg"), node_attrs=of_nodes)
 
 
 def _of_nodes(
-    of_types: Sequence[Any], counts: Sequence[int], wanted: Sequence[str] | None, stage: str
+    names: Sequence[Any], of_types: Sequence[Any], counts: Sequence[int], wanted: Wanted, stage: str
 ) -> dict[str, Tensor]:
-    """Return node attributes, those of one type behind those of the other; by default times, where all types have them.
+    """Return node attributes of all types; by default times, where some type has them.
 
     Raises
     ------
     GraphError
-        If some nodes lack one that is asked for.
+        If an attribute that is asked for has not one row for each node of a type that has it, and as `join_attributes`.
     """
-    names = ["time"] if wanted is None else wanted
-    found = {}
-    for name in names:
-        parts = [storage[name] if name in storage else None for storage in of_types]  # noqa: SIM401 - no dictionaries
-        fitting = [
-            part for part, count in zip(parts, counts, strict=True) if isinstance(part, Tensor) and len(part) == count
-        ]
-        if len(fitting) == len(parts):
-            found[name] = torch.cat(fitting)
-        elif wanted is not None:
+    found: dict[Any, dict[str, Tensor]] = {name: {} for name in names}
+    for name in ["time"] if wanted is None else wanted:
+        there = [storage[name] if name in storage else None for storage in of_types]  # noqa: SIM401 - no dictionaries
+        rows = [None if part is None else rows_in(part, count) for part, count in zip(there, counts, strict=True)]
+        fitting = sum(part is not None for part in rows)
+        odd = [names[i] for i, part in enumerate(rows) if part is None and there[i] is not None]
+        if not fitting and wanted is None:
+            continue
+        if odd or not fitting:
             raise GraphError(
-                f"{stage}: expected node attribute {name!r} with a row for each node, of every type, got it of "
-                f"{len(fitting)} of {len(parts)}; add it there, or leave it out of node_attrs="
+                f"{stage}: expected node attribute {name!r} with a row for each node, of every type that has it, got "
+                f"it of {fitting} of {len(rows)}{f' and not of {odd}' if odd else ''}; add it there, or leave it "
+                "out of node_attrs="
             )
-    return found
+        for one, part in zip(found.values(), rows, strict=True):
+            if part is not None:
+                one[name] = part
+    return join_attributes(found, counts, wanted, "node", stage)
 
 
-def _edge_level(storage: Any, num_edges: int, wanted: Sequence[str] | None) -> dict[str, Any]:
+def _edge_level(storage: Any, num_edges: int, wanted: Wanted) -> dict[str, Any]:
     """Return the edge-level tensors but ``edge_index``, and labels of other edges only where they are asked for."""
     found = {name: storage[name] for name in storage.edge_attrs() if name != "edge_index"}
     return {
@@ -220,9 +226,7 @@ def _edge_level(storage: Any, num_edges: int, wanted: Sequence[str] | None) -> d
     }
 
 
-def _join(
-    node_counts: Mapping[str, int], relations: Sequence[_Relation], edge_attrs: Sequence[str] | None, stage: str
-) -> EdgeList:
+def _join(node_counts: Mapping[str, int], relations: Sequence[_Relation], edge_attrs: Wanted, stage: str) -> EdgeList:
     """Put node types and edge types one after the other into one id space each."""
     node_types = TypeOffsets.from_counts(node_counts)
     src, dst = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, dtype=torch.int64)]
@@ -233,45 +237,23 @@ def _join(
         src=torch.cat(src),
         dst=torch.cat(dst),
         num_nodes=node_types.num_ids,
-        edge_attrs=_join_attributes(relations, edge_attrs, stage),
+        edge_attrs=join_attributes(
+            {relation.name: _select(relation.edge_attrs, None, relation.src.numel(), stage) for relation in relations},
+            [relation.src.numel() for relation in relations],
+            edge_attrs,
+            "edge",
+            stage,
+        ),
         node_types=node_types,
         edge_types=TypeOffsets.from_counts({relation.name: relation.src.numel() for relation in relations}),
     )
 
 
-def _join_attributes(relations: Sequence[_Relation], edge_attrs: Sequence[str] | None, stage: str) -> dict[str, Tensor]:
-    """Concatenate each attribute over the edge types; an attribute that only some of them have is refused."""
-    chosen = [_select(relation.edge_attrs, None, stage) for relation in relations]
-    names = (
-        list(dict.fromkeys(name for attributes in chosen for name in attributes)) if edge_attrs is None else edge_attrs
-    )
-    joined = {}
-    for name in names:
-        lacking = [
-            relation.name for relation, attributes in zip(relations, chosen, strict=True) if name not in attributes
-        ]
-        if lacking:
-            raise GraphError(
-                f"{stage}: expected edge attribute {name!r} on every edge type, got none on {lacking}; "
-                "add it there, or choose the attributes to take: edge_attrs=[...] ([] takes none)"
-            )
-        parts = [attributes[name] for attributes in chosen]
-        if len({(part.dtype, part.shape[1:]) for part in parts}) > 1:
-            kinds = {
-                relation.name: (part.dtype, tuple(part.shape)) for relation, part in zip(relations, parts, strict=True)
-            }
-            raise GraphError(
-                f"{stage}: expected edge attribute {name!r} with one dtype and one row shape, got {kinds}; "
-                "make them agree, or choose the attributes to take: edge_attrs=[...] ([] takes none)"
-            )
-        joined[name] = torch.cat(parts)
-    return joined
-
-
-def _select(available: Mapping[str, Any], wanted: Sequence[str] | None, stage: str) -> dict[str, Tensor]:
-    """Return the wanted attributes (None: every tensor among them)."""
+def _select(available: Mapping[str, Any], wanted: Wanted, num_edges: int, stage: str) -> dict[str, Any]:
+    """Return the wanted attributes (None: all that are numbers)."""
     if wanted is None:
-        return {name: value for name, value in available.items() if isinstance(value, Tensor)}
+        taken = {name: rows_in(value, num_edges) for name, value in available.items()}
+        return {name: value for name, value in taken.items() if value is not None}
     missing = [name for name in wanted if name not in available]
     if missing:
         raise GraphError(f"{stage}: there are no edge attributes {missing}; those that exist are {sorted(available)}")

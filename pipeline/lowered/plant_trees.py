@@ -14,7 +14,8 @@ from headrace.ops.sampling.compact import element_keys, nodes_and_slots, unique_
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.times import Times, times_of
+from headrace.pipeline.data.times import EARLIEST, Times, times_of
+from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
@@ -73,6 +74,7 @@ class PlantTrees(MapStage):
             )
         elif given is not None or (source.gives_no_times and len(before) == 1):  # a stage between may give some
             self._check_nodes_have_times(times, source.gives_pairs)
+            self._check_types_have_times(times, source.all_seeds())
 
     def runner(self, settings: RunSettings) -> Runner:
         times = None if self.time is None else times_of(self.graph, self.time)
@@ -96,7 +98,9 @@ class PlantTrees(MapStage):
         if given is None:
             self._check_nodes_have_times(times, batch.seeds.ndim > 1)
             assert times.nodes is not None  # just looked at
-            return gather_rows(times.nodes, self.graph.to_graph_ids(batch.seeds))
+            own = gather_rows(times.nodes, self.graph.to_graph_ids(batch.seeds))
+            self._check_types_have_times(times, batch.seeds)
+            return own
         self._check_kind(given, times)
         if given.shape != batch.item_index.shape:
             raise InputError(
@@ -112,12 +116,33 @@ class PlantTrees(MapStage):
                 "to the source, ItemSampler(items, time=...)"
             )
 
+    def _check_types_have_times(self, times: Times, seeds: Tensor | None) -> None:
+        """Refuse seeds of a type whose nodes have been there always: at that time they find nothing that has a time."""
+        if seeds is None or self.graph.node_types is None:
+            return
+        types = self.graph.node_types
+        timeless = self.graph.table(f"types without times {self.time}", lambda: _types_without(times.nodes, types))
+        if timeless.any() and (found := timeless[types.numbers_of(seeds)].nonzero()).numel():
+            name = types.names[int(types.numbers_of(seeds[found[0]]))]
+            raise InputError(
+                f"{self.origin.name}: expected the times at which seeds are asked for, got none, and nodes of type "
+                f"{name!r} have no {self.time!r} of their own; pass them to the source, ItemSampler(items, time=...)"
+            )
+
     def _check_kind(self, given: Tensor, times: Times) -> None:
         if given.dtype != times.dtype:
             raise InputError(
                 f"{self.origin.name}: expected times of seeds of the kind of those of the graph, {times.dtype}, got "
                 f"{describe(given)}; convert one of them"
             )
+
+
+def _types_without(times: Tensor | None, types: TypeOffsets) -> Tensor:
+    """Return for each node type whether all its nodes have been there always: bool[num_types]."""
+    assert times is not None  # looked at by the caller
+    always = times == (EARLIEST if times.dtype == torch.int64 else -torch.inf)
+    ranges = [types.id_range(name) for name in types.names]
+    return torch.tensor([len(one) > 0 and bool(always[one.start : one.stop].all()) for one in ranges])
 
 
 def _planted(batch: MiniBatch, num_nodes: int) -> MiniBatch:

@@ -164,4 +164,22 @@ DATA = (
         "pass",
         _FOLDER + "test_files_are_on_the_disk_before_the_folder_appears",
     ),
+    Mutant(
+        "pipeline/data/type_attributes.py",
+        "        return ALWAYS\n",
+        "        return 0\n",
+        "tests/pipeline/data/test_type_attributes.py::test_nodes_without_a_time_have_always_been_there",
+    ),
+    Mutant(
+        "pipeline/data/type_attributes.py",
+        "differ = len(dtypes) > 1 or not all_there",
+        "differ = len(dtypes) > 1",
+        "tests/pipeline/data/test_type_attributes.py::test_times_have_room_for_that",
+    ),
+    Mutant(
+        "pipeline/lowered/plant_trees.py",
+        "self._check_types_have_times(times, source.all_seeds())",
+        "pass",
+        "tests/pipeline/data/test_type_attributes.py::test_seeds_without_a_time_of_their_own_are_asked_for_one",
+    ),
 )

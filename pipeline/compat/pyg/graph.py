@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +18,7 @@ from torch_geometric.utils import is_sparse
 from headrace.ops.errors import GraphError
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.times import EARLIEST
+from headrace.pipeline.data.type_attributes import ALWAYS, join_attributes
 
 EdgeType = tuple[str, str, str]
 
@@ -162,6 +162,7 @@ def _joined(
     offsets, end = {}, 0
     for name, size in sizes.items():
         offsets[name], end = end, end + size
+    edge_sizes = [len(one.source) for one in relations]
     sources = [torch.empty(0, dtype=torch.int64)]
     destinations = list(sources)
     for one in relations:
@@ -173,19 +174,15 @@ def _joined(
                 )
         sources.append(one.source.long() + offsets[one.name[0]])
         destinations.append(one.destination.long() + offsets[one.name[2]])
-    of_edges, of_nodes = {}, {}
-    if weight_attr is not None:
-        weights = [one.attributes.get(weight_attr, torch.ones(len(one.source))) for one in relations]
-        of_edges[weight_attr] = torch.cat(weights)
+    by_edges = {one.name: one.attributes for one in relations}
+    by_nodes = {name: {time_attr: times[name]} if times and name in times else {} for name in sizes}
+    of_edges = {} if weight_attr is None else _of_types(by_edges, edge_sizes, weight_attr, 1, "edge")
+    of_nodes = {}
     if time_attr is not None:
-        edge_times = [one.attributes.get(time_attr) for one in relations]
-        node_times = [(times or {}).get(name) for name in sizes]
-        if all(one is None for one in (*edge_times, *node_times)):
+        of_edges |= _of_types(by_edges, edge_sizes, time_attr, ALWAYS, "edge")
+        of_nodes = _of_types(by_nodes, list(sizes.values()), time_attr, ALWAYS, "node")
+        if time_attr not in of_edges and not of_nodes:
             raise _missing("time_attr", "an attribute of nodes or edges", time_attr, [])
-        if any(one is not None for one in edge_times):
-            of_edges[time_attr] = _all_times(edge_times, [len(one.source) for one in relations])
-        if any(one is not None for one in node_times):
-            of_nodes[time_attr] = _all_times(node_times, list(sizes.values()))
     return Graph.from_coo(
         torch.cat(sources),
         torch.cat(destinations),
@@ -197,22 +194,18 @@ def _joined(
     )
 
 
-def _all_times(times: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor:
-    """Return the times of all types; the earliest one for those that have none."""
-    dtypes = {one.dtype for one in times if one is not None}
-    floating = any(dtype.is_floating_point for dtype in dtypes)
-    dtype = torch.float64 if floating else torch.int64
-    return torch.cat(
-        [
-            torch.full((size,), earliest(dtype), dtype=dtype) if one is None else one.to(dtype)
-            for one, size in zip(times, sizes, strict=True)
-        ]
-    )
+def _of_types(
+    of_types: Mapping[Any, Mapping[Any, Tensor]], sizes: Sequence[int], name: str, fill: float, what: str
+) -> dict[str, Tensor]:
+    """Return an attribute of all types, `fill` for those that have none; nothing where no type has it."""
+    if not any(name in attributes for attributes in of_types.values()):
+        return {}
+    return join_attributes(of_types, sizes, {name: fill}, what, "headrace.pyg")
 
 
 def earliest(dtype: torch.dtype) -> float:
     """Return the time of what has none: that of what has always been there."""
-    return -math.inf if dtype.is_floating_point else EARLIEST
+    return ALWAYS if dtype.is_floating_point else EARLIEST
 
 
 def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None) -> Graph:
