@@ -99,7 +99,7 @@ def _joined(
             "or convert the attribute to floating point"
         )
     out = first.new_full((sum(sizes), *first.shape[1:]), fill)
-    for one, rows in zip(parts, out.split(list(sizes)), strict=True):
+    for one, rows in zip(parts, torch.split(out, list(sizes)), strict=True):
         if one in there:
             rows.copy_(there[one])
     return out
