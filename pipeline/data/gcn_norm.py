@@ -58,7 +58,7 @@ def gcn_norm(graph: Graph, weight: str | None = None) -> Tensor:
             degree.index_add_(0, row, weights[edges].double())
     scale = torch.where(degree > 0, degree.rsqrt(), 0.0)
     ids = graph.edge_permutation
-    out = torch.empty(graph.num_edges)
+    out = torch.empty(graph.num_edges, dtype=torch.float32)
     for edges, row in _chunks(graph):
         norm = gather_rows(scale, row) if weights is None else weights[edges] * gather_rows(scale, row)
         norm = (norm * gather_rows(scale, graph.indices[edges])).float()

@@ -83,6 +83,6 @@ def labels_begin_at_0(source: SourceStage | None) -> bool:
 def labels_with_negatives(y: Tensor | None, num_positives: int, num_negatives: int, *, shifts: bool) -> Tensor:
     """Return the labels of positive and negative pairs; see the class."""
     if y is None:
-        return torch.cat([torch.ones(num_positives), torch.zeros(num_negatives)])
+        return (torch.arange(num_positives + num_negatives) < num_positives).float()
     positive = y + 1 if shifts else y
     return torch.cat([positive, positive.new_zeros(num_negatives, *y.shape[1:])])

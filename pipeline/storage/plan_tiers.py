@@ -253,7 +253,7 @@ def _hits(scores: Tensor | None, graph: Graph) -> Tensor:
         out_degrees = torch.bincount(graph.indices, minlength=graph.num_nodes)
         hits = graph.by_original_ids(out_degrees).to(torch.float64)  # features are by these, too
     else:
-        hits = torch.as_tensor(scores).to(torch.float64)
+        hits = torch.as_tensor(scores, dtype=torch.float64)
     low = float(hits.min()) if hits.numel() else 0.0
     if hits.shape != (graph.num_nodes,) or not low >= 0 or not bool(hits.isfinite().all()):
         raise FeatureError(

@@ -84,7 +84,7 @@ class SparseRows:
         check_to(self, to)
         starts = row_starts(self._indptr, ids)
         row = torch.repeat_interleave(torch.arange(len(ids)), starts.diff())
-        rows = torch.zeros(len(ids), self._num_columns)
+        rows = torch.zeros(len(ids), self._num_columns, dtype=torch.float32)
         for piece, positions in edge_positions(self._indptr, ids, starts):
             places = row[piece] * self._num_columns + self._columns[positions].long()
             # One after the other, so that a column that comes several times has the same sum in every run.

@@ -11,6 +11,18 @@ _FOLDER = "tests/pipeline/storage/test_new_folder.py::"
 
 DATA = (
     Mutant(
+        "pipeline/data/gcn_norm.py",
+        "torch.empty(graph.num_edges, dtype=torch.float32)",
+        "torch.empty(graph.num_edges)",
+        "tests/pipeline/run/test_default_dtype.py::test_functions_give_the_same_numbers[gcn_norm-torch.float64]",
+    ),
+    Mutant(
+        "pipeline/lowered/negative_pairs.py",
+        "return (torch.arange(num_positives + num_negatives) < num_positives).float()",
+        "return (torch.arange(num_positives + num_negatives) < num_positives).to(torch.get_default_dtype())",
+        "tests/pipeline/run/test_default_dtype.py::test_plans_give_the_same_batches[link_negatives-torch.float64]",
+    ),
+    Mutant(
         "pipeline/data/feature_names.py",
         "dict.fromkeys(batch.blocks)",
         "batch.blocks",
