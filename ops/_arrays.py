@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 
+from headrace.ops.borrowed import check_memory
 from headrace.ops.errors import GraphError, InputError
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ def graph_arrays(indptr: Array, indices: Array, stage: str) -> tuple[_native.Int
     """Check the dtypes, lengths and ends of a CSC graph, in O(1): rows and ids are checked where they are read."""
     starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
     sources = as_numpy(indices, "indices", stage=stage, dtypes=ID_DTYPES, error=GraphError)
+    for name, array in (("indptr", indptr), ("indices", indices)):
+        if isinstance(array, torch.Tensor):
+            check_memory(array, name, stage, GraphError)
     if starts.size == 0:
         message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
         raise GraphError(message)
@@ -131,9 +135,24 @@ def graph_arrays(indptr: Array, indices: Array, stage: str) -> tuple[_native.Int
     return starts, sources
 
 
+def edge_array(
+    array: Array, name: str, num_edges: int, stage: str, dtypes: Sequence[str] = ("int64",)
+) -> NDArray[Any]:
+    """Check dtype and length of integers of edges, such as their ids or times."""
+    values = as_numpy(array, name, stage=stage, dtypes=dtypes, error=GraphError)
+    if isinstance(array, torch.Tensor):
+        check_memory(array, name, stage, GraphError)
+    if values.size != num_edges:
+        message = f"{stage}: {name} must have one entry per edge ({num_edges}), got {values.size}"
+        raise GraphError(message)
+    return values
+
+
 def weight_array(weights: Array, num_edges: int, stage: str) -> _native.WeightArray:
     """Check dtype and length of edge weights."""
     values = as_numpy(weights, "weights", stage=stage, dtypes=("float32", "float64"), error=GraphError)
+    if isinstance(weights, torch.Tensor):
+        check_memory(weights, "weights", stage, GraphError)
     if values.size != num_edges:
         message = f"{stage}: weights must have one entry per edge ({num_edges}), got {values.size}"
         raise GraphError(message)

@@ -11,6 +11,7 @@ from torch.autograd.graph import increment_version
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, is_packed
+from headrace.ops.borrowed import check_memory
 from headrace.ops.errors import FeatureError
 from headrace.ops.features import on_gpu, torch_rows
 from headrace.ops.gpu import device_of, reads
@@ -88,6 +89,7 @@ def gather_rows(
     given, out = out, output_rows(out, (num_out, *shape[1:]), row_dtype, stage)
     item_bytes = out.element_size()
     if isinstance(source, torch.Tensor):
+        check_memory(source, "source", stage, FeatureError)
         address, strides = source.data_ptr(), [stride * item_bytes for stride in source.stride()]
     else:
         address, strides = source.__array_interface__["data"][0], list(source.strides)

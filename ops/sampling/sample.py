@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, graph_arrays, weight_array
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, edge_array, graph_arrays, weight_array
+from headrace.ops.borrowed import Borrowed
 from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
@@ -239,36 +240,46 @@ class BlockSampler:
                 check_weights(torch.as_tensor(indptr).cpu(), torch.as_tensor(weights).cpu())
             self._on_gpu = fused_on_gpu.BlockSampler(device, indptr, indices, edge_ids, weights, times, rows, stage)
         self._by_weight = weights is not None
-        self._native: _native.FusedSampler | None = None
-        if device is not None and device.type != "cpu":
-            return  # the arrays are not in memory of the CPU
+        # Where the device has memory of its own, the arrays are not in that of the CPU.
+        on_cpu = device is None or device.type == "cpu"
+        self._arrays = (indptr, indices, edge_ids, weights, times) if on_cpu else None
+        if on_cpu and weights is not None and trust_weights is not True:  # nothing else is a promise
+            check_weights(indptr, weights)
+        self._bound = self._bind() if on_cpu else None
+
+    def _bind(self) -> tuple[_native.FusedSampler, Borrowed]:
+        """Return the kernel with the addresses of the arrays, and these, by which it is seen that they are others."""
+        assert self._arrays is not None
+        stage = "BlockSampler"
+        indptr, indices, edge_ids, weights, times = self._arrays
+        rows = self._rows
+        borrowed = Borrowed((*self._arrays, None if rows is None else rows.row_ptr))  # before the kernel has them
         starts, sources = graph_arrays(indptr, indices, stage)
         ids = None
         if edge_ids is not None:
-            ids = as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES, error=GraphError)
-            if ids.size != sources.size:
-                message = f"{stage}: edge_ids must have one entry per edge ({sources.size}), got {ids.size}"
-                raise GraphError(message)
-        values = None
-        if weights is not None:
-            if trust_weights is not True:  # nothing else is a promise
-                check_weights(starts, weights)
-            values = weight_array(weights, sources.size, stage)
-        of_edges = None if times is None else as_numpy(times, "times", stage=stage, error=GraphError)
+            ids = edge_array(edge_ids, "edge_ids", sources.size, stage, dtypes=ID_DTYPES)
+        values = None if weights is None else weight_array(weights, sources.size, stage)
+        of_edges = None if times is None else edge_array(times, "times", sources.size, stage)
         if rows is None:
-            self._native = _native.FusedSampler(starts, sources, ids, values, times=of_edges)
-        else:
-            row_ptr, _ = graph_arrays(rows.row_ptr, sources, stage)
-            relations = rows.native[0]
-            self._native = _native.FusedSampler(
-                row_ptr, sources, ids, values, relations, rows.num_nodes, times=of_edges
-            )
+            return _native.FusedSampler(starts, sources, ids, values, times=of_edges), borrowed
+        row_ptr, _ = graph_arrays(rows.row_ptr, sources, stage)
+        relations = rows.native[0]
+        made = _native.FusedSampler(row_ptr, sources, ids, values, relations, rows.num_nodes, times=of_edges)
+        return made, borrowed
+
+    def _native_sampler(self) -> _native.FusedSampler | None:
+        """Return the kernel, made anew where torch has moved the arrays that it reads."""
+        if self._bound is None:
+            return None
+        if self._bound[1].moved():
+            self._bound = self._bind()
+        return self._bound[0]
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes kept between calls; what a running call uses is counted when it has ended."""
         on_gpu_bytes = 0 if self._on_gpu is None else self._on_gpu.scratch_bytes
-        return on_gpu_bytes + (0 if self._native is None else self._native.scratch_bytes())
+        return on_gpu_bytes + (0 if self._bound is None else self._bound[0].scratch_bytes())
 
     def sample(
         self,
@@ -329,14 +340,15 @@ class BlockSampler:
         if (
             self._on_gpu is not None
             and device_of(seeds) is not None
-            and (self._native is None or (all(map(on_gpu.has_twin, rules)) and not by_tree(excluded)))
+            and (self._bound is None or (all(map(on_gpu.has_twin, rules)) and not by_tree(excluded)))
         ):
             may_repeat = parallel_edges is not False  # nothing else is a promise
             how = (expand == "new", edge_ids, may_repeat, trees, excluded, stage)
             found = self._on_gpu.sample(seeds, rules, keys, *how)
             made = [SampledHop(*one[:3], len(one.indptr) - 1, one.num_src, one.weights) for one in found.blocks]
             return Sampled(found.n_id, made, found.num_nodes, found.num_edges, found.slots)
-        if self._native is None:
+        sampler = self._native_sampler()
+        if sampler is None:
             message = f"{stage}: expected seeds on the GPU that the sampler was made for, got others; move them there"
             raise InputError(message)
         nodes = as_numpy(seeds, "seeds", stage=stage, error=ItemsError)
@@ -350,10 +362,10 @@ class BlockSampler:
         )
         slots = None
         if trees is None:
-            n_id, blocks, num_nodes, num_edges = self._native.sample(nodes, *hops_asked)
+            n_id, blocks, num_nodes, num_edges = sampler.sample(nodes, *hops_asked)
         else:
             tree_slots, streams, bounds, lows = tree_arrays(trees, stage)
-            n_id, blocks, num_nodes, num_edges, slots = self._native.sample_trees(
+            n_id, blocks, num_nodes, num_edges, slots = sampler.sample_trees(
                 nodes, tree_slots, trees.num_trees, streams, bounds, lows, *hops_asked
             )
         hops = [

@@ -18,6 +18,7 @@ from headrace.ops._arrays import (
     graph_arrays,
     weight_array,
 )
+from headrace.ops.borrowed import check_memory
 from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.sampling.sample import check_weights
 
@@ -33,9 +34,8 @@ class WeightSums:
 
     Attributes
     ----------
-    weights : numpy.ndarray
-        float32[num_edges] or float64[num_edges], in CSC order. It shares the memory of contiguous weights: do not
-        change them afterwards.
+    weights : torch.Tensor or numpy.ndarray
+        float32[num_edges] or float64[num_edges], in CSC order, as they were given: do not change them afterwards.
     sums : torch.Tensor
         float64[num_edges // 4 + 1]: entry i is the sum of the weights before edge 4 i in that edge's row, or 0 where
         the row begins there or there is no such edge.
@@ -104,7 +104,7 @@ def weight_sums(
         raise GraphError(message)
     values = weight_array(weights, int(starts[-1]), stage)
     sums = _native.sum_rows(starts, values, as_num_threads(num_threads, stage=stage))
-    return WeightSums(values, torch.from_numpy(sums))
+    return WeightSums(weights, torch.from_numpy(sums))  # not a view: torch may move the memory of weights
 
 
 def random_walk(
@@ -261,6 +261,8 @@ def _weights_and_sums(
     if not isinstance(weights, WeightSums):
         message = f"{stage}: weights must come from weight_sums(indptr, weights), got {type(weights).__name__}"
         raise InputError(message)
+    if isinstance(weights.weights, torch.Tensor):
+        check_memory(weights.weights, "weights", stage, GraphError)
     values = as_numpy(weights.weights, "weights", stage=stage, dtypes=("float32", "float64"), error=GraphError)
     sums = as_numpy(weights.sums, "weights.sums", stage=stage, dtypes=("float64",), error=GraphError)
     if values.size != num_edges:
