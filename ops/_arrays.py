@@ -135,9 +135,7 @@ def graph_arrays(indptr: Array, indices: Array, stage: str) -> tuple[_native.Int
     return starts, sources
 
 
-def edge_array(
-    array: Array, name: str, num_edges: int, stage: str, dtypes: Sequence[str] = ("int64",)
-) -> NDArray[Any]:
+def edge_array(array: Array, name: str, num_edges: int, stage: str, dtypes: Sequence[str] = ("int64",)) -> NDArray[Any]:
     """Check dtype and length of integers of edges, such as their ids or times."""
     values = as_numpy(array, name, stage=stage, dtypes=dtypes, error=GraphError)
     if isinstance(array, torch.Tensor):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,13 +26,13 @@ from headrace.pipeline.data.edge_weights import EdgeWeights
 from headrace.pipeline.data.graph_types import rows_of
 from headrace.pipeline.data.hop_arrays import HopArrays
 from headrace.pipeline.data.node_ids import check_node_ids
+from headrace.pipeline.data.placed_arrays import is_on_gpu, placed_once
+from headrace.pipeline.data.shared_graph import share_graph
+from headrace.pipeline.data.shared_memory import sent_shared
 from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
 
 Table = TypeVar("Table")
 View = TypeVar("View", bound="GraphView")
-
-#: Threads that sample at once place the arrays of a graph once: a second copy might have no room.
-_PLACING = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,6 +52,10 @@ class GraphView(ABC):
     node_ids: Tensor | None = None
     node_attrs: Mapping[str, Tensor] = field(default_factory=dict)
     edge_times: Tensor | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        sent_shared(cls, share_graph)
 
     def __post_init__(self) -> None:
         if self.indptr.dtype != torch.int64 or self.indptr.ndim != 1:
@@ -188,10 +191,7 @@ class GraphView(ABC):
         if device is None:
             return self._hop_arrays
         name = f"arrays on {device}"
-        with _PLACING:
-            if name not in self.tables:
-                self.tables[name] = self._hop_arrays.on(device)
-        arrays: HopArrays = self.tables[name]
+        arrays: HopArrays = placed_once(self.tables, name, lambda: self._hop_arrays.on(device))
         return arrays
 
     @property
@@ -205,36 +205,27 @@ class GraphView(ABC):
 
         The GPU is named by its number; with None any copy will do.
         """
-        if self._is_on_gpu(index):
+        if is_on_gpu(self.tables, index):
             return True  # what is free is what they have left
         return has_room(self._bytes_on_gpu, memory)
 
     def bytes_to_place(self, index: int | None, memory: int) -> int:
         """Return what `arrays_on` will yet take of the free memory of a GPU; 0 if they are there, or do not fit."""
-        fits = not self._is_on_gpu(index) and self.fits_on_gpu(index, memory)
+        fits = not is_on_gpu(self.tables, index) and self.fits_on_gpu(index, memory)
         return self._bytes_on_gpu if fits else 0
 
     @property
     def _bytes_on_gpu(self) -> int:
         return self._hop_arrays.num_bytes
 
-    def _is_on_gpu(self, index: int | None) -> bool:
-        """Whether `arrays_on` has copied the arrays to a GPU, or for None to any."""
-        with _PLACING:
-            tables = list(self.tables.values())
-        known = [arrays.indices for arrays in tables if isinstance(arrays, HopArrays)]
-        return any(there.is_cuda and index in (None, there.device.index) for there in known)
-
     def weights_on(self, name: str, device: torch.device | None) -> Tensor:
         """Return what `edge_weights` does, where a GPU reads it, or for no device in CPU memory."""
         weights = self.edge_weights(name)
         if device is None:
             return weights
-        table = f"weights {name} on {device}"
-        with _PLACING:
-            if table not in self.tables:
-                self.tables[table] = placed((weights,), device)[0]
-        there: Tensor = self.tables[table]
+        name = f"weights {name} on {device}"
+        there = placed_once(self.tables, name, lambda: tuple(placed((weights,), device)))[0]
+        assert there is not None
         return there
 
     def block_sampler(self, weight: str | None = None, device: torch.device | None = None) -> BlockSampler:
@@ -253,6 +244,8 @@ class GraphView(ABC):
             If there is no such edge attribute, or it holds values that are negative, infinite or not numbers.
         """
         known = self._block_samplers.get((weight, device))
+        if device is not None:
+            self.arrays_on(device)  # pins them anew where they were moved
         if known is None:
             weights = None if weight is None else self.weights_on(weight, device)
             indptr, indices, edge_ids, times, rows = self.arrays_on(device)
@@ -278,10 +271,8 @@ class GraphView(ABC):
 
     def table(self, name: str, make: Callable[[], Table]) -> Table:
         """Return the table of a name, made when it is first asked for."""
-        if name not in self.tables:
-            self.tables.setdefault(name, make())  # another thread may have been faster
-        table: Table = self.tables[name]
-        return table
+        known: Table | None = self.tables.get(name)
+        return self.tables.setdefault(name, make()) if known is None else known  # another thread may have been faster
 
     def edge_weights(self, name: str) -> Tensor:
         """Return an edge attribute that can be sampled by: float32[num_edges] or float64[num_edges], in CSC order.
@@ -305,9 +296,9 @@ class GraphView(ABC):
                 f"Graph: there is no edge attribute {name!r} to sample by; those that exist are "
                 f"{sorted(self.edge_attrs_csc) or 'none'}: pass edge_attrs={{{name!r}: ...}} when building the graph"
             )
-        if name not in self._weights:
-            self._weights[name] = EdgeWeights.of(self, name)
-        weights = self._weights[name]
+        weights = self.checked_weights.get(name)
+        if weights is None:
+            weights = self.checked_weights[name] = EdgeWeights.of(self, name)
         weights.check_version()
         return weights.values
 
@@ -320,11 +311,35 @@ class GraphView(ABC):
             If it was changed, as far as `edge_weights` notices.
         """
         self.edge_weights(name)
-        self._weights[name].check_digest()
+        weights = self.checked_weights.get(name)
+        if weights is not None:  # else the graph was moved to shared memory just now, and its weights were looked at
+            weights.check_digest()
 
     @cached_property
-    def _weights(self) -> dict[str, EdgeWeights]:
+    def checked_weights(self) -> dict[str, EdgeWeights]:
+        """The edge attributes that were sampled by, by name."""
         return {}
+
+    def forget_samplers(self) -> None:
+        """Let go of fused samplers and checked weights, which keep arrays that the graph has no more."""
+        self._block_samplers.clear()
+        self.checked_weights.clear()
+
+    def share_memory(self) -> Self:
+        """Move the arrays to memory that processes share, once, and return the graph.
+
+        Sending it to other processes by `torch.multiprocessing` (arguments of ``spawn``, a queue, workers of a
+        DataLoader) does so by itself: however many processes are sent the graph, they share one copy of its arrays.
+        Loaders that run meanwhile keep the memory that they read; tensors that the graph was built from stay where
+        they are, and are freed with their last user.
+
+        Raises
+        ------
+        GraphError
+            If an edge attribute that was sampled by has been changed in place.
+        """
+        share_graph(self)
+        return self
 
     @property
     def is_typed(self) -> bool:

@@ -1,0 +1,51 @@
+"""Graphs whose arrays are in memory that processes share."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from headrace.pipeline.data.shared_memory import MOVING, shared_copy
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.graph_view import GraphView
+
+#: The arrays of a graph, and those that it has by name.
+ARRAYS = ("indptr", "indices", "edge_permutation", "node_ids", "edge_times")
+_BY_NAME = ("edge_attrs_csc", "node_attrs")
+
+
+def share_graph(graph: GraphView) -> None:
+    """Put copies in shared memory in the place of a graph's arrays; `GraphView.share_memory` documents it.
+
+    The values are the same, so threads that read the graph meanwhile may have arrays of both kinds. What they have
+    keeps the old ones.
+    """
+    known: dict[Any, Tensor] = {}
+    with MOVING.held():
+        _share(graph, known)
+
+
+def _share(graph: GraphView, known: dict[Any, Tensor]) -> None:
+    for weights in list(graph.checked_weights.values()):
+        weights.check_version()  # a copy would take what was written
+    moved: dict[str, Any] = {}
+    for name in ARRAYS:
+        array = getattr(graph, name)
+        if array is not None:
+            there = shared_copy(array, known)
+            moved |= {} if there is array else {name: there}
+    for name in _BY_NAME:
+        arrays = getattr(graph, name)
+        there_by_name = {key: shared_copy(array, known) for key, array in arrays.items()}
+        if any(there_by_name[key] is not array for key, array in arrays.items()):
+            moved[name] = MappingProxyType(there_by_name)
+    for name, value in moved.items():
+        object.__setattr__(graph, name, value)  # the graph is frozen: its values stay
+    if moved:
+        graph.forget_samplers()
+    for table in list(graph.tables.values()):
+        if isinstance(table, type(graph)):  # the graph in the order of times, which has arrays in common with this one
+            _share(table, known)

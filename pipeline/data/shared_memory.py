@@ -1,0 +1,102 @@
+"""Memory that several processes share, and moves to it that leave running readers what they read."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.pipeline.storage.process_lock import ProcessLock
+
+#: One value is moved at a time: what two threads send at once is in shared memory once.
+MOVING = ProcessLock()
+
+
+def shared_copy(tensor: Tensor, known: dict[Any, Tensor]) -> Tensor:
+    """Return a tensor in memory that processes share: itself if it is there, or on a device, else a copy.
+
+    The tensor stays where it is, unlike by ``tensor.share_memory_()``, so threads may read it meanwhile.
+
+    Parameters
+    ----------
+    tensor
+        What to copy.
+    known
+        The copies that were made before, by what they are copies of: views of one memory have one copy.
+    """
+    if tensor.is_shared() or tensor.device.type != "cpu":
+        return tensor
+    storage = tensor.untyped_storage()
+    key = storage._cdata, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype  # noqa: SLF001
+    if key not in known:
+        # torch's own function, of what DataLoader's workers return: the copy goes there without a detour.
+        there = torch.UntypedStorage._new_shared(tensor.nbytes, device="cpu")  # noqa: SLF001
+        known[key] = torch.empty(0, dtype=tensor.dtype).set_(there, 0, tensor.shape).copy_(tensor)
+    return known[key]
+
+
+def sent_shared(kind: type[Any], share: Callable[[Any], object]) -> None:
+    """Let values of a class move themselves to shared memory before they are pickled for another process.
+
+    That is what `torch.multiprocessing` does: arguments of ``spawn``, items of a queue, datasets of workers. Copies and
+    files (`copy`, `pickle`, ``torch.save``) are as they were.
+    """
+
+    def reduced(value: Any) -> Any:
+        share(value)
+        return value.__reduce_ex__(2)
+
+    ForkingPickler.register(kind, reduced)
+
+
+class Readers:
+    """Threads that read memory by its address, and the one that may move it when none does.
+
+    Torch frees the old memory when it moves a tensor, so a kernel that reads it would read what is not there. Readers
+    need no lock: they say that they read, and look whether somebody waits for them.
+    """
+
+    def __init__(self) -> None:
+        self._reading: list[int] = []  # threads; appending and removing are atomic
+        self._moving: tuple[int, threading.Event] | None = None  # and in which process
+
+    def enter(self) -> None:
+        """Begin to read, as soon as nobody moves the memory."""
+        me = threading.get_ident()
+        while True:
+            self._reading.append(me)
+            moving = self._moving
+            if moving is None or moving[0] != os.getpid():
+                return
+            self._reading.remove(me)
+            moving[1].wait(1.0)
+
+    def leave(self) -> None:
+        """End to read."""
+        self._reading.remove(threading.get_ident())
+
+    @contextmanager
+    def moving(self) -> Iterator[None]:
+        """Wait until nobody reads, and let nobody begin to."""
+        with MOVING.held():
+            event = threading.Event()
+            self._moving = os.getpid(), event
+            try:
+                # Readers of the process that forked this one have stayed there: only threads that run are waited for.
+                while not set(self._reading).isdisjoint(sys._current_frames()):  # noqa: SLF001
+                    time.sleep(0.0002)
+                yield
+            finally:
+                self._moving = None
+                event.set()
+
+    def __reduce__(self) -> Any:
+        return Readers, ()
