@@ -92,6 +92,10 @@ class CacheIndex:
         """Forget rows that have changed: no look-up from now on finds what was read of them before."""
         self._native.invalidate(_as_ids(ids, "invalidate"))
 
+    def invalidate_all(self) -> None:
+        """Do what `invalidate` does, for all rows."""
+        self._native.invalidate_all()
+
     def expect(self, ids: Array) -> None:
         """Say what a read to come will ask for, behind those that were said before ("look-ahead" alone)."""
         self._native.expect(_as_ids(ids, "expect"))

@@ -106,6 +106,22 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
             ) from cause
 
 
+def refuse_gradient(array: object, name: str, error: type[InputError], read_by: str = "batch.n_id") -> None:
+    """Refuse a tensor that learns: rows of batches are copies, through which no gradient would flow.
+
+    Raises
+    ------
+    error
+        If it requires a gradient. `name` says what it is, `read_by` by which ids of a batch a model reads it.
+    """
+    if isinstance(array, Tensor) and array.requires_grad:
+        raise error(
+            f"expected {name} without a gradient, got {describe(array)} that requires one, which copies of its rows "
+            f"would not pass on; index it in the model, as in table[{read_by}.to(table.device)], or pass "
+            "its values as they are: array.detach()"
+        )
+
+
 def as_ids(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Tensor:
     """Return a 1-D int32 or int64 CPU tensor, possibly strided.
 

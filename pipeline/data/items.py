@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.ops.errors import ItemsError
-from headrace.pipeline.data.arrays import as_cpu_tensor
+from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
 from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset
@@ -239,6 +239,7 @@ def _listed(ids: range | torch.Tensor) -> torch.Tensor:
 
 
 def _as_labels(labels: Any) -> torch.Tensor:
+    refuse_gradient(labels, "labels", ItemsError, "batch.seeds")
     return as_cpu_tensor(labels, "labels", ItemsError)
 
 

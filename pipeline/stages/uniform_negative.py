@@ -16,7 +16,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.ops.random.rng import NEGATIVE, stream_key
 from headrace.ops.sampling.negatives import draw_negatives, joined_with_all, joined_with_all_before
-from headrace.pipeline.data.arrays import as_cpu_tensor, number_above_0
+from headrace.pipeline.data.arrays import as_cpu_tensor, number_above_0, refuse_gradient
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.nodes_by_time import EndsByTime, NodesByTime, ends_by_time, nodes_by_time
@@ -186,6 +186,7 @@ class SampleUniformNegative(MapStage):
             return
         if isinstance(given, str):
             raise InputError(f'{self.name}: {name} must be "degree" or numbers; {given!r} came')
+        refuse_gradient(given, f"{self.name}: {name}", InputError)
         weights = as_cpu_tensor(given, f"{self.name}: {name}", InputError).double().contiguous()
         if weights.shape != (self.graph.num_nodes,):
             raise InputError(

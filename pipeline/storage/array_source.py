@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,13 +13,16 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch import dtype as torch_dtype
 
+from headrace.ops.borrowed import Borrowed
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.features.pinned import Pinned, is_readable_in_place
 from headrace.ops.gpu import device_of
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient
 from headrace.pipeline.data.digest import equal, sampled_digest
+from headrace.pipeline.data.mapped_file import MappedFile, mapped_file
 from headrace.pipeline.data.place import CPU, DISK, Place
+from headrace.pipeline.data.shared_memory import Readers
 from headrace.pipeline.storage.rows import Rows, check_to
 
 
@@ -50,6 +55,7 @@ class ArraySource:
         digest: str | None = None,
         place: Place | None = None,
     ) -> None:
+        refuse_gradient(array, name, FeatureError, "batch.e_id" if name.startswith("edge") else "batch.n_id")
         # A tensor view of a memory map shares its pages, so nothing is read here.
         tensor = as_cpu_tensor(array, name, FeatureError)
         if tensor.ndim == 0:
@@ -58,7 +64,9 @@ class ArraySource:
         self._is_writable = _is_writable(array)
         self._digest = digest
         self._place = place or (DISK if _is_memory_map(array) else CPU)
-        self._pinned: Pinned | None = None
+        self._pinned: tuple[Pinned, Borrowed] | None = None
+        self._readers = Readers()
+        self._file = mapped_file(array)
         self._counter = f"bytes_from_{self._place.kind}"
 
     @property
@@ -101,8 +109,14 @@ class ArraySource:
         """
         if to is not CPU and not (self.reads_to(to) and device_of(ids) is not None):
             check_to(self, to)
-        # Whoever reads to a GPU knows that all ids have rows, or has looked: `FetchTo.trusted`.
-        rows = gather_rows(self._tensor, ids, num_threads=num_threads, trusted=to is not CPU)
+        if self._pinned is not None:
+            self.prepare(to)  # anew where torch has moved the memory
+        self._readers.enter()
+        try:
+            # Whoever reads to a GPU knows that all ids have rows, or has looked: `FetchTo.trusted`.
+            rows = gather_rows(self._tensor, ids, num_threads=num_threads, trusted=to is not CPU)
+        finally:
+            self._readers.leave()
         return Rows(rows, {self._counter if to is CPU else "bytes_from_pinned": rows.nbytes})
 
     def reads_to(self, place: Place) -> bool:
@@ -117,8 +131,9 @@ class ArraySource:
         DeviceError
             If it cannot be pinned.
         """
-        if place != CPU and self._pinned is None:
-            self._pinned = Pinned(self._tensor)
+        if place != CPU and (self._pinned is None or self._pinned[1].moved()):
+            borrowed = Borrowed([self._tensor])
+            self._pinned = Pinned(self._tensor), borrowed
 
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
@@ -130,7 +145,11 @@ class ArraySource:
         FeatureError
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
-        gather_rows(self._tensor, ids, out=out, places=places, num_threads=num_threads)
+        self._readers.enter()
+        try:
+            gather_rows(self._tensor, ids, out=out, places=places, num_threads=num_threads)
+        finally:
+            self._readers.leave()
         return {self._counter: len(ids) * self.row_bytes}
 
     def update(self, ids: Tensor, rows: Tensor) -> None:
@@ -162,6 +181,25 @@ class ArraySource:
         self._digest = None
         self.__dict__.pop("_content_digest", None)
 
+    @property
+    def version(self) -> int | None:
+        """How often torch has written to the array in place, or `update` has; None where torch does not count.
+
+        Writes past torch are not among them: through NumPy, a file, ``tensor.data`` or an optimiser with
+        ``fused=True``.
+        """
+        return None if self._tensor.is_inference() else self._tensor._version  # noqa: SLF001 - torch has no other name
+
+    def share_memory(self) -> None:
+        """Move the array to memory that processes share, where it is not: the tensor that was given moves, too.
+
+        Reads in other threads end first. Of a NumPy array the source has a copy from then on: what is written to the
+        array afterwards is not read. A file that is mapped stays where it is; processes map it again.
+        """
+        if self._file is None and not self._tensor.is_shared():
+            with self._readers.moving():
+                self._tensor.share_memory_()
+
     def content_digest(self) -> str:
         """Return a fingerprint of the rows; large arrays are sampled (`headrace.pipeline.data.digest`)."""
         return self._content_digest
@@ -178,9 +216,27 @@ class ArraySource:
     def __hash__(self) -> int:
         return hash(self.shape)
 
+    def __reduce__(self) -> Any:
+        kept = ("_digest", "_place", "_is_writable", "_counter")
+        return ArraySource, (self._tensor,), {name: getattr(self, name) for name in kept}
+
+    def sent(self) -> Any:
+        """Return what `torch.multiprocessing` pickles: memory that is shared, or the file that is mapped."""
+        if self._file is not None:
+            return _mapped, (self._file, self._digest)
+        self.share_memory()
+        return self.__reduce__()
+
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
         return f"{str(self.dtype).removeprefix('torch.')}[{shape}]"
+
+
+def _mapped(file: MappedFile, digest: str | None) -> ArraySource:
+    return ArraySource(file.open(), digest=digest)
+
+
+ForkingPickler.register(ArraySource, ArraySource.sent)
 
 
 def _is_writable(array: object) -> bool:

@@ -115,6 +115,7 @@ class CachedFeature(OverSource):
         elif ids is not None:
             raise FeatureError(f"CachedFeature: ids are those of a static cache, got them for {policy!r}")
         self._updating = ProcessLock()
+        self._seen = self.version  # of the rows of which copies are kept
         self._index = CacheIndex(policy, capacity, source.num_rows, ids=hot, scores=ranked)
         num_bytes = capacity * bytes_per_row(source, policy)
         check_fits_memory(num_bytes, f"CachedFeature: {capacity} rows", "give fewer rows= or bytes=", FeatureError)
@@ -167,11 +168,14 @@ class CachedFeature(OverSource):
         """
         # Refuses what is no place for these rows before anything changes.
         gather_rows(self._rows, ids[:0], out=out[:0], num_threads=1)
+        if self.version != self._seen:
+            self._forget()
+        seen = self._seen
         lookup = self._index.look_up(ids)
         filled = False
         try:
             counts = self._copy(lookup, len(ids), out, places, num_threads)
-            filled = True
+            filled = self.version == seen
         finally:
             lookup.finish(filled)
         return counts
@@ -231,10 +235,21 @@ class CachedFeature(OverSource):
         places = as_ids(ids, "ids", FeatureError)
         with self._updating.held():
             self._index.invalidate(places)  # refuses ids that have no row, before any row changes
+            known = self.version == self._seen
             try:
                 update(places, rows)
             finally:  # what was read meanwhile, also where it failed midway
                 self._index.invalidate(places)
+                if known:
+                    self._seen = self.version
+
+    def _forget(self) -> None:
+        """Keep none of the rows that were read so far: somebody has written to the source past `update`."""
+        with self._updating.held():
+            version = self.version
+            if version != self._seen:
+                self._index.invalidate_all()
+                self._seen = version
 
     def expect(self, ids: Tensor) -> None:
         """Say which ids a `read` to come will ask for, after those that were said before.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import dtype as torch_dtype
 
 from headrace.pipeline.storage.features import FeatureSource
+from headrace.pipeline.storage.rows import version_of
 
 
 class OverSource:
@@ -16,6 +17,11 @@ class OverSource:
     def num_rows(self) -> int:
         """Return the number of rows."""
         return self._source.num_rows
+
+    @property
+    def version(self) -> int | None:
+        """How often rows were written, as far as the other one counts it."""
+        return version_of(self._source)
 
     @property
     def row_bytes(self) -> int:

@@ -39,6 +39,12 @@ class Rows(NamedTuple):
     counts: Mapping[str, int] = MappingProxyType({})
 
 
+def version_of(source: object) -> int | None:
+    """Return how often the rows of a source were written, or None where nobody counts it; see `FeatureSource`."""
+    version: int | None = getattr(source, "version", None)
+    return version
+
+
 def add_counts(totals: dict[str, int], counts: Mapping[str, int]) -> None:
     """Add counts to totals."""
     for name, count in counts.items():

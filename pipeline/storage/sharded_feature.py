@@ -12,7 +12,7 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, whole_number
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, whole_number
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph_types import node_types_of
@@ -78,6 +78,7 @@ class ShardedFeature:
         asked: Tensor | None = None,
         place: Place = CPU,
     ) -> None:
+        refuse_gradient(rows, "rows", FeatureError)
         self._rows = as_cpu_tensor(rows, "rows", FeatureError)
         self._partition = partition
         self._part = whole_number(part, "ShardedFeature: part", 0, FeatureError, partition.num_parts - 1)
@@ -137,6 +138,7 @@ class ShardedFeature:
         FeatureError
             If the array has not one row per node, or `cached` holds other than nodes.
         """
+        refuse_gradient(array, "array", FeatureError)
         whole = as_cpu_tensor(array, "array", FeatureError)
         if whole.dim() == 0 or len(whole) != partition.num_nodes:
             raise FeatureError(
@@ -192,6 +194,11 @@ class ShardedFeature:
     def partition(self) -> Partition:
         """The owner of each node."""
         return self._partition
+
+    @property
+    def version(self) -> int | None:
+        """How often torch has written to this rank's rows in place."""
+        return None if self._rows.is_inference() else self._rows._version  # noqa: SLF001 - torch has no other name
 
     @property
     def num_rows(self) -> int:

@@ -11,7 +11,7 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.features.scatter import scatter_add_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.ops.memory_limit import check_fits_memory
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, whole_number
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, whole_number
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.rows import Rows, check_to
@@ -40,6 +40,7 @@ class SparseRows:
     def __init__(self, indptr: ArrayLike, indices: ArrayLike, data: ArrayLike, num_columns: int) -> None:
         self._indptr = as_ids(indptr, "indptr", FeatureError).to(torch.int64)
         self._columns = as_ids(indices, "indices", FeatureError)
+        refuse_gradient(data, "data", FeatureError)
         self._values = as_cpu_tensor(data, "data", FeatureError)
         self._num_columns = whole_number(num_columns, "SparseRows: num_columns", 0, FeatureError)
         check_fits_memory(

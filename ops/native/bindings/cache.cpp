@@ -103,6 +103,7 @@ void bind_cache(nb::module_& m) {
             index.invalidate(ids.data(), ids.shape(0));
           },
           "ids"_a.noconvert())
+      .def("invalidate_all", &CacheIndex::invalidate_all, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "expect",
           [](CacheIndex& index, const InArray<std::int64_t>& ids) {

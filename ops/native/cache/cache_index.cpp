@@ -261,13 +261,22 @@ void CacheIndex::invalidate(const std::int64_t* ids, std::size_t num_ids) {
   const std::unique_lock<std::mutex> lock = enter();
   for (std::size_t i = 0; i < num_ids; ++i) {
     const Slot slot = table_.find(ids[i]);
-    if (slot == kNoSlot || slots_[slot].state == State::kEmpty) continue;
-    ++counts_.invalidations;
-    if (holds_.of(slot) == 0) {
-      empty(slot);
-    } else {
-      slots_[slot].is_outdated = true;
-    }
+    if (slot != kNoSlot) make_worthless(slot);
+  }
+}
+
+void CacheIndex::invalidate_all() {
+  const std::unique_lock<std::mutex> lock = enter();
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) make_worthless(static_cast<Slot>(slot));
+}
+
+void CacheIndex::make_worthless(Slot slot) {
+  if (slots_[slot].state == State::kEmpty) return;
+  ++counts_.invalidations;
+  if (holds_.of(slot) == 0) {
+    empty(slot);
+  } else {
+    slots_[slot].is_outdated = true;
   }
 }
 

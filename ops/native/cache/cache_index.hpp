@@ -58,6 +58,9 @@ class CacheIndex {
   // What was read of these rows so far is no longer right: no later look-up finds it.
   void invalidate(const std::int64_t* ids, std::size_t num_ids);
 
+  // The same for all rows.
+  void invalidate_all();
+
   void expect(const std::int64_t* ids, std::size_t num_ids);
   void expect_nothing();
 
@@ -87,6 +90,7 @@ class CacheIndex {
   void admit(const std::int64_t* ids, const Buffer<std::int64_t>& missing, CacheLookup& lookup);
   Slot slot_for(std::int64_t id, std::int64_t position, Buffer<Slot>& slot_of_miss, CacheLookup& lookup);
   void hold(Slot slot, CacheLookup& lookup);
+  void make_worthless(Slot slot);
   void empty(Slot slot);
 
   std::size_t num_rows_;

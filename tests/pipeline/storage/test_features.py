@@ -61,9 +61,35 @@ def test_a_read_is_a_copy():
     assert (rows == 0).all()
 
 
-def test_gradients_do_not_flow_into_a_store():
-    rows = torch.zeros(3, 2, requires_grad=True)
-    assert not ArraySource(rows).read(torch.tensor([1])).rows.requires_grad
+TAKE_ROWS = {
+    "store": lambda x: hr.FeatureStore(node={"x": x}),
+    "edge features": lambda x: hr.FeatureStore(edge={"x": x}),
+    "of a type": lambda x: hr.FeatureStore(node={"paper": {"x": x}}),
+    "source": ArraySource,
+    "cache": lambda x: hr.CachedFeature(x, rows=2),
+    "cache on a GPU": lambda x: hr.GpuCachedFeature(x, rows=2),
+    "tiers": lambda x: hr.TieredFeature(x, torch.arange(3), hr.TierSizes(host=1)),
+    "shards": lambda x: hr.ShardedFeature.of(x, hr.Partition.range_of([3]), 0),
+    "one shard": lambda x: hr.ShardedFeature(x, hr.Partition.range_of([3]), 0),
+    "edge attributes": lambda x: hr.Graph.from_coo([0, 1, 2], [0, 0, 0], edge_attrs={"w": x}),
+    "edge attributes in CSC order": lambda x: hr.Graph.from_csc([0, 3, 3, 3], [0, 1, 2], edge_attrs={"w": x}),
+    "node attributes": lambda x: hr.Graph.from_coo([0, 1, 2], [0, 0, 0], node_attrs={"t": x}),
+    "labels": lambda x: hr.ItemSampler((torch.arange(3), x)),
+    "weights of negatives": lambda x: hr.ItemSampler(torch.zeros(2, 2, dtype=torch.long)).sample_uniform_negative(
+        hr.Graph.from_coo([0, 1, 2], [0, 0, 0]), 1, node_weight=x[:, 0]
+    ),
+}
+
+
+@pytest.mark.parametrize("take", TAKE_ROWS.values(), ids=TAKE_ROWS)
+@pytest.mark.parametrize("learning", [True, False])
+def test_what_learns_is_refused_with_what_to_write(take, learning):
+    rows = torch.nn.Parameter(torch.ones(3, 2))
+    if not learning:
+        take(rows.detach())
+        return
+    with pytest.raises(hr.HeadraceError, match=r"requires one.*index it in the model.*detach\(\)"):
+        take(rows)
 
 
 def test_own_sources_can_stand_in_a_store():
