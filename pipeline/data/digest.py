@@ -12,6 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headrace.ops.borrowed import check_memory
+from headrace.ops.errors import InputError
+
 if TYPE_CHECKING:
     from hashlib import _Hash
 
@@ -46,6 +49,8 @@ def sampled_digest(arrays: Iterable[tuple[str, Tensor | np.ndarray]]) -> str:
     """
     state = hashlib.sha256()
     for name, array in arrays:
+        if isinstance(array, Tensor) and array.layout == torch.strided and array.is_cpu:
+            check_memory(array, name, "fingerprint", InputError)
         if array.ndim and _is_sampled(array.shape[0], _num_bytes(array)):
             rows = _sample_of(array.shape[0])
             sample = array[torch.from_numpy(rows)] if isinstance(array, Tensor) else np.asarray(array[rows])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from headrace.ops.borrowed import check_memory
 from headrace.ops.errors import GraphError
 from headrace.ops.sampling.sample import check_weights
 from headrace.pipeline.data.arrays import describe
@@ -67,6 +68,7 @@ class EdgeWeights:
                 f"Graph: expected edge attribute {name!r} to be one real number per edge to sample by it, got "
                 f"{describe(attribute)}; pass one of its columns as an edge attribute of its own"
             )
+        check_memory(attribute, f"edge attribute {name!r}", "Graph", GraphError)
         # Taken before the values are read, so that a change in between is seen.
         version, digest = _version(attribute), _digest(attribute)
         values = attribute

@@ -39,6 +39,11 @@ class Graph(GraphView):
     `from_scipy`, `from_pyg` or `from_dgl`. Graphs live in CPU memory in this version: tensors on another device are
     refused. Arrays that are already right are kept by reference, not copied: do not change them afterwards.
 
+    A graph that is sent to other processes by `torch.multiprocessing` (arguments of ``spawn``, a queue, workers of a
+    DataLoader) moves to shared memory once, and all share it: N processes need one copy, not N. `share_memory` does so
+    ahead of time. Loaders may run meanwhile. Of tensors that you send beside it, or move by ``tensor.share_memory_()``,
+    torch frees the old memory at once: do that while no loader reads them.
+
     Parameters
     ----------
     indptr: int64[num_nodes + 1]
@@ -258,16 +263,7 @@ class Graph(GraphView):
 
     @classmethod
     def _from_edges(cls, edges: EdgeList, num_threads: int | None) -> Graph:
-        return cls.from_coo(
-            edges.src,
-            edges.dst,
-            num_nodes=edges.num_nodes,
-            edge_attrs=edges.edge_attrs,
-            node_attrs=edges.node_attrs,
-            node_types=edges.node_types,
-            edge_types=edges.edge_types,
-            num_threads=num_threads,
-        )
+        return cls.from_coo(**vars(edges), num_threads=num_threads)
 
     def shard(self, partition: Partition, part: int | None = None) -> GraphShard:
         """Return the in-edges of the nodes that one rank owns; all other rows are empty.

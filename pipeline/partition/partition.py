@@ -239,14 +239,14 @@ class Partition(ABC):
         """Return a table of this partition where ids are; on a device it stays, to be asked again."""
         if table.device == ids.device:
             return table
-        copies = self._copies.setdefault(table.data_ptr(), {})
+        _, copies = self._copies.setdefault(id(table), (table, {}))  # kept, so that its id stays its own
         if ids.device not in copies:
             copies[ids.device] = table.to(ids.device)
         return copies[ids.device]
 
     @cached_property
-    def _copies(self) -> dict[int, dict[torch.device, Tensor]]:
-        """Copies of tables on devices, by the address of the table."""
+    def _copies(self) -> dict[int, tuple[Tensor, dict[torch.device, Tensor]]]:
+        """Tables and their copies on devices, by the id of the table."""
         return {}
 
     def of_type(self, types: TypeOffsets, name: str) -> Partition:

@@ -282,6 +282,19 @@ class FeatureStore:
                         f"{num_ids} {what}, got {num_rows} rows; pass the whole feature, or the graph it belongs to"
                     )
 
+    def share_memory(self) -> FeatureStore:
+        """Move what is in memory to memory that processes share, once, and return the store.
+
+        Sending it to other processes by `torch.multiprocessing` does so by itself: however many processes are sent the
+        store, they share one copy of its tensors, and see what any of them writes. Files that are mapped are mapped
+        again. Sources of other classes share themselves, where they have a ``share_memory``.
+        """
+        for source in (*self.node.values(), *self.edge.values()):
+            share = getattr(source, "share_memory", None)
+            if share is not None:
+                share()
+        return self
+
     def content_digest(self) -> str:
         """Return a fingerprint of all names and contents; large arrays are sampled."""
         return self._content_digest

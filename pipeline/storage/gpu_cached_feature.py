@@ -141,7 +141,10 @@ class GpuCachedFeature(OverSource):
 
         with self._reading.held():
             self._expected.take(len(ids))
-            array = self._source.tensor if self._in_place and isinstance(self._source, ArraySource) else None
+            array = None
+            if self._in_place and isinstance(self._source, ArraySource):
+                self._source.prepare(to)  # pins it anew where torch has moved it
+                array = self._source.tensor
             rows, found = kept.read(ids, self._expected.on(ids.device), read_source if array is None else array)
         counts = dict(found)
         counts["bytes_from_cache"] = counts["hits"] * self.row_bytes

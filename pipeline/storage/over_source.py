@@ -23,6 +23,12 @@ class OverSource:
         """How often rows were written, as far as the other one counts it."""
         return version_of(self._source)
 
+    def share_memory(self) -> None:
+        """Move the other one to memory that processes share, where it can; copies of its rows are of this process."""
+        share = getattr(self._source, "share_memory", None)
+        if share is not None:
+            share()
+
     @property
     def row_bytes(self) -> int:
         """Return the bytes of one row."""

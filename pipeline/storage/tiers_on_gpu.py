@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from headrace.ops.borrowed import Borrowed
 from headrace.ops.errors import DeviceError
 from headrace.ops.features.gather import empty_rows
 from headrace.ops.features.pinned import Pinned
@@ -59,9 +60,15 @@ class TiersOnGpu:
                     f"TieredFeature: {self._device} cannot read memory of {table.device} in place; place rows on "
                     "devices that reach each other, or on this one alone"
                 )
-        self._pinned = [Pinned(table) for table in on_host]
-        self._tables = GpuTables([*on_devices, *on_host], self._device)
+        self._on_devices, self._on_host = on_devices, on_host
+        self._pin()
         self._rank = rank.to(self._device)
+
+    def _pin(self) -> None:
+        """Let the device read the tables of the host where they are now."""
+        self._borrowed = Borrowed(self._on_host)
+        self._pinned = [Pinned(table) for table in self._on_host]
+        self._tables = GpuTables([*self._on_devices, *self._on_host], self._device)
 
     def read(self, ids: Tensor) -> tuple[Tensor, list[int]]:
         """Return the rows of ids on the device that reads, and how many of them came from each table.
@@ -73,6 +80,8 @@ class TiersOnGpu:
         FeatureError
             If an id has no row.
         """
+        if self._borrowed.moved():
+            self._pin()
         table, row, counts = locate_and_count(self._rank, ids, self._sizes, here=self._here)
         like = self._tables.tensors[0]
         out = empty_rows((len(ids), *like.shape[1:]), like.dtype, self._device)

@@ -9,7 +9,52 @@ _DIGEST = "tests/pipeline/data/test_digest.py::"
 _FUSE = "tests/pipeline/passes/test_fuse_sampling.py::"
 _FOLDER = "tests/pipeline/storage/test_new_folder.py::"
 
+_SHARED = "tests/pipeline/data/test_shared_memory.py::"
+
 DATA = (
+    # Memory that torch moves.
+    Mutant(
+        "ops/borrowed.py",
+        "return [tensor.data_ptr() for tensor in self._tensors] != self._addresses",
+        "return False",
+        _SHARED + "test_batches_stay_where_memory_is_moved[labor]",
+    ),
+    Mutant(
+        "ops/sampling/sample.py",
+        "Borrowed((*self._arrays, None if rows is None else rows.row_ptr))",
+        "Borrowed(())",
+        _SHARED + "test_batches_stay_where_memory_is_moved[typed]",
+    ),
+    Mutant(
+        "pipeline/data/shared_graph.py",
+        "        weights.check_version()  # a copy would take what was written",
+        "        pass",
+        _SHARED + "test_weights_that_were_changed_are_not_shared",
+    ),
+    Mutant(
+        "pipeline/data/graph_view.py",
+        "        sent_shared(cls, share_graph)",
+        "        pass",
+        _SHARED + "test_a_graph_that_is_sent_twice_is_in_shared_memory_once",
+    ),
+    Mutant(
+        "pipeline/storage/array_source.py",
+        "        if self._file is not None:",
+        "        if False:",
+        _SHARED + "test_files_that_are_mapped_are_mapped_again",
+    ),
+    Mutant(
+        "pipeline/data/shared_memory.py",
+        "while not set(self._reading).isdisjoint(sys._current_frames()):",
+        "while False:",
+        _SHARED + "test_memory_is_not_moved_under_readers",
+    ),
+    Mutant(
+        "pipeline/data/arrays.py",
+        "isinstance(array, Tensor) and array.requires_grad",
+        "False",
+        "tests/pipeline/storage/test_features.py::test_what_learns_is_refused_with_what_to_write",
+    ),
     Mutant(
         "pipeline/data/gcn_norm.py",
         "torch.empty(graph.num_edges, dtype=torch.float32)",
