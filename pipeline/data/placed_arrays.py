@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from torch import Tensor
-
 from headrace.ops.borrowed import Borrowed
 from headrace.pipeline.data.hop_arrays import HopArrays
 
@@ -20,16 +18,17 @@ _PLACING = threading.Lock()
 def placed_once(tables: dict[str, Any], name: str, place: Callable[[], Arrays]) -> Arrays:
     """Return the arrays of a name, placed when they are first asked for, and again where torch has moved them."""
     with _PLACING:
-        known: tuple[Arrays, Borrowed] | None = tables.get(name)
-        if known is None or known[1].moved():
-            made = place()
-            known = tables[name] = made, Borrowed(array for array in made if isinstance(array, Tensor))
-    return known[0]
+        known: Arrays | None = tables.get(name)
+        addresses: Borrowed | None = tables.get(f"addresses of {name}")
+        if known is None or (addresses is not None and addresses.moved()):
+            known = tables[name] = place()
+            tables[f"addresses of {name}"] = Borrowed(known)
+    return known
 
 
 def is_on_gpu(tables: dict[str, Any], index: int | None) -> bool:
     """Whether the arrays of a graph were copied to a GPU, named by its number, or for None to any."""
     with _PLACING:
         values = list(tables.values())
-    known = [one[0].indices for one in values if isinstance(one, tuple) and isinstance(one[0], HopArrays)]
+    known = [arrays.indices for arrays in values if isinstance(arrays, HopArrays)]
     return any(there.is_cuda and index in (None, there.device.index) for there in known)

@@ -35,7 +35,7 @@ DATA = (
         "pipeline/data/graph_view.py",
         "        sent_shared(cls, share_graph)",
         "        pass",
-        _SHARED + "test_a_graph_that_is_sent_twice_is_in_shared_memory_once",
+        _SHARED + "test_tensors_that_a_graph_was_made_of_stay_where_they_are",
     ),
     Mutant(
         "pipeline/storage/array_source.py",
