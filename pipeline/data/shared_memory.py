@@ -32,14 +32,14 @@ def shared_copy(tensor: Tensor, known: dict[Any, Tensor]) -> Tensor:
     known
         The copies that were made before, by what they are copies of: views of one memory have one copy.
     """
-    if tensor.is_shared() or tensor.device.type != "cpu":
+    if tensor.device.type != "cpu" or tensor.is_shared():  # type: ignore[no-untyped-call] # torch has no type for it
         return tensor
     storage = tensor.untyped_storage()
     key = storage._cdata, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype  # noqa: SLF001
     if key not in known:
         # torch's own function, of what DataLoader's workers return: the copy goes there without a detour.
-        there = torch.UntypedStorage._new_shared(tensor.nbytes, device="cpu")  # noqa: SLF001
-        known[key] = torch.empty(0, dtype=tensor.dtype).set_(there, 0, tensor.shape).copy_(tensor)
+        there = torch.UntypedStorage._new_shared(tensor.nbytes, device="cpu")  # type: ignore[no-untyped-call] # noqa: SLF001
+        known[key] = torch.empty(0, dtype=tensor.dtype).set_(there).view(tensor.shape).copy_(tensor)
     return known[key]
 
 

@@ -196,9 +196,9 @@ class ArraySource:
         Reads in other threads end first. Of a NumPy array the source has a copy from then on: what is written to the
         array afterwards is not read. A file that is mapped stays where it is; processes map it again.
         """
-        if self._file is None and not self._tensor.is_shared():
+        if self._file is None and not self._tensor.is_shared():  # type: ignore[no-untyped-call]
             with self._readers.moving():
-                self._tensor.share_memory_()
+                self._tensor.share_memory_()  # type: ignore[no-untyped-call]
 
     def content_digest(self) -> str:
         """Return a fingerprint of the rows; large arrays are sampled (`headrace.pipeline.data.digest`)."""

@@ -93,6 +93,21 @@ def _check_invalidated(given: list[Any], index: Any) -> None:
     _check_slots(index)
 
 
+def _invalidate_all(policy: Any, capacity: Any, one: Any, other: Any) -> Any:
+    index = _made(policy, capacity)
+    lookup = index.look_up(one)
+    index.invalidate_all()
+    lookup.finish(True)
+    index.look_up(other).finish(True)
+    index.invalidate_all()
+    return index
+
+
+def _check_empty(given: list[Any], index: Any) -> None:
+    del given
+    assert (values(index.ids_in_slots) < 0).all()
+
+
 def _expect(one: Any, other: Any, capacity: Any) -> Any:
     index = _made(_native.CachePolicy.LOOK_AHEAD, capacity)
     for ids in (one, other, one):
@@ -132,6 +147,7 @@ NATIVE_ENTRIES = {
         lambda *arguments: _reads(*arguments, filled=False), _arguments, _check_reads, frozenset({0}), aligned=True
     ),
     "CacheIndex.invalidate": Entry(_invalidate, _arguments, _check_invalidated, frozenset({0}), aligned=True),
+    "CacheIndex.invalidate_all": Entry(_invalidate_all, _arguments, _check_empty, frozenset({0}), aligned=True),
     "CacheIndex.expect": Entry(_expect, _expect_arguments, lambda given, index: _check_slots(index), aligned=True),
     "CacheIndex.expect_nothing": Entry(
         _expect_nothing, _expect_arguments, lambda given, index: _check_slots(index), aligned=True
