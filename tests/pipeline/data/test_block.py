@@ -115,7 +115,7 @@ def test_an_error_within_a_property_is_not_taken_for_a_missing_one(monkeypatch):
     def fails(block):
         return block.indptr.no_such_method()
 
-    monkeypatch.setattr("headrace.pipeline.data.block.interop.edge_index_of", fails)
+    monkeypatch.setattr("headrace.pipeline.interop.conversions.edge_index_of", fails)
     with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'no_such_method'"):
         block().edge_index  # noqa: B018
 

@@ -77,7 +77,6 @@ SOURCES = {
     "no width": X[:, :0],
     "one number": X[:, 0],
     "columns": torch.cat([X, X], 1)[:, 1:3],
-    "grad": X.clone().requires_grad_(),
 }
 
 
