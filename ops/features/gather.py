@@ -91,6 +91,12 @@ def gather_rows(
     if isinstance(source, torch.Tensor):
         check_memory(source, "source", stage, FeatureError)
         address, strides = source.data_ptr(), [stride * item_bytes for stride in source.stride()]
+        if not address and source.numel():
+            message = (
+                f"{stage}: expected a tensor with memory of its own, got a {type(source).__name__} around another one; "
+                "pass that one"
+            )
+            raise FeatureError(message)
     else:
         address, strides = source.__array_interface__["data"][0], list(source.strides)
     row_bytes = math.prod(shape[1:]) * item_bytes

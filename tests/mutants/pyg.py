@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _COUNTS = "tests/pipeline/compat/test_counts.py::"
+_KINDS = "tests/pipeline/compat/test_attribute_kinds.py::"
 _ORDER = "tests/pipeline/compat/test_torch_samplers.py::"
 
 _PARTS = "tests/pipeline/compat/test_saved_parts.py::"
@@ -52,5 +53,29 @@ PYG = (
         "epoch * self._num_steps + int(positions[0])",
         "epoch * self._num_steps + index",
         _ORDER + "test_ranks_share_the_steps_of_an_epoch",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "check_attributes(self.sliced, type(self).__name__)",
+        "pass",
+        _KINDS + "test_all_loaders_refuse_it",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/attributes.py",
+        "if not isinstance(dim, int):\n        if is_sparse(value):",
+        "if not isinstance(dim, int):\n        if False:",
+        _KINDS + "test_matrices_of_the_whole_graph_do_not_vanish",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/slicing.py",
+        "plain = type(value) is Tensor and",
+        "plain =",
+        _KINDS + "test_rows_of_what_they_are_taken_of",
+    ),
+    Mutant(
+        "ops/features/gather.py",
+        "if not address and source.numel():",
+        "if False:",
+        _KINDS + "test_gather_of_a_tensor_around_another_one",
     ),
 )

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.sampler import SamplerOutput
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.compat.pyg.attributes import check_attributes
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.saved_parts import METIS, STREAM, check_clusters, check_saved_parts
@@ -59,6 +60,7 @@ class ClusterData(torch_geometric.loader.ClusterData):  # type: ignore[misc]
         sparse_format: Literal["csr", "csc"] = "csr",
     ) -> None:
         check_clusters(data, sparse_format)
+        check_attributes(data, "ClusterData")
         num_parts = whole_number(num_parts, "ClusterData: num_parts", 1, InputError)
         self._made_by: str | None = None  # of parts that are made here
         # Its file holds this class, which torch loads only where it is known.
@@ -128,6 +130,11 @@ class ClusterLoader(PlanLoader, torch_geometric.loader.ClusterLoader):  # type: 
         torch_geometric.loader.ClusterLoader.__init__(self, cluster_data, **kwargs)
         self.graph = _graph_of(cluster_data.partition)
         self.prepare()
+
+    @property
+    def sliced(self) -> Any:
+        """The graph in the order of its clusters."""
+        return self.cluster_data.data
 
     @property
     def source(self) -> Plan:

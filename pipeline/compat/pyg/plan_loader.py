@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.compat.pyg.attributes import check_attributes
 from headrace.pipeline.compat.pyg.finish import Finish
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.plan.plan import Plan
@@ -39,6 +40,7 @@ class PlanLoader(DataLoader[Any]):
     ``sampler`` and ``batch_sampler`` say the order, ``pin_memory`` pins in the workers.
     """
 
+    data: Any
     seed: int | None
     num_threads: int | None
     prefetch: bool | int | None
@@ -214,8 +216,14 @@ class PlanLoader(DataLoader[Any]):
         self._loader, self._made_by = new, settings
         return new
 
+    @property
+    def sliced(self) -> Any:
+        """What batches take rows of."""
+        return self.data
+
     def prepare(self) -> None:
         """Refuse what does not fit together, at the end of the constructor."""
+        check_attributes(self.sliced, type(self).__name__)
         generator = self.generator
         seed = torch.initial_seed() if generator is None else generator.initial_seed()
         self._seed_of_torch = seed & _LARGEST_SEED

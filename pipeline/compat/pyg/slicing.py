@@ -14,6 +14,7 @@ from torch_geometric.typing import TensorFrame
 from torch_geometric.utils import is_sparse
 
 from headrace.ops.features.gather import gather_rows
+from headrace.pipeline.compat.pyg.attributes import MATRICES
 
 
 def sliced_data(data: Data, node: Tensor, edge_index: Tensor, edge: Tensor | None, *, num_threads: int = 1) -> Data:
@@ -77,7 +78,7 @@ def _take_edges(store: Any, made: Any, edge_index: Tensor, edge: Tensor | None, 
     for name, value in store.items():
         if name == "edge_index":
             made.edge_index = edge_index.to(value.device)
-        elif is_sparse(value) and not isinstance(_dim(store, name, value), int):
+        elif name in MATRICES and is_sparse(value):
             del made[name]  # the edges of the whole graph, beside those of edge_index
         elif store.is_edge_attr(name) and not (name == "num_nodes" or store.is_node_attr(name)):
             made[name] = (
@@ -93,7 +94,8 @@ def rows_of(value: Any, ids: Tensor, dim: int = 0, *, num_threads: int = 1) -> A
     """Return the rows of an attribute: a tensor on any device, an array, a memory map, a list or a ``TensorFrame``."""
     if isinstance(value, Tensor):
         along_rows = dim == 0 or value.ndim + dim == 0
-        if along_rows and value.is_cpu and value.layout == torch.strided and not value.requires_grad:
+        plain = type(value) is Tensor and value.is_cpu and value.layout == torch.strided
+        if along_rows and plain and not value.requires_grad:
             return gather_rows(value, ids, num_threads=num_threads)
         return value.index_select(dim, ids.to(value.device))
     if isinstance(value, np.ndarray):

@@ -1,0 +1,137 @@
+"""Which attributes batches can take rows of; the others are refused by name when a loader is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import HeteroData
+from torch_geometric.data.storage import EdgeStorage, NodeStorage
+from torch_geometric.typing import TensorFrame
+from torch_geometric.utils import is_sparse
+
+from headrace.ops.errors import InputError
+
+#: Sparse matrices that are the edges.
+MATRICES = ("adj", "adj_t")
+
+
+def check_attributes(data: Any, loader: str) -> None:
+    """Refuse attributes of nodes or edges of which no rows can be taken.
+
+    Without that they fail at the first batch, or are in every batch as a whole, as PyG has what it does not know. What
+    has a row neither for each node nor for each edge is of the whole graph, and every batch has it.
+
+    Parameters
+    ----------
+    data
+        A ``Data`` or a ``HeteroData``; a (FeatureStore, GraphStore) takes rows itself.
+    loader
+        Who asks.
+
+    Raises
+    ------
+    InputError
+        For the first such attribute; it says what to write instead.
+    """
+    if isinstance(data, tuple):
+        return
+    for label, store in _stores_of(data):
+        sizes = _sizes(store)
+        for name, value in store.items():
+            fault = None if name in MATRICES and is_sparse(value) else _fault(store, name, value, sizes)
+            if fault is not None:
+                came, instead = fault
+                one = f"{label}.{name}"
+                raise InputError(
+                    f"{loader}: expected {one} to be a tensor, a NumPy array of numbers or a list, to take rows of, "
+                    f"got {came}; write {instead.format(one)}"
+                )
+
+
+def _stores_of(data: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(data, HeteroData):
+        for store in (*data.node_stores, *data.edge_stores):
+            yield f"data[{store._key!r}]", store  # noqa: SLF001 - PyG's name of the type
+    else:
+        yield "data", data._store  # noqa: SLF001 - PyG's own way to an attribute by its name
+
+
+def _fault(store: Any, name: str, value: Any, sizes: set[int]) -> tuple[str, str] | None:
+    """Return what an attribute is that has rows which cannot be taken, and what to write; None where all is well."""
+    if isinstance(value, Tensor):
+        return _fault_of_tensor(store, name, value, sizes)
+    if isinstance(value, np.ndarray):
+        return _fault_of_array(store, name, value, sizes)
+    if isinstance(value, tuple) and hasattr(value, "_fields") and len(value) in sizes:
+        return f"a named tuple {type(value).__name__}", "{0} = list({0})"
+    shape = tuple(value.sizes()) if is_sparse(value) else getattr(value, "shape", None)
+    if isinstance(value, TensorFrame) or not isinstance(shape, tuple) or not shape or shape[0] not in sizes:
+        return None
+    came = f"a {type(value).__name__} of shape {list(shape)}"
+    if is_sparse(value):
+        return came, "{0} = {0}.to_torch_sparse_coo_tensor()"
+    if hasattr(value, "toarray"):
+        return came, (
+            "{0} = torch.from_numpy({0}.toarray()), or of m = {0}.tocoo() the sparse "
+            "torch.sparse_coo_tensor(np.stack([m.row, m.col]), m.data, m.shape)"
+        )
+    return came, "{0} = torch.as_tensor({0}.to_numpy())" if hasattr(value, "to_numpy") else "{0} = torch.as_tensor({0})"
+
+
+def _fault_of_tensor(store: Any, name: str, value: Tensor, sizes: set[int]) -> tuple[str, str] | None:
+    if value.is_nested:
+        return "a nested tensor", "{0} = torch.nested.to_padded_tensor({0}, 0.0)"
+    if value.ndim == 0:
+        return None
+    dim = _dim(store, name, value)
+    kind = str(value.layout).removeprefix("torch.")
+    if not isinstance(dim, int):
+        if is_sparse(value):
+            return f"the matrix of a whole graph, {kind} of shape {list(value.shape)}", (
+                "data.adj_t = {0} if its entries are the edges, {0}.values() of a coalesced matrix as an attribute of "
+                "edges in its order, or del {0}"
+            )
+        # Of Data without types these are of the whole graph; stores of types take no other answer.
+        return None if store._key is None else (f"a tensor with __cat_dim__ {dim}", "data.name = {0}, and del {0}")  # noqa: SLF001
+    if value.layout not in (torch.strided, torch.sparse_coo) and value.shape[dim] in sizes:
+        return f"a tensor of layout {kind} and shape {list(value.shape)}", "{0} = {0}.to_sparse_coo()"
+    return None
+
+
+def _fault_of_array(store: Any, name: str, value: np.ndarray[Any, Any], sizes: set[int]) -> tuple[str, str] | None:
+    dim = _dim(store, name, value) if value.ndim else None
+    if not isinstance(dim, int) or value.shape[dim] not in sizes:
+        return None
+    if isinstance(value, np.ma.MaskedArray):
+        return (
+            "a masked array, whose mask no tensor has",
+            "{0} = {0}.filled(0), and the mask as an attribute of its own",
+        )
+    try:
+        torch.from_numpy(np.empty(0, dtype=value.dtype))
+    except (TypeError, ValueError):
+        came = f"a NumPy array of {value.dtype} and shape {list(value.shape)}"
+        if not value.dtype.isnative:
+            return came, '{0} = {0}.astype({0}.dtype.newbyteorder("="))'
+        if value.dtype.kind in "mM":
+            return came, '{0} = {0}.astype("int64")'
+        return came, '{0} = {0}.astype("float64")' if value.dtype.kind in "fc" else "{0} = {0}.tolist()"
+    return None
+
+
+def _sizes(store: Any) -> set[int]:
+    """Return the numbers of rows that make a value one of nodes or of edges."""
+    sizes = set()
+    if isinstance(store, NodeStorage) and store.can_infer_num_nodes:
+        sizes.add(int(store.num_nodes or 0))
+    if isinstance(store, EdgeStorage):
+        sizes.add(int(store.num_edges))
+    return sizes
+
+
+def _dim(store: Any, name: str, value: Any) -> Any:
+    return store._parent().__cat_dim__(name, value, store)  # noqa: SLF001 - as PyG finds it
