@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -55,9 +55,9 @@ REFUSED = {
     "big-endian": (lambda: np.ones(NODES, ">f8"), r"a NumPy array of >f8.*newbyteorder"),
     "masked": (lambda: np.ma.masked_equal(np.arange(NODES), 3), r"a masked array.*filled\(0\)"),
     "named tuple": (
-        lambda: namedtuple("Row", [f"a{i}" for i in range(NODES)])(*range(NODES)),
+        lambda: NamedTuple("Row", [(f"a{i}", int) for i in range(NODES)])(*range(NODES)),
         r"a named tuple Row; write data.one = list\(data.one\)",
-    ),  # noqa: PYI024
+    ),
     "table": (
         lambda: Table(NODES),
         r"a Table of shape \[120, 3\]; write data.one = torch.as_tensor\(data.one.to_numpy",
