@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from traceback import format_exception
 from typing import Any
 
 import torch
@@ -16,12 +18,14 @@ from headrace.pipeline.models.bound_block import bind
 from headrace.pipeline.models.cooperative_degrees import count_on_all_ranks
 from headrace.pipeline.models.cooperative_dropout import CooperativeDropout, convert_dropout
 from headrace.pipeline.models.cooperative_norm import CooperativeBatchNorm, convert_batch_norm
+from headrace.pipeline.models.cooperative_trial import try_layer
 from headrace.pipeline.models.local_modules import check_replaceable
 from headrace.pipeline.models.recomputation import is_recomputing
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch, cannot_be_recomputed
 
 _MARK = "_exchanges_rows"  # of layers that have hooks
 _EXCHANGED = "_has_exchanged_rows"  # of layers whose last call took part in an exchange
+_TRIED = "_is_exact_on_ranks"  # of layers of which a batch has told
 
 
 class Cooperative(nn.Module):
@@ -103,25 +107,69 @@ def _exchange_input(number: int) -> Any:
         object.__setattr__(layer, _EXCHANGED, exchanged)
         if comm is None:
             return None
+        args, kwargs = _of_sources(running, number, comm, args, kwargs)
+        if comm.world_size > 1 and not getattr(layer, _TRIED, False):
+            with _told_to_all(comm):
+                object.__setattr__(layer, _TRIED, try_layer(number, layer, args, kwargs, running))
         exchange = running.batch.exchanges[number]
         args = tuple(count_on_all_ranks(argument, exchange, comm) for argument in args)
-        kwargs = {name: count_on_all_ranks(argument, exchange, comm) for name, argument in kwargs.items()}
-        if not running.needs_exchange(number):
-            return args, kwargs
-        for place, argument in enumerate(args):
-            rows = _exchanged(running, number, argument)
-            if rows is not None:
-                return (*args[:place], rows, *args[place + 1 :]), kwargs
-        for name, argument in kwargs.items():
-            rows = _exchanged(running, number, argument)
-            if rows is not None:
-                return args, {**kwargs, name: rows}
-        raise InputError(
-            f"cooperative: no argument of layer {number} has a row for each of this rank's "
-            f"{len(exchange.owned)} nodes; expected h, or a pair (h, h[:num_dst])"
-        )
+        return args, {name: count_on_all_ranks(argument, exchange, comm) for name, argument in kwargs.items()}
 
     return hook
+
+
+def _of_sources(
+    running: RunningBatch, number: int, comm: Comm, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a layer with the rows of all its sources.
+
+    Raises
+    ------
+    InputError
+        If there are none of this rank's nodes among them.
+    """
+    exchange = running.batch.exchanges[number]
+    with _told_to_all(comm):
+        _check_no_dictionaries(number, (*args, *kwargs.values()))
+    if not running.needs_exchange(number):
+        return args, kwargs
+    for place, argument in enumerate(args):
+        rows = _exchanged(running, number, argument)
+        if rows is not None:
+            return (*args[:place], rows, *args[place + 1 :]), kwargs
+    for name, argument in kwargs.items():
+        rows = _exchanged(running, number, argument)
+        if rows is not None:
+            return args, {**kwargs, name: rows}
+    raise InputError(
+        f"cooperative: no argument of layer {number} has a row for each of this rank's "
+        f"{len(exchange.owned)} nodes; expected h, or a pair (h, h[:num_dst])"
+    )
+
+
+def _check_no_dictionaries(number: int, arguments: Iterable[Any]) -> None:
+    """Refuse rows and edges by type, which `HeteroConv` takes: rows are exchanged in the order of the batch's nodes."""
+    for argument in arguments:
+        if isinstance(argument, tuple | list):
+            _check_no_dictionaries(number, argument)
+        elif isinstance(argument, Mapping) and any(isinstance(one, Tensor) for one in argument.values()):
+            raise InputError(
+                f"cooperative: expected the rows of layer {number} in one tensor, in the order of batch.n_id, got a "
+                f"dictionary of {', '.join(map(str, argument))}; fetch all types as one feature and take RGCNConv, "
+                "conv((h, h[:block.num_dst]), block.edge_index, block.edge_types), or a module of your own as the "
+                "layer, which takes h and the block, calls HeteroConv with {name: h[block.types.places(name)]} and "
+                "block.edge_index_dict, and returns its rows in one tensor"
+            )
+
+
+@contextmanager
+def _told_to_all(comm: Comm) -> Iterator[None]:
+    """Let the other ranks know of an error here, who would wait for this one in their next exchange."""
+    try:
+        yield
+    except InputError as error:
+        comm.fail("".join(format_exception(error)))
+        raise
 
 
 def _leave(number: int) -> Any:
@@ -176,7 +224,11 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     A rank has all sampled in-edges of the nodes that it owns, but only some of the out-edges of a source. What a
     layer computes from in-edges is exact: sums, means, attention, in-degrees (``norm="right"`` of DGL's `GraphConv`).
     DGL blocks count the out-edges on all ranks (``norm="both"`` and ``"left"``), in two collectives more for each such
-    layer. Other sums over out-edges are not exact, such as those of DGL's ``EdgeWeightNorm("both")``.
+    layer. What depends on other nodes' edges or on all rows is not: degrees of sources (PyG's `GCNConv` with its
+    defaults, DGL's ``EdgeWeightNorm("both")``), messages that are passed twice, means over all rows. So each layer is
+    tried in the first batch: it is called two or three times more, without gradients, with other edges and rows for
+    some nodes, and is refused if the rows of the others change. What it keeps and draws is put back, its hooks do not
+    run. Rows by type, as ``HeteroConv`` takes them, are refused, too.
 
     Parameters
     ----------
@@ -195,8 +247,9 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     Raises
     ------
     InputError
-        If no layers are named and the model has not just one `nn.ModuleList`; for a batch normalisation or dropout of
-        another kind.
+        If no layers are named and the model has not just one `nn.ModuleList`; for layers that are none of its modules;
+        for a batch normalisation or dropout of another kind; and, when the model is called on several ranks, for layers
+        that are not exact there.
     """
     if layers is None:
         lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
@@ -207,7 +260,27 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
             )
         layers = list(lists[0])
     check_replaceable(model, "cooperative", (CooperativeBatchNorm, CooperativeDropout))
+    _check_layers(model, layers)
     return Cooperative(convert_dropout(convert_batch_norm(model), seed), layers, seed)
+
+
+def _check_layers(model: nn.Module, layers: Sequence[nn.Module]) -> None:
+    """Refuse layers that the model cannot call."""
+    within = set(model.modules())
+    for module in within:
+        if hasattr(module, "get_attention_loss"):
+            raise InputError(
+                f"cooperative: {type(module).__module__}.{type(module).__name__} has a loss of its own over the edges "
+                "of a batch, of which each rank has some; use GATConv or GATv2Conv"
+            )
+    for number, layer in enumerate(layers):
+        if not isinstance(layer, nn.Module):
+            raise InputError(f"cooperative: expected modules as layers, got {type(layer).__name__} as layer {number}")
+        if layer not in within:
+            raise InputError(
+                f"cooperative: expected layers of the model, got a {type(layer).__name__} as layer {number} that is "
+                "none of its modules; pass those that it calls, cooperative(model, layers=[model.first, ...])"
+            )
 
 
 @torch.no_grad()

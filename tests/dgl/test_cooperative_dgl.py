@@ -150,9 +150,11 @@ def test_out_degrees_are_those_of_one_process_in_layers_alone():
     seen: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
 
     class Counting(nn.Module):
+        seen = ()
+
         def forward(self, block, h):
             with block.local_scope():
-                seen.append((block.srcdata[dgl.NID], block.out_degrees(), block.out_degrees(torch.tensor([0]))))
+                self.seen = (block.srcdata[dgl.NID], block.out_degrees(), block.out_degrees(torch.tensor([0])))
             return h[: block.num_dst_nodes()]
 
     def counted(comm: Comm | None) -> None:
@@ -166,6 +168,7 @@ def test_out_degrees_are_those_of_one_process_in_layers_alone():
             together(batch, batch.x, blocks)
             for block, ours in zip(blocks, batch.blocks, strict=True):
                 assert torch.equal(block.out_degrees(), ours.indices.long().bincount(minlength=ours.num_src))
+        seen.extend(layer.seen for layer in model.layers)
 
     counted(None)
     expected = [dict(zip(nodes.tolist(), degrees.tolist(), strict=False)) for nodes, degrees, _ in seen]
@@ -241,3 +244,24 @@ def test_sums_over_out_edges_are_not_exact():
         together = {edge: weight for share in shares for edge, weight in norms(share, kind).items()}
         assert together.keys() == norms(whole, kind).keys()
         assert (together == norms(whole, kind)) is exact
+
+
+def test_layers_that_add_up_out_edges_are_refused():
+    class OfOutEdges(nn.Module):
+        def forward(self, block, h):
+            weights = EdgeWeightNorm("both")(block, torch.ones(block.num_edges()))
+            with block.local_scope():
+                block.srcdata["h"], block.edata["w"] = h, weights.to(h.dtype)
+                block.update_all(dgl.function.u_mul_e("h", "w", "m"), dgl.function.sum("m", "h"))
+                return block.dstdata["h"]
+
+    def work(comm: Comm) -> tuple[bool, str]:
+        model = hr.cooperative(Network(lambda width: OfOutEdges()))
+        with pytest.raises(hr.HeadraceError) as caught, plan().loader(comm=comm, cooperative=True) as loader:
+            for batch in loader:
+                model(batch, batch.x, batch.blocks)
+        return isinstance(caught.value, hr.InputError), str(caught.value)
+
+    told = run_ranks(2, work)
+    assert any(is_own for is_own, _ in told)
+    assert all("to give a node the same row whatever" in text for _, text in told)

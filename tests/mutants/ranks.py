@@ -9,6 +9,8 @@ _TRAINING = "tests/pipeline/models/test_cooperative_training.py::"
 _EXCHANGE = "tests/pipeline/passes/test_fuse_exchange.py::"
 _SUBGRAPHS = "tests/pipeline/distributed/test_subgraphs_on_ranks.py::"
 _SHARDS = "tests/pipeline/storage/test_shards.py::"
+_TRIAL = "tests/pipeline/models/test_cooperative_trial.py::"
+_KEPT = "tests/pipeline/models/test_without_trace.py::"
 
 _OWN = "tests/pipeline/stages/test_items_per_rank.py::"
 
@@ -187,5 +189,60 @@ RANKS = (
         "blocks=batch.blocks * num_layers, exchanges=(*[layer] * num_layers, of_seeds)",
         "blocks=batch.blocks * num_layers, exchanges=(layer, *[of_seeds] * num_layers)",
         _SUBGRAPHS + "test_models_of_any_depth_train_as_in_one_process[new]",
+    ),
+    Mutant(
+        "pipeline/models/cooperative_trial.py",
+        "return got is None or self._are_alike(expected, got)",
+        "return True",
+        _TRIAL + "test_other_layers_are_refused_on_all_ranks[gcn]",
+    ),
+    Mutant(
+        "pipeline/models/other_nodes.py",
+        "ends[moved] = goals[places].to(ends.dtype)",
+        "",
+        _TRIAL + "test_other_layers_are_refused_on_all_ranks[in_degrees]",
+    ),
+    Mutant(
+        "pipeline/models/other_nodes.py",
+        "starts[moved] = needed[count % len(needed)].to(starts.dtype)",
+        "",
+        _TRIAL + "test_other_layers_are_refused_in_other_forms_of_call[OfSourceDegrees-with_block]",
+    ),
+    Mutant(
+        "pipeline/models/other_nodes.py",
+        "other = 1 - 2 * rows if rows.is_floating_point() else rows",
+        "other = rows",
+        "tests/pipeline/models/test_types_on_ranks.py::"
+        "test_others_are_refused[TwiceOfTypes-of_block-None-to give a node the same row whatever]",
+    ),
+    Mutant(
+        "pipeline/models/other_nodes.py",
+        "max(3, self.block.num_src // 2) if more else 0",
+        "0",
+        _TRIAL + "test_layers_are_refused_where_all_nodes_matter[number]",
+    ),
+    Mutant(
+        "pipeline/models/cooperative_trial.py",
+        "training = not generators.have_moved",
+        "training = False",
+        _TRIAL + "test_other_layers_are_refused_on_all_ranks[batch]",
+    ),
+    Mutant(
+        "pipeline/models/cooperative.py",
+        "if comm.world_size > 1 and not getattr(layer, _TRIED, False):",
+        "if comm.world_size > 1:",
+        _TRIAL + "test_layers_are_tried_once[WithLoops-2]",
+    ),
+    Mutant(
+        "pipeline/models/cooperative.py",
+        'comm.fail("".join(format_exception(error)))',
+        "pass",
+        _TRIAL + "test_refusals_reach_ranks_that_do_not_refuse",
+    ),
+    Mutant(
+        "pipeline/models/without_trace.py",
+        "for name, one in attributes.items()}",
+        "for name, one in attributes.items()} | {'_buffers': attributes['_buffers']}",
+        _KEPT + "test_a_module_is_what_it_was",
     ),
 )

@@ -332,9 +332,16 @@ def test_models_are_wrapped_once_and_call_their_layers():
     with pytest.raises(hr.InputError, match="exchanges rows already"):
         hr.cooperative(model)
     batch = next(iter(plan.loader()))
-    idle = hr.cooperative(nn.Sequential(nn.Linear(WIDTH, 3)), layers=[nn.Linear(2, 2)])
+    other = nn.Sequential(nn.Linear(WIDTH, 3))
+    other.idle = nn.Linear(2, 2)
+    other.forward = other[0].forward
+    idle = hr.cooperative(other, layers=[other.idle])
     with pytest.raises(hr.InputError, match="each of its 1 layers once"):
         idle(batch, batch.x)
+    with pytest.raises(hr.InputError, match="expected layers of the model, got a Linear as layer 0"):
+        hr.cooperative(nn.Sequential(nn.Linear(2, 2)), layers=[nn.Linear(2, 2)])
+    with pytest.raises(hr.InputError, match="expected modules as layers, got str"):
+        hr.cooperative(nn.Sequential(nn.Linear(2, 2)), layers=["0"])
     with pytest.raises(hr.InputError, match="has 0 module lists"):
         hr.cooperative(nn.Linear(2, 2))
 

@@ -1,0 +1,154 @@
+"""Whether a layer gives a node the row that it has in one process, tried before the layer runs on several ranks.
+
+A rank has all sampled in-edges of the nodes that it owns, but not those of other nodes, and only some of the out-edges
+of a source. So a layer is exact if a row depends on the in-edges of its own node alone. That is tried on the first
+batch that can show it: the layer is called as it will be, and with other edges, other rows and more rows for
+all nodes but some destinations, whose rows have to stay. Ranks do not communicate, and the layer keeps no trace.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.block import Block
+from headrace.pipeline.models.other_nodes import OtherNodes
+from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
+from headrace.pipeline.models.without_trace import Generators, call_without_trace
+
+#: What rows may differ by, of the largest element, in this many units in the last place: kernels may add up in another
+#: order.
+UNITS = 16
+
+#: The least of these units: that of float32 on GPUs, whose products may have 10 bits (TF32).
+LEAST_UNIT, LEAST_UNIT_ON_GPUS = 2**-17, 2**-10
+
+#: What may be done to other nodes: edges may end at any row, or at the block's destinations; rows are added, or not. A
+#: layer that does not take such an input is tried with the next one.
+_ATTEMPTS = ((True, True), (True, False), (False, True), (False, False))
+
+
+def try_layer(
+    number: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], running: RunningBatch
+) -> bool:
+    """Return whether the layer has been tried; False where a later batch may show more.
+
+    Parameters
+    ----------
+    number, layer
+        The layer.
+    args, kwargs
+        What it is called with: rows of all sources, exchanged by now.
+    running
+        The batch.
+
+    Raises
+    ------
+    InputError
+        If it is not exact.
+    """
+    block = running.batch.blocks[number]
+    if not isinstance(block, Block) or isinstance(layer, torch.jit.ScriptModule):
+        return True  # ranks share its edges, so what layers ask of it is exact by itself; or it cannot be looked into
+    others = OtherNodes.of(block)
+    if others is None or any(is_lazy(one) for one in (*layer.parameters(), *layer.buffers())):
+        return False
+    trial = _Trial(layer, args, kwargs, others, running)
+    if trial.is_passed():
+        return True
+    kind = f"{type(layer).__module__}.{type(layer).__name__}"
+    raise InputError(
+        f"cooperative: expected layer {number} to give a node the same row whatever edges and rows other nodes have, "
+        f"of which each rank has some, got {kind}, which does not: it reads the degrees of sources, passes messages "
+        "twice, or takes sums over all rows. A graph convolution takes hr.gcn_norm(graph), fetched as a feature of "
+        "edges, as edge_weight, with normalize=False (norm='none' in DGL), once for each block; a norm over all nodes "
+        "is nn.BatchNorm1d, between layers"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Trial:
+    """Calls of a layer, with its input and with other nodes."""
+
+    layer: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    others: OtherNodes
+    running: RunningBatch
+
+    def is_passed(self) -> bool:
+        """Whether the rows that are kept stay, or the layer takes no other input than the one it has."""
+        generators = Generators(self.others.block.indices.device)
+        expected = self._call(generators, self.args, self.kwargs, training=True)
+        training = not generators.have_moved  # masks of dropout would be others, of other numbers of rows
+        if not training:
+            expected = self._call(generators, self.args, self.kwargs, training=False)
+        generators.restore()
+        if expected is None:
+            return True  # the call to come fails as well
+        got = None
+        for args, kwargs in self._inputs():
+            got = self._call(generators, args, kwargs, training=training)
+            generators.restore()
+            if got is not None:
+                break
+        return got is None or self._are_alike(expected, got)
+
+    def _inputs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+        """Yield what else the layer may take."""
+        is_pair = any(map(self.others.is_bipartite, (*self.args, *self.kwargs.values())))
+        for anywhere, more in _ATTEMPTS:
+            if anywhere and is_pair:
+                continue
+            changed = self.others.change(anywhere=anywhere, more=more)
+            try:
+                args = tuple(map(changed, self.args))
+                kwargs = {name: changed(one) for name, one in self.kwargs.items()}
+            except Exception:  # noqa: BLE001, S112 - classes of users' own among the arguments
+                continue
+            if changed.has_edges or not more:
+                yield args, kwargs
+
+    def _call(
+        self, generators: Generators, args: tuple[Any, ...], kwargs: dict[str, Any], *, training: bool
+    ) -> Tensor | None:
+        """Return the rows that the layer returns first; None if it returns none, or fails."""
+        generators.restore()
+        token = RUNNING.set(dataclasses.replace(self.running))
+        try:
+            out = call_without_trace(self.layer, args, kwargs, training=training)
+        except Exception:  # noqa: BLE001 - another input than the user's may be none that the layer takes
+            return None
+        finally:
+            RUNNING.reset(token)
+        return next(_rows(out), None)
+
+    def _are_alike(self, expected: Tensor, got: Tensor) -> bool:
+        num_kept = self.others.num_kept
+        one, other = expected[:num_kept].double(), got[:num_kept].double()
+        if one.shape != other.shape:
+            return False
+        largest = float(one.nan_to_num(0.0, 0.0, 0.0).abs().max()) if one.numel() else 0.0
+        return torch.allclose(one, other, rtol=0.0, atol=UNITS * self._unit(expected) * largest, equal_nan=True)
+
+    def _unit(self, rows: Tensor) -> float:
+        """Return the unit in the last place of 1, of the least precise numbers that the layer may compute with."""
+        product = torch.ones(1, 1, device=rows.device) @ torch.ones(1, 1, device=rows.device)  # as under torch.autocast
+        floats = [one for one in (rows, product, *self.layer.parameters()) if one.is_floating_point()]
+        least = LEAST_UNIT_ON_GPUS if rows.is_cuda else LEAST_UNIT
+        return max(least, *(torch.finfo(one.dtype).eps for one in floats))
+
+
+def _rows(out: Any) -> Iterator[Tensor]:
+    if isinstance(out, Tensor):
+        if out.is_floating_point() and out.layout == torch.strided and out.dim():
+            yield out
+    elif isinstance(out, tuple | list):
+        for one in out:
+            yield from _rows(one)
