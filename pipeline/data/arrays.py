@@ -78,7 +78,22 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
             )
         if array.layout != torch.strided:
             raise error(f"expected {name} to be a dense tensor, got layout {array.layout}; pass {name}.to_dense()")
+        if array.is_nested:
+            raise error(
+                f"expected {name} to be numbers in rows of one length, got a nested tensor; pad its rows, "
+                "torch.nested.to_padded_tensor"
+            )
         return array.detach()
+    if hasattr(array, "tocoo"):
+        raise error(
+            f"expected {name} to be a dense tensor or array, got a {type(array).__name__} of SciPy, "
+            f"{list(array.shape)}; pass its .toarray()"
+        )
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise error(
+            f"expected {name} to be an array without a mask, got one that masks {np.ma.count_masked(array)} values; "
+            "pass its .filled(value)"
+        )
     try:
         values = np.asarray(array)
     except (TypeError, ValueError) as cause:
@@ -99,10 +114,14 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
             advice = (
                 "pass a copy in native byte order with positive strides: array.astype(array.dtype.newbyteorder('='))"
             )
+            came = describe(values)
             if values.dtype.kind not in "biufc":
                 advice = "map what it holds to numbers first"
+            if values.dtype == object and values.ndim == 0:  # NumPy's way to keep what it does not know
+                came = f"a {type(array).__name__}"
+                advice = "pass a tensor, a NumPy array or a list"
             raise error(
-                f"expected {name} to be a numeric tensor or array that torch can hold, got {describe(values)}; {advice}"
+                f"expected {name} to be a numeric tensor or array that torch can hold, got {came}; {advice}"
             ) from cause
 
 

@@ -98,11 +98,13 @@ def _joined(
             f"{stage}: expected a whole number for {what} attribute {name!r} of {first.dtype}, got {fill!r}; give one, "
             "or convert the attribute to floating point"
         )
-    out = first.new_full((sum(sizes), *first.shape[1:]), fill)
-    for one, rows in zip(parts, torch.split(out, list(sizes)), strict=True):
-        if one in there:
-            rows.copy_(there[one])
-    return out
+    shape = first.shape[1:]
+    return torch.cat(
+        [
+            there[one] if one in there else torch.full((size, *shape), fill, dtype=first.dtype)
+            for one, size in zip(parts, sizes, strict=True)
+        ]
+    )
 
 
 def _times_of_one_kind(times: dict[Any, Tensor], *, all_there: bool) -> dict[Any, Tensor]:

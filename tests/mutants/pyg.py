@@ -78,4 +78,22 @@ PYG = (
         "if False:",
         _KINDS + "test_gather_of_a_tensor_around_another_one",
     ),
+    Mutant(
+        "pipeline/compat/pyg/columns.py",
+        "value.ndim == 1 and len(value) in counts.values()",
+        "value.ndim > 0 and len(value) in counts.values()",
+        "tests/pipeline/compat/test_columns.py::test_weights",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/sampler.py",
+        "if self.graph.edge_types is not None and not self.graph.edge_types.names:",
+        "if False:",
+        "tests/pipeline/compat/test_columns.py::test_data_without_edge_types",
+    ),
+    Mutant(
+        "pipeline/data/arrays.py",
+        'if hasattr(array, "tocoo"):',
+        "if False:",
+        "tests/pipeline/data/test_arrays.py::test_what_is_no_dense_array_is_named",
+    ),
 )

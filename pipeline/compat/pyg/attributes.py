@@ -106,7 +106,7 @@ def _fault_of_array(store: Any, name: str, value: np.ndarray[Any, Any], sizes: s
     dim = _dim(store, name, value) if value.ndim else None
     if not isinstance(dim, int) or value.shape[dim] not in sizes:
         return None
-    if isinstance(value, np.ma.MaskedArray):
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         return (
             "a masked array, whose mask no tensor has",
             "{0} = {0}.filled(0), and the mask as an attribute of its own",

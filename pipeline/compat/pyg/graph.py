@@ -16,6 +16,7 @@ from torch_geometric.sampler.base import DataType
 from torch_geometric.utils import is_sparse
 
 from headrace.ops.errors import GraphError
+from headrace.pipeline.compat.pyg.columns import column
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.times import EARLIEST
 from headrace.pipeline.data.type_attributes import ALWAYS, join_attributes
@@ -76,19 +77,17 @@ def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -
     store = data._store  # noqa: SLF001 - PyG's own way to an attribute by its name
     of_edges, of_nodes = {}, {}
     if weight_attr is not None:
-        # `is_edge_attr` goes by the name where nodes are as many as edges.
-        weight = store.get(weight_attr)
-        if not isinstance(weight, Tensor) or weight.ndim == 0 or len(weight) != data.num_edges:
+        if weight_attr not in store:
             raise _missing("weight_attr", "an edge attribute", weight_attr, _edge_attrs(store))
-        of_edges[weight_attr] = weight.detach().cpu()
+        counts = {"edges": data.num_edges}
+        of_edges[weight_attr] = column(store[weight_attr], f"data.{weight_attr}", "weight_attr", counts)
     if time_attr is not None:
-        if time_attr in data and data.is_node_attr(time_attr):
-            of_nodes[time_attr] = data[time_attr].cpu()
-        elif time_attr in data and data.is_edge_attr(time_attr):
-            of_edges[time_attr] = data[time_attr].cpu()
-        else:
+        if time_attr not in store:
             there = [*data.node_attrs(), *_edge_attrs(store)]
             raise _missing("time_attr", "an attribute of nodes or edges", time_attr, there)
+        counts = {"nodes": num_nodes, "edges": data.num_edges}
+        times = column(store[time_attr], f"data.{time_attr}", "time_attr", counts)
+        (of_nodes if data.is_node_attr(time_attr) else of_edges)[time_attr] = times
     if data.edge_index is not None:
         source, destination = data.edge_index.cpu().unbind(0)
     elif "adj_t" in data or "adj" in data:
@@ -113,9 +112,9 @@ class _Relation:
 
 def _graph_of_hetero_data(data: HeteroData, weight_attr: str | None, time_attr: str | None) -> Graph:
     sizes = _sizes_of(data)
-    edge_names = sorted({name for store in data.edge_stores for name in _edge_attrs(store)})
-    if weight_attr is not None and weight_attr not in edge_names:
-        raise _missing("weight_attr", "an edge attribute", weight_attr, edge_names)
+    if weight_attr is not None and not any(weight_attr in store for store in data.edge_stores):
+        there = {name for store in data.edge_stores for name in _edge_attrs(store)}
+        raise _missing("weight_attr", "an edge attribute", weight_attr, there)
     relations = []
     for name, store in data.edge_items():
         if "edge_index" not in store:
@@ -124,15 +123,27 @@ def _graph_of_hetero_data(data: HeteroData, weight_attr: str | None, time_attr: 
                 "torch_geometric.utils.to_edge_index(adj_t)[0].flip(0)"
             )
         source, destination = store.edge_index.cpu().unbind(0)
-        attributes = {one: store[one].detach().cpu() for one in (weight_attr, time_attr) if one and one in store}
+        attributes = {
+            one: column(store[one], f"data[{name}].{one}", argument, {"edges": len(source)})
+            for one, argument in ((weight_attr, "weight_attr"), (time_attr, "time_attr"))
+            if one and one in store
+        }
         relations.append(_Relation(name, source, destination, attributes))
-    times = {name: data[name][time_attr].cpu() for name in sizes if time_attr is not None and time_attr in data[name]}
+    times = {
+        name: column(data[name][time_attr], f"data[{name!r}].{time_attr}", "time_attr", {"nodes": size})
+        for name, size in sizes.items()
+        if time_attr is not None and time_attr in data[name]
+    }
     return _joined(sizes, relations, weight_attr, time_attr, times)
 
 
 def _edge_attrs(store: Any) -> list[str]:
     """Return the names of attributes of edges; what PyG says of them fails of sparse matrices."""
-    return [name for name, value in store.items() if not is_sparse(value) and store.is_edge_attr(name)]
+    return [
+        name
+        for name, value in store.items()
+        if name != "edge_index" and not is_sparse(value) and store.is_edge_attr(name)
+    ]
 
 
 def _sizes_of(data: HeteroData) -> dict[str, int]:

@@ -18,7 +18,7 @@ from torch_geometric.sampler import (
 )
 from torch_geometric.sampler.base import SubgraphType
 
-from headrace.ops.errors import InputError, ItemsError
+from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.pipeline.compat.pyg.batches import Output
 from headrace.pipeline.compat.pyg.graph import earliest, graph_of
 from headrace.pipeline.compat.pyg.links import check_exclusion, link_metadata, with_negatives, without_seed_edges
@@ -197,6 +197,11 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         )
 
     def _fanouts(self) -> Any:
+        if self.graph.edge_types is not None and not self.graph.edge_types.names:
+            raise GraphError(
+                "headrace.pyg: expected data with edge types, got none; give it some, such as "
+                "data['author', 'writes', 'paper'].edge_index = edge_index"
+            )
         if self.num_neighbors.num_hops == 0:
             return [0]  # one hop that finds nothing, and is not told of
         if self.graph.is_typed:

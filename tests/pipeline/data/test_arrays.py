@@ -1,0 +1,48 @@
+"""What is taken for an array, and what an error says of the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import headrace as hr
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype stage")
+
+
+class Matrix:
+    """As much of a sparse matrix of SciPy as is looked at."""
+
+    shape = (5, 3)
+
+    def tocoo(self):
+        raise AssertionError
+
+
+REFUSED = {
+    "sparse": (Matrix, r"a Matrix of SciPy, \[5, 3\]; pass its .toarray\(\)"),
+    "nested": (lambda: torch.nested.nested_tensor([torch.ones(2)] * 5), "a nested tensor; pad its rows"),
+    "masked": (lambda: np.ma.masked_equal(np.arange(5), 2), r"one that masks 1 values; pass its .filled\(value\)"),
+    "object": (object, "got a object; pass a tensor"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_no_dense_array_is_named(kind):
+    make, text = REFUSED[kind]
+    ids = torch.arange(5)
+    for take, error in (
+        (lambda given: hr.FeatureStore(node={"x": given}), hr.FeatureError),
+        (lambda given: hr.FeatureStore(edge={("a", "to", "b"): {"x": given}}), hr.FeatureError),
+        (lambda given: hr.ItemSampler((ids, given)), hr.ItemsError),
+        (lambda given: hr.ItemSampler(ids, time=given), hr.ItemsError),
+        (lambda given: hr.Graph.from_coo(ids, ids, num_nodes=5, edge_attrs={"w": given}), hr.GraphError),
+        (lambda given: hr.Graph.from_coo(ids, given, num_nodes=5), hr.GraphError),
+    ):
+        with pytest.raises(error, match=text):
+            take(make())
+
+
+def test_a_masked_array_that_masks_nothing():
+    assert hr.FeatureStore(node={"x": np.ma.array([1, 2])}).node["x"].read(torch.tensor([1])).rows.tolist() == [2]
