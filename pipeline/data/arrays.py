@@ -87,11 +87,11 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
     if hasattr(array, "tocoo"):
         raise error(
             f"expected {name} to be a dense tensor or array, got a {type(array).__name__} of SciPy, "
-            f"{list(array.shape)}; pass its .toarray()"
+            f"{list(getattr(array, 'shape', ()))}; pass its .toarray()"
         )
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise error(
-            f"expected {name} to be an array without a mask, got one that masks {np.ma.count_masked(array)} values; "
+            f"expected {name} to be an array without a mask, got one that masks {int(np.ma.getmaskarray(array).sum())} values; "
             "pass its .filled(value)"
         )
     try:

@@ -75,7 +75,8 @@ def graph_of(data: Any, weight_attr: str | None = None, time_attr: str | None = 
 def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Graph:
     num_nodes = int(data.num_nodes or 0)
     store = data._store  # noqa: SLF001 - PyG's own way to an attribute by its name
-    of_edges, of_nodes = {}, {}
+    of_edges: dict[str, Tensor] = {}
+    of_nodes: dict[str, Tensor] = {}
     if weight_attr is not None:
         if weight_attr not in store:
             raise _missing("weight_attr", "an edge attribute", weight_attr, _edge_attrs(store))
