@@ -90,9 +90,10 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
             f"{list(getattr(array, 'shape', ()))}; pass its .toarray()"
         )
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        num_masked = int(np.ma.getmaskarray(array).sum())
         raise error(
-            f"expected {name} to be an array without a mask, got one that masks {int(np.ma.getmaskarray(array).sum())} values; "
-            "pass its .filled(value)"
+            f"expected {name} to be an array without a mask, got one that masks {num_masked} values; pass its "
+            ".filled(value)"
         )
     try:
         values = np.asarray(array)

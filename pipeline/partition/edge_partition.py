@@ -32,7 +32,9 @@ class EdgePartition:
     :meth:`grid`            rows and columns: the edges of a hub are spread over a row or a column (2D vertex cut)
     ======================  =======================================================================================
 
-    Ranks share the edges of batches by it, each those of its part: ``.loader(cooperative=True, partition=...)``.
+    Ranks share the edges of batches by it, each those of its part: ``.loader(cooperative=True, partition=...)``. That
+    takes a graph without types: make both of ``graph.untyped()``, or cut a graph with types by a `Partition`. Parts
+    themselves go by ids, whatever the types.
 
     A node has copies in the parts of its edges: on a grid of R rows and C columns at most R + C - 1, its master's
     among them, as all are in one row or one column.

@@ -47,7 +47,7 @@ def check_graph(stage: str, graph: object, *, with_types: bool = False) -> None:
 
 def _how_to_make_it(graph: object) -> str:
     """Return what to write for a graph of another library, by what it has: none of them is imported for this."""
-    for sign, source in (("edge_index", "pyg"), ("canonical_etypes", "dgl"), ("tocoo", "scipy")):
+    for sign, source in (("edge_index", "pyg"), ("edge_items", "pyg"), ("canonical_etypes", "dgl"), ("tocoo", "scipy")):
         if hasattr(graph, sign):
             return f"pass hr.Graph.from_{source}(...) of it, made once before the plan"
     return "make one of the edges, hr.Graph.from_coo(src, dst, num_nodes=...)"

@@ -34,6 +34,9 @@ class ClusterSampler(SourceStage):
     ``None``     no bound, as behind any other source; any sampler may follow
     ===========  ==================================================================================================
 
+    Clusters know no types: within a boundary a graph with types is refused, pass ``graph.untyped()``; without one
+    (``boundary=None``) samplers follow them, and seeds are nodes of all types by their global ids.
+
     A boundary of as many hops as the model has layers gives the clusters what training on the whole graph gives them.
 
     >>> import headrace as hr

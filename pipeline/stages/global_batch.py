@@ -20,7 +20,7 @@ class GlobalBatch(SourceStage):
 
     Behind it, ``sample_in_subgraph(graph, num_hops=K)`` gives every layer of a model the whole graph: K times one block
     whose destinations and sources are the nodes in the order of their ids. Its arrays are those of the graph, nothing
-    is sampled or copied.
+    is sampled or copied. A graph with types is refused: pass ``graph.untyped()`` here and to the stage behind.
 
     >>> import headrace as hr
     >>> graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3)

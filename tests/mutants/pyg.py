@@ -62,6 +62,12 @@ PYG = (
     ),
     Mutant(
         "pipeline/compat/pyg/attributes.py",
+        "if isinstance(data, Batch):",
+        "if False:",
+        _KINDS + "test_several_graphs_in_a_batch_are_warned_of_once",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/attributes.py",
         "if not isinstance(dim, int):\n        if is_sparse(value):",
         "if not isinstance(dim, int):\n        if False:",
         _KINDS + "test_matrices_of_the_whole_graph_do_not_vanish",

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.compat.pyg.attributes import check_attributes
+from headrace.pipeline.compat.pyg.attributes import check_attributes, warn_of_several_graphs
 from headrace.pipeline.compat.pyg.finish import Finish
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.plan.plan import Plan
@@ -224,6 +224,7 @@ class PlanLoader(DataLoader[Any]):
     def prepare(self) -> None:
         """Refuse what does not fit together, at the end of the constructor."""
         check_attributes(self.sliced, type(self).__name__)
+        warn_of_several_graphs(self.sliced, type(self).__name__)
         generator = self.generator
         seed = torch.initial_seed() if generator is None else generator.initial_seed()
         self._seed_of_torch = seed & _LARGEST_SEED

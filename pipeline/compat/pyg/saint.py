@@ -37,6 +37,16 @@ class GraphSAINTSampler(PlanLoader):
     degree in the whole graph, the mean over all in-neighbours. For the node and the edge sampler they are exact, by
     their closed form; for walks they are counted.
 
+    Where it differs from PyG, whose samplers do not follow the paper everywhere:
+
+    - The node sampler draws a node in proportion to the squared norm of its column in the normalised adjacency matrix,
+      as the paper; PyG's in proportion to its out-degree.
+    - The edge sampler draws edge u -> v in proportion to 1 / in-degree(v), with replacement, which favours low degrees,
+      as the paper; PyG's in proportion to in-degree(u) + out-degree(v), without replacement, which favours high ones.
+    - Walks go against the edges, to in-neighbours, where messages come from; PyG's along them. Both are the same where
+      every edge is there in both directions. Roots are all nodes in turn; PyG's are drawn with replacement.
+    - Norms are of these laws, so files and values of PyG's do not fit. PyG counts those of all three samplers.
+
     Parameters
     ----------
     data

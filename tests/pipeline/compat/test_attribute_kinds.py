@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 import torch
 from torch_geometric import Index
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 import headrace as hr
 from headrace.pyg import (
@@ -164,3 +164,20 @@ def test_what_is_of_the_whole_graph_comes_as_it_is(data):
 def test_gather_of_a_tensor_around_another_one():
     with pytest.raises(hr.FeatureError, match="expected a tensor with memory of its own, got a Index around another"):
         hr.ops.gather_rows(Index(torch.arange(9)), torch.arange(3))
+
+
+@pytest.mark.parametrize("loader", [name for name in LOADERS if name != "ClusterData"])
+def test_several_graphs_in_a_batch_are_warned_of_once(data, loader):
+    several = Batch.from_data_list([data, data])
+    with pytest.warns(UserWarning, match=f"{loader}: the data are a Batch of 2 graphs, sampled as one") as warned:
+        made = LOADERS[loader](several)
+    assert [one.filename for one in warned] == [__file__]
+    assert next(iter(made)).num_nodes < 2 * NODES  # warnings would be errors here
+
+
+def test_the_graph_of_each_node_as_the_warning_says(data):
+    several = Batch.from_data_list([data, data])
+    several.graph = several.batch
+    with pytest.warns(UserWarning, match="a Batch of 2 graphs"):
+        (batch,) = NeighborLoader(several, [3], torch.tensor([5, NODES + 5]), batch_size=2)
+    assert torch.equal(batch.graph, batch.n_id // NODES)
