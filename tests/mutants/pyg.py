@@ -102,4 +102,22 @@ PYG = (
         "if False:",
         "tests/pipeline/data/test_arrays.py::test_what_is_no_dense_array_is_named",
     ),
+    Mutant(
+        "pipeline/compat/pyg/adjacency.py",
+        "rows = None if edge is None else edge if found.places is None else found.places[edge]",
+        "rows = edge",
+        "tests/pipeline/compat/test_adjacency.py::test_batches_are_those_of_its_edges",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/adjacency.py",
+        "places[order] = of_matrix if found.places is None else found.places[of_matrix]",
+        "places[order] = of_matrix",
+        "tests/pipeline/compat/test_adjacency.py::test_what_pyg_makes",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/adjacency.py",
+        "shape = sizes if name",
+        "shape = sizes[::-1] if name",
+        "tests/pipeline/compat/test_adjacency.py::test_by_type",
+    ),
 )

@@ -15,9 +15,7 @@ from torch_geometric.typing import TensorFrame
 from torch_geometric.utils import is_sparse
 
 from headrace.ops.errors import InputError
-
-#: Sparse matrices that are the edges.
-MATRICES = ("adj", "adj_t")
+from headrace.pipeline.compat.pyg.adjacency import MATRICES
 
 
 def check_attributes(data: Any, loader: str) -> None:

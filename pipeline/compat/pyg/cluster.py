@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch_geometric.sampler import SamplerOutput
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.compat.pyg.adjacency import MATRICES
 from headrace.pipeline.compat.pyg.attributes import check_attributes
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
@@ -133,8 +135,14 @@ class ClusterLoader(PlanLoader, torch_geometric.loader.ClusterLoader):  # type: 
 
     @property
     def sliced(self) -> Any:
-        """The graph in the order of its clusters."""
-        return self.cluster_data.data
+        """The graph in the order of its clusters, without matrices, which are in that of the user."""
+        data = self.cluster_data.data
+        names = [name for name in MATRICES if name in data]
+        if names:
+            data = copy.copy(data)
+            for name in names:
+                del data[name]
+        return data
 
     @property
     def source(self) -> Plan:
@@ -158,7 +166,7 @@ class ClusterLoader(PlanLoader, torch_geometric.loader.ClusterLoader):  # type: 
     def batch_of(self, out: SamplerOutput, num_threads: int) -> Any:
         """Return the clusters with their attributes."""
         edge_index = stacked(out.row, out.col)
-        batch = sliced_data(self.cluster_data.data, out.node, edge_index, out.edge, num_threads=num_threads)
+        batch = sliced_data(self.sliced, out.node, edge_index, out.edge, num_threads=num_threads)
         batch.edge_index = edge_index
         return batch
 

@@ -16,6 +16,7 @@ from torch_geometric.sampler.base import DataType
 from torch_geometric.utils import is_sparse
 
 from headrace.ops.errors import GraphError
+from headrace.pipeline.compat.pyg.adjacency import edges_of
 from headrace.pipeline.compat.pyg.columns import column
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.times import EARLIEST
@@ -89,15 +90,8 @@ def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -
         counts = {"nodes": num_nodes, "edges": data.num_edges}
         times = column(store[time_attr], f"data.{time_attr}", "time_attr", counts)
         (of_nodes if data.is_node_attr(time_attr) else of_edges)[time_attr] = times
-    if data.edge_index is not None:
-        source, destination = data.edge_index.cpu().unbind(0)
-    elif "adj_t" in data or "adj" in data:
-        raise GraphError(
-            "headrace.pyg: expected data.edge_index, got edges in a sparse matrix; convert it: data.edge_index = "
-            "torch_geometric.utils.to_edge_index(data.adj_t)[0].flip(0)"
-        )
-    else:
-        source = destination = torch.empty(0, dtype=torch.int64)
+    nothing = torch.empty(0, dtype=torch.int64)
+    source, destination = edges_of(store, "data") or (nothing, nothing)
     return Graph.from_coo(source, destination, num_nodes=num_nodes, edge_attrs=of_edges, node_attrs=of_nodes)
 
 
@@ -118,12 +112,13 @@ def _graph_of_hetero_data(data: HeteroData, weight_attr: str | None, time_attr: 
         raise _missing("weight_attr", "an edge attribute", weight_attr, there)
     relations = []
     for name, store in data.edge_items():
-        if "edge_index" not in store:
+        edges = edges_of(store, f"data[{name}]")
+        if edges is None:
             raise GraphError(
-                f"headrace.pyg: expected edge_index of edge type {name}, got none; convert its adj_t: edge_index = "
-                "torch_geometric.utils.to_edge_index(adj_t)[0].flip(0)"
+                f"headrace.pyg: expected edge_index or adj_t of edge type {name}, got neither; set "
+                f"data[{name}].edge_index"
             )
-        source, destination = store.edge_index.cpu().unbind(0)
+        source, destination = edges
         attributes = {
             one: column(store[one], f"data[{name}].{one}", argument, {"edges": len(source)})
             for one, argument in ((weight_attr, "weight_attr"), (time_attr, "time_attr"))

@@ -150,6 +150,11 @@ def _links_of(data: Any, given: Any) -> Any:
             f"LinkNeighborLoader: expected links between node types of the data, got {name}; there are {node_types}"
         )
     if links is None and kind == DataType.heterogeneous:
+        if "edge_index" not in data[name]:
+            raise ItemsError(
+                f"LinkNeighborLoader: expected links beside the edge type {name}, whose edges are in a matrix, got "
+                "none; pass (edge type, links), such as torch_geometric.utils.to_edge_index(adj_t)[0].flip(0)"
+            )
         return data[name].edge_index
     return links
 

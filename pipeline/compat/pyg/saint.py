@@ -50,7 +50,7 @@ class GraphSAINTSampler(PlanLoader):
     Parameters
     ----------
     data
-        A ``Data`` with ``edge_index``.
+        A ``Data`` with ``edge_index`` or ``adj_t``.
     batch_size
         Draws of a batch: nodes, edges, or roots of walks.
     num_steps

@@ -12,6 +12,7 @@ from torch_geometric.sampler.base import DataType
 
 from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.graphs.rows import starts_of
+from headrace.pipeline.compat.pyg.adjacency import matrix_of
 from headrace.pipeline.compat.pyg.graph import graph_of, kind_of
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
@@ -20,7 +21,7 @@ from headrace.pipeline.data.arrays import as_cpu_tensor, whole_number
 from headrace.pipeline.plan.plan import Plan
 
 #: What a batch of ego nets has of its own.
-_OWN = ("edge_index", "adj_t", "num_nodes", "batch", "ptr")
+_OWN = ("edge_index", "num_nodes", "batch", "ptr")
 
 
 class ShaDowKHopSampler(PlanLoader):
@@ -115,7 +116,8 @@ class ShaDowKHopSampler(PlanLoader):
         sliced = sliced_data(self.data, out.node[order], edge_index, out.edge, num_threads=num_threads)
         batch = Batch(batch=out.batch[order], ptr=ptr)
         batch.root_n_id = ptr[:-1].clone()
-        batch.edge_index = edge_index
+        if matrix_of(self.data._store) is None or self.data.edge_index is not None:  # noqa: SLF001 - PyG's own way
+            batch.edge_index = edge_index
         for name, value in sliced.to_dict().items():
             if name not in _OWN:
                 of_roots = name == "y" and self.data.is_node_attr("y")

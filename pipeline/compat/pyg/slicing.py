@@ -14,7 +14,7 @@ from torch_geometric.typing import TensorFrame
 from torch_geometric.utils import is_sparse
 
 from headrace.ops.features.gather import gather_rows
-from headrace.pipeline.compat.pyg.attributes import MATRICES
+from headrace.pipeline.compat.pyg.adjacency import MATRICES, matrix_of, sliced_matrix
 
 
 def sliced_data(data: Data, node: Tensor, edge_index: Tensor, edge: Tensor | None, *, num_threads: int = 1) -> Data:
@@ -39,7 +39,7 @@ def sliced_data(data: Data, node: Tensor, edge_index: Tensor, edge: Tensor | Non
     out = copy.copy(data)
     store, made = data._store, out._store  # noqa: SLF001 - PyG's own way to an attribute by its name
     _take_nodes(store, made, node, num_threads)
-    _take_edges(store, made, edge_index, edge, num_threads)
+    _take_edges(store, made, edge_index, edge, (len(node), len(node)), num_threads)
     return out
 
 
@@ -62,7 +62,8 @@ def sliced_hetero_data(data: HeteroData, out: HeteroSamplerOutput, *, num_thread
     for name in batch.edge_types:
         edge_index = stacked(out.row.get(name, nothing), out.col.get(name, nothing))
         edge = None if out.edge is None else out.edge.get(name, nothing)
-        _take_edges(data[name], batch[name], edge_index, edge, num_threads)
+        sizes = len(out.node.get(name[0], nothing)), len(out.node.get(name[2], nothing))
+        _take_edges(data[name], batch[name], edge_index, edge, sizes, num_threads)
     return batch
 
 
@@ -74,12 +75,19 @@ def _take_nodes(store: Any, made: Any, node: Tensor, num_threads: int) -> None:
             made[name] = rows_of(value, node, _dim(store, name, value), num_threads=num_threads)
 
 
-def _take_edges(store: Any, made: Any, edge_index: Tensor, edge: Tensor | None, num_threads: int) -> None:
+def _take_edges(
+    store: Any, made: Any, edge_index: Tensor, edge: Tensor | None, sizes: tuple[int, int], num_threads: int
+) -> None:
+    matrix = matrix_of(store)
     for name, value in store.items():
         if name == "edge_index":
             made.edge_index = edge_index.to(value.device)
         elif name in MATRICES and is_sparse(value):
-            del made[name]  # the edges of the whole graph, beside those of edge_index
+            part = sliced_matrix(store, name, edge_index, edge, sizes) if name == matrix else None
+            if part is None:
+                del made[name]  # it has other edges
+            else:
+                made[name] = part
         elif store.is_edge_attr(name) and not (name == "num_nodes" or store.is_node_attr(name)):
             made[name] = (
                 None if edge is None else rows_of(value, edge, _dim(store, name, value), num_threads=num_threads)

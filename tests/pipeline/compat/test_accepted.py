@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Data
 from torch_geometric.sampler import NegativeSampling
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
-from torch_geometric.utils import to_edge_index
 
 import headrace as hr
 from headrace.pyg import LinkNeighborLoader, NeighborLoader, ShaDowKHopSampler
@@ -94,39 +93,6 @@ def test_stores_without_a_size_and_more_edges_than_nodes(data):
 def test_ego_nets_are_of_one_type(hetero):
     with pytest.raises(hr.GraphError, match="ShaDowKHopSampler: expected a Data, got a HeteroData"):
         ShaDowKHopSampler(hetero, 1, 2)
-
-
-def transposed(edge_index, sizes):
-    return torch.sparse_coo_tensor(edge_index.flip(0), torch.ones(edge_index.shape[1]), sizes).to_sparse_csr()
-
-
-@pytest.mark.filterwarnings("ignore:Sparse")
-def test_edges_in_a_sparse_matrix_alone(cycle):
-    """They are refused, and what the message says of converting them is so."""
-    matrix = transposed(cycle.edge_index, (6, 6))
-    one, several = Data(x=cycle.x, adj_t=matrix), HeteroData()
-    several["a"].x = several["b"].x = cycle.x
-    several["a", "to", "b"].adj_t = matrix
-    for data, options in ((one, {}), (several, {"input_nodes": "b"})):
-        with pytest.raises(hr.GraphError, match=r"to_edge_index\((data\.)?adj_t\)\[0\]\.flip\(0\)"):
-            NeighborLoader(data, [2], **options)
-    converted = to_edge_index(matrix)[0].flip(0)
-    assert set(map(tuple, converted.t().tolist())) == set(map(tuple, cycle.edge_index.t().tolist()))
-
-
-@pytest.mark.filterwarnings("ignore:Sparse")
-def test_a_sparse_matrix_beside_edge_index_is_left_out(cycle, hetero):
-    """It has the edges of the whole graph."""
-    cycle.adj_t = transposed(cycle.edge_index, (6, 6))
-    for batch in NeighborLoader(cycle, [1], batch_size=2):
-        assert "adj_t" not in batch
-        assert torch.equal(batch.x, batch.n_id.float())
-    assert "adj_t" in cycle
-    writes = ("author", "writes", "paper")
-    hetero[writes].adj_t = transposed(hetero[writes].edge_index, (60, 40))
-    (batch,) = NeighborLoader(hetero, [2], "paper", batch_size=60)
-    assert "adj_t" not in batch[writes]
-    assert torch.equal(batch[writes].edge_attr, batch[writes].e_id.float())
 
 
 def test_strategies_that_are_none(data):
