@@ -112,12 +112,12 @@ PYG = (
         "pipeline/compat/pyg/adjacency.py",
         "places[order] = of_matrix if found.places is None else found.places[of_matrix]",
         "places[order] = of_matrix",
-        "tests/pipeline/compat/test_adjacency.py::test_what_pyg_makes",
+        "tests/pipeline/compat/test_adjacency.py::test_beside_edges_in_another_order",
     ),
     Mutant(
         "pipeline/compat/pyg/adjacency.py",
-        "shape = sizes if name",
-        "shape = sizes[::-1] if name",
+        "else sizes[::-1]",
+        "else sizes",
         "tests/pipeline/compat/test_adjacency.py::test_by_type",
     ),
 )

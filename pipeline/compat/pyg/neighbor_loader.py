@@ -41,7 +41,7 @@ class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):
     Parameters
     ----------
     data
-        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore). Edges may be in a sparse matrix ``adj_t`` (or ``adj``)
+        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore). Edges may be in a sparse matrix ``adj_t`` or ``adj``
         of torch or torch_sparse, in the place of ``edge_index``: batches have that of their edges, with its values, and
         edge ids count its entries in CSR of ``adj_t``. Beside an ``edge_index`` ids are those of ``edge_index``.
     num_neighbors

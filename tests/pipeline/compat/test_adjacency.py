@@ -151,10 +151,11 @@ def test_what_pyg_makes(edges, layout, remove):
             assert torch.equal(dense[batch.edge_index[1], batch.edge_index[0]], batch.edge_weight)
 
 
-def test_beside_edges_in_another_order(edges):
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_beside_edges_in_another_order(edges, layout):
     values = torch.arange(1.0, edges.shape[1] + 1)
     data = Data(edge_index=edges, edge_attr=values, num_nodes=120)
-    data.adj_t = matrix(edges[1], edges[0], values, (120, 120), "csr")
+    data.adj_t = matrix(edges[1], edges[0], values, (120, 120), layout)
     plain = Data(edge_index=edges, edge_attr=values, num_nodes=120)
     for batch, other in zip(
         *(NeighborLoader(one, [2], NODES, batch_size=3, seed=1) for one in (data, plain)), strict=True
