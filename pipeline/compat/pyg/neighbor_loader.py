@@ -41,9 +41,9 @@ class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):
     Parameters
     ----------
     data
-        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore). Edges may be in a sparse matrix ``adj_t`` or ``adj``
-        of torch or torch_sparse, in the place of ``edge_index``: batches have that of their edges, with its values, and
-        edge ids count its entries in CSR of ``adj_t``. Beside an ``edge_index`` ids are those of ``edge_index``.
+        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore). Edges may be in a sparse matrix, ``adj_t``,
+        ``adj``, of torch or torch_sparse, in the place of ``edge_index``: batches have that of their edges, with its
+        values, and edge ids count its entries in CSR of ``adj_t``. Beside an ``edge_index`` ids are of ``edge_index``.
     num_neighbors
         In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. Of several edge
         types so many of each, or a dictionary has a list for each edge type.
