@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import HeadraceError, InputError
+from headrace.pipeline.data.narrow_dtypes import as_bits, of_numpy
 
 
 def shown(value: object) -> str:
@@ -110,19 +112,14 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
         # Nothing here writes, so an array that cannot be written to is fine.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         try:
-            return torch.from_numpy(values)
+            lacking = of_numpy(values.dtype)
+            return torch.from_numpy(values) if lacking is None else as_bits(values, lacking)
         except (TypeError, ValueError) as cause:
-            advice = (
-                "pass a copy in native byte order with positive strides: array.astype(array.dtype.newbyteorder('='))"
-            )
-            came = describe(values)
-            if values.dtype.kind not in "biufc":
-                advice = "map what it holds to numbers first"
-            if values.dtype == object and values.ndim == 0:  # NumPy's way to keep what it does not know
-                came = f"a {type(array).__name__}"
-                advice = "pass a tensor, a NumPy array or a list"
+            # Of what is no array NumPy makes a single object, whose dtype and shape say nothing.
+            came = describe(values) if values.ndim or isinstance(array, np.ndarray) else f"a {type(array).__name__}"
             raise error(
-                f"expected {name} to be a numeric tensor or array that torch can hold, got {came}; {advice}"
+                f"expected {name} to be a numeric tensor or array that torch can hold, got {came}; "
+                f"{_advice(values, array)}"
             ) from cause
 
 
@@ -140,6 +137,42 @@ def refuse_gradient(array: object, name: str, error: type[InputError], read_by: 
             f"would not pass on; index it in the model, as in table[{read_by}.to(table.device)], or pass "
             "its values as they are: array.detach()"
         )
+
+
+def _advice(values: np.ndarray, array: object) -> str:
+    """Return how an array becomes one that torch can hold."""
+    dtype = values.dtype
+    if dtype.names:
+        return f"a record has several numbers; pass one of them, array[{dtype.names[0]!r}], or each as its own feature"
+    if dtype.kind == "V":
+        return "these are bytes without a meaning; view them as what they are, such as array.view(numpy.uint16)"
+    if dtype.kind == "O":
+        return _of_objects(array)
+    if dtype.kind in "US":
+        return "map what it holds to numbers first: numpy.unique(array, return_inverse=True)[1]"
+    if dtype.kind not in "biufc":
+        return "map what it holds to numbers first"
+    if dtype.isnative and all(stride >= 0 for stride in values.strides):
+        return f"this torch has no {dtype}; convert it: array.astype(numpy.{_wider(dtype)})"
+    return "pass a copy in native byte order with positive strides: array.astype(array.dtype.newbyteorder('='))"
+
+
+def _of_objects(array: object) -> str:
+    library = type(array).__module__.partition(".")[0]
+    if library in ("pandas", "polars", "pyarrow"):
+        return "pass its columns of numbers as one array of numbers, such as frame[names].to_numpy(dtype=numpy.float32)"
+    if isinstance(array, Mapping):
+        return f"pass one of its arrays, such as {name_of_first(array)}"
+    return "these are Python objects, not numbers; pass a tensor, a NumPy array or a list of numbers"
+
+
+def name_of_first(arrays: Mapping[Any, Any]) -> str:
+    """Return how the first of several arrays is written, for error messages."""
+    return f"arrays[{next(iter(arrays), 'x')!r}]"
+
+
+def _wider(dtype: np.dtype[Any]) -> str:
+    return {"u": "int64", "i": "int64", "c": "complex128"}.get(dtype.kind, "float64")
 
 
 def as_ids(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
@@ -19,6 +19,8 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.pipeline.data.narrow_dtypes import bits_dtype, numpy_dtype
+from headrace.pipeline.storage.other_formats import MAGIC, what_came
 from headrace.pipeline.storage.regular_file import open_regular
 
 # NumPy parses headers by `ast`, which in CPython 3.11 may fail with SystemError where several threads are in it.
@@ -42,7 +44,7 @@ def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: 
     path
         Of the file.
     dtype, shape
-        Of the whole array. A dtype that NumPy lacks is kept as integers of its width.
+        Of the whole array. Of a dtype that NumPy lacks the file has records of one field, named after it.
     pieces
         Contiguous tensors of that dtype.
 
@@ -57,7 +59,7 @@ def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: 
     stored = stored_dtype(dtype)
     num_rows = 0
     with path.open("xb") as file:
-        header = {"descr": np.lib.format.dtype_to_descr(_of_numpy(stored)), "fortran_order": False, "shape": shape}
+        header = {"descr": np.lib.format.dtype_to_descr(numpy_dtype(dtype)), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
         for piece in pieces:
             num_rows += len(piece)
@@ -93,13 +95,18 @@ def read_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], *, memory
     InputError
         If there is no such file, or it holds something else.
     """
-    stored = _of_numpy(stored_dtype(dtype))
+    # Files of before the records hold such dtypes as integers.
+    stored = (numpy_dtype(dtype), bits_dtype(stored_dtype(dtype)))
     array = open_array(path, memory_map=memory_map, expected=(stored, shape))
     return as_cpu_tensor(array, str(path), InputError).view(dtype)
 
 
 def open_array(
-    path: Path, *, memory_map: bool, expected: tuple[np.dtype[Any], tuple[int, ...]] | None = None
+    path: Path,
+    *,
+    memory_map: bool,
+    expected: tuple[Sequence[np.dtype[Any]], tuple[int, ...]] | None = None,
+    is_ours: bool = True,
 ) -> NDArray[Any]:
     """Return the array of a ``.npy`` file, read-only.
 
@@ -115,7 +122,9 @@ def open_array(
     memory_map
         Leave the array on disk, and read what is asked for.
     expected
-        The dtype and shape that it must have; by default any but Python objects.
+        Which dtypes it may have, and its shape; by default any but Python objects.
+    is_ours
+        Whether headrace wrote it: then other contents are damage, and not what a user may have meant.
 
     Raises
     ------
@@ -123,7 +132,7 @@ def open_array(
         If there is no such file, it is no regular one, or it holds something else.
     """
     with _explained(path), open_regular(path) as file:
-        shape, fortran_order, dtype = _read_header(file)
+        shape, fortran_order, dtype = _read_header(path, file, is_ours=is_ours)
         _check_expected(path, dtype, shape, expected)
         start = file.tell()
         _check_size(os.fstat(file.fileno()).st_size, start + math.prod(shape) * dtype.itemsize)
@@ -158,7 +167,7 @@ def open_rows(path: Path) -> Iterator[OpenRows]:
     with ExitStack() as stack:
         with _explained(path):
             file = stack.enter_context(open_regular(path))
-            shape, fortran_order, dtype = _read_header(file)
+            shape, fortran_order, dtype = _read_header(path, file)
             start = file.tell()
             _check_size(os.fstat(file.fileno()).st_size, start + math.prod(shape) * dtype.itemsize)
         if not shape:
@@ -192,14 +201,22 @@ def _explained(path: Path) -> Iterator[None]:
         raise InputError(f"expected an array in {path}, got a damaged file ({cause}); copy it once more") from cause
 
 
-def _read_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_header(path: Path, file: BinaryIO, *, is_ours: bool = False) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    if file.read(len(MAGIC)) != MAGIC:
+        raise InputError(f"expected an array in {path}, as numpy.save writes it, got {what_came(path, file)}")
+    file.seek(0)
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"its format is {version}")
     with _HEADER_LOCK:
         shape, fortran_order, dtype = _HEADERS[version](file)
-    if dtype.hasobject:
+    if dtype.hasobject and is_ours:
         raise ValueError("it holds Python objects, which would have to be unpickled")
+    if dtype.hasobject:
+        raise InputError(
+            f"expected an array of numbers in {path}, got Python objects (dtype=object), which are not unpickled, as "
+            "that could run code; write numbers: numpy.save(path, array.astype(numpy.float32)), rows of one length"
+        )
     if any(type(size) is not int or size < 0 for size in shape) or math.prod(max(size, 1) for size in shape) > _MOST:
         raise ValueError(f"its header says shape {shape}")
     return shape, fortran_order, dtype
@@ -211,21 +228,23 @@ def _check_size(size: int, stated: int) -> None:
 
 
 def _check_expected(
-    path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], expected: tuple[np.dtype[Any], tuple[int, ...]] | None
+    path: Path,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    expected: tuple[Sequence[np.dtype[Any]], tuple[int, ...]] | None,
 ) -> None:
-    if expected is not None and (dtype, shape) != expected:
-        came, wanted = (f"{one}[{', '.join(map(str, sizes))}]" for one, sizes in ((dtype, shape), expected))
+    if expected is None:
+        return
+    dtypes, sizes = expected
+    if dtype not in dtypes or shape != sizes:
+        came, wanted = (f"{one}[{', '.join(map(str, of))}]" for one, of in ((dtype, shape), (dtypes[0], sizes)))
         raise InputError(f"expected {wanted} in {path}, got {came}; the file is not of these shards")
 
 
 def stored_dtype(dtype: torch_dtype) -> torch_dtype:
-    """Return the dtype of an array's file: its own, or, where NumPy has none such, the integer of its width."""
+    """Return the dtype as which the bits of an array are written: its own, or the integer of its width."""
     try:
-        _of_numpy(dtype)
+        bits_dtype(dtype)
     except TypeError:
         return {1: torch.uint8, 2: torch.int16, 4: torch.int32}[dtype.itemsize]
     return dtype
-
-
-def _of_numpy(dtype: torch_dtype) -> np.dtype[Any]:
-    return torch.empty(0, dtype=dtype).numpy().dtype

@@ -90,7 +90,9 @@ class DiskFeature:
         self._options = {"direct": direct, "queue_depth": queue_depth, "gap_bytes": gap_bytes, "engine": engine}
         try:
             with open_rows(self._path) as rows:
-                self._dtype = as_cpu_tensor(np.empty(0, rows.dtype), str(self._path), FeatureError).dtype
+                self._dtype = as_cpu_tensor(
+                    np.broadcast_to(np.zeros((), rows.dtype), rows.shape), str(self._path), FeatureError
+                ).dtype
                 self._shape = rows.shape
                 self._identity = _Identity.of(os.fstat(rows.file.fileno()))
                 self._disk_rows: DiskRows | None = DiskRows(

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
-from headrace.pipeline.data.arrays import shown
+from headrace.pipeline.data.arrays import name_of_first, shown
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
 from headrace.pipeline.data.place import CPU, Place
@@ -164,6 +164,11 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
         self._domain = domain
         self._sources: dict[FeatureName, FeatureSource] = {}
         for key, value in arrays.items():
+            if isinstance(value, np.lib.npyio.NpzFile):
+                raise FeatureError(
+                    f"FeatureStore: expected {domain} feature {listed(key)} to be an array, got an .npz archive of "
+                    f"{list(value)}; pass one of its arrays, such as {name_of_first(value)}"
+                )
             # What is nested are the features of a type.
             of_type = (
                 {(key, name): array for name, array in value.items()} if isinstance(value, Mapping) else {key: value}

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from headrace.ops.errors import FeatureError, GraphError, InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.narrow_dtypes import is_numeric
 from headrace.pipeline.storage.array_file import DAMAGED, open_array
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
 from headrace.pipeline.storage.regular_file import open_regular
@@ -78,7 +79,7 @@ def read_graph_files(path: Path, features: Sequence[str] | None = None) -> Graph
         named = str(cause).startswith(f"{path}: ")
         raise cause if named else GraphError(f"{path}: {cause}") from cause
     candidates: dict[str, NDArray[Any] | FeatureSource] = {
-        name: array for name, array in arrays.items() if name not in NOT_FEATURES and array.dtype.kind in "biufc"
+        name: array for name, array in arrays.items() if name not in NOT_FEATURES and is_numeric(array.dtype)
     }
     if _all_there(arrays, SPARSE, path):
         candidates["x"] = _sparse(arrays, path)
@@ -100,7 +101,7 @@ def read_graph_files(path: Path, features: Sequence[str] | None = None) -> Graph
 def _arrays(path: Path) -> Arrays:
     try:
         if path.is_dir():
-            return {file.stem: open_array(file, memory_map=True) for file in sorted(path.glob("*.npy"))}
+            return {file.stem: open_array(file, memory_map=True, is_ours=False) for file in sorted(path.glob("*.npy"))}
         with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files if name != "meta"}
     except InputError as cause:

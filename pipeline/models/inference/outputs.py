@@ -15,6 +15,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.memory_limit import check_fits_memory
+from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.models.inference.rows import Kind
 from headrace.pipeline.models.inference.trial import Returned
@@ -164,5 +165,4 @@ def file_of(place: Path, kind: Kind) -> Path:
 def _mapped(file: Path, source: ArraySource) -> Tensor:
     if 0 in source.shape:
         return torch.empty(source.shape, dtype=source.dtype)
-    mapped: Tensor = torch.from_numpy(np.load(file, mmap_mode="c"))
-    return mapped.view(source.dtype)
+    return as_cpu_tensor(np.load(file, mmap_mode="c"), str(file), InputError)
