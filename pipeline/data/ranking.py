@@ -10,15 +10,26 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import as_cpu_tensor
 
 
-def as_scores(scores: ArrayLike | Tensor, num_nodes: int | None = None, *, stage: str = "ranking") -> Tensor:
+def as_scores(
+    scores: ArrayLike | Tensor,
+    num_nodes: int | None = None,
+    *,
+    stage: str = "ranking",
+    error: type[InputError] = InputError,
+    each: str = "node",
+) -> Tensor:
     """Return scores as a CPU tensor of one number per node, or refuse them."""
-    values = as_cpu_tensor(scores, "scores", InputError)
+    values = as_cpu_tensor(scores, "scores", error)
     if values.ndim != 1 or values.dtype == torch.bool or values.is_complex():
-        raise InputError(f"{stage}: expected scores to be one number per node, got {values.dtype}{list(values.shape)}")
+        raise error(f"{stage}: expected scores to be one number per {each}, got {values.dtype}{list(values.shape)}")
     if num_nodes is not None and len(values) != num_nodes:
-        raise InputError(f"{stage}: expected a score for each of {num_nodes} nodes, got {len(values)}")
+        raise error(f"{stage}: expected a score for each of {num_nodes} {each}s, got {len(values)}")
     if values.is_floating_point() and bool(values.isnan().any()):
-        raise InputError(f"{stage}: expected scores that are numbers, got some that are not (nan)")
+        first = int(values.isnan().nonzero()[0])
+        raise error(
+            f"{stage}: expected scores that are numbers, got some that are not: nan, first of {each} {first}; say what "
+            "they stand for, such as scores.nan_to_num(0.0)"
+        )
     return values
 
 

@@ -16,7 +16,7 @@ from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.cached_store import cached
+from headrace.pipeline.storage.cached_store import with_caches
 from headrace.pipeline.storage.features import FeatureSource
 from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 
@@ -39,7 +39,7 @@ def _cache(stages: Window, machine: Machine) -> Window | None:
     fires = False
     for position, fetch, place, node, edge in fetches:
         budget = _memory_for_caches(stages, place, machine) // len(fetches)
-        store = cached(fetch.store, node=node, edge=edge, bytes=budget, place=place)
+        store = with_caches(fetch.store, node, edge, budget=max(budget, 0), policy=None, at=place)
         caches = [*(store.node[name] for name in node), *(store.edge[name] for name in edge)]
         if any(isinstance(one, GpuCachedFeature) and one.capacity for one in caches):
             made[position] = replace(fetch, store=store).made_of(fetch)

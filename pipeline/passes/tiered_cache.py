@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.data.feature_names import FeatureName, label_names
-from headrace.pipeline.data.place import DISK
+from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
@@ -31,13 +31,13 @@ def _cache(stages: Window, machine: Machine) -> Window | None:
         return None
     # Loaded where there is something on disk.
     from headrace.pipeline.storage.cached_feature import CachedFeature
-    from headrace.pipeline.storage.cached_store import cached
+    from headrace.pipeline.storage.cached_store import with_caches
 
     made: list[Stage] = list(stages)
     fires = False
     for position, fetch, node, edge in fetches:
         budget = machine.share(SHARE) // len(fetches)
-        store = cached(fetch.store, node=node, edge=edge, bytes=budget, policy="look-ahead")
+        store = with_caches(fetch.store, node, edge, budget=budget, policy="look-ahead", at=CPU)
         caches = [*(store.node[name] for name in node), *(store.edge[name] for name in edge)]
         if any(isinstance(one, CachedFeature) and one.capacity for one in caches):  # else no row has room
             made[position] = replace(fetch, store=store).made_of(fetch)

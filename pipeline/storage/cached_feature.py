@@ -16,8 +16,9 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.memory_promises import Promise
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, shown, whole_number
+from headrace.pipeline.data.arrays import as_ids, shown, whole_number
 from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data.ranking import as_scores
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource
 from headrace.pipeline.storage.over_source import OverSource
@@ -81,7 +82,8 @@ class CachedFeature(OverSource):
     Raises
     ------
     FeatureError
-        For an unknown policy, and for arguments that do not fit it or the source.
+        For an unknown policy, for arguments that do not fit it or the source, for scores that are no numbers, and for a
+        budget that holds no row.
     """
 
     def __init__(
@@ -106,7 +108,14 @@ class CachedFeature(OverSource):
         }
         self._source = source
         self._policy = policy
+        if scores is not None and policy not in ("static", "look-ahead"):
+            raise FeatureError(
+                f"CachedFeature: expected no scores for {policy!r}, which keeps what was used; leave them out, or say "
+                "policy='static' or 'look-ahead'"
+            )
         capacity = min(_capacity(source, policy, rows, bytes, ids), source.num_rows)
+        if bytes is not None and capacity == 0:
+            check_some_row(source, "CachedFeature", bytes, bytes_per_row(source, policy))
         hot = None
         ranked = None if scores is None else _scores(scores, source.num_rows)
         if policy == "static":
@@ -316,6 +325,21 @@ def bytes_per_row(source: FeatureSource, policy: str) -> int:
     return source.row_bytes + SLOT_BYTES[policy]
 
 
+def check_some_row(source: FeatureSource, stage: str, budget: int, row_bytes: int) -> None:
+    """Refuse a budget that holds no row, if there is any; who wants no cache says ``rows=0``.
+
+    Raises
+    ------
+    FeatureError
+        With the bytes that one takes.
+    """
+    if source.num_rows:
+        raise FeatureError(
+            f"{stage}: expected room for at least one row, got bytes={budget}; a row takes {row_bytes} bytes with "
+            f"what finds it: give bytes={row_bytes} or more, or use the source without a cache"
+        )
+
+
 def _filled_bytes(index: CacheIndex, num_bytes: int, capacity: int) -> int:
     """Return about how much of a cache's memory has been written to: slots once filled stay with their rows."""
     counts = index.counts()
@@ -347,12 +371,7 @@ def _capacity(
 
 
 def _scores(scores: ArrayLike | Tensor, num_rows: int) -> Tensor:
-    tensor = as_cpu_tensor(scores, "scores", FeatureError).to(torch.float64)
-    if tuple(tensor.shape) != (num_rows,):
-        raise FeatureError(
-            f"CachedFeature: expected a score for each of {num_rows} rows, got {list(tensor.shape)} scores"
-        )
-    return tensor
+    return as_scores(scores, num_rows, stage="CachedFeature", error=FeatureError, each="row").to(torch.float64)
 
 
 def _hot_rows(ids: ArrayLike | Tensor | None, scores: Tensor | None, capacity: int) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
+from headrace.ops.cache.index import POLICIES
 from headrace.ops.errors import FeatureError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.feature_names import FeatureName
@@ -57,7 +59,8 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
     Raises
     ------
     FeatureError
-        If there is no feature, a name is missing, or for a policy that there is not, or that needs more (static).
+        If there is no feature, a name is missing, no row has room, or for a policy that there is not, or that needs
+        more (static).
     """
     budget = whole_number(bytes, "cached: bytes", 0, FeatureError)
     at = place if isinstance(place, Place) else Place.parse(place)
@@ -65,16 +68,35 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
         raise FeatureError(
             f"cached: expected no policy for caches on {at}, which have one of their own, got {policy!r}"
         )
+    if policy is not None and policy not in POLICIES:
+        raise FeatureError(f"cached: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
     if node is None and edge is None:
         node, edge = list(store.node), list(store.edge)
-    named = [("node", store.node, name) for name in node or ()] + [("edge", store.edge, name) for name in edge or ()]
-    if not named:
+    made = with_caches(store, node or (), edge or (), budget=budget, policy=policy, at=at)
+    sources = [*(store.node[name] for name in node or ()), *(store.edge[name] for name in edge or ())]
+    if not sources:
         raise FeatureError("cached: expected names of features, node=[...] or edge=[...], got none")
+    caches = [*(made.node[name] for name in node or ()), *(made.edge[name] for name in edge or ())]
+    if any(source.num_rows for source in sources) and all(map(operator.is_, sources, caches)):
+        least = sum(_cost_of(source, policy, at) for source in sources)
+        raise FeatureError(
+            f"cached: expected room for at least one row of each feature, got bytes={budget}; give bytes={least} or "
+            "more, with what finds the rows, or name fewer features"
+        )
+    return made
 
-    def cost_of(source: FeatureSource) -> int:
-        if at == CPU:
-            return bytes_per_row(source, policy or POLICY)
-        return gpu_cached_feature.bytes_per_row(source)
+
+def with_caches(
+    store: FeatureStore,
+    node: Sequence[FeatureName],
+    edge: Sequence[FeatureName],
+    *,
+    budget: int,
+    policy: str | None,
+    at: Place,
+) -> FeatureStore:
+    """Return what `cached` does; features stay as they are where no row has room."""
+    named = [("node", store.node, name) for name in node] + [("edge", store.edge, name) for name in edge]
 
     def cache_of(source: FeatureSource, rows: int) -> FeatureSource:
         if at == CPU:
@@ -84,8 +106,8 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
     rows: dict[tuple[str, FeatureName], int] = {}
     # Those with the fewest rows first: what they do not need is for the others.
     named.sort(key=lambda one: one[1][one[2]].num_rows)
-    costs = [cost_of(sources[name]) for _, sources, name in named]
-    room = budget // sum(costs)
+    costs = [_cost_of(sources[name], policy, at) for _, sources, name in named]
+    room = budget // max(sum(costs), 1)
     for i, (domain, sources, name) in enumerate(named):
         rows[domain, name] = min(room, sources[name].num_rows)
         budget -= rows[domain, name] * costs[i]
@@ -94,8 +116,13 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
 
     def sources_of(domain: str, sources: FeatureSources) -> dict[FeatureName, FeatureSource]:
         return {
-            name: cache_of(source, rows[domain, name]) if (domain, name) in rows else source
+            name: cache_of(source, rows[domain, name]) if rows.get((domain, name)) else source
             for name, source in sources.items()
         }
 
     return FeatureStore(node=sources_of("node", store.node), edge=sources_of("edge", store.edge))
+
+
+def _cost_of(source: FeatureSource, policy: str | None, at: Place) -> int:
+    """Return the bytes that a row takes in a cache."""
+    return bytes_per_row(source, policy or POLICY) if at == CPU else gpu_cached_feature.bytes_per_row(source)

@@ -19,7 +19,7 @@ from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data.arrays import shown, whole_number
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.cached_feature import FORESIGHT
+from headrace.pipeline.storage.cached_feature import FORESIGHT, check_some_row
 from headrace.pipeline.storage.expected_reads import ExpectedReads
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource
 from headrace.pipeline.storage.over_source import OverSource
@@ -61,7 +61,7 @@ class GpuCachedFeature(OverSource):
     Raises
     ------
     FeatureError
-        If there is not one size, or the place is no GPU.
+        If there is not one size, it holds no row, or the place is no GPU.
     """
 
     def __init__(
@@ -80,6 +80,8 @@ class GpuCachedFeature(OverSource):
             )
         self._source = source if isinstance(source, FeatureSource) else ArraySource(source)
         self._capacity = min(_capacity(self._source, rows, bytes), self._source.num_rows)
+        if bytes is not None and self._capacity == 0:
+            check_some_row(self._source, "GpuCachedFeature", bytes, bytes_per_row(self._source))
         self._reading = ProcessLock()
         self._kept: dict[tuple[int, torch.device], RowsOnGpu] = {}  # by process: a forked one begins empty
         num_bytes = self._capacity * bytes_per_row(self._source)

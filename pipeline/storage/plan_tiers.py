@@ -13,6 +13,7 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.tiers import TierSizes
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.place import CPU, DISK, Place
 from headrace.pipeline.plan.machine import Machine
@@ -253,13 +254,17 @@ def _hits(scores: Tensor | None, graph: Graph) -> Tensor:
         out_degrees = torch.bincount(graph.indices, minlength=graph.num_nodes)
         hits = graph.by_original_ids(out_degrees).to(torch.float64)  # features are by these, too
     else:
-        hits = torch.as_tensor(scores, dtype=torch.float64)
-    low = float(hits.min()) if hits.numel() else 0.0
-    if hits.shape != (graph.num_nodes,) or not low >= 0 or not bool(hits.isfinite().all()):
-        raise FeatureError(
-            f"plan_tiers: expected scores to be a number of at least 0 for each of {graph.num_nodes} nodes, got "
-            f"{hits.dtype}{list(hits.shape)} from {low}"
-        )
+        hits = as_cpu_tensor(scores, "scores", FeatureError)
+        came = describe(hits)
+        if hits.shape == (graph.num_nodes,) and not hits.is_complex():
+            hits = hits.to(torch.float64)
+            bad = (~hits.isfinite() | (hits < 0)).nonzero().flatten()
+            came = f"{float(hits[bad[0]])} of node {int(bad[0])}" if len(bad) else ""
+        if came:
+            raise FeatureError(
+                f"plan_tiers: expected scores to be a number of at least 0 for each of {graph.num_nodes} nodes, how "
+                f"often it is read, got {came}; pass counts, or hr.scores"
+            )
     total = float(hits.sum())
     return hits / total if total > 0 else torch.full_like(hits, 1 / max(len(hits), 1))
 

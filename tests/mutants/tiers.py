@@ -101,6 +101,31 @@ TIERS = (
         _BUDGETS + "test_each_loader_gets_half_of_what_is_left_and_all_together_half_of_the_memory",
     ),
     Mutant(
+        "pipeline/storage/array_file.py",
+        "dtype_to_descr(numpy_dtype(dtype))",
+        "dtype_to_descr(bits_dtype(stored))",
+        "tests/pipeline/storage/test_narrow_dtypes.py::test_inference_into_a_file_and_back",
+    ),
+    Mutant(
+        "pipeline/data/narrow_dtypes.py",
+        "found.itemsize != dtype.itemsize",
+        "found.itemsize > dtype.itemsize",
+        "tests/pipeline/storage/test_narrow_dtypes.py::test_records_of_other_names_or_sizes_are_none_of_them",
+    ),
+    Mutant(
+        "pipeline/storage/cached_feature.py",
+        "if bytes is not None and capacity == 0:",
+        "if False:",
+        "tests/pipeline/storage/test_options_of_caches.py::test_a_budget_that_holds_no_row_is_refused",
+    ),
+    Mutant(
+        "pipeline/data/ranking.py",
+        "values.is_floating_point() and bool(",
+        "False and bool(",
+        "tests/pipeline/storage/test_options_of_caches.py::"
+        "test_scores_that_are_no_numbers_are_refused_and_others_decide",
+    ),
+    Mutant(
         "pipeline/distributed/local_ranks.py",
         "return max(world_size or 1, of_job)",
         "return world_size or 1",

@@ -192,6 +192,8 @@ def test_numbers_of_any_kind_are_taken():
         ({"scores": SCORES[1:]}, "a number of at least 0"),
         ({"scores": SCORES - 1}, "a number of at least 0"),
         ({"scores": SCORES / 0}, "a number of at least 0"),
+        ({"scores": torch.where(torch.arange(len(SCORES)) == 2, torch.nan, SCORES)}, "got nan of node 2; pass counts"),
+        ({"scores": torch.where(torch.arange(len(SCORES)) == 1, torch.inf, SCORES)}, "got inf of node 1"),
         *(({"share": share}, "share to be a number above 0") for share in (0, -1, 1.5, float("nan"), "half", True)),
         *(
             ({"bandwidth": {"peer": speed}}, "got 'peer': ")

@@ -1,0 +1,52 @@
+"""Sizes and scores of caches that could have no effect are refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import headrace as hr
+from headrace.ops.cache.index import SLOT_BYTES
+
+
+@pytest.mark.parametrize("policy", ["static", "look-ahead"])
+def test_scores_that_are_no_numbers_are_refused_and_others_decide(policy):
+    x, scores = torch.eye(4), [float("inf"), -1.0, float("-inf"), 2.0]
+    with pytest.raises(hr.FeatureError, match=r"numbers, got some that are not: nan, first of row 1; .*nan_to_num"):
+        hr.CachedFeature(x, policy, rows=2, scores=[0.0, float("nan"), 1.0, float("nan")])
+    cached = hr.CachedFeature(x, policy, rows=2, scores=scores)
+    cached.read(torch.arange(4))
+    cached.read(torch.arange(4))
+    assert set(cached._index.ids_in_slots.tolist()) == {0, 3}
+    assert hr.scores.ranking(scores).tolist() == [0, 3, 1, 2]
+    with pytest.raises(hr.InputError, match="reorder: expected scores that are numbers"):
+        hr.reorder(hr.Graph.from_coo([0], [1]), scores=[float("nan"), 1.0])
+
+
+def test_scores_that_no_policy_would_look_at_are_refused():
+    with pytest.raises(hr.FeatureError, match="expected no scores for 'lru'"):
+        hr.CachedFeature(torch.eye(4), "lru", rows=2, scores=torch.ones(4))
+
+
+@pytest.mark.parametrize("policy", ["sieve", "lru", "clock", "s3-fifo", "look-ahead"])
+def test_a_budget_that_holds_no_row_is_refused(policy):
+    row = 16 + SLOT_BYTES[policy]
+    with pytest.raises(hr.FeatureError, match=rf"at least one row, got bytes=1; a row takes {row} bytes"):
+        hr.CachedFeature(torch.eye(4), policy, bytes=1)
+    assert hr.CachedFeature(torch.eye(4), policy, bytes=row).capacity == 1
+    assert hr.CachedFeature(torch.eye(4)[:0], policy, bytes=1).capacity == 0  # of no rows all are there
+    store = hr.FeatureStore(node={"x": torch.eye(4), "y": torch.eye(4)})
+    with pytest.raises(hr.FeatureError, match=rf"row of each feature, got bytes=9; give bytes={2 * row}"):
+        hr.cached(store, bytes=9, policy=policy)
+
+
+def test_a_gpu_budget_that_holds_no_row_is_refused():
+    with pytest.raises(hr.FeatureError, match=r"GpuCachedFeature: .* got bytes=1; a row takes 40 bytes"):
+        hr.GpuCachedFeature(torch.eye(4), bytes=1)
+    with pytest.raises(hr.FeatureError, match="cached: expected room for at least one row of each feature"):
+        hr.cached(hr.FeatureStore(node={"x": torch.eye(4)}), bytes=1, place="cuda:0")
+
+
+def test_a_policy_of_no_such_name_is_refused_for_stores_too():
+    with pytest.raises(hr.FeatureError, match="cached: expected a policy, one of"):
+        hr.cached(hr.FeatureStore(node={"x": torch.eye(4)}), bytes=1 << 10, policy="fifo")
