@@ -163,7 +163,9 @@ def _of_objects(array: object) -> str:
         return "pass its columns of numbers as one array of numbers, such as frame[names].to_numpy(dtype=numpy.float32)"
     if isinstance(array, Mapping):
         return f"pass one of its arrays, such as {name_of_first(array)}"
-    return "these are Python objects, not numbers; pass a tensor, a NumPy array or a list of numbers"
+    if not isinstance(array, (np.ndarray, list, tuple)):
+        return "pass a tensor, a NumPy array or a list"
+    return "these are Python objects; pass numbers, such as numpy.stack(rows).astype(numpy.float32)"
 
 
 def name_of_first(arrays: Mapping[Any, Any]) -> str:
