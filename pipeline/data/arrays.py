@@ -165,7 +165,7 @@ def _of_objects(array: object) -> str:
         return f"pass one of its arrays, such as {name_of_first(array)}"
     if not isinstance(array, (np.ndarray, list, tuple)):
         return "pass a tensor, a NumPy array or a list"
-    return "these are Python objects; pass numbers, such as numpy.stack(rows).astype(numpy.float32)"
+    return "map what it holds to numbers first, such as numpy.stack(rows).astype(numpy.float32)"
 
 
 def name_of_first(arrays: Mapping[Any, Any]) -> str:

@@ -78,7 +78,7 @@ THINGS = {
     "sparse tensor": (lambda: torch.from_numpy(ROWS).to_sparse(), r"got layout torch\.sparse_coo; pass .*to_dense"),
     "texts": (lambda: ["a", "b"], "map what it holds to numbers first"),
     "ragged": (lambda: [[1], [1, 2]], "rows that differ in length"),
-    "objects": (lambda: np.array([None, 1]), r"got object\[2\]; these are Python objects; pass numbers"),
+    "objects": (lambda: np.array([None, 1]), r"got object\[2\]; map what it holds to numbers first, such as"),
     "frame": (Table, r"got a Table; pass its columns of numbers"),
     "nothing": (lambda: None, "got a NoneType; pass a tensor, a NumPy array or a list"),
 }
