@@ -155,7 +155,7 @@ def check_items_fit(stage: Stage, graph: GraphView, before: Sequence[Stage]) -> 
     if source is not None and source.num_nodes not in (None, graph.num_nodes):
         raise InputError(
             f"{stage.origin.name}: expected {source.origin.name} to be of the graph's {graph.num_nodes} nodes, got one "
-            f"of {source.num_nodes}; make it of this graph"
+            f"of {source.num_nodes}; make it, or its partition, of this graph"
         )
     if source is not None and source.mask_size not in (None, graph.num_nodes):
         raise InputError(

@@ -80,7 +80,7 @@ def agree(
         "own": digest_of(own) if own else "",
         "num_items": len(own["items"]) if "items" in own else 0,
         "text": _text(plan, final) if together else "\n".join(map(describe, plan.stages)),
-        "owners": "".join(_owners(final)) if together else "",
+        "owners": "".join(_owners(final)),
         "runs_as": _text(plan, final) if together else "",
     }
     told = tell(what)
@@ -110,7 +110,9 @@ def _arguments(plan: Plan) -> dict[str, dict[str, tuple[str, str]]]:
 
 
 def _owners(final: Plan) -> list[str]:
-    return [one.partition.content_digest() for stage in final.stages if stage.shares_layers for one in stage.divided()]
+    """Return who owns what, by which ranks share items, or find nodes and rows together, once for each division."""
+    divided = [one.partition for stage in final.stages for one in stage.divided()]
+    return list(dict.fromkeys(one.content_digest() for one in divided))
 
 
 def _text(plan: Plan, final: Plan) -> str:
@@ -156,7 +158,7 @@ def _check(told: Sequence[Mapping[str, Any]], rank: int, source: str) -> None:
                 digests, texts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
                 compare(f"data of {stage}", argument, digests, texts, f"{stage}: ")
         owners = [one["owners"] for one in told]
-        compare("owners", "owners", owners, [f"those of {one[:8]}" for one in owners])
+        compare("owners", "owners", owners, [f"those of {one[:8]}" if one else "none" for one in owners])
     runs = [one["runs_as"] for one in told]
     if not which:
         compare("stages", "stages", runs, [""] * len(runs))

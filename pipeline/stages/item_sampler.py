@@ -128,16 +128,33 @@ class ItemSampler(SourceStage):
             object.__setattr__(self, "cost", as_costs(self.cost, self.items))
         if self.time is not None and not isinstance(self.time, str):
             object.__setattr__(self, "time", self._checked_time())
-        if self.partition is not None and self.items.are_pairs:
-            raise ItemsError("ItemSampler: a pair may have two owners, so pairs cannot be shared by partition")
-        if self.partition is not None and self.items.mask_size not in (None, self.partition.num_nodes):
-            raise ItemsError(
-                f"ItemSampler: expected a mask for the partition's {self.partition.num_nodes} nodes, got one of "
-                f"{self.items.mask_size}; give the mask and the partition of one graph"
-            )
+        if self.partition is not None:
+            self._check_partition(self.partition)
         if self.items_per_rank:
             self._check_items_per_rank()
         self.settle_seed()
+
+    def _check_partition(self, partition: object) -> None:
+        from headrace.pipeline.partition.partition import Partition
+
+        if not isinstance(partition, Partition):
+            raise ItemsError(
+                f"ItemSampler: expected an hr.Partition as partition, got {type(partition).__name__}; make one, "
+                "hr.Partition.hash(num_nodes, num_ranks)"
+            )
+        if self.items.are_pairs:
+            raise ItemsError("ItemSampler: a pair may have two owners, so pairs cannot be shared by partition")
+        if self.items.mask_size not in (None, partition.num_nodes):
+            raise ItemsError(
+                f"ItemSampler: expected a mask for the partition's {partition.num_nodes} nodes, got one of "
+                f"{self.items.mask_size}; give the mask and the partition of one graph"
+            )
+        largest = self.largest_id
+        if largest is not None and largest >= partition.num_nodes:
+            raise ItemsError(
+                f"ItemSampler: expected items among the partition's {partition.num_nodes} nodes, got node {largest}, "
+                "which no rank owns; give the items and the partition of one graph"
+            )
 
     def _check_items_per_rank(self) -> None:
         for name, why in (
@@ -202,6 +219,10 @@ class ItemSampler(SourceStage):
     @property
     def largest_id(self) -> int | None:
         return None if self.items.types is not None or not len(self.items) else int(self.items.largest_id)
+
+    @property
+    def num_nodes(self) -> int | None:
+        return None if self.partition is None else self.partition.num_nodes
 
     @property
     def mask_size(self) -> int | None:

@@ -23,6 +23,18 @@ RANKS = (
     ),
     Mutant(
         "pipeline/run/same_plan.py",
+        '"owners": "".join(_owners(final)),',
+        '"owners": "".join(_owners(final)) if together else "",',
+        "tests/pipeline/run/test_agreement.py::test_ranks_that_go_by_other_owners_are_told[owners-False]",
+    ),
+    Mutant(
+        "pipeline/stages/item_sampler.py",
+        "return None if self.partition is None else self.partition.num_nodes",
+        "return None",
+        "tests/pipeline/run/test_agreement.py::test_items_go_by_a_partition_of_their_graph",
+    ),
+    Mutant(
+        "pipeline/run/same_plan.py",
         'seeds = [one["seed"] for one in told]',
         'seeds = [one["seed"] and 1 for one in told]',
         "tests/pipeline/run/test_agreement.py::test_ranks_with_shares_of_their_own_are_told[seed]",

@@ -75,6 +75,45 @@ def test_a_wrong_partition_on_one_rank_is_told_to_all(other):
     run_ranks(2, load)
 
 
+def halves(num_nodes: int = 200, first: int = 100) -> hr.Partition:
+    return hr.Partition.of((torch.arange(num_nodes) >= first).long())
+
+
+SHARED_BY_OTHERS = {
+    "owners": lambda rank: hr.ItemSampler(100, seed=0, partition=halves(first=30 + rank)).sample_neighbor(graph(), [2]),
+    "none": lambda rank: hr.ItemSampler(100, seed=0, partition=halves(first=50) if rank else None).sample_neighbor(
+        graph(), [2]
+    ),
+    "shards": lambda rank: items().sample_neighbor(graph().shard(halves(first=99 + rank), rank), [2]),
+}
+
+
+@pytest.mark.parametrize("cooperative", [False, True])
+@pytest.mark.parametrize("name", SHARED_BY_OTHERS)
+def test_ranks_that_go_by_other_owners_are_told(name, cooperative):
+    """Seeds that no rank owns by its own partition would be in no batch, others in several."""
+
+    def load(comm):
+        with pytest.raises(
+            hr.PlanError, match=r"expected the same owners on all ranks, got .* on rank 0, .* on rank 1"
+        ):
+            SHARED_BY_OTHERS[name](comm.rank).loader(comm=comm, cooperative=cooperative)
+
+    run_ranks(2, load)
+
+
+def test_items_go_by_a_partition_of_their_graph():
+    with pytest.raises(
+        hr.InputError, match="to be of the graph's 200 nodes, got one of 150; make it, or its partition"
+    ):
+        hr.ItemSampler(100, partition=halves(150)).sample_neighbor(graph(), [2]).loader(rank=0, world_size=2)
+    with pytest.raises(hr.ItemsError, match="among the partition's 150 nodes, got node 199, which no rank owns"):
+        hr.ItemSampler(200, partition=halves(150))
+    for other in (torch.zeros(200), hr.EdgePartition.grid(graph(), 2)):
+        with pytest.raises(hr.ItemsError, match=f"expected an hr.Partition as partition, got {type(other).__name__}"):
+            hr.ItemSampler(100, partition=other)
+
+
 def test_ranks_of_unlike_machines_agree():
     """Caches and windows are as large as a rank's memory allows, devices are its own, and a function may know it."""
     plan = items().sample_neighbor(graph(), [2]).fetch_feature(store_on_disk(), node=["x"], edge=["e"])
