@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import PeerError
+from headrace.ops.errors import InputError, PeerError
 from headrace.ops.features.gather import empty_rows
 
 if TYPE_CHECKING:
@@ -343,3 +343,18 @@ def _as_bytes(rows: Tensor) -> Tensor:
     """View rows as uint8[rows, bytes of a row], whatever their dtype; a copy if they are not contiguous."""
     width = rows[:1].numel() * rows.element_size() if len(rows) else 0
     return rows.detach().contiguous().reshape(-1).view(torch.uint8).view(len(rows), width)
+
+
+def check_channel(comm: object, caller: str) -> None:
+    """Refuse what is no channel, such as a process group or all channels of a group.
+
+    Raises
+    ------
+    InputError
+        With what to pass instead.
+    """
+    if comm is not None and not isinstance(comm, Comm):
+        raise InputError(
+            f"{caller}: expected a channel as comm, got {type(comm).__name__}; leave it out under torch.distributed, "
+            "or pass this rank's, hr.LocalGroup(n).comms[rank]"
+        )

@@ -20,7 +20,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from headrace.ops.errors import PeerError, PlanError
+from headrace.ops.errors import InputError, PeerError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.distributed.channel import Comm, nothing
 from headrace.pipeline.distributed.closing import closes_channels
@@ -292,7 +292,17 @@ def sum_hook(state: Any, bucket: Any) -> Any:
         A process group, or None for all ranks.
     bucket
         ``torch.distributed.GradBucket``: gradients, flat.
+
+    Raises
+    ------
+    InputError
+        If `state` is something else, or a group that this rank is not in; in ``backward()``, where the hook is called.
     """
+    if state is not None and not isinstance(state, torch.distributed.ProcessGroup):
+        raise InputError(
+            "sum_hook: expected a process group of this rank, or None for all ranks, as the state, got "
+            f"{type(state).__name__}; write ddp.register_comm_hook(None, hr.sum_hook)"
+        )
     work = torch.distributed.all_reduce(bucket.buffer(), group=state, async_op=True)
     return work.get_future().then(lambda summed: summed.value()[0])
 

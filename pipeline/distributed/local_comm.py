@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import PeerError
+from headrace.ops.errors import InputError, PeerError
+from headrace.pipeline.data.arrays import number_above_0, whole_number
 from headrace.pipeline.distributed.channel import LOOK, Comm, Label, failure_of, late, parted
 from headrace.pipeline.distributed.leaving import Loops, MessageLog
 from headrace.pipeline.distributed.progress import Progress
@@ -30,9 +31,16 @@ class LocalGroup:
         Number of ranks.
     timeout
         Seconds after which a rank that does not come to a collective is given up.
+
+    Raises
+    ------
+    InputError
+        If one of them is not a number above 0.
     """
 
     def __init__(self, world_size: int, timeout: float = 60.0) -> None:
+        world_size = whole_number(world_size, "LocalGroup: world_size", 1, InputError)
+        timeout = number_above_0(timeout, "LocalGroup: timeout, in seconds,", InputError, threading.TIMEOUT_MAX)
         self._shared = _Shared(world_size, timeout)
         self.comms = tuple(
             LocalComm(rank, world_size, self._shared, (), Loops(rank, _LocalLog(rank, self._shared.posts)))

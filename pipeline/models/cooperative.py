@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.comm import is_distributed, world_comm
+from headrace.pipeline.distributed.channel import Comm, check_channel
+from headrace.pipeline.distributed.comm import is_distributed, sum_hook, world_comm
 from headrace.pipeline.models.bound_block import bind
 from headrace.pipeline.models.cooperative_degrees import count_on_all_ranks
 from headrace.pipeline.models.cooperative_dropout import CooperativeDropout, convert_dropout
@@ -301,10 +301,12 @@ def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | N
     Raises
     ------
     InputError
-        For sparse gradients.
+        For sparse gradients, what is no parameter, or none at all, another `comm` than a channel, and a module whose
+        gradients `sum_hook` has added up.
     PeerError
         If another rank failed or was lost.
     """
+    check_channel(comm, "sum_gradients")
     trained = [one for one in _parameters(parameters) if one.requires_grad]
     if comm is None and isinstance(parameters, Cooperative):
         comm = parameters.comm
@@ -327,5 +329,28 @@ def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | N
             one.grad = part.view_as(one) if ranks else None
 
 
-def _parameters(parameters: nn.Module | Iterable[nn.Parameter]) -> Iterable[nn.Parameter]:
-    return parameters.parameters() if isinstance(parameters, nn.Module) else parameters
+def _parameters(parameters: nn.Module | Iterable[nn.Parameter]) -> list[nn.Parameter]:
+    """Return the parameters that `sum_gradients` was given; refuse what would have no effect there."""
+    if isinstance(parameters, nn.Module):
+        if any(hook is sum_hook for hook, _ in getattr(parameters, "_comm_hooks", ())):
+            raise InputError(
+                "sum_gradients: expected gradients that are not added up yet, got those of a DistributedDataParallel "
+                "with hr.sum_hook, which adds them up in backward(); leave sum_gradients out"
+            )
+        return list(parameters.parameters())
+    if isinstance(parameters, Tensor) or not isinstance(parameters, Iterable):
+        raise InputError(
+            f"sum_gradients: expected a module or its parameters, got {type(parameters).__name__}; pass the module, or "
+            "a list"
+        )
+    found = list(parameters)
+    for one in found:
+        if not isinstance(one, Tensor) or not one.is_leaf:
+            kind = "a tensor that was computed from others" if isinstance(one, Tensor) else type(one).__name__
+            raise InputError(f"sum_gradients: expected parameters, got {kind} among them; pass the module itself")
+    if not found:
+        raise InputError(
+            "sum_gradients: expected parameters, got none; a generator, as model.parameters() is, gives its own once: "
+            "pass the module itself"
+        )
+    return found

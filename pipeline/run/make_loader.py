@@ -100,8 +100,10 @@ def loader(
     """
     # What runs plans is loaded with the first loader, so that importing headrace stays cheap.
     load("headrace.pipeline.run.loader")
+    from headrace.pipeline.distributed.channel import check_channel
     from headrace.pipeline.run.loader import Loader
 
+    check_channel(comm, "loader")
     return Loader(
         plan,
         machine=machine,

@@ -34,6 +34,12 @@ RANKS = (
         "tests/pipeline/run/test_agreement.py::test_items_go_by_a_partition_of_their_graph",
     ),
     Mutant(
+        "pipeline/models/cooperative.py",
+        'any(hook is sum_hook for hook, _ in getattr(parameters, "_comm_hooks", ()))',
+        "False",
+        "tests/pipeline/distributed/test_arguments_of_ranks.py::test_gradients_are_added_up_once",
+    ),
+    Mutant(
         "pipeline/run/same_plan.py",
         'seeds = [one["seed"] for one in told]',
         'seeds = [one["seed"] and 1 for one in told]',

@@ -12,7 +12,7 @@ from headrace.ops.aggregate.precision import casting_as_now, widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.channel import Comm, check_channel
 from headrace.pipeline.distributed.comm import is_distributed, world_comm
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.models.message_graph import Reduce
@@ -113,6 +113,7 @@ class ShardedGraph(RankGraph):
         mode: Mode = "sar",
         prefetch: int = 0,
     ) -> None:
+        check_channel(comm, "ShardedGraph")
         if comm is None and is_distributed():
             comm = world_comm()
         rank, world_size = (0, 1) if comm is None else (comm.rank, comm.world_size)

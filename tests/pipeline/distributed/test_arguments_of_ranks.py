@@ -1,0 +1,106 @@
+"""Arguments of what several ranks need: what would have no effect, or another one, is refused by its name."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import headrace as hr
+
+from plans import graph, items
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((0,), "LocalGroup: world_size must be an integer of at least 1; 0 came"),
+        ((-2,), "world_size must be an integer"),
+        ((2.0,), "world_size must be an integer"),
+        (("2",), "world_size must be an integer"),
+        ((True,), "world_size must be an integer"),
+        ((2, 0), "LocalGroup: timeout, in seconds, must be a number above 0; 0 came"),
+        ((2, -1.0), "timeout, in seconds, must be a number above 0"),
+        ((2, math.nan), "timeout, in seconds, must be a number above 0; nan came"),
+        ((2, math.inf), "timeout, in seconds, must be a number above 0; inf came"),
+        ((2, None), "timeout, in seconds, must be a number above 0; None came"),
+        ((2, "60"), "timeout, in seconds, must be a number above 0"),
+    ],
+)
+def test_groups_have_ranks_and_seconds(arguments, words):
+    with pytest.raises(hr.InputError, match=words):
+        hr.LocalGroup(*arguments)
+
+
+def used_up():
+    parameters = nn.Linear(2, 2).parameters()
+    list(parameters)
+    return parameters
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (used_up, "expected parameters, got none; a generator"),
+        (list, "expected parameters, got none"),
+        (lambda: nn.Linear(2, 2).weight, "expected a module or its parameters, got Parameter"),
+        (lambda: 3, "expected a module or its parameters, got int"),
+        (lambda: None, "expected a module or its parameters, got NoneType"),
+        (lambda: nn.Linear(2, 2).named_parameters(), "expected parameters, got tuple among them"),
+        (lambda: nn.Linear(2, 2).state_dict(), "expected parameters, got str among them"),
+        (lambda: [nn.Linear(2, 2)], "expected parameters, got Linear among them"),
+        (lambda: [nn.Linear(2, 2).weight * 2], "got a tensor that was computed from others among them"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2])
+def test_gradients_are_those_of_parameters(make, words, size):
+    with pytest.raises(hr.InputError, match=f"sum_gradients: .*{words}|sum_gradients: {words}"):
+        hr.sum_gradients(make(), hr.LocalGroup(size).comms[0])
+
+
+def test_modules_that_learn_nothing_have_nothing_to_add_up():
+    hr.sum_gradients(nn.ReLU())
+    hr.sum_gradients(nn.Linear(2, 2).requires_grad_(requires_grad=False), hr.LocalGroup(1).comms[0])
+
+
+@pytest.mark.parametrize("comm", [hr.LocalGroup(2), 2, "gloo"])
+def test_channels_are_channels(comm):
+    words = f"expected a channel as comm, got {type(comm).__name__}; .*LocalGroup"
+    with pytest.raises(hr.InputError, match="sum_gradients: " + words):
+        hr.sum_gradients(nn.Linear(2, 2), comm)
+    with pytest.raises(hr.InputError, match="loader: " + words):
+        items().loader(comm=comm)
+    with pytest.raises(hr.InputError, match="ShardedGraph: " + words):
+        hr.sar.ShardedGraph(graph(), hr.Partition.hash(200, 2), comm)
+
+
+@pytest.fixture
+def job(tmp_path):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def test_gradients_are_added_up_once(job):
+    model = DistributedDataParallel(nn.Linear(2, 2))
+    hr.sum_gradients(model)
+    model.register_comm_hook(None, hr.sum_hook)
+    model(torch.ones(1, 2)).sum().backward()
+    assert model.module.bias.grad.tolist() == [1.0, 1.0]
+    with pytest.raises(hr.InputError, match=r"a DistributedDataParallel with hr\.sum_hook, which adds them up"):
+        hr.sum_gradients(model)
+
+
+@pytest.mark.parametrize(
+    "state", ["gloo", 1, torch.distributed.GroupMember.NON_GROUP_MEMBER, hr.LocalGroup(1).comms[0]]
+)
+def test_the_state_of_the_hook_is_a_process_group(state, job):
+    model = DistributedDataParallel(nn.Linear(2, 2))
+    model.register_comm_hook(state, hr.sum_hook)
+    with pytest.raises(hr.InputError, match="sum_hook: expected a process group of this rank, or None"):
+        hr.sum_hook(state, None)
+    with pytest.raises(Exception, match="sum_hook: expected a process group of this rank, or None"):
+        model(torch.ones(1, 2)).sum().backward()
