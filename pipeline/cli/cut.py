@@ -46,6 +46,9 @@ def cut(options: argparse.Namespace) -> None:
         if options.report.suffix not in PICTURES:
             raise InputError(f"--report {options.report}: expected a name that ends in {', '.join(PICTURES)}")
     files = read_graph_files(options.data, options.features)
+    for name, reason in files.left_out.items():
+        if name != options.balance:
+            _say(f"left out {name}: {reason}")
     if options.reorder and ORIGINAL_ID in files.store.node:
         raise InputError(f"--reorder: {options.data} has a feature {ORIGINAL_ID} already; leave it out by --features")
     balance = None if options.balance is None else _balance(files, options.balance)
@@ -69,7 +72,11 @@ def cut(options: argparse.Namespace) -> None:
         whole=whole,
         overwrite=options.overwrite,
     )
-    _say(f"{partition.num_parts} shards in {options.out}, with features {', '.join(map(str, store.node)) or 'none'}")
+    of_edges = f", and of edges {', '.join(map(str, store.edge))}" if store.edge else ""
+    _say(
+        f"{partition.num_parts} shards in {options.out}, with features "
+        f"{', '.join(map(str, store.node)) or 'none'}{of_edges}"
+    )
     _say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, behind init_process_group:")
     _say(f"shards = headrace.load_shards({str(options.out)!r})")
 
@@ -89,7 +96,7 @@ def _partition(files: GraphFiles, options: argparse.Namespace, balance: NDArray[
 
 def _reordered(store: FeatureStore, order: Tensor) -> FeatureStore:
     node = {name: ReorderedRows(source, order) for name, source in store.node.items()}
-    return FeatureStore(node={**node, ORIGINAL_ID: order})
+    return FeatureStore(node={**node, ORIGINAL_ID: order}, edge=store.edge)  # edges keep their ids
 
 
 def _balance(files: GraphFiles, name: str) -> NDArray[Any]:

@@ -13,8 +13,9 @@ ORIGINAL_ID = "original_id"
 
 EPILOG = """
 DATA holds indptr and indices, or edge_index, or src and dst; optionally num_nodes. Every other array with a row for
-each node is a feature; x_indptr, x_indices, x_data and x_shape are a sparse one. Arrays of a folder stay on disk: with
-indptr and int32 indices, graphs larger than memory can be cut by stream, hash and range.
+each node is a feature, and with one for each edge a feature of edges; x_indptr, x_indices, x_data and x_shape are a
+sparse one. What is left out is named, with the reason. Arrays of a folder stay on disk: with indptr and int32 indices,
+graphs larger than memory can be cut by stream, hash and range.
 """
 
 

@@ -8,7 +8,10 @@
 ``x_indptr``, ``x_indices``, ``x_data``     sparse features, which become the dense feature ``x``, of
 ``x_shape``                                 int[2], rows and columns
 any other array of num_nodes rows           a feature of nodes: labels, masks, ...
+... of num_edges rows                       a feature of edges, in the order in which the graph lists these: times, ...
 ==========================================  ==========================================================================
+
+Where there are as many nodes as edges, those whose names begin with ``edge`` are of edges.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.narrow_dtypes import is_numeric
 from headrace.pipeline.storage.array_file import DAMAGED, open_array
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.other_formats import MAGIC, what_came
 from headrace.pipeline.storage.regular_file import open_regular
 from headrace.pipeline.storage.sparse_rows import SparseRows
 
@@ -44,15 +48,16 @@ NOT_FEATURES = {*CSC, *PAIRS, *EDGE_INDEX, *SPARSE, "num_nodes", "meta"}
 
 @dataclass(frozen=True)
 class GraphFiles:
-    """A graph, features of its nodes, and all arrays by name."""
+    """A graph, features of its nodes and edges, all arrays by name, and by name why something is no part of these."""
 
     graph: Graph
     store: FeatureStore
     arrays: Arrays
+    left_out: Mapping[str, str]
 
 
 def read_graph_files(path: Path, features: Sequence[str] | None = None) -> GraphFiles:
-    """Read a graph and features of its nodes.
+    """Read a graph and features of its nodes and edges.
 
     Parameters
     ----------
@@ -61,7 +66,8 @@ def read_graph_files(path: Path, features: Sequence[str] | None = None) -> Graph
         ``indices`` larger than memory are fine, while lists of edges have to be sorted in memory. Files must not be
         shortened while they are read: sizes are checked when they are opened (`open_array`), not afterwards.
     features
-        Names of the features to take; by default every array of num_nodes rows.
+        Names of the features to take; by default every array of num_nodes or num_edges rows. What else there is, is
+        `left_out` then.
 
     Raises
     ------
@@ -70,7 +76,7 @@ def read_graph_files(path: Path, features: Sequence[str] | None = None) -> Graph
     GraphError
         If the graph is missing, given twice, or wrong.
     FeatureError
-        If a feature that was asked for is missing or has not one row per node.
+        If a feature that was asked for is missing or has not one row per node or edge, or there are two of one name.
     """
     arrays = _arrays(path)
     try:
@@ -82,28 +88,66 @@ def read_graph_files(path: Path, features: Sequence[str] | None = None) -> Graph
         name: array for name, array in arrays.items() if name not in NOT_FEATURES and is_numeric(array.dtype)
     }
     if _all_there(arrays, SPARSE, path):
+        if "x" in arrays:
+            raise FeatureError(f"{path}: expected one feature x, got the array x and a sparse one, x_data; rename one")
         candidates["x"] = _sparse(arrays, path)
-    if features is None:
-        names = [name for name, rows in candidates.items() if rows.shape[:1] == (graph.num_nodes,)]
-    else:
-        names = list(features)
+    domains = {name: _domain(name, rows, graph) for name, rows in candidates.items()}
+    names = [name for name, domain in domains.items() if domain] if features is None else list(features)
     for name in names:
-        rows = candidates.get(name)
-        if rows is None or rows.shape[:1] != (graph.num_nodes,):
-            came = "there is none" if rows is None else f"it has the shape {list(rows.shape)}"
+        if not domains.get(name):
+            came = f"it has the shape {list(candidates[name].shape)}" if name in candidates else "there is none"
+            if name in arrays and name not in candidates and name not in NOT_FEATURES:
+                came = f"it is {describe(arrays[name])}; map what it holds to numbers"
             raise FeatureError(
-                f"{path}: expected {name!r} to be an array with a row for each of {graph.num_nodes} nodes, but {came}; "
-                f"the arrays are {sorted(arrays)}"
+                f"{path}: expected {name!r} to be an array with a row for each of {graph.num_nodes} nodes, or of "
+                f"{graph.num_edges} edges, but {came}; the arrays are {sorted(arrays)}"
             )
-    return GraphFiles(graph, FeatureStore(node={name: candidates[name] for name in names}), arrays)
+    of = {domain: {name: candidates[name] for name in names if domains[name] == domain} for domain in ("node", "edge")}
+    left_out = {} if features is not None else _others(path) | _left_out(arrays, names, graph)
+    return GraphFiles(graph, FeatureStore(**of), arrays, left_out)
+
+
+def _domain(name: str, rows: NDArray[Any] | FeatureSource, graph: Graph) -> str | None:
+    """Return whose feature an array is, by its rows: of nodes, of edges, or of none."""
+    fits = [
+        domain
+        for domain, num_rows in (("node", graph.num_nodes), ("edge", graph.num_edges))
+        if rows.shape[:1] == (num_rows,)
+    ]
+    return "edge" if len(fits) == 2 and name.startswith("edge") else next(iter(fits), None)
+
+
+def _left_out(arrays: Arrays, names: Sequence[str], graph: Graph) -> dict[str, str]:
+    """Return why arrays are no features."""
+    reasons = {}
+    for name, array in arrays.items():
+        if name in names or (name in NOT_FEATURES and name != "meta"):
+            continue
+        reasons[name] = f"{describe(array)}, which has no row for each of {graph.num_nodes} nodes, or of "
+        reasons[name] += f"{graph.num_edges} edges"
+        if not is_numeric(array.dtype):
+            reasons[name] = f"{describe(array)}, which are no numbers: map what it holds to some"
+    return reasons
+
+
+def _others(path: Path) -> dict[str, str]:
+    """Return why files of a folder, or members of an archive, are not read."""
+    if path.is_dir():
+        others = (one for one in sorted(path.iterdir()) if one.suffix != ".npy" and not one.name.startswith("."))
+        return {one.name: "a folder" if one.is_dir() else "no .npy file" for one in others}
+    with zipfile.ZipFile(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist() if not _is_array(name)]
+    return dict.fromkeys(names, "no array") | ({"meta": "what the file says of itself"} if "meta" in names else {})
+
+
+def _is_array(member: str) -> bool:
+    """Whether a member of an archive is read: ``meta`` may be Python objects."""
+    return member.endswith(".npy") and member != "meta.npy"
 
 
 def _arrays(path: Path) -> Arrays:
     try:
-        if path.is_dir():
-            return {file.stem: open_array(file, memory_map=True, is_ours=False) for file in sorted(path.glob("*.npy"))}
-        with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if name != "meta"}
+        return _of_folder(path) if path.is_dir() else _of_archive(path)
     except InputError as cause:
         raise InputError(f"{path}: expected an .npz file or a folder of .npy files of numbers; {cause}") from cause
     except FileNotFoundError as cause:
@@ -115,6 +159,49 @@ def _arrays(path: Path) -> Arrays:
         ) from cause
     except _DAMAGED as cause:
         raise InputError(f"{path}: expected an .npz file or a folder of .npy files of numbers ({cause})") from cause
+
+
+def _of_folder(path: Path) -> Arrays:
+    files = sorted(path.glob("*.npy"))
+    others = _others(path)
+    if not files and others:
+        first = path / next(iter(others))
+        came = "a folder; name it, or put all arrays into one"
+        if not first.is_dir():
+            with open_regular(first) as file:
+                came = what_came(first, file)
+        raise InputError(f"got {', '.join(list(others)[:5])}; {first.name} is {came}")
+    return {file.stem: open_array(file, memory_map=True, is_ours=False) for file in files}
+
+
+def _of_archive(path: Path) -> Arrays:
+    with open_regular(path) as file:
+        start = file.read(len(MAGIC))
+        if start == MAGIC:
+            raise InputError(f"got a single array; put it beside the others, and name the folder: {path.parent}")
+        if not start.startswith(b"PK") or not zipfile.is_zipfile(file):
+            raise InputError(f"got {what_came(path, file)}")
+        with zipfile.ZipFile(file) as archive:
+            names = [name.removesuffix(".npy") for name in archive.namelist() if _is_array(name)]
+            if not names and archive.namelist():
+                raise InputError(f"got {what_came(path, file)}")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: _member(arrays, name) for name in names}
+
+
+def _member(arrays: Any, name: str) -> NDArray[Any]:
+    """Return an array of an archive."""
+    try:
+        array: NDArray[Any] = arrays[name]
+    except ValueError as cause:
+        if "allow_pickle" not in str(cause):  # NumPy's advice, which would run code of the file
+            raise
+        raise InputError(
+            f"got Python objects in {name!r} (dtype=object), or no array; they are not unpickled, as that could run "
+            f"code: write numbers, {name}.astype(numpy.float32), rows of one length"
+        ) from cause
+    return array
 
 
 def _graph(arrays: Arrays, path: Path) -> Graph:

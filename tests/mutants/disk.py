@@ -62,4 +62,16 @@ DISK = (
         "if False:",
         _FEATURE + "test_the_file_that_was_opened_is_read_on_when_another_takes_its_name",
     ),
+    Mutant(
+        "pipeline/storage/graph_files.py",
+        "if name in names or (name in NOT_FEATURES",
+        "if name or (name in NOT_FEATURES",
+        "tests/pipeline/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
+    ),
+    Mutant(
+        "pipeline/cli/cut.py",
+        "ORIGINAL_ID: order}, edge=store.edge)",
+        "ORIGINAL_ID: order})",
+        "tests/pipeline/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
+    ),
 )

@@ -113,6 +113,20 @@ def test_reorder(data, tmp_path, whole):
         assert old_ids[new_dst].tolist() == dst[ids].tolist()
 
 
+@pytest.mark.parametrize("more", [[], ["--reorder"]])
+def test_arrays_of_edges_are_taken_over_and_others_named(tmp_path, capsys, more):
+    src = np.arange(300) % 48
+    arrays = {"src": src, "dst": src[::-1], "num_nodes": 48, "y": src[:48], "edge_time": np.arange(300)}
+    np.savez(tmp_path / "graph.npz", **arrays, x=np.zeros((40, 4)))
+    assert run(tmp_path / "graph.npz", tmp_path / "out", "--parts", 2, *more) == 0
+    first, *_ = out = capsys.readouterr().out.splitlines()
+    assert first == "left out x: float64[40, 4], which has no row for each of 48 nodes, or of 300 edges"
+    assert any(line.endswith("and of edges edge_time") for line in out)
+    shards = hr.load_shards(tmp_path / "out", 0)
+    ids = shards.graph.edge_ids.long()
+    assert torch.equal(shards.store.edge["edge_time"].read(ids).rows, ids)
+
+
 def test_a_name_that_reordering_needs(tmp_path, capsys):
     np.savez(tmp_path / "graph.npz", src=[0, 1], dst=[1, 0], original_id=[0, 1])
     assert run(tmp_path / "graph.npz", tmp_path / "out", "--parts", 2, "--reorder") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,8 @@ def test_every_form(tmp_path, form, kind):
     assert torch.equal(files.graph.indptr, EXPECTED.indptr)
     assert torch.equal(files.graph.indices, EXPECTED.indices)
     assert set(files.store.node) == {"x", "y", "train_mask"}
+    assert list(files.store.edge) == ["of_edges"]
+    assert list(files.left_out) == ["meta"]
     assert torch.equal(files.store.node["x"].read(torch.arange(6)).rows, torch.eye(6, 3, dtype=torch.float64))
     assert files.arrays["train_mask"].tolist() == [True, True, False, False, False, False]
 
@@ -85,10 +88,18 @@ def test_graphs_of_several_types_are_refused(shared_data):
 
 
 def test_chosen_features(tmp_path):
-    path = save(tmp_path, "npz", **FORMS["csc"], **FEATURES)
+    more = {"wide": np.ones((2, 4)), "words": np.array(list("abcdef"))}
+    path = save(tmp_path, "npz", **FORMS["csc"], **FEATURES, **more)
     assert list(read_graph_files(path, ["y", "x"]).store.node) == ["y", "x"]
+    assert list(read_graph_files(path, ["of_edges"]).store.edge) == ["of_edges"]
     assert not read_graph_files(path, []).store.node
-    for name, came in (("z", "there is none"), ("of_edges", r"it has the shape \[4\]"), ("indptr", "there is none")):
+    assert not read_graph_files(path, []).left_out
+    for name, came in (
+        ("z", "there is none"),
+        ("wide", r"it has the shape \[2, 4\]"),
+        ("words", r"it is <U1\[6\]; map"),
+        ("indptr", "there is none"),
+    ):
         with pytest.raises(hr.FeatureError, match=f"expected '{name}' to be an array with a row .* {came}"):
             read_graph_files(path, [name])
 
@@ -107,7 +118,8 @@ def test_chosen_features(tmp_path):
         ({**FORMS["csc"], **SPARSE, "x_shape": [5, 4]}, "expected x_shape to be 6 rows"),
         ({**FORMS["csc"], **SPARSE, "x_shape": 6}, "expected x_shape to be 6 rows"),
         ({**FORMS["csc"], **SPARSE}, "x_shape is missing"),
-        ({"src": np.array([{}], object)}, "of numbers"),
+        ({"src": np.array([{}], object)}, "of numbers; .*got Python objects"),
+        ({**FORMS["csc"], **SPARSE, "x_shape": [6, 4], "x": np.ones((6, 2))}, "expected one feature x, got the array"),
     ],
 )
 def test_files_that_make_no_graph_are_refused(tmp_path, arrays, message):
@@ -131,3 +143,55 @@ def test_a_single_array_is_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros(3))
     with pytest.raises(hr.InputError, match=r"expected an \.npz file"):
         read_graph_files(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("kind", ["npz", "folder"])
+def test_what_is_left_out_has_its_reason(tmp_path, kind):
+    more = {"x": np.ones((5, 2)), "names": np.array(list("abcdef")), "rate": np.array(0.5), "t": np.zeros(6, "M8[s]")}
+    path = save(tmp_path, kind, **FORMS["src_dst"], **more, y=np.arange(6), edge_time=np.arange(4))
+    files = read_graph_files(path)
+    assert set(files.left_out) == {"x", "names", "rate", "t"}
+    assert files.left_out["x"] == "float64[5, 2], which has no row for each of 6 nodes, or of 4 edges"
+    assert files.left_out["names"] == "<U1[6], which are no numbers: map what it holds to some"
+    assert (list(files.store.node), list(files.store.edge)) == (["y"], ["edge_time"])
+
+
+def test_files_beside_the_arrays_are_named(tmp_path):
+    save(tmp_path, "folder", **FORMS["csc"])
+    (tmp_path / "x.csv").write_text("1,2")
+    (tmp_path / "more").mkdir()
+    assert read_graph_files(tmp_path).left_out == {"more": "a folder", "x.csv": "no .npy file"}
+    archive = save(tmp_path / "more", "npz", **FORMS["csc"])
+    with zipfile.ZipFile(archive, "a") as members:
+        members.writestr("readme.txt", "text")
+    assert read_graph_files(archive).left_out == {"readme.txt": "no array"}
+
+
+def test_as_many_nodes_as_edges(tmp_path):
+    ring = np.arange(4)
+    save(tmp_path, "folder", src=ring, dst=(ring + 1) % 4, num_nodes=np.array(4), y=ring, edge_weight=ring / 2)
+    store = read_graph_files(tmp_path).store
+    assert (list(store.node), list(store.edge)) == (["y"], ["edge_weight"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("edges.csv", b"src,dst\n0,1\n", r"got text that begins with 'src,dst"),
+        ("edges.parquet", b"PAR1" + bytes(40), r"got a Parquet file; .*read_parquet"),
+        ("data.pt", b"\x80\x02}q\x00.", r"got a pickle, .*not opened"),
+    ],
+)
+def test_files_of_other_formats_are_named(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    for path, text in ((tmp_path / name, message), (tmp_path, message.replace("got ", f"got {name}; {name} is "))):
+        with pytest.raises(hr.InputError, match=text) as caught:
+            read_graph_files(path)
+        assert "allow_pickle" not in str(caught.value)
+
+
+def test_objects_in_an_archive_are_named(tmp_path):
+    path = save(tmp_path, "npz", **FORMS["csc"], rows=np.array([[1], [1, 2]], object))
+    with pytest.raises(hr.InputError, match=r"got Python objects in 'rows'") as caught:
+        read_graph_files(path)
+    assert "allow_pickle" not in str(caught.value)
