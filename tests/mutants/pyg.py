@@ -9,9 +9,16 @@ _KINDS = "tests/pipeline/compat/test_attribute_kinds.py::"
 _ORDER = "tests/pipeline/compat/test_torch_samplers.py::"
 
 _PARTS = "tests/pipeline/compat/test_saved_parts.py::"
+_PLACES = "tests/pipeline/compat/test_places.py::"
 _SUBGRAPHS = "tests/pipeline/compat/test_subgraphs.py::"
 
 PYG = (
+    Mutant(
+        "pipeline/compat/pyg/cluster.py",
+        "PygClusterLoader.__init__(self",
+        "__import__('torch_geometric').loader.ClusterLoader.__init__(self",
+        _PLACES + "test_loaders_work_in_the_place_of_those_of_pyg",
+    ),
     Mutant(
         "pipeline/compat/pyg/cluster.py",
         "if self._made_by is None:",

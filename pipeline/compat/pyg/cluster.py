@@ -7,8 +7,10 @@ import warnings
 from typing import Any, Literal
 
 import torch
-import torch_geometric.loader
 from torch import Tensor
+from torch_geometric.loader import ClusterData as PygClusterData
+from torch_geometric.loader import ClusterLoader as PygClusterLoader
+from torch_geometric.loader.cluster import Partition as PygPartition
 from torch_geometric.sampler import SamplerOutput
 
 from headrace.ops.errors import InputError
@@ -26,7 +28,7 @@ from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.stages.cluster_sampler import ClusterSampler
 
 
-class ClusterData(torch_geometric.loader.ClusterData):  # type: ignore[misc]
+class ClusterData(PygClusterData):  # type: ignore[misc]
     """A graph cut into clusters (Cluster-GCN, arXiv 1905.07953), with the parameters and attributes of PyG's.
 
     METIS is that of pymetis (``pip install headrace[partition]``). Where it is not installed a streaming partition
@@ -66,7 +68,7 @@ class ClusterData(torch_geometric.loader.ClusterData):  # type: ignore[misc]
         num_parts = whole_number(num_parts, "ClusterData: num_parts", 1, InputError)
         self._made_by: str | None = None  # of parts that are made here
         # Its file holds this class, which torch loads only where it is known.
-        with torch.serialization.safe_globals([torch_geometric.loader.cluster.Partition]):
+        with torch.serialization.safe_globals([PygPartition]):
             super().__init__(
                 data, num_parts, recursive, save_dir, filename, log, keep_inter_cluster_edges, sparse_format
             )
@@ -98,7 +100,7 @@ class ClusterData(torch_geometric.loader.ClusterData):  # type: ignore[misc]
         return super()._permute_data(data, partition)
 
 
-class ClusterLoader(PlanLoader, torch_geometric.loader.ClusterLoader):  # type: ignore[misc]
+class ClusterLoader(PlanLoader, PygClusterLoader):  # type: ignore[misc]
     """Batches of whole clusters with the edges among them, as PyG's ``ClusterLoader``, made by a plan.
 
     Edges of a batch are those that begin and end in its clusters, by destination.
@@ -121,7 +123,7 @@ class ClusterLoader(PlanLoader, torch_geometric.loader.ClusterLoader):  # type: 
 
     def __init__(
         self,
-        cluster_data: torch_geometric.loader.ClusterData,
+        cluster_data: PygClusterData,
         *,
         seed: int | None = None,
         num_threads: int | None = None,
@@ -129,7 +131,7 @@ class ClusterLoader(PlanLoader, torch_geometric.loader.ClusterLoader):  # type: 
         **kwargs: Any,
     ) -> None:
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
-        torch_geometric.loader.ClusterLoader.__init__(self, cluster_data, **kwargs)
+        PygClusterLoader.__init__(self, cluster_data, **kwargs)
         self.graph = _graph_of(cluster_data.partition)
         self.prepare()
 

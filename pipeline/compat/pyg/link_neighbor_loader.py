@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
-import torch_geometric.loader
 from torch import Tensor
+from torch_geometric.loader import LinkLoader
+from torch_geometric.loader import LinkNeighborLoader as PygLinkNeighborLoader
 from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, NegativeSampling
 from torch_geometric.sampler.base import SubgraphType
 
@@ -21,7 +22,7 @@ from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.plan.plan import Plan
 
 
-class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighborLoader):  # type: ignore[misc]
+class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ignore[misc]
     """Mini-batches of links with the sampled neighbourhoods of their ends, as PyG's ``LinkNeighborLoader``.
 
     What holds of `NeighborLoader` holds here: threads, seeds, resuming, and what `num_workers` is. The ends of the
@@ -127,7 +128,7 @@ class LinkNeighborLoader(NeighborPlanLoader, torch_geometric.loader.LinkNeighbor
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
         if neighbor_sampler is None:
             neighbor_sampler = self.own_sampler(data)
-        torch_geometric.loader.LinkLoader.__init__(
+        LinkLoader.__init__(
             self,
             data,
             neighbor_sampler,

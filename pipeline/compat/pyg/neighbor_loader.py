@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch_geometric.loader
 from torch import Tensor
+from torch_geometric.loader import NeighborLoader as PygNeighborLoader
+from torch_geometric.loader import NodeLoader
 from torch_geometric.sampler import BaseSampler, NodeSamplerInput
 from torch_geometric.sampler.base import SubgraphType
 
@@ -20,7 +21,7 @@ from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.plan.plan import Plan
 
 
-class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):  # type: ignore[misc]
+class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[misc]
     """Mini-batches of sampled neighbourhoods, with the parameters, order and attributes of PyG's ``NeighborLoader``.
 
     It needs no pyg-lib and no torch-sparse. Batches are made in threads ahead of the training loop, the attributes
@@ -130,7 +131,7 @@ class NeighborLoader(NeighborPlanLoader, torch_geometric.loader.NeighborLoader):
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
         if neighbor_sampler is None:
             neighbor_sampler = self.own_sampler(data)
-        torch_geometric.loader.NodeLoader.__init__(
+        NodeLoader.__init__(
             self,
             data,
             neighbor_sampler,
