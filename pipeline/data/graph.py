@@ -13,8 +13,9 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
-from headrace.ops.graphs.csc import check_csc, coo_to_csc
+from headrace.ops.graphs.csc import check_csc
 from headrace.pipeline.data.arrays import as_ids
+from headrace.pipeline.data.build_graph import check_has_nodes, graph_of_ends
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.edge_ids import as_permutation
@@ -22,7 +23,7 @@ from headrace.pipeline.data.graph_sources import EdgeList, as_ends, edges_from_d
 from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import GraphView, as_attributes
 from headrace.pipeline.data.type_attributes import Wanted
-from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
+from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets
 
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.graph_shard import GraphShard
@@ -116,20 +117,17 @@ class Graph(GraphView):
         src, dst = as_ends(src, dst)
         if num_nodes is None:
             num_nodes = 1 + max((int(ids.max()) for ids in (src, dst) if ids.numel()), default=-1)
-        if num_nodes < 1:
-            raise GraphError(
-                f"Graph.from_coo: expected at least one node, got num_nodes={num_nodes}; "
-                "a graph may have no edges, but not no nodes: pass num_nodes= when there are no edges"
-            )
-        attributes = as_attributes(edge_attrs, src.numel())
-        node_types = as_type_offsets(node_types, num_nodes, "node_types")
-        edge_types = as_type_offsets(edge_types, src.numel(), "edge_types")
-        csc = coo_to_csc(src, dst, num_nodes, num_threads=num_threads)
-        check_edge_ends(src, dst, node_types, edge_types)
-        if csc.edge_ids is not None:
-            attributes = {name: gather_rows(tensor, csc.edge_ids) for name, tensor in attributes.items()}
-        of_nodes = as_attributes(node_attrs, num_nodes, "node")
-        graph = cls(csc.indptr, csc.indices, csc.edge_ids, attributes, node_types, edge_types, None, of_nodes)
+        check_has_nodes(num_nodes)
+        graph = graph_of_ends(
+            cls,
+            [src, dst],
+            num_nodes,
+            edge_attrs=edge_attrs,
+            node_attrs=node_attrs,
+            node_types=node_types,
+            edge_types=edge_types,
+            num_threads=num_threads,
+        )
         return graph if time is None else replace(graph.by_time(time), edge_times=None)
 
     @classmethod
@@ -263,7 +261,10 @@ class Graph(GraphView):
 
     @classmethod
     def _from_edges(cls, edges: EdgeList, num_threads: int | None) -> Graph:
-        return cls.from_coo(**vars(edges), num_threads=num_threads)
+        ends = list(as_ends(*edges.take_ends()))
+        check_has_nodes(edges.num_nodes)
+        about = {name: value for name, value in vars(edges).items() if name not in ("src", "dst")}
+        return graph_of_ends(cls, ends, **about, num_threads=num_threads)
 
     def shard(self, partition: Partition, part: int | None = None) -> GraphShard:
         """Return the in-edges of the nodes that one rank owns; all other rows are empty.

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.pipeline.data.arrays import as_ids, describe
+from headrace.pipeline.data.build_graph import joined_ends
 from headrace.pipeline.data.type_attributes import Wanted, join_attributes, rows_in
 from headrace.pipeline.data.type_offsets import TypeOffsets
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class EdgeList:
     """A graph as a list of edges in input order, in one id space.
 
@@ -38,6 +39,12 @@ class EdgeList:
     node_types: TypeOffsets | None = None
     edge_types: TypeOffsets | None = None
     node_attrs: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def take_ends(self) -> tuple[Tensor, Tensor]:
+        """Return sources and destinations, and keep them no longer."""
+        ends = self.src, self.dst
+        self.src = self.dst = torch.empty(0, dtype=torch.int64)
+        return ends
 
 
 def as_ends(src: ArrayLike | Tensor, dst: ArrayLike | Tensor | None) -> tuple[Tensor, Tensor]:
@@ -229,13 +236,18 @@ def _edge_level(storage: Any, num_edges: int, wanted: Wanted) -> dict[str, Any]:
 def _join(node_counts: Mapping[str, int], relations: Sequence[_Relation], edge_attrs: Wanted, stage: str) -> EdgeList:
     """Put node types and edge types one after the other into one id space each."""
     node_types = TypeOffsets.from_counts(node_counts)
-    src, dst = [torch.empty(0, dtype=torch.int64)], [torch.empty(0, dtype=torch.int64)]
-    for relation in relations:
-        src.append(relation.src.to(torch.int64) + node_types.id_range(relation.name[0]).start)
-        dst.append(relation.dst.to(torch.int64) + node_types.id_range(relation.name[2]).start)
+    src, dst = joined_ends(
+        (
+            relation.src,
+            relation.dst,
+            node_types.id_range(relation.name[0]).start,
+            node_types.id_range(relation.name[2]).start,
+        )
+        for relation in relations
+    )
     return EdgeList(
-        src=torch.cat(src),
-        dst=torch.cat(dst),
+        src=src,
+        dst=dst,
         num_nodes=node_types.num_ids,
         edge_attrs=join_attributes(
             {relation.name: _select(relation.edge_attrs, None, relation.src.numel(), stage) for relation in relations},

@@ -127,4 +127,16 @@ PYG = (
         "else sizes",
         "tests/pipeline/compat/test_adjacency.py::test_by_type",
     ),
+    Mutant(
+        "pipeline/data/build_graph.py",
+        "<= high + offset <= _LARGEST",
+        "<= high + offset",
+        "tests/pipeline/compat/test_building_memory.py::test_ids_are_as_narrow_as_they_fit",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/graph.py",
+        "if fill == ALWAYS or len(set(there)) == 1:",
+        "if True:",
+        "tests/pipeline/compat/test_building_memory.py::test_weights_of_types_in_several_dtypes",
+    ),
 )

@@ -18,6 +18,7 @@ from torch_geometric.utils import is_sparse
 from headrace.ops.errors import GraphError
 from headrace.pipeline.compat.pyg.adjacency import edges_of
 from headrace.pipeline.compat.pyg.columns import column
+from headrace.pipeline.data.build_graph import check_has_nodes, graph_of_ends, joined_ends
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.times import EARLIEST
 from headrace.pipeline.data.type_attributes import ALWAYS, join_attributes
@@ -170,8 +171,6 @@ def _joined(
     for name, size in sizes.items():
         offsets[name], end = end, end + size
     edge_sizes = [len(one.source) for one in relations]
-    sources = [torch.empty(0, dtype=torch.int64)]
-    destinations = list(sources)
     for one in relations:
         for ids, node_type in ((one.source, one.name[0]), (one.destination, one.name[2])):
             if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < sizes[node_type]:
@@ -179,8 +178,6 @@ def _joined(
                     f"headrace.pyg: edges {one.name} have ids of {node_type!r} from {int(ids.min())} to "
                     f"{int(ids.max())}, expected ids below {sizes[node_type]}"
                 )
-        sources.append(one.source.long() + offsets[one.name[0]])
-        destinations.append(one.destination.long() + offsets[one.name[2]])
     by_edges = {one.name: one.attributes for one in relations}
     by_nodes = {name: {time_attr: times[name]} if times and name in times else {} for name in sizes}
     of_edges = {} if weight_attr is None else _of_types(by_edges, edge_sizes, weight_attr, 1, "edge")
@@ -190,10 +187,12 @@ def _joined(
         of_nodes = _of_types(by_nodes, list(sizes.values()), time_attr, ALWAYS, "node")
         if time_attr not in of_edges and not of_nodes:
             raise _missing("time_attr", "an attribute of nodes or edges", time_attr, [])
-    return Graph.from_coo(
-        torch.cat(sources),
-        torch.cat(destinations),
-        num_nodes=end,
+    ends = ((one.source, one.destination, offsets[one.name[0]], offsets[one.name[2]]) for one in relations)
+    check_has_nodes(end)
+    return graph_of_ends(
+        Graph,
+        joined_ends(ends),
+        end,
         edge_attrs=of_edges,
         node_attrs=of_nodes,
         node_types=sizes,
@@ -207,7 +206,11 @@ def _of_types(
     """Return an attribute of all types, `fill` for those that have none; nothing where no type has it."""
     if not any(name in attributes for attributes in of_types.values()):
         return {}
-    return join_attributes(of_types, sizes, {name: fill}, what, "headrace.pyg")
+    there = [attributes[name].dtype for attributes in of_types.values() if name in attributes]
+    if fill == ALWAYS or len(set(there)) == 1:
+        return join_attributes(of_types, sizes, {name: fill}, what, "headrace.pyg")
+    same = {one: {name: given[name].double()} if name in given else {} for one, given in of_types.items()}
+    return join_attributes(same, sizes, {name: fill}, what, "headrace.pyg")
 
 
 def earliest(dtype: torch.dtype) -> float:

@@ -1,0 +1,93 @@
+"""From a list of edges to a graph, in little memory beyond both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops.errors import GraphError
+from headrace.ops.features.gather import gather_rows
+from headrace.ops.graphs.csc import coo_to_csc
+from headrace.pipeline.data.graph_view import as_attributes
+from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.graph import Graph
+
+_LARGEST = torch.iinfo(torch.int32).max
+
+
+def graph_of_ends(
+    cls: type[Graph],
+    ends: list[Tensor],
+    num_nodes: int,
+    *,
+    edge_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
+    node_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
+    node_types: TypeOffsets | TypeCounts | None = None,
+    edge_types: TypeOffsets | TypeCounts | None = None,
+    num_threads: int | None = None,
+) -> Graph:
+    """Return a graph of edges; `Graph.from_coo` documents the rest.
+
+    Parameters
+    ----------
+    ends
+        Sources and destinations. The list is emptied, and what nobody else has is given back before attributes are put
+        in order.
+    """
+    src, dst = ends
+    ends.clear()
+    attributes = as_attributes(edge_attrs, src.numel())
+    node_types = as_type_offsets(node_types, num_nodes, "node_types")
+    edge_types = as_type_offsets(edge_types, src.numel(), "edge_types")
+    csc = coo_to_csc(src, dst, num_nodes, num_threads=num_threads)
+    check_edge_ends(src, dst, node_types, edge_types)
+    del src, dst
+    if csc.edge_ids is not None:
+        attributes = {name: gather_rows(tensor, csc.edge_ids) for name, tensor in attributes.items()}
+    of_nodes = as_attributes(node_attrs, num_nodes, "node")
+    return cls(csc.indptr, csc.indices, csc.edge_ids, attributes, node_types, edge_types, None, of_nodes)
+
+
+def check_has_nodes(num_nodes: int) -> None:
+    """Refuse a graph without nodes."""
+    if num_nodes < 1:
+        raise GraphError(
+            f"Graph.from_coo: expected at least one node, got num_nodes={num_nodes}; "
+            "a graph may have no edges, but not no nodes: pass num_nodes= when there are no edges"
+        )
+
+
+def joined_ends(relations: Iterable[tuple[Tensor, Tensor, int, int]]) -> list[Tensor]:
+    """Return the sources and the destinations of the edges of all types in one id space, as narrow as they fit.
+
+    Parameters
+    ----------
+    relations
+        For each edge type its sources and destinations, and the first ids of their types.
+    """
+    parts = list(relations)
+    joined = []
+    for side in (0, 1):
+        ids = [(part[side], part[side + 2]) for part in parts]
+        narrow = all(0 <= low + offset <= high + offset <= _LARGEST for low, high, offset in map(_span, ids))
+        out = torch.empty(sum(one.numel() for one, _ in ids), dtype=torch.int32 if narrow else torch.int64)
+        start = 0
+        for one, offset in ids:
+            out[start : start + one.numel()].copy_(one).add_(offset)
+            start += one.numel()
+        joined.append(out)
+    return joined
+
+
+def _span(part: tuple[Tensor, int]) -> tuple[int, int, int]:
+    ids, offset = part
+    if not ids.numel():
+        return 0, 0, 0
+    low, high = torch.aminmax(ids)
+    return int(low), int(high), offset
