@@ -84,7 +84,7 @@ def test_ids_are_as_narrow_as_they_fit():
 def test_ids_that_a_type_does_not_have_are_refused(hetero, id_):
     name = ("author", "writes", "paper")
     hetero[name].edge_index[0, 5] = id_ if id_ != 3 else 40
-    with pytest.raises(hr.GraphError, match="source ids of edge type|is not a node id"):
+    with pytest.raises(hr.GraphError, match=r"source ids of edge type|is not a node id"):
         hr.Graph.from_pyg(hetero, edge_attrs=[])
     with pytest.raises(hr.GraphError, match="have ids of 'author' from"):
         NeighborLoader(hetero, [2], "paper")
