@@ -72,22 +72,24 @@ def joined_ends(relations: Iterable[tuple[Tensor, Tensor, int, int]]) -> list[Te
         For each edge type its sources and destinations, and the first ids of their types.
     """
     parts = list(relations)
-    joined = []
-    for side in (0, 1):
-        ids = [(part[side], part[side + 2]) for part in parts]
-        narrow = all(0 <= low + offset <= high + offset <= _LARGEST for low, high, offset in map(_span, ids))
-        out = torch.empty(sum(one.numel() for one, _ in ids), dtype=torch.int32 if narrow else torch.int64)
-        start = 0
-        for one, offset in ids:
-            out[start : start + one.numel()].copy_(one).add_(offset)
-            start += one.numel()
-        joined.append(out)
-    return joined
+    sources = [(source, offset) for source, _, offset, _ in parts]
+    destinations = [(destination, offset) for _, destination, _, offset in parts]
+    return [_joined(sources), _joined(destinations)]
 
 
-def _span(part: tuple[Tensor, int]) -> tuple[int, int, int]:
-    ids, offset = part
+def _joined(parts: list[tuple[Tensor, int]]) -> Tensor:
+    narrow = all(_fits(ids, offset) for ids, offset in parts)
+    out = torch.empty(sum(ids.numel() for ids, _ in parts), dtype=torch.int32 if narrow else torch.int64)
+    start = 0
+    for ids, offset in parts:
+        out[start : start + ids.numel()].copy_(ids).add_(offset)
+        start += ids.numel()
+    return out
+
+
+def _fits(ids: Tensor, offset: int) -> bool:
+    """Return whether ids that begin at an offset are int32, which wrong ones need not be."""
     if not ids.numel():
-        return 0, 0, 0
-    low, high = torch.aminmax(ids)
-    return int(low), int(high), offset
+        return True
+    low, high = (int(one) for one in torch.aminmax(ids))
+    return low >= 0 and high + offset <= _LARGEST
