@@ -8,11 +8,24 @@ _COUNTS = "tests/pipeline/compat/test_counts.py::"
 _KINDS = "tests/pipeline/compat/test_attribute_kinds.py::"
 _ORDER = "tests/pipeline/compat/test_torch_samplers.py::"
 
+_OVERRIDES = "tests/pipeline/compat/test_overrides.py::"
 _PARTS = "tests/pipeline/compat/test_saved_parts.py::"
 _PLACES = "tests/pipeline/compat/test_places.py::"
 _SUBGRAPHS = "tests/pipeline/compat/test_subgraphs.py::"
 
 PYG = (
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "self._filtered if own else self._made",
+        "self._made",
+        _OVERRIDES + "test_filter_fn_of_a_subclass_makes_all_batches",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "check_overrides(self, self.not_called)",
+        "pass",
+        _OVERRIDES + "test_methods_that_no_batch_passes_through_are_refused",
+    ),
     Mutant(
         "pipeline/compat/pyg/cluster.py",
         "PygClusterLoader.__init__(self",

@@ -121,6 +121,8 @@ class ClusterLoader(PlanLoader, PygClusterLoader):  # type: ignore[misc]
         For arguments that make no sense here, and clusters that there are not.
     """
 
+    not_called = (*PlanLoader.not_called, "_collate")
+
     def __init__(
         self,
         cluster_data: PygClusterData,

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from numbers import Integral
 from types import MethodType
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.attributes import check_attributes, warn_of_several_graphs
 from headrace.pipeline.compat.pyg.finish import Finish
+from headrace.pipeline.compat.pyg.overrides import check_overrides, is_overridden
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.run.checkpoint import LAST_EPOCH
@@ -40,6 +41,9 @@ class PlanLoader(DataLoader[Any]):
     ``sampler`` and ``batch_sampler`` say the order, ``pin_memory`` pins in the workers.
     """
 
+    #: Methods that PyG's loader calls for each batch, and a plan does not.
+    not_called: ClassVar[tuple[str, ...]] = ("collate_fn", "_get_iterator")
+
     data: Any
     seed: int | None
     num_threads: int | None
@@ -62,6 +66,7 @@ class PlanLoader(DataLoader[Any]):
         InputError
             For arguments that make no sense here.
         """
+        check_overrides(self, self.not_called)
         self.seed, self.num_threads, self.prefetch = _python_number(seed), _python_number(num_threads), prefetch
         self.follows_sampler = any(arguments.get(name) is not None for name in ("sampler", "batch_sampler"))
         self._loader: Loader[Any] | None = None
@@ -127,20 +132,26 @@ class PlanLoader(DataLoader[Any]):
         return self.batch_of(out, num_threads)
 
     def filter_fn(self, out: Any) -> Any:
-        """Return the whole batch of a ``SamplerOutput``: what PyG calls for ``loader([positions])``."""
+        """Return the whole batch of a ``SamplerOutput``: one of a subclass makes all batches.
+
+        With ``num_workers=0`` that one runs in the training loop, as with PyG.
+        """
         return self._transformed(self.joined(out, self.num_threads or 1), 1)
 
     @property
     def plan(self) -> Plan:
         """The plan that the loader runs."""
         plan = self.sampled(self.source)
-        stages = [Finish(self._made, "join_attributes")]
+        own = is_overridden(self, "filter_fn")  # which transforms, too
+        stages = [Finish(self._filtered if own else self._made, "join_attributes")]
         if self.pin_memory and torch.cuda.is_available():
             stages.append(Finish(_pinned, "pin_memory"))
-        if self.transform is not None:
+        if self.transform is not None and not own:
             stages.append(Finish(self._transformed, "transform"))
         ahead = len(stages) if self.filter_per_worker else 0
-        if self.transform is not None and self.num_workers == 0:
+        if own and self.num_workers == 0:
+            ahead = 0
+        elif self.transform is not None and self.num_workers == 0:
             # Where PyG calls it: what it draws from torch's generator is then in the order of the training loop.
             ahead = min(ahead, len(stages) - 1)
         for stage in stages[:ahead]:
@@ -175,6 +186,10 @@ class PlanLoader(DataLoader[Any]):
     def _made(self, out: Any, num_threads: int) -> Any:
         return self.joined(self.described(out), num_threads)
 
+    def _filtered(self, out: Any, num_threads: int) -> Any:
+        del num_threads
+        return self.filter_fn(self.described(out))
+
     def _transformed(self, data: Any, num_threads: int) -> Any:
         del num_threads
         return data if self.transform is None else self.transform(data)
@@ -195,7 +210,8 @@ class PlanLoader(DataLoader[Any]):
     @property
     def settings(self) -> tuple[Any, ...]:
         """The attributes that a user may change between epochs, as with PyG: objects, and values as text."""
-        return (self.transform, self.transform_sampler_output, self.filter_per_worker)
+        own = vars(self).get("filter_fn")
+        return (self.transform, self.transform_sampler_output, self.filter_per_worker, own)
 
     def _new_runner(self) -> Loader[Any]:
         # As PyG's loaders: who trains on several ranks gives each its items, or a sampler that does.

@@ -73,6 +73,8 @@ class GraphSAINTSampler(PlanLoader):
         For data that have norms, or no edges, or numbers that are out of range.
     """
 
+    not_called = (*PlanLoader.not_called, "_collate", "_sample_nodes", "__getitem__")
+
     def __init__(
         self,
         data: Data,

@@ -53,6 +53,8 @@ class ShaDowKHopSampler(PlanLoader):
         For data, numbers or roots that do not fit together, when the loader is made.
     """
 
+    not_called = (*PlanLoader.not_called, "__collate__")
+
     def __init__(
         self,
         data: Data,
