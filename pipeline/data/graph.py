@@ -15,11 +15,17 @@ from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import check_csc
 from headrace.pipeline.data.arrays import as_ids
-from headrace.pipeline.data.build_graph import check_has_nodes, graph_of_ends
+from headrace.pipeline.data.build_graph import graph_of_ends
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.edge_ids import as_permutation
-from headrace.pipeline.data.graph_sources import EdgeList, as_ends, edges_from_dgl, edges_from_pyg, edges_from_scipy
+from headrace.pipeline.data.graph_sources import (
+    EdgeList,
+    as_edges,
+    edges_from_dgl,
+    edges_from_pyg,
+    edges_from_scipy,
+)
 from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import GraphView, as_attributes
 from headrace.pipeline.data.type_attributes import Wanted
@@ -95,7 +101,7 @@ class Graph(GraphView):
             Tensors or arrays in CPU memory, strided ones too. Other integer dtypes are refused. Of PyG's ``edge_index``
             they are the two rows, ``edge_index[0], edge_index[1]``.
         num_nodes
-            Default: the largest id plus one. Say it, or trailing nodes without edges are missing.
+            Default: all of `node_types`, or the largest id plus one, which misses trailing nodes without edges.
         edge_attrs
             Arrays of num_edges rows, of any dtype, in input order.
         node_attrs
@@ -114,10 +120,7 @@ class Graph(GraphView):
             If ids are negative or >= num_nodes, lengths or dtypes do not match, there are no nodes, tensors are not
             in CPU memory, or types do not cover the ids.
         """
-        src, dst = as_ends(src, dst)
-        if num_nodes is None:
-            num_nodes = 1 + max((int(ids.max()) for ids in (src, dst) if ids.numel()), default=-1)
-        check_has_nodes(num_nodes)
+        src, dst, num_nodes = as_edges(src, dst, num_nodes, node_types)
         graph = graph_of_ends(
             cls,
             [src, dst],
@@ -261,8 +264,7 @@ class Graph(GraphView):
 
     @classmethod
     def _from_edges(cls, edges: EdgeList, num_threads: int | None) -> Graph:
-        ends = list(as_ends(*edges.take_ends()))
-        check_has_nodes(edges.num_nodes)
+        *ends, _ = as_edges(*edges.take_ends(), edges.num_nodes, edges.node_types)
         about = {name: value for name, value in vars(edges).items() if name not in ("src", "dst")}
         return graph_of_ends(cls, ends, **about, num_threads=num_threads)
 

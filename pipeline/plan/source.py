@@ -10,7 +10,7 @@ import torch
 from headrace.ops.errors import ItemsError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.stage import KnownNodes, Stage
 from headrace.pipeline.plan.text import describe
 
 if TYPE_CHECKING:
@@ -145,6 +145,11 @@ class SourceStage(Stage, Plan):
     def num_nodes(self) -> int | None:
         """Nodes of the graph that the batches are made for; None for any graph that has the seeds."""
         return None
+
+    def known_nodes(self) -> tuple[KnownNodes, ...]:
+        """Return what the source knows of nodes, by its graph or by their number."""
+        known = super().known_nodes()
+        return known if known or self.num_nodes is None else (KnownNodes("what it draws from", self.num_nodes),)
 
     @property
     def boundary(self) -> int | None:
