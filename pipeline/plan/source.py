@@ -175,6 +175,11 @@ class SourceStage(Stage, Plan):
         """Return the seeds of an epoch in any order, int64[n] or int64[n, k]; None if not known beforehand."""
         return None
 
+    def seeds_per_batch(self, world_size: int) -> int:
+        """Return how many seeds a rank has in a first batch at least; 1 where that is not known beforehand."""
+        del world_size
+        return 1
+
     @property
     def smallest_label(self) -> float | None:
         """The smallest of all labels; None if it is not known beforehand."""

@@ -245,6 +245,14 @@ class ItemSampler(SourceStage):
         seeds: torch.Tensor = self.items.all_ids()
         return None if self.items.types is not None else seeds
 
+    def seeds_per_batch(self, world_size: int) -> int:
+        if self.budget is not None or self.items_per_rank:
+            return 1
+        size = self.batch_size_per_rank
+        if size is None:
+            size = -(-(self.batch_size or 1) // world_size)
+        return max(1, min(size, len(self.items) // world_size))
+
     @property
     def smallest_label(self) -> float | None:
         labels = self.items.labels

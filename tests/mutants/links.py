@@ -15,6 +15,12 @@ _EXCLUDE = "tests/pipeline/stages/test_exclude_seed_edges.py::"
 
 LINKS = (
     Mutant(
+        "pipeline/stages/uniform_negative.py",
+        "int(num_pairs * self.ratio) *",
+        "int(self.ratio) *",
+        "tests/pipeline/plan/test_sizes.py::test_negatives_of_a_batch[binary-1-51]",
+    ),
+    Mutant(
         "pipeline/lowered/excluded.py",
         "(back[0], back[2]) != (there[2], there[0])",
         "back == there == ()",
