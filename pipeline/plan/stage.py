@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Counts = Mapping[str, int]
 
 #: Makes one minibatch (or what else the stage takes) into another, and returns what it counted.
-Runner = Callable[[Any], tuple[Any, Counts]]
+Runner = Callable[..., tuple[Any, Counts]]
 
 #: What goes from stage to stage.
 MINIBATCH = "minibatch"
@@ -239,6 +239,9 @@ class Stage(ABC):
 
 class MapStage(Stage):
     """A stage that makes one minibatch from another: a pure function of the batch, its key and the parameters."""
+
+    keyed: ClassVar[bool] = False
+    """Whether the runner takes the epoch and the number of the batch, too: of what was converted, which lacks them."""
 
     @abstractmethod
     def runner(self, settings: RunSettings) -> Runner:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _COUNTS = "tests/pipeline/compat/test_counts.py::"
+_DUE = "tests/pipeline/compat/test_due.py::"
 _KINDS = "tests/pipeline/compat/test_attribute_kinds.py::"
 _ORDER = "tests/pipeline/compat/test_torch_samplers.py::"
 
@@ -25,6 +26,42 @@ PYG = (
         "check_overrides(self, self.not_called)",
         "pass",
         _OVERRIDES + "test_methods_that_no_batch_passes_through_are_refused",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "of_workers = self.num_workers > 0 and",
+        "of_workers =",
+        _DUE + "test_batches_have_what_the_loop_wrote",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "and not draws and not self.learns",
+        "and not draws",
+        _DUE + "test_attributes_that_learn",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "self.filter_per_worker, self.learns, own)",
+        "self.filter_per_worker, own)",
+        _DUE + "test_an_attribute_that_learns_from_the_next_epoch_on",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "or not self.samples_ahead:",
+        "or False:",
+        _DUE + "test_samplers_of_the_user_draw_in_the_order_of_the_loop",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/own_stream.py",
+        "np.random.set_state(of_numpy)",
+        "pass",
+        _DUE + "test_random_transforms",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/own_stream.py",
+        "stream_key(settings.seed, epoch, index,",
+        "stream_key(settings.seed, epoch, 0,",
+        _DUE + "test_random_transforms",
     ),
     Mutant(
         "pipeline/compat/pyg/cluster.py",
