@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 _COUNTS = "tests/pipeline/compat/test_counts.py::"
 _DUE = "tests/pipeline/compat/test_due.py::"
+_GRAPHS = "tests/pipeline/compat/test_kept_graphs.py::"
 _KINDS = "tests/pipeline/compat/test_attribute_kinds.py::"
 _ORDER = "tests/pipeline/compat/test_torch_samplers.py::"
 
@@ -15,6 +16,36 @@ _PLACES = "tests/pipeline/compat/test_places.py::"
 _SUBGRAPHS = "tests/pipeline/compat/test_subgraphs.py::"
 
 PYG = (
+    Mutant(
+        "pipeline/compat/pyg/kept_graphs.py",
+        "if known is not None and known[0].are(given):",
+        "if known is not None:",
+        _GRAPHS + "test_changed_edges_are_another_graph",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/kept_graphs.py",
+        "graphs.by_name[name] = given, graph",
+        "pass",
+        _GRAPHS + "test_loaders_of_all_kinds_have_the_same_graph",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/kept_graphs.py",
+        "del _kept[key]",
+        "pass",
+        _GRAPHS + "test_it_goes_with_the_data",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/graph.py",
+        "values = [store.get(name) for store in stores for name in asked]",
+        "values = []",
+        _GRAPHS + "test_changed_attributes_and_numbers_of_nodes_are_another_graph",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/kept_graphs.py",
+        "if array.is_inference():",
+        "if False:",
+        _GRAPHS + "test_edges_that_count_their_writes_or_not",
+    ),
     Mutant(
         "pipeline/compat/pyg/plan_loader.py",
         "self._filtered if own else self._made",
@@ -79,7 +110,7 @@ PYG = (
         "pipeline/compat/pyg/saved_parts.py",
         "fits = torch.equal(compressed, ptr2index(partition.indptr)) and",
         "fits =",
-        _PARTS + "test_parts_of_another_graph_are_refused",
+        _PARTS + "test_parts_are_compared_at_both_ends_of_edges",
     ),
     Mutant(
         "pipeline/compat/pyg/saint.py",

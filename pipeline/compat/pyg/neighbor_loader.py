@@ -53,6 +53,9 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
         A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore). Edges may be in a sparse matrix, ``adj_t``,
         ``adj``, of torch or torch_sparse, in the place of ``edge_index``: batches have that of their edges, with its
         values, and edge ids count its entries in CSR of ``adj_t``. Beside an ``edge_index`` ids are of ``edge_index``.
+        All loaders of the same data share a graph, which is kept with the data. A loader samples from the edges,
+        weights and times as they were when it was made; one that is made later sees a change of them, but may miss
+        writes into large arrays that torch does not count, through NumPy or ``tensor.data``: set another tensor.
     num_neighbors
         In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. Of several edge
         types so many of each, or a dictionary has a list for each edge type.
