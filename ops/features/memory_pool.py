@@ -9,8 +9,8 @@ def trim_pool() -> int:
     """Hand memory that is kept for coming minibatches back to the system.
 
     Rows and blocks of a minibatch lie in memory that earlier ones have given back: fresh pages cost more than what is
-    written to them. At most as much is kept as was ever in use at once. Call this between training and something else
-    that needs the room; the next minibatches pay for theirs again.
+    written to them. What is kept and what is in use are together at most an eighth more than was ever in use at once.
+    Call this between training and something else that needs the room; the next minibatches pay for theirs again.
 
     Returns
     -------

@@ -161,4 +161,10 @@ TIERS = (
         "if num_devices > 0 else (_STEPS,)",
         "tests/pipeline/storage/test_plan_tiers.py::test_the_table_says_why",
     ),
+    Mutant(
+        "ops/native/core/memory.cpp",
+        "used_ + kept_ > most_used_ +",
+        "kept_ > most_used_ +",
+        "tests/ops/features/test_memory_pool.py::test_what_waits_and_what_is_used_are_no_more_than_was_used_at_once",
+    ),
 )

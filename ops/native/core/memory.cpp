@@ -61,6 +61,7 @@ Header* allocate(std::size_t capacity, bool pooled) {
 class Pool {
  public:
   Header* take(std::size_t capacity) {
+    Blocks gone;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       used_ += capacity;
@@ -75,7 +76,9 @@ class Pool {
         by_capacity_.erase(found);
         return header;
       }
+      gone = beyond_limit();
     }
+    free_all(gone);
     try {
       return allocate(capacity, true);
     } catch (...) {
@@ -94,17 +97,9 @@ class Pool {
         std::free(header);
         return;
       }
-      // Sizes that were needed once must not keep out those that are needed in every batch: the oldest blocks go.
-      while (kept_ > most_used_) {
-        const auto oldest = waiting_.begin();
-        auto place = by_capacity_.find((*oldest)->capacity);
-        while (place->second != oldest) ++place;
-        kept_ -= (*oldest)->capacity;
-        by_capacity_.erase(place);
-        gone.splice(gone.end(), waiting_, oldest);
-      }
+      gone = beyond_limit();
     }
-    for (Header* const block : gone) std::free(block);  // without the lock: it may take the system a while
+    free_all(gone);
   }
 
   std::size_t trim() noexcept {
@@ -118,7 +113,7 @@ class Pool {
       kept_ = 0;
       most_used_ = used_;
     }
-    for (Header* const block : all) std::free(block);
+    free_all(all);
     return bytes;
   }
 
@@ -127,6 +122,27 @@ class Pool {
 
  private:
   using Blocks = std::list<Header*>;
+
+  // Take out what waits beyond the limit: blocks in use and those that wait have together as many bytes as were ever in
+  // use at once, and an eighth for sizes that differ. Sizes that were needed once must not keep out those that are
+  // needed in every batch: the oldest blocks go.
+  Blocks beyond_limit() noexcept {
+    Blocks gone;
+    while (!waiting_.empty() && used_ + kept_ > most_used_ + most_used_ / 8) {
+      const auto oldest = waiting_.begin();
+      auto place = by_capacity_.find((*oldest)->capacity);
+      while (place->second != oldest) ++place;
+      kept_ -= (*oldest)->capacity;
+      by_capacity_.erase(place);
+      gone.splice(gone.end(), waiting_, oldest);
+    }
+    return gone;
+  }
+
+  // Without the lock: it may take the system a while.
+  static void free_all(const Blocks& blocks) noexcept {
+    for (Header* const block : blocks) std::free(block);
+  }
 
   // False if there is no room for the note that the block waits.
   bool keep(Header* header) noexcept {

@@ -20,7 +20,8 @@ void* take_block(std::size_t bytes, Lifetime lifetime = Lifetime::kBatch);
 // Return a block; null is ignored.
 void give_block(void* block) noexcept;
 
-// Hand all waiting blocks back to the system; return their bytes, which are never more than were ever used at once.
+// Hand all waiting blocks back to the system; return their bytes. With those in use they are at most an eighth more
+// than were ever used at once.
 std::size_t trim_pool() noexcept;
 
 }  // namespace headrace

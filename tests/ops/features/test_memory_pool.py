@@ -23,3 +23,15 @@ def test_rows_are_right_in_memory_that_is_new_again():
     for _ in range(2):
         assert torch.equal(gather_rows(table, ids), table[ids])
         assert trim_pool() > 0
+
+
+def test_what_waits_and_what_is_used_are_no_more_than_was_used_at_once():
+    """Blocks of sizes that no longer come make room for those that do: a limit on memory has to hold both."""
+    table, one = torch.zeros(1, NUM_BYTES // 4), torch.zeros(1, dtype=torch.int64)
+    small = torch.zeros(1, NUM_BYTES // 8)
+    trim_pool()
+    at_once = [gather_rows(table, one) for _ in range(4)]
+    del at_once  # 64 MiB wait
+    others = [gather_rows(small, one) for _ in range(6)]  # 48 MiB, which none of them serves
+    most = 4 * NUM_BYTES * 9 // 8
+    assert len(others) * NUM_BYTES // 2 + trim_pool() <= most + 4 * NUM_BYTES // 8
