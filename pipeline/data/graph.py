@@ -15,17 +15,12 @@ from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import check_csc
 from headrace.pipeline.data.arrays import as_ids
-from headrace.pipeline.data.build_graph import graph_of_ends
+from headrace.pipeline.data.build_graph import check_has_nodes, graph_of_ends
+from headrace.pipeline.data.dgl_graphs import graph_from_dgl
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.edge_ids import as_permutation
-from headrace.pipeline.data.graph_sources import (
-    EdgeList,
-    as_edges,
-    edges_from_dgl,
-    edges_from_pyg,
-    edges_from_scipy,
-)
+from headrace.pipeline.data.graph_sources import as_ends, edges_from_pyg, edges_from_scipy, graph_of_edges
 from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import GraphView, as_attributes
 from headrace.pipeline.data.type_attributes import Wanted
@@ -101,7 +96,7 @@ class Graph(GraphView):
             Tensors or arrays in CPU memory, strided ones too. Other integer dtypes are refused. Of PyG's ``edge_index``
             they are the two rows, ``edge_index[0], edge_index[1]``.
         num_nodes
-            Default: all of `node_types`, or the largest id plus one, which misses trailing nodes without edges.
+            Default: the largest id plus one. Say it, or trailing nodes without edges are missing.
         edge_attrs
             Arrays of num_edges rows, of any dtype, in input order.
         node_attrs
@@ -120,7 +115,10 @@ class Graph(GraphView):
             If ids are negative or >= num_nodes, lengths or dtypes do not match, there are no nodes, tensors are not
             in CPU memory, or types do not cover the ids.
         """
-        src, dst, num_nodes = as_edges(src, dst, num_nodes, node_types)
+        src, dst = as_ends(src, dst)
+        if num_nodes is None:
+            num_nodes = 1 + max((int(ids.max()) for ids in (src, dst) if ids.numel()), default=-1)
+        check_has_nodes(num_nodes)
         graph = graph_of_ends(
             cls,
             [src, dst],
@@ -210,7 +208,7 @@ class Graph(GraphView):
         GraphError
             If `matrix` is not a sparse matrix, not square, or empty.
         """
-        return cls._from_edges(edges_from_scipy(matrix), num_threads)
+        return graph_of_edges(cls, edges_from_scipy(matrix), num_threads)
 
     @classmethod
     def from_pyg(
@@ -239,7 +237,7 @@ class Graph(GraphView):
         GraphError
             If `data` is neither class, or lacks ``edge_index`` or an attribute that is asked for, and as `from_coo`.
         """
-        return cls._from_edges(edges_from_pyg(data, edge_attrs, node_attrs), num_threads)
+        return graph_of_edges(cls, edges_from_pyg(data, edge_attrs, node_attrs), num_threads)
 
     @classmethod
     def from_dgl(
@@ -255,18 +253,17 @@ class Graph(GraphView):
         Types as in `from_pyg`, in the order of ``graph.ntypes`` and ``graph.canonical_etypes``. So are `edge_attrs` and
         `node_attrs`; by default all in ``graph.edata``, and ``time`` of nodes.
 
+        A graph without types that is restricted to CSC, ``g.formats("csc")``, is taken as it is, without a sort, and
+        its memory is shared. So is a ``FusedCSCSamplingGraph`` of GraphBolt: edge ids are its original ones if it has
+        them, or else positions, in graphs with types counted within each type.
+
         Raises
         ------
         GraphError
-            If `graph` is not a DGL graph or lacks an edge feature, and as `from_coo`.
+            If `graph` is not a DGL graph (but a block, or a graph in shards) or lacks an edge feature, and as
+            `from_coo`.
         """
-        return cls._from_edges(edges_from_dgl(graph, edge_attrs, node_attrs), num_threads)
-
-    @classmethod
-    def _from_edges(cls, edges: EdgeList, num_threads: int | None) -> Graph:
-        *ends, _ = as_edges(*edges.take_ends(), edges.num_nodes, edges.node_types)
-        about = {name: value for name, value in vars(edges).items() if name not in ("src", "dst")}
-        return graph_of_ends(cls, ends, **about, num_threads=num_threads)
+        return graph_from_dgl(cls, graph, edge_attrs, node_attrs, num_threads)
 
     def shard(self, partition: Partition, part: int | None = None) -> GraphShard:
         """Return the in-edges of the nodes that one rank owns; all other rows are empty.

@@ -41,8 +41,7 @@ class TreeSampler(HopSampler):
         except GraphError as error:
             raise GraphError(f"{self.name}: {error}") from error
         if self.window is not None:
-            window = check_window(self.name, self.window, times, strictly_before=self.strictly_before)
-            object.__setattr__(self, "window", window)
+            check_window(self.name, self.window, times, strictly_before=self.strictly_before)
 
     @property
     def in_trees(self) -> bool:

@@ -1,4 +1,4 @@
-"""From a ``SamplerOutput`` to the batch that the user gets, as a stage."""
+"""From a ``SamplerOutput`` to the batch that the user gets, as a stage: attributes are joined in the workers."""
 
 from __future__ import annotations
 

@@ -229,11 +229,7 @@ def _pieces(
 
 def _device_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
     if device is not None:
-        try:
-            return torch.device(device)
-        except (RuntimeError, TypeError) as error:
-            message = f"inference: expected a device of torch, got {device!r}; pass device='cpu' or 'cuda'"
-            raise InputError(message) from error
+        return torch.device(device)
     parameter = next(model.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device
 
