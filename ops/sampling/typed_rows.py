@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import ID_DTYPES, Array, as_numpy
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
 from headrace.ops.errors import GraphError
-from headrace.ops.graphs.rows import starts_of
 from headrace.ops.memory_limit import check_fits_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-#: Edges that are looked at together when rows are counted: temporary memory, a few numbers of 8 bytes for each.
-_EDGES_AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,6 +79,8 @@ def typed_rows(
     edge_ids: Array | None,
     first_nodes: Sequence[int],
     relations: Sequence[tuple[int, ...]],
+    *,
+    num_threads: int | None = None,
 ) -> TypedRows:
     """Find the rows of a graph whose rows are sorted by relation.
 
@@ -97,6 +96,8 @@ def typed_rows(
         As in `TypedRows`.
     relations : sequence of tuple of int
         As in `TypedRows`.
+    num_threads : int, optional
+        Default: the cores this process may use. The result does not depend on it.
 
     Raises
     ------
@@ -105,72 +106,34 @@ def typed_rows(
         fit into memory; for arrays that are no CSC, or ranges of types that do not cover the nodes and the edges.
     """
     stage = "typed_rows"
-    indptr = torch.from_numpy(as_numpy(indptr, "indptr", stage=stage, error=GraphError))
-    relation_offsets = torch.from_numpy(as_numpy(relation_offsets, "relation_offsets", stage=stage, error=GraphError))
+    num_threads = as_num_threads(num_threads, stage=stage)
+    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
+    offsets = as_numpy(relation_offsets, "relation_offsets", stage=stage, error=GraphError)
+    ids = None
     if edge_ids is not None:
-        edge_ids = torch.from_numpy(as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES, error=GraphError))
+        ids = as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES, error=GraphError)
     first_nodes, relations = tuple(first_nodes), tuple(relations)
-    num_nodes = len(indptr) - 1
-    _check_rises(indptr, "indptr")
-    _check_rises(torch.tensor(first_nodes, dtype=torch.int64), "first_nodes", num_nodes)
-    _check_rises(relation_offsets, "relation_offsets")
-    if len(relation_offsets) != len(relations) + 1 or (edge_ids is not None and len(edge_ids) != int(indptr[-1])):
-        message = f"{stage}: expected an offset for each of {len(relations)} relations, and an id for each edge"
+    num_nodes = max(len(starts) - 1, 0)
+    types = np.array(first_nodes, np.int64)
+    if len(types) == 0 or types[0] != 0 or types[-1] != num_nodes or (types[1:] < types[:-1]).any():
+        message = f"{stage}: expected first_nodes to rise from 0 to {num_nodes}, got others"
+        raise GraphError(message)
+    if len(offsets) != len(relations) + 1:
+        message = f"{stage}: expected an offset for each of {len(relations)} relations and one more, got {len(offsets)}"
         raise GraphError(message)
     num_types = len(first_nodes) - 1
-    strides = torch.tensor(_strides(num_types, relations), dtype=torch.int64)
-    starts = torch.tensor(_first_rows(first_nodes, strides.tolist()), dtype=torch.int64)
-    num_rows = int(starts[-1])
+    num_rows = _first_rows(first_nodes, _strides(num_types, relations))[-1]
     check_fits_memory(
-        16 * num_rows,
+        8 * num_rows,
         f"Graph: got {num_rows:,} pairs of a node and a relation that may end in it",
         "merge relations, or sample graph.untyped()",
         GraphError,
     )
-    ranks = torch.full((num_types, len(relations)), -1, dtype=torch.int64)
-    for relation, rank, node_type in _ranks(num_types, relations):
-        ranks[node_type, relation] = rank
-    # Of each node the place of its type's ranks, and its first row.
-    sizes = torch.tensor(first_nodes, dtype=torch.int64).diff()
-    of_type = torch.arange(num_types).repeat_interleave(sizes) * len(relations)
-    own_rows = starts[:-1] - torch.tensor(first_nodes[:-1], dtype=torch.int64) * strides
-    first_rows = own_rows.repeat_interleave(sizes) + torch.arange(num_nodes) * strides.repeat_interleave(sizes)
-    counts = torch.zeros(num_rows, dtype=torch.int64)
-    num_edges = int(indptr[-1])
-    last = -1
-    for first in range(0, num_edges, _EDGES_AT_ONCE):
-        end = min(first + _EDGES_AT_ONCE, num_edges)
-        nodes = slice(int(torch.searchsorted(indptr, first, right=True)) - 1, int(torch.searchsorted(indptr, end)))
-        degrees = indptr[nodes.start : nodes.stop + 1].clamp(first, end).diff()
-        ids = torch.arange(first, end) if edge_ids is None else edge_ids[first:end].long()
-        found = torch.searchsorted(relation_offsets, ids, right=True) - 1
-        if bool((found >= len(relations)).any()) or bool((found < 0).any()):
-            message = f"{stage}: expected edge ids below {int(relation_offsets[-1])}, the end of the last relation"
-            raise GraphError(message)
-        numbers = ranks.flatten()[of_type[nodes].repeat_interleave(degrees) + found]
-        if bool((numbers < 0).any()):
-            place = int((numbers < 0).nonzero()[0, 0])
-            node = int(torch.searchsorted(indptr, first + place, right=True)) - 1
-            message = (
-                f"Graph: edge {int(ids[place])} of relation {int(found[place])} ends in node {node}, "
-                "which has another type than that relation ends in"
-            )
-            raise GraphError(message)
-        rows = first_rows[nodes].repeat_interleave(degrees) + numbers
-        if int(rows[0]) < last or bool((rows[1:] < rows[:-1]).any()):
-            message = "Graph: expected in-edges of each node sorted by edge type, got others; build it with from_coo"
-            raise GraphError(message)
-        last = int(rows[-1])
-        counts += torch.bincount(rows, minlength=num_rows)
-    return TypedRows(starts_of(counts), num_nodes, first_nodes, relations)
-
-
-def _check_rises(offsets: torch.Tensor, name: str, end: int | None = None) -> None:
-    """Refuse what does not rise from 0, to `end` where that is known."""
-    rises = len(offsets) > 0 and int(offsets[0]) == 0 and bool((offsets[1:] >= offsets[:-1]).all())
-    if not rises or (end is not None and int(offsets[-1]) != end):
-        message = f"typed_rows: expected {name} to rise from 0{'' if end is None else f' to {end}'}, got others"
-        raise GraphError(message)
+    may_end = np.zeros((num_types, len(relations)), bool)
+    for relation, ends in enumerate(relations):
+        may_end[list(ends), relation] = True
+    row_ptr = _native.typed_rows(starts, ids, offsets, types, may_end.ravel(), num_threads)
+    return TypedRows(torch.from_numpy(row_ptr), num_nodes, first_nodes, relations)
 
 
 def _ranks(num_types: int, relations: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, int, int]]:

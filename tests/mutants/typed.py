@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _HOP = "tests/ops/sampling/test_typed_hop.py"
+_ROWS = "tests/ops/sampling/test_typed_rows.py"
 _STAGES = "tests/pipeline/stages/test_types.py"
 _SHARDS = "tests/pipeline/storage/test_shards_of_types.py"
 _ON_DISK = "tests/pipeline/storage/test_types_of_shards_on_disk.py"
@@ -24,10 +25,28 @@ TYPED = (
         f"{_HOP}::test_typed_hop_equals_reference",
     ),
     Mutant(
+        "ops/native/sampling/typed_rows.cpp",
+        "while (node >= types.first_nodes[type + 1]) ++type;",
+        "if (node >= types.first_nodes[type + 1]) ++type;",
+        f"{_ROWS}::test_rows_of_many_nodes_are_found_in_parts",
+    ),
+    Mutant(
+        "ops/native/sampling/typed_rows.cpp",
+        "} else if (rank + 1 < written) {",
+        "} else if (rank < 0) {",
+        f"{_ROWS}::test_refusals",
+    ),
+    Mutant(
+        "ops/native/sampling/typed_rows.cpp",
+        "if (!faults.elsewhere) faults.elsewhere",
+        "faults.elsewhere",
+        f"{_ROWS}::test_the_first_edge_that_ends_elsewhere_is_named",
+    ),
+    Mutant(
         "ops/sampling/typed_rows.py",
         "return [max(stride, 1) for stride in strides]",
         "return strides",
-        f"{_HOP}::test_typed_hop_equals_reference",
+        f"{_ROWS}::test_nodes_in_which_no_relation_ends_have_a_row",
     ),
     Mutant(
         "pipeline/data/graph_types.py",

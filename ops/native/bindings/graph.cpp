@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <limits>
 #include <new>
+#include <optional>
+#include <string>
 
 #include "bindings/bindings.hpp"
 #include "bindings/views.hpp"
@@ -9,6 +12,7 @@
 #include "sampling/compact.hpp"
 #include "sampling/compactor.hpp"
 #include "sampling/parallel_edges.hpp"
+#include "sampling/typed_rows.hpp"
 
 namespace headrace {
 namespace {
@@ -122,10 +126,46 @@ nb::object order_of_rows(const InArray<std::int64_t>& indptr, const InArray<std:
   return order.size() == 0 ? nb::none() : nb::cast(to_numpy(std::move(order)));
 }
 
+// Refuse what does not rise from 0, to `end` where that is known.
+void check_rises(const char* name, const InArray<std::int64_t>& offsets, std::optional<std::size_t> end = {}) {
+  const std::int64_t* const first = offsets.data();
+  const std::int64_t* const last = first + offsets.shape(0);
+  const bool rises = first != last && *first == 0 && std::is_sorted(first, last);
+  if (!rises || (end && last[-1] != static_cast<std::int64_t>(*end))) {
+    throw GraphError(std::string("typed_rows: expected ") + name + " to rise from 0" +
+                     (end ? " to " + std::to_string(*end) : "") + ", got others");
+  }
+}
+
+OutArray<std::int64_t> typed_rows(const InArray<std::int64_t>& indptr, nb::handle edge_ids,
+                                  const InArray<std::int64_t>& first_edges, const InArray<std::int64_t>& first_nodes,
+                                  const InArray<bool>& ends, int num_threads) {
+  const std::size_t num_nodes = num_nodes_of(indptr);
+  const AnyIds ids = any_ids(edge_ids);
+  Buffer<std::int64_t> row_ptr;
+  {
+    const nb::gil_scoped_release release;
+    check_rises("indptr", indptr);
+    check_rises("first_nodes", first_nodes, num_nodes);
+    check_rises("relation_offsets", first_edges);
+    const auto num_edges = static_cast<std::size_t>(indptr.data()[num_nodes]);
+    if (ids.index() != 0) check_length("typed_rows: edge_ids", size(ids), num_edges);
+    const std::size_t num_types = first_nodes.shape(0) - 1;
+    const std::size_t num_relations = first_edges.shape(0) - 1;
+    check_length("typed_rows: ends", ends.shape(0), num_types * num_relations, "node type and relation");
+    row_ptr =
+        find_typed_rows(indptr.data(), num_nodes, view(ids), num_edges,
+                        {first_nodes.data(), num_types, first_edges.data(), num_relations, ends.data()}, num_threads);
+  }
+  return to_numpy(std::move(row_ptr));
+}
+
 }  // namespace
 
 void bind_graph(nb::module_& m) {
   m.def("order_of_rows", &order_of_rows, "indptr"_a.noconvert(), "keys"_a.noconvert(), "num_threads"_a);
+  m.def("typed_rows", &typed_rows, "indptr"_a.noconvert(), "edge_ids"_a.none(), "first_edges"_a.noconvert(),
+        "first_nodes"_a.noconvert(), "ends"_a.noconvert(), "num_threads"_a);
   bind_ids<std::int32_t>(m);
   bind_ids<std::int64_t>(m);
   nb::class_<Compactor>(m, "Compactor")

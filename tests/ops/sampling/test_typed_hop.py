@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -33,21 +31,6 @@ def rule_of(data: st.DataObject, graph: TypedGraph, of_one: st.SearchStrategy[op
 def frontier_of(data: st.DataObject, graph: TypedGraph, unique: bool) -> torch.Tensor:
     nodes = st.lists(st.integers(0, graph.rows.num_nodes - 1), max_size=12, unique=unique)
     return torch.tensor(data.draw(nodes, label="frontier"), dtype=torch.int64)
-
-
-@given(typed_graphs())
-def test_rows_are_the_edges_of_each_node_and_relation(graph):
-    ids = np.arange(graph.num_edges) if graph.edge_ids is None else graph.edge_ids.numpy()
-    nodes = torch.arange(graph.rows.num_nodes)
-    seen = 0
-    for relation in range(graph.num_relations):
-        places, rows = graph.rows.rows_of(nodes, relation)
-        for node, row in zip(places.tolist(), rows.tolist(), strict=True):
-            found = ids[graph.rows.row_ptr[row] : graph.rows.row_ptr[row + 1]]
-            wanted = (graph.relation_of_edge == relation) & (graph.destination_of_edge == node)
-            assert found.tolist() == np.flatnonzero(wanted).tolist()  # in input order
-            seen += len(found)
-    assert seen == graph.num_edges
 
 
 @pytest.mark.twins
@@ -197,32 +180,6 @@ def test_refusals(change, match):
     arguments |= change
     with pytest.raises(ops.InputError, match=match):
         sample_typed_hop(rows, csc.indices, key=1, **arguments)
-
-
-@given(typed_graphs(), st.integers(1, 5))
-def test_rows_do_not_depend_on_how_many_edges_are_looked_at_together(graph, edges_at_once):
-    counts = np.bincount(graph.relation_of_edge, minlength=graph.num_relations)
-    offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]))
-    whole = graph.rows
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["headrace.ops.sampling.typed_rows"], "_EDGES_AT_ONCE", edges_at_once)
-        rows = ops.typed_rows(graph.indptr, offsets, graph.edge_ids, whole.first_nodes, whole.relations)
-    assert torch.equal(rows.row_ptr, whole.row_ptr)
-
-
-def test_rows_name_the_edge_that_ends_elsewhere(monkeypatch):
-    monkeypatch.setattr(sys.modules["headrace.ops.sampling.typed_rows"], "_EDGES_AT_ONCE", 2)
-    csc = ops.coo_to_csc(torch.tensor([0, 0, 1]), torch.tensor([0, 0, 2]), 3)
-    with pytest.raises(ops.GraphError, match="edge 2 of relation 0 ends in node 2"):
-        ops.typed_rows(csc.indptr, torch.tensor([0, 3]), csc.edge_ids, (0, 2, 3), [(0,)])
-
-
-def test_rows_refuse_edges_that_end_elsewhere_and_rows_out_of_order():
-    csc = ops.coo_to_csc(torch.tensor([0, 1]), torch.tensor([2, 2]), 3)
-    with pytest.raises(ops.GraphError, match="another type"):
-        ops.typed_rows(csc.indptr, torch.tensor([0, 2]), None, (0, 2, 3), [(0,)])
-    with pytest.raises(ops.GraphError, match="sorted by edge type"):
-        ops.typed_rows(csc.indptr, torch.tensor([0, 1, 2]), torch.tensor([1, 0]), (0, 3), [(0,), (0,)])
 
 
 def test_a_rule_by_relation_needs_types():
