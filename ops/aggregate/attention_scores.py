@@ -50,6 +50,13 @@ class AttentionDropout:
             raise InputError(f"{stage}: probability must be a number in [0, 1), got {self.probability!r}")
         as_key(self.key, stage=stage)
 
+    @classmethod
+    def of(cls, probability: float, key: int, edge_ids: Array | None = None) -> AttentionDropout | None:
+        """Return the dropout of a probability that is checked; None for 0, which drops nothing."""
+        if isinstance(probability, (int, float)) and probability == 0:
+            return None
+        return cls(probability, key, edge_ids)
+
     @property
     def threshold(self) -> int:
         """Of 2**32 words so many are dropped."""

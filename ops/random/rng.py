@@ -54,6 +54,7 @@ DRAW: Final = 5  # nodes and edges drawn from the whole graph
 DROPOUT: Final = 6  # masks of rows, by dropout in the model in place of the layer
 WINDOW: Final = 7  # picks by LABOR in windows of batches that depend on each other, by window in place of the batch
 NEGATIVE: Final = 8  # negative pairs: destinations in layer 0, sources in layer 1
+USER: Final = 9  # functions of the user: the key is the seed of generators of torch, NumPy and Python
 
 _LIMITS = (("seed", 1 << 64), ("epoch", 1 << 32), ("batch", 1 << 64), ("layer", 1 << 16), ("purpose", 1 << 16))
 
@@ -72,7 +73,7 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     layer : int
         Hop, 0 next to the seeds, in [0, 2**16).
     purpose : int
-        What the stream is for, SHUFFLE, NEIGHBOR, WALK, DRAW, DROPOUT, WINDOW or NEGATIVE, in [0, 2**16).
+        What the stream is for, SHUFFLE, NEIGHBOR, WALK, DRAW, DROPOUT, WINDOW, NEGATIVE or USER, in [0, 2**16).
 
     Raises
     ------

@@ -43,9 +43,13 @@ def whole_number(value: Any, name: str, least: int, error: type[HeadraceError], 
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or isinstance(value, bool) or number < least or (most is not None and number > most):
+    if number is None or _is_bool(value) or number < least or (most is not None and number > most):
         raise error(f"{name} must be {limits}; {value!r} came")
     return number
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) in (torch.bool, np.dtype(bool))
 
 
 def number_above_0(value: Any, name: str, error: type[HeadraceError], most: float) -> float:
@@ -56,9 +60,21 @@ def number_above_0(value: Any, name: str, error: type[HeadraceError], most: floa
     error
         If it is not a number, not above 0, or above `most`. `name` says what it is.
     """
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 < value <= most:
+    number = as_number(value)
+    if number is None or not 0 < number <= most:
         raise error(f"{name} must be a number above 0; {value!r} came")
+    return number
+
+
+def as_number(value: Any) -> int | float | None:
+    """Return an int or a float for any kind of real number but bool, one of an array without dimensions too, or None.
+
+    Those of NumPy go by their text: float32(0.3) is 0.3.
+    """
+    if isinstance(value, Tensor | np.ndarray) and value.ndim == 0:
+        value = value.item() if isinstance(value, Tensor) else value[()]
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+        return None
     if isinstance(value, Integral):
         return int(value)
     return float(str(value)) if isinstance(value, np.floating) else float(value)

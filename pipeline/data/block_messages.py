@@ -59,9 +59,9 @@ def attend(
         destination_scores=(destination_scores, block.num_dst),
         edge_scores=(edge_scores, block.num_edges),
     )
-    if dropout > 0 and block.edge_ids is None:
+    drops = AttentionDropout.of(dropout, key, block.edge_ids)
+    if drops is not None and block.edge_ids is None:
         raise InputError("attend: dropout goes by the ids of edges, and the block has none; sample with edge_ids=True")
-    drops = AttentionDropout(dropout, key, block.edge_ids) if dropout > 0 else None
     rows = x if x.ndim < 3 else x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
     out = attend_with_grad(
         block.indptr,

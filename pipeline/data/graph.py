@@ -15,12 +15,12 @@ from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import check_csc
 from headrace.pipeline.data.arrays import as_ids
-from headrace.pipeline.data.build_graph import check_has_nodes, graph_of_ends
+from headrace.pipeline.data.build_graph import graph_of_ends
 from headrace.pipeline.data.dgl_graphs import graph_from_dgl
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.edge_ids import as_permutation
-from headrace.pipeline.data.graph_sources import as_ends, edges_from_pyg, edges_from_scipy, graph_of_edges
+from headrace.pipeline.data.graph_sources import as_edges, edges_from_pyg, edges_from_scipy, graph_of_edges
 from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import GraphView, as_attributes
 from headrace.pipeline.data.type_attributes import Wanted
@@ -96,7 +96,7 @@ class Graph(GraphView):
             Tensors or arrays in CPU memory, strided ones too. Other integer dtypes are refused. Of PyG's ``edge_index``
             they are the two rows, ``edge_index[0], edge_index[1]``.
         num_nodes
-            Default: the largest id plus one. Say it, or trailing nodes without edges are missing.
+            Default: all of `node_types`, or the largest id plus one, which misses trailing nodes without edges.
         edge_attrs
             Arrays of num_edges rows, of any dtype, in input order.
         node_attrs
@@ -115,10 +115,7 @@ class Graph(GraphView):
             If ids are negative or >= num_nodes, lengths or dtypes do not match, there are no nodes, tensors are not
             in CPU memory, or types do not cover the ids.
         """
-        src, dst = as_ends(src, dst)
-        if num_nodes is None:
-            num_nodes = 1 + max((int(ids.max()) for ids in (src, dst) if ids.numel()), default=-1)
-        check_has_nodes(num_nodes)
+        src, dst, num_nodes = as_edges(src, dst, num_nodes, node_types)
         graph = graph_of_ends(
             cls,
             [src, dst],

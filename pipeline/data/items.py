@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.ops.errors import ItemsError
-from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient
+from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient, whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
 from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset
@@ -63,7 +63,7 @@ class ItemSet:
             (id, label). Arrays may be torch tensors on the CPU, NumPy arrays (memory-mapped ones too) or lists of ids,
             contiguous or not; pairs are tensors or NumPy arrays alone, as a list of them may as well hold (id, label).
             Of a graph with types a dictionary has the ids of each node type as they count within it, or pairs by edge
-            type, and labels are a dictionary of the same keys.
+            type; labels are a dictionary of the same keys, or are with the ids of each type, ``{type: (ids, labels)}``.
         allow_empty
             Whether a batch is meant, which may be empty, or two items of many nodes.
         allow_none
@@ -89,6 +89,7 @@ class ItemSet:
         types = mask_sizes = None
         ids: range | torch.Tensor
         if isinstance(items, Mapping) and items:
+            items, labels = labels_by_type(items, labels)
             by_type = {name: _ids(some) for name, some in items.items()}
             tensors = {name: (_listed(ids), size) for name, (ids, size) in by_type.items()}
             ids, types = joined(tensors)
@@ -234,6 +235,39 @@ def seed_batch(
     return batch if items.edge_types is None else batch.replace(link_types=items.link_types(positions))
 
 
+def labels_by_type(items: Mapping[Any, Any], labels: Any) -> tuple[dict[Any, Any], Any]:
+    """Return the ids of each type, and the labels: of each type where they stand with its ids, or as they came.
+
+    Raises
+    ------
+    ItemsError
+        If some types have labels and others have none, or labels came twice.
+    """
+    ids, with_ids = {}, {}
+    for name, some in items.items():
+        one = items_of_dataset(some) if isinstance(some, torch.utils.data.Dataset) else some
+        if isinstance(one, tuple) or _are_two_arrays(one):
+            if len(one) != 2:
+                raise ItemsError(f"a tuple of items is (ids, labels); that of {name!r} has {len(one)} entries")
+            ids[name], with_ids[name] = one
+        else:
+            ids[name] = one
+    if not with_ids:
+        return ids, labels
+    without = [name for name in ids if name not in with_ids]
+    if without:
+        raise ItemsError(
+            f"ItemSampler: expected labels of all types or of none, got some of {list(with_ids)} and none of "
+            f"{without}; give these labels that stand for none, such as -1, or a plan of their own"
+        )
+    if labels is not None:
+        raise ItemsError(
+            "ItemSampler: expected labels once, got some with the ids of each type and others beside them; leave "
+            "one out"
+        )
+    return ids, with_ids
+
+
 def _listed(ids: range | torch.Tensor) -> torch.Tensor:
     return ids if isinstance(ids, torch.Tensor) else torch.arange(ids.start, ids.stop, ids.step)
 
@@ -269,7 +303,8 @@ def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
     """Return the ids, and the length of the mask that they came as, if they did."""
     if isinstance(items, bool) or items is None:
         raise ItemsError(f"items must be ids, a range, a mask or pairs; {items!r} came")
-    if isinstance(items, int):
+    if isinstance(items, int | np.integer) or (_is_array(items) and items.ndim == 0):
+        items = whole_number(items, "ItemSampler: a number of items", -(1 << 63), ItemsError)
         if not 0 <= items < 1 << 63:
             raise ItemsError(f"ItemSampler: an item count must be in [0, 2**63) and not negative; {items} came")
         return range(items), None

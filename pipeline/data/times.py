@@ -13,7 +13,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import order_of_rows
-from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, describe
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView, View
@@ -109,18 +109,19 @@ def earliest_of(times: Tensor, window: float) -> Tensor:
     return torch.where(times < EARLIEST + span, EARLIEST, times - span)
 
 
-def check_window(stage: str, window: Any, times: Times, *, strictly_before: bool = False) -> None:
-    """Refuse a window that no time can be in, or that is no difference of times of their kind."""
+def check_window(stage: str, window: Any, times: Times, *, strictly_before: bool = False) -> int | float:
+    """Return a window as an int or a float; refuse one that no time can be in, or that is no difference of times."""
     whole = times.dtype == torch.int64
-    kinds = (int,) if whole else (int, float)
-    if isinstance(window, bool) or not isinstance(window, kinds) or math.isnan(window) or window < 0:
+    number = as_number(window)
+    if number is None or (whole and not isinstance(number, int)) or math.isnan(number) or number < 0:
         kind = "an int of at least 0, as times are integers" if whole else "a number of at least 0"
         raise InputError(f"{stage}: expected window to be {kind}, got {window!r}")
-    if strictly_before and window == 0:
+    if strictly_before and number == 0:
         raise InputError(
             f"{stage}: expected a window above 0 beside strictly_before=True, got 0, which leaves no time; give a "
             "window, or strictly_before=False"
         )
+    return number
 
 
 def times_of(graph: GraphView, name: str) -> Times:

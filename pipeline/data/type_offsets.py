@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
-from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe, whole_number
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -69,9 +69,10 @@ class TypeOffsets:
         Raises
         ------
         GraphError
-            If a count is negative.
+            If a count is negative, or no integer.
         """
-        sizes = [int(count) for count in counts.values()]
+        what, least = "TypeOffsets.from_counts: the count of", torch.iinfo(torch.int64).min
+        sizes = [whole_number(count, f"{what} {name!r}", least, GraphError) for name, count in counts.items()]
         if any(size < 0 for size in sizes):
             raise GraphError(
                 f"TypeOffsets.from_counts: expected counts >= 0, got {dict(counts)}; correct the negative ones"

@@ -38,6 +38,12 @@ def joined(by_type: Mapping[Any, tuple[Tensor, int | None]]) -> tuple[Tensor, Ty
         raise ItemsError("ItemSampler: expected items of all types to be ids, or all to be pairs, got both")
     if any(ids.dim() == 2 and ids.shape[1] != 2 for ids, _ in by_type.values()):
         raise ItemsError("ItemSampler: expected pairs [num_pairs, 2] by edge type, got items of more nodes")
+    for name, (ids, _) in by_type.items():
+        if isinstance(name, tuple) and ids.dim() == 1 and len(ids):
+            raise ItemsError(
+                f"ItemSampler: expected pairs [num_pairs, 2] of edge type {name}, got ids [{len(ids)}]; of sources and "
+                "destinations make torch.stack((src, dst), 1), with labels {edge_type: (pairs, labels)}"
+            )
     runs = tuple((name, len(ids)) for name, (ids, _) in by_type.items())
     return torch.cat([ids.to(torch.int64) for ids, _ in by_type.values()]), runs
 

@@ -29,7 +29,7 @@ def attend(
     key: int,
 ) -> Tensor:
     """Attend, as `SharedBlock.attend` does; rows are [num_src, heads, columns]."""
-    dropped = AttentionDropout(dropout, key, block.edge_ids) if dropout > 0 else None
+    dropped = AttentionDropout.of(dropout, key, block.edge_ids)
     out: Tensor = _Attend.apply(rows, source_scores, destination_scores, edge_scores, block, slope, dropped)  # type: ignore[no-untyped-call]
     return out
 

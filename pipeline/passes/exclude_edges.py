@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.lowered.hop import SampleHop
-from headrace.pipeline.plan.checks import graphs_of
+from headrace.pipeline.plan.checks import graphs_of_edges
 from headrace.pipeline.plan.errors import InputError, PlanError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
@@ -44,7 +44,7 @@ def _check_types(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> No
     written = source.origin  # types of items are resolved by now
     runs = written.items.types if isinstance(written, ItemSampler) else None
     pairs = source.all_seeds() if isinstance(source, SourceStage) else None
-    for _, graph in graphs_of(behind):
+    for graph in graphs_of_edges(behind):
         exclude.edges.check(graph)
         if pairs is not None and runs is None:
             exclude.edges.check_ends(graph, pairs)

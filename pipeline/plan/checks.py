@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError, PlanError
-from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.arrays import as_number, whole_number
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.feature_names import FeatureName, LabelNames
 from headrace.pipeline.data.graph_view import GraphView
@@ -75,6 +75,12 @@ def shard_of_rows(source: object) -> ShardedFeature | None:
     from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
     return source if isinstance(source, ShardedFeature) else None
+
+
+def graphs_of_edges(stages: Iterable[Stage]) -> list[GraphView]:
+    """Return the graphs whose edges are those of batches; negatives may be drawn from one with others."""
+    finders = [stage for stage in stages if stage.num_hops or "blocks" in stage.writes]
+    return [graph for _, graph in graphs_of(finders)]
 
 
 def divided_graph(graph: GraphView) -> tuple[Divided, ...]:
@@ -223,10 +229,12 @@ def check_flags(stage: Stage, *names: str) -> None:
             raise InputError(f"{stage.name}: {name} must be True or False; {value!r} came")
 
 
-def check_probability(stage: str, name: str, value: object) -> None:
-    """Refuse what is no probability below 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+def check_probability(stage: str, name: str, value: object) -> float:
+    """Return a probability below 1 as an int or a float, or refuse it."""
+    number = as_number(value)
+    if number is None or not 0 <= number < 1:
         raise InputError(f"{stage}: {name} must be a probability in [0, 1); {value!r} came")
+    return number
 
 
 def check_partition_fits(partition: Partition, sampler: str, graph: GraphView) -> None:

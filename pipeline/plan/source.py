@@ -10,7 +10,7 @@ import torch
 from headrace.ops.errors import ItemsError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.stage import KnownNodes, Stage
 from headrace.pipeline.plan.text import describe
 
 if TYPE_CHECKING:
@@ -146,6 +146,11 @@ class SourceStage(Stage, Plan):
         """Nodes of the graph that the batches are made for; None for any graph that has the seeds."""
         return None
 
+    def known_nodes(self) -> tuple[KnownNodes, ...]:
+        """Return what the source knows of nodes, by its graph or by their number."""
+        known = super().known_nodes()
+        return known if known or self.num_nodes is None else (KnownNodes("what it draws from", self.num_nodes),)
+
     @property
     def boundary(self) -> int | None:
         """How many hops beyond its seeds the nodes of a batch may be; None for any number."""
@@ -169,6 +174,11 @@ class SourceStage(Stage, Plan):
     def all_seeds(self) -> torch.Tensor | None:
         """Return the seeds of an epoch in any order, int64[n] or int64[n, k]; None if not known beforehand."""
         return None
+
+    def seeds_per_batch(self, world_size: int) -> int:
+        """Return how many seeds a rank has in a first batch at least; 1 where that is not known beforehand."""
+        del world_size
+        return 1
 
     @property
     def smallest_label(self) -> float | None:

@@ -19,7 +19,9 @@ import numpy as np
 import torch
 
 from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
+from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.arguments import check_arguments
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 Counts = Mapping[str, int]
 
 #: Makes one minibatch (or what else the stage takes) into another, and returns what it counted.
-Runner = Callable[[Any], tuple[Any, Counts]]
+Runner = Callable[..., tuple[Any, Counts]]
 
 #: What goes from stage to stage.
 MINIBATCH = "minibatch"
@@ -59,6 +61,25 @@ class Divided:
     what: str
     partition: Partition
     part: int | None = None
+
+
+@dataclass(frozen=True)
+class KnownNodes:
+    """What a stage knows of the nodes that ids are of.
+
+    Parameters
+    ----------
+    what
+        What says so, for messages.
+    num_nodes
+        How many there are.
+    types
+        Their types; None where it knows of none.
+    """
+
+    what: str
+    num_nodes: int
+    types: TypeOffsets | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -160,6 +181,11 @@ class Stage(ABC):
         """Return what the stage reads, or goes by, that is divided among ranks."""
         return ()
 
+    def known_nodes(self) -> tuple[KnownNodes, ...]:
+        """Return what the stage knows of nodes, by default by its graph: all stages of a plan have to know the same."""
+        graph = getattr(self, "graph", None)
+        return (KnownNodes("its graph", graph.num_nodes, graph.node_types),) if isinstance(graph, GraphView) else ()
+
     def fits_behind(self, last: Stage) -> str | None:
         """Return what is wrong with the stage right before this one, or None; asked whenever a plan is verified."""
         del last
@@ -213,6 +239,9 @@ class Stage(ABC):
 
 class MapStage(Stage):
     """A stage that makes one minibatch from another: a pure function of the batch, its key and the parameters."""
+
+    keyed: ClassVar[bool] = False
+    """Whether the runner takes the epoch and the number of the batch, too: of what was converted, which lacks them."""
 
     @abstractmethod
     def runner(self, settings: RunSettings) -> Runner:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.ops.errors import PlanError
+from headrace.ops.errors import InputError, PlanError
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_weights_unchanged
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.stage import CONVERTED, FETCHED, HOP, MINIBATCH, ON_ITS_WAY, MacroStage, Stage
+from headrace.pipeline.plan.stage import CONVERTED, FETCHED, HOP, MINIBATCH, ON_ITS_WAY, KnownNodes, MacroStage, Stage
 from headrace.pipeline.plan.text import render
 
 
@@ -176,4 +176,31 @@ def check_data(plan: Plan) -> None:
     for position, stage in enumerate(stages):
         if position > 0:
             stage.check(stages[:position])
+    _check_same_nodes(stages)
     check_weights_unchanged(stages)
+
+
+def _check_same_nodes(stages: Sequence[Stage]) -> None:
+    """Refuse stages that know of other nodes than those before them: ids would be of nodes of another graph.
+
+    Edges may differ, as where negatives have none of a whole graph and a part of it is sampled. A stage that knows of
+    no types has the ids of all.
+    """
+    first: tuple[Stage, KnownNodes] | None = None
+    typed: tuple[Stage, KnownNodes] | None = None
+    for stage in stages:
+        for known in stage.known_nodes():
+            first = first or (stage, known)
+            if known.num_nodes != first[1].num_nodes:
+                raise InputError(
+                    f"{stage.origin.name}: expected the {first[1].num_nodes} nodes that {first[0].origin.name} has by "
+                    f"{first[1].what}, got {known.num_nodes} by {known.what}; give all stages of a plan the same nodes"
+                )
+            if known.types is None:
+                continue
+            typed = typed or (stage, known)
+            if known.types != typed[1].types:
+                raise InputError(
+                    f"{stage.origin.name}: expected the node types that {typed[0].origin.name} has, {typed[1].types}, "
+                    f"got {known.types}; give all stages of a plan the same nodes"
+                )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.plan.errors import PlanError
@@ -51,7 +53,7 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
             run = stage.runner(settings)
             step = step_of(name, origin, stage, run, settings)
             if isinstance(run, WindowRunner):
-                enter = named(name, origin, run.enter, settings)
+                enter = named(name, origin, _entering(run), settings)
                 node = WindowNode(node, tuple(steps), run, enter, step, lockstep=lockstep)
                 steps = []
             else:
@@ -66,6 +68,10 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
             raise PlanError(f"{stage.name} cannot run as it is; a pass should have expanded it")
         place, given = stage.moves_to or place, stage.gives or given
     return MapNode(node, tuple(steps)), source, tuple(channels)
+
+
+def _entering(run: WindowRunner) -> Callable[[Work], None]:
+    return lambda work: run.enter(work.batch)
 
 
 def _prefetch_node(node: BaseNode[Work], steps: tuple[Step, ...], stage: Prefetch, *, lockstep: bool) -> PrefetchNode:

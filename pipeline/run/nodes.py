@@ -75,8 +75,8 @@ def step_of(name: str, origin: str, stage: MapStage, run: Runner, settings: RunS
     """Return the function that runs one stage on a piece of work and records it under its two names."""
     comm = settings.comm
 
-    def made(batch: Any) -> tuple[Any, Counts]:
-        return _outcome(run(batch))
+    def made(work: Work) -> tuple[Any, Counts]:
+        return _outcome(run(work.batch, work.epoch, work.index) if stage.keyed else run(work.batch))
 
     call = named(name, origin, made, settings)
 
@@ -92,7 +92,9 @@ def step_of(name: str, origin: str, stage: MapStage, run: Runner, settings: RunS
     return step
 
 
-def named(name: str, origin: str, function: Callable[[Any], Answer], settings: RunSettings) -> Callable[[Work], Answer]:
+def named(
+    name: str, origin: str, function: Callable[[Work], Answer], settings: RunSettings
+) -> Callable[[Work], Answer]:
     """Return what calls the function of a stage for a batch; errors say in which stage, and at which batch."""
     comm = settings.comm
     shown = origin if origin == name else f"{origin} ({name})"
@@ -104,7 +106,7 @@ def named(name: str, origin: str, function: Callable[[Any], Answer], settings: R
 
     def call(work: Work) -> Answer:
         try:
-            return function(work.batch)
+            return function(work)
         except StopIteration as error:
             report(error)
             # Passed on, it would end the epoch here as if there were no more batches.

@@ -105,7 +105,12 @@ def _hops(plan: Plan) -> list[tuple[SampleHop, PickRule]]:
         for part in stage.parts() if isinstance(stage, MacroStage) else (stage,):
             if part.first_hop is None:
                 continue
-            if not isinstance(part, SampleHop) or not isinstance(part.rule, _RULES) or part.disjoint:
+            if isinstance(part, SampleHop) and part.disjoint:
+                raise PlanError(
+                    f"scores.inclusion: expected a sampler of blocks, got {stage.name} of trees (disjoint=True or "
+                    "time=); use hr.scores.access_frequency(plan), which counts what any sampler reaches"
+                )
+            if not isinstance(part, SampleHop) or not isinstance(part.rule, _RULES):
                 raise PlanError(f"scores.inclusion: expected a sampler of neighbours, got {stage.name}; {_SUPPORTED}")
             if not isinstance(part.graph, Graph):
                 raise PlanError(f"scores.inclusion: expected a whole graph, got {part.graph!r}; {_SUPPORTED}")

@@ -25,8 +25,10 @@ class ClusterSampler(SourceStage):
     """Let each batch be some clusters of a graph as a whole (Cluster-GCN, arXiv 1905.07953).
 
     Every epoch goes once through all clusters, in an order that seed and epoch name. The seeds of a batch are all nodes
-    of its clusters, cluster by cluster, each in ascending order. Behind it ``sample_in_subgraph`` takes edges among
-    these nodes, those between the clusters of a batch too, and of their neighbours as far as `boundary` says:
+    of its clusters, cluster by cluster, each in ascending order; clusters without nodes are no batch by themselves. If
+    by chance some such are drawn together, epochs differ in their batches, and the loader has no length. Behind it
+    ``sample_in_subgraph`` takes edges among these nodes, those between the clusters of a batch too, and of their
+    neighbours as far as `boundary` says:
 
     ===========  ==================================================================================================
     ``0``        edges begin and end in the clusters: a batch is the subgraph that they induce
@@ -117,21 +119,36 @@ class _Clusters(BatchSource):
         self._nodes = partition.order()  # cluster by cluster
         self._ends = torch.tensor([0, *partition.sizes]).cumsum(0).tolist()
         self.batch_size: int = stage.clusters_per_batch
-        num_clusters = partition.num_parts
-        self.num_batches: int = (
-            num_clusters // self.batch_size if stage.drop_last else -(-num_clusters // self.batch_size)
-        )
+        self._known: tuple[int, list[list[int]]] | None = None  # an epoch, and the clusters of its batches
         self._epoch = 0
         self._next = 0
+        self.num_batches: int | None = len(self._batches(0)) if self._has_length() else None
+        if self.num_batches == 0:
+            raise ItemsError(
+                f"ClusterSampler: expected nodes in the first {stage.clusters_per_batch} clusters or in others of a "
+                "whole batch, got none; lower clusters_per_batch or set drop_last=False"
+            )
+
+    def _has_length(self) -> bool:
+        """Whether all epochs have the same number of batches: no batch is of clusters without nodes by chance."""
+        stage, sizes = self._stage, self._stage.partition.sizes
+        num_empty, num_last = sizes.count(0), len(sizes) % self.batch_size
+        smallest = self.batch_size if num_last == 0 or stage.drop_last else num_last
+        return not stage.shuffle or self.batch_size == 1 or num_empty < smallest
+
+    def count(self, epoch: int) -> int:
+        """Return the number of batches of an epoch."""
+        return len(self._batches(epoch)) if self.num_batches is None else self.num_batches
 
     def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
         self._epoch = epoch
         self._next = 0 if state is None else int(state["batch"])
 
     def draw(self) -> MiniBatch:
-        if self._next >= self.num_batches:
+        batches = self._batches(self._epoch)
+        if self._next >= len(batches):
             raise StopIteration
-        nodes = self._nodes_of(self._clusters())
+        nodes = self._nodes_of(batches[self._next])
         rank, world_size = self._settings.rank, self._settings.world_size
         seeds = nodes[len(nodes) * rank // world_size : len(nodes) * (rank + 1) // world_size]
         batch = MiniBatch.of_seeds(
@@ -140,15 +157,20 @@ class _Clusters(BatchSource):
         self._next += 1
         return batch
 
-    def _clusters(self) -> list[int]:
-        """Return the clusters of the next batch."""
-        num_clusters, first = self._stage.partition.num_parts, self._next * self.batch_size
-        last = min(first + self.batch_size, num_clusters)
-        if not self._stage.shuffle:
-            return list(range(first, last))
-        key = stream_key(self._stage.seed, self._epoch, 0, 0, SHUFFLE)
-        clusters: list[int] = shuffled_range(num_clusters, first, last, key).tolist()
-        return clusters
+    def _batches(self, epoch: int) -> list[list[int]]:
+        """Return the clusters of the batches of an epoch; those without a node are left out, as are their batches."""
+        stage, known = self._stage, self._known
+        if known is None or known[0] != epoch:
+            num_clusters, size = stage.partition.num_parts, self.batch_size
+            order = list(range(num_clusters))
+            if stage.shuffle:
+                key = stream_key(stage.seed, epoch, 0, 0, SHUFFLE)
+                order = shuffled_range(num_clusters, 0, num_clusters, key).tolist()
+            stop = num_clusters // size * size if stage.drop_last else num_clusters
+            drawn = [order[first : first + size] for first in range(0, stop, size)]
+            batches = [[one for one in some if self._ends[one] < self._ends[one + 1]] for some in drawn]
+            known = self._known = epoch, [some for some in batches if some]
+        return known[1]
 
     def _nodes_of(self, clusters: list[int]) -> Tensor:
         return torch.cat([self._nodes[self._ends[one] : self._ends[one + 1]] for one in clusters])

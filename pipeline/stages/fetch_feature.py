@@ -14,7 +14,13 @@ from headrace.pipeline.data.feature_names import FeatureName, LabelNames, is_nam
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.fetch_stage import FetchStage
-from headrace.pipeline.plan.checks import check_shards_of_types, divided_features, graphs_of, labels_twice
+from headrace.pipeline.plan.checks import (
+    check_shards_of_types,
+    divided_features,
+    graphs_of,
+    graphs_of_edges,
+    labels_twice,
+)
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Divided, Runner, Stage
@@ -105,14 +111,15 @@ class FetchFeature(FetchStage):
         for graph in graphs:
             self.store.check(
                 node=(*self.node, *(name for name in labels if not isinstance(name, str))),
-                edge=self.edge,
                 num_nodes=graph.num_nodes,
-                num_edges=graph.num_edges,
                 types=(node_types_of(graph), edge_types_of(graph)),
             )
             check_shards_of_types(self.store, self.node, node_types_of(graph))
             # Labels may end behind the last seed, but those of a larger graph belong to other nodes.
             self.store.check(node=plain if longest > graph.num_nodes else (), num_nodes=graph.num_nodes)
+        for graph in graphs_of_edges(before):
+            types = (node_types_of(graph), edge_types_of(graph))
+            self.store.check(edge=self.edge, num_nodes=graph.num_nodes, num_edges=graph.num_edges, types=types)
         source = before[0]
         fetched = any(isinstance(stage, FetchFeature) and stage.labels is not None for stage in before)
         if labels and (fetched or (isinstance(source, SourceStage) and source.gives_labels)):

@@ -48,9 +48,9 @@ class ItemSampler(SourceStage):
         ...], which become ``batch.y``: a tuple ``(ids, labels)``, a list of two tensors, or a
         ``torch.utils.data.Dataset`` of (id, label). Pairs are one tensor or NumPy array: a list of them is refused, as
         it may as well hold ids with labels. Of a graph with types, ids that count within a type, ``{"paper": ids}``, or
-        pairs, ``{("user", "rates", "movie"): pairs}``; what the sampler behind reads says where the type is, and
-        ``batch.seeds`` are global ids. Tensors must be on the CPU; non-contiguous and memory-mapped arrays are read in
-        place.
+        pairs, ``{("user", "rates", "movie"): pairs}``, and with labels ``{"paper": (ids, labels)}``; what the sampler
+        behind reads says where the type is, and ``batch.seeds`` are global ids. Tensors must be on the CPU;
+        non-contiguous and memory-mapped arrays are read in place.
     batch_size
         Items in a batch, counted over all ranks together: one batch is one optimiser step. Default 1024.
     batch_size_per_rank
@@ -244,6 +244,14 @@ class ItemSampler(SourceStage):
     def all_seeds(self) -> torch.Tensor | None:
         seeds: torch.Tensor = self.items.all_ids()
         return None if self.items.types is not None else seeds
+
+    def seeds_per_batch(self, world_size: int) -> int:
+        if self.budget is not None or self.items_per_rank:
+            return 1
+        size = self.batch_size_per_rank
+        if size is None:
+            size = -(-(self.batch_size or 1) // world_size)
+        return max(1, min(size, len(self.items) // world_size))
 
     @property
     def smallest_label(self) -> float | None:

@@ -72,7 +72,7 @@ class SamplePinsage(Sampler, MacroStage):
         make_positive(self, "num_neighbors", "num_walks", "walk_length")
         make_positive(self, "num_layers", most=MOST_HOPS)
         check_steps(self.name, self.num_walks, self.walk_length)
-        check_probability(self.name, "restart", self.restart)
+        object.__setattr__(self, "restart", check_probability(self.name, "restart", self.restart))
         check_expand(self.name, self.expand)
         check_weight(self.name, self.graph, self.weight)
 

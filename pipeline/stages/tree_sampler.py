@@ -41,7 +41,8 @@ class TreeSampler(HopSampler):
         except GraphError as error:
             raise GraphError(f"{self.name}: {error}") from error
         if self.window is not None:
-            check_window(self.name, self.window, times, strictly_before=self.strictly_before)
+            window = check_window(self.name, self.window, times, strictly_before=self.strictly_before)
+            object.__setattr__(self, "window", window)
 
     @property
     def in_trees(self) -> bool:

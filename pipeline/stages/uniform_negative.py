@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError, PlanError
+from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.random.rng import NEGATIVE, stream_key
 from headrace.ops.sampling.negatives import draw_negatives, joined_with_all, joined_with_all_before
 from headrace.pipeline.data.arrays import as_cpu_tensor, number_above_0, refuse_gradient
@@ -45,6 +46,10 @@ from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
 from headrace.pipeline.plan.verbs import verb
+
+#: `seeds` and `seed_index` of a negative: of its node in a triplet, and of both ends beside `item_index`.
+BYTES_OF_NODE = 2 * 8
+BYTES_OF_PAIR = 2 * BYTES_OF_NODE + 8
 
 
 @verb("sample_uniform_negative")
@@ -98,9 +103,9 @@ class SampleUniformNegative(MapStage):
     ------
     InputError
         For a ratio of 0 or below, one that is no integer in mode "triplet", unknown modes, weights that are negative,
-        undefined or all 0; before the first batch for seeds that are no pairs, pairs without times of the graph's kind,
-        a pair earlier than all nodes of positive weight, or, by degree, than all edges, and with `reject` a source with
-        edges to all nodes that are left.
+        undefined or all 0; before the first batch for more negatives than memory can hold, seeds that are no pairs,
+        pairs without times of the graph's kind, a pair earlier than all nodes of positive weight, or, by degree, than
+        all edges, and with `reject` a source with edges to all nodes that are left.
     GraphError
         If there are no times under that name, or, but by degree, none of nodes.
     PlanError
@@ -294,6 +299,12 @@ class SampleUniformNegative(MapStage):
         return nodes.num_until(first, last, seed_times, strictly_before=self.strictly_before)
 
     def runner(self, settings: RunSettings) -> Runner:
+        num_pairs = 1 if settings.source is None else settings.source.seeds_per_batch(settings.world_size)
+        check_fits_memory(
+            int(num_pairs * self.ratio) * (BYTES_OF_PAIR if self.mode == "binary" else BYTES_OF_NODE),
+            f"{self.name}: got ratio={self.ratio:,} for batches of at least {num_pairs:,} pairs on a rank",
+            "lower ratio or batch_size",
+        )
         shifts = labels_begin_at_0(settings.source)
         weights = [graph_weights(self.graph, self._weight_of(column)) for column in (0, 1)]
         ratio = Fraction(str(self.ratio))

@@ -19,8 +19,7 @@ from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data.arrays import as_ids, shown, whole_number
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.ranking import as_scores
-from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.features import FeatureSource, PlacingSource
+from headrace.pipeline.storage.features import FeatureSource, PlacingSource, as_source
 from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.process_lock import ProcessLock
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, updater
@@ -96,8 +95,7 @@ class CachedFeature(OverSource):
         ids: ArrayLike | Tensor | None = None,
         scores: ArrayLike | Tensor | None = None,
     ) -> None:
-        if not isinstance(source, FeatureSource):
-            source = ArraySource(source)
+        source = as_source(source)
         if policy not in POLICIES:
             raise FeatureError(f"CachedFeature: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
         self._arguments: dict[str, Any] = {

@@ -149,6 +149,12 @@ class ExpectingSource(FeatureSource, Protocol):
 Arrays: TypeAlias = Mapping[Any, ArrayLike | Tensor | FeatureSource | Mapping[str, ArrayLike | Tensor | FeatureSource]]
 
 
+def as_source(given: FeatureSource | ArrayLike | Tensor, name: str = "feature") -> FeatureSource:
+    """Return a source as it is, and an array as the source of its rows; `name` is what to call it in errors."""
+    # A protocol asks values for its members, which some tensors answer with an error of torch's own.
+    return given if not isinstance(given, Tensor) and isinstance(given, FeatureSource) else ArraySource(given, name)
+
+
 class FeatureSources(Mapping[FeatureName, FeatureSource]):
     """Named feature sources of one domain, "node" or "edge"; asking for a missing name lists those that exist.
 
@@ -179,7 +185,7 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
                         f"FeatureStore: expected a name, or a type and a name, of each {domain} feature, got {full!r}"
                     )
                 what = f"{domain} feature {listed(full)}"
-                self._sources[full] = array if isinstance(array, FeatureSource) else ArraySource(array, what)
+                self._sources[full] = as_source(array, what)
 
     def __getitem__(self, name: FeatureName) -> FeatureSource:
         if not is_name(name):

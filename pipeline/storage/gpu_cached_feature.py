@@ -21,7 +21,7 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.cached_feature import FORESIGHT, check_some_row
 from headrace.pipeline.storage.expected_reads import ExpectedReads
-from headrace.pipeline.storage.features import FeatureSource, PlacingSource
+from headrace.pipeline.storage.features import FeatureSource, PlacingSource, as_source
 from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.process_lock import ProcessLock
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, updater
@@ -78,7 +78,7 @@ class GpuCachedFeature(OverSource):
                 f"GpuCachedFeature: expected a GPU, such as place='cuda:0', got {self._cache_place}; in CPU memory "
                 "hr.CachedFeature is the cache"
             )
-        self._source = source if isinstance(source, FeatureSource) else ArraySource(source)
+        self._source = as_source(source)
         self._capacity = min(_capacity(self._source, rows, bytes), self._source.num_rows)
         if bytes is not None and self._capacity == 0:
             check_some_row(self._source, "GpuCachedFeature", bytes, bytes_per_row(self._source))

@@ -22,6 +22,7 @@ from headrace.pipeline.distributed.comm import rank_of_process
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
 from headrace.pipeline.partition.kinds import TablePartition
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.storage.arguments_of_shards import folder_of_shards
 from headrace.pipeline.storage.array_file import open_array, read_array
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureStore
@@ -86,9 +87,9 @@ def load_shards(
     GraphError
         If the graph's arrays contradict each other, or the graph has more nodes than fit in memory.
     FeatureError
-        If `cached` names a feature that is not in shards, or nodes that there are not.
+        If `cached` is not by name, or names a feature that is not in shards, or nodes that there are not.
     """
-    reader = _Reader(Path(path), memory_map)
+    reader = _Reader(folder_of_shards(path, cached), memory_map)
     meta = reader.meta
     if part is None:
         part, _ = rank_of_process(None, None)

@@ -133,9 +133,10 @@ class ShardMeta:
         """
         fields = _fields(folder)
         if type(fields.get("version")) is not int or fields["version"] not in (1, VERSION):
+            newer = type(fields.get("version")) is int and fields["version"] > VERSION
             raise InputError(
                 f"load_shards: {folder} holds shards of version {fields.get('version')!r}, this headrace reads 1 to "
-                f"{VERSION}; write them again with write_shards"
+                f"{VERSION}; " + ("update headrace, or " if newer else "") + "write them again with write_shards"
             )
         try:
             meta = _parsed(fields)
@@ -270,7 +271,7 @@ def _fields(folder: Path) -> dict[str, Any]:
         raise
     except OSError as cause:
         raise InputError(
-            f"load_shards: expected a folder that write_shards made, but {folder} has no {META} ({cause.strerror})"
+            f"load_shards: expected a folder that write_shards made, but {folder} {_instead(folder, cause)}"
         ) from cause
     except ValueError as cause:
         raise InputError(f"load_shards: {folder / META} is no JSON ({cause}); copy the shards once more") from cause
@@ -280,3 +281,18 @@ def _fields(folder: Path) -> dict[str, Any]:
             "shards"
         )
     return fields
+
+
+def _instead(folder: Path, cause: OSError) -> str:
+    """Return what there is in place of a folder of shards, and what to name."""
+    if not folder.exists():
+        return "does not exist; name the folder that write_shards was given"
+    if not folder.is_dir():
+        folders = f", {folder.parent}" if (folder.parent / META).is_file() else ""
+        return f"is a file; name the folder of shards{folders}"
+    if (folder.parent / META).is_file():
+        return f"has no {META} ({cause.strerror}), the folder above it has one; name that, {folder.parent}"
+    below = sorted(one.parent.name for one in folder.glob(f"*/{META}"))
+    if below:
+        return f"has no {META} ({cause.strerror}), these below it have one: {', '.join(below[:5])}; name one of them"
+    return f"has no {META} ({cause.strerror}); write shards with write_shards or by headrace partition"

@@ -17,7 +17,7 @@ from headrace.ops.gpu import current_gpu, has_gpu
 from headrace.ops.memory_promises import HOST, Promise
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.features import FeatureSource, PlacingSource
+from headrace.pipeline.storage.features import FeatureSource, PlacingSource, as_source
 from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.process_lock import ProcessLock
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to
@@ -89,8 +89,7 @@ class TieredFeature(OverSource):
                 f"TieredFeature: rows on {', '.join(map(str, devices))} need a GPU, and torch finds none here; pass "
                 "stand_ins=True to try it in CPU memory, or place rows in host memory alone"
             )
-        if not isinstance(source, FeatureSource):
-            source = ArraySource(source)
+        source = as_source(source)
         self._source = source
         place = getattr(source, "place", CPU)
         self._router = TierRouter(rank, sizes, devices=devices, source=place, here=here)

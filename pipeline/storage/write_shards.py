@@ -25,6 +25,7 @@ from headrace.pipeline.data.typed_ids import type_number, type_size
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.storage.arguments_of_shards import check_arguments
 from headrace.pipeline.storage.array_file import read_array, write_array
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
 from headrace.pipeline.storage.new_folder import new_folder
@@ -89,7 +90,7 @@ def write_shards(
     FeatureError
         If `whole` names no node features, or a feature to be cut has not one row per node (of its type).
     InputError
-        If `path` exists and may not be replaced.
+        If `path` exists and may not be replaced, or an argument is something else, as in another order.
     OSError
         If the disk is full, or not ours to write to. Of a full disk it names `path` and the bytes needed.
 
@@ -102,6 +103,7 @@ def write_shards(
 
     silent = not (progress and shows_bars())
 
+    check_arguments(path, graph, partition, store, whole)
     check_can_be_cut(graph, partition, "write_shards")
     features = FeatureStore() if store is None else store
     meta = _describe(graph, partition, features, whole)

@@ -127,11 +127,13 @@ def test_heterogeneous(formats):
     assert torch.equal(graph.edge_attrs["w"], weights)
 
 
-def test_features_of_some_edge_types_only_are_left_out_until_chosen():
+def test_features_of_some_edge_types_only_are_named_as_left_out_and_refused_when_chosen():
     source = dgl.heterograph({("a", "to", "b"): ([0], [0]), ("b", "to", "a"): ([0], [0])})
     source.edges["a", "to", "b"].data["w"] = torch.ones(1)
-    with pytest.warns(UserWarning, match="left out edge attribute 'w'"):
+    with pytest.warns(UserWarning, match="'w'"):
         assert not hr.Graph.from_dgl(source).edge_attrs
+    with pytest.raises(hr.GraphError, match="'w'"):
+        hr.Graph.from_dgl(source, edge_attrs=["w"])
     assert hr.Graph.from_dgl(source, edge_attrs=[]).num_edges == 2
     assert hr.Graph.from_dgl(source, edge_attrs={"w": 3.0}).edge_attrs["w"].tolist() == [1.0, 3.0]
     with pytest.raises(hr.GraphError, match=r"no edge attributes \['v'\]"):

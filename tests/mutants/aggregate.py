@@ -16,6 +16,12 @@ _AUTOCAST = "tests/pipeline/models/nn/test_autocast.py::"
 
 AGGREGATE = (
     Mutant(
+        "ops/aggregate/attention_scores.py",
+        "isinstance(probability, (int, float)) and probability == 0:",
+        "not probability > 0:",
+        "tests/pipeline/data/test_block_messages.py::test_refusals",
+    ),
+    Mutant(
         "ops/aggregate/precision.py",
         "x.dtype in _NARROW and _casts(x.device.type)",
         "x.dtype in _NARROW",

@@ -74,4 +74,10 @@ DISK = (
         "ORIGINAL_ID: order})",
         "tests/pipeline/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
     ),
+    Mutant(
+        "pipeline/storage/write_shards.py",
+        "    check_arguments(path, graph, partition, store, whole)\n",
+        "",
+        "tests/pipeline/storage/test_arguments_of_shards.py::test_other_kinds",
+    ),
 )

@@ -85,8 +85,8 @@ HYBRID = (
     ),
     Mutant(
         "pipeline/distributed/shared_attention.py",
-        "AttentionDropout(dropout, key, block.edge_ids)",
-        "AttentionDropout(dropout, key)",
+        "AttentionDropout.of(dropout, key, block.edge_ids)",
+        "AttentionDropout.of(dropout, key)",
         _CASES + "test_dropout_of_attention_belongs_to_edges[grid]",
     ),
     Mutant(

@@ -15,6 +15,12 @@ _EXCLUDE = "tests/pipeline/stages/test_exclude_seed_edges.py::"
 
 LINKS = (
     Mutant(
+        "pipeline/stages/uniform_negative.py",
+        "int(num_pairs * self.ratio) *",
+        "int(self.ratio) *",
+        "tests/pipeline/plan/test_sizes.py::test_negatives_of_a_batch[binary-1-51]",
+    ),
+    Mutant(
         "pipeline/lowered/excluded.py",
         "(back[0], back[2]) != (there[2], there[0])",
         "back == there == ()",
@@ -227,6 +233,21 @@ LINKS = (
         'np.searchsorted(ends, positions, side="right")',
         "np.searchsorted(ends, positions)",
         "tests/pipeline/interop/test_typed_links.py::test_each_edge_type_has_its_pairs_and_labels",
+    ),
+    # Pairs of several edge types: rows of a type are of some pairs alone.
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "found.append((src[places], numbers, trees[places]))",
+        "found.append((src[places], numbers, trees[: len(places)]))",
+        "tests/pipeline/stages/test_exclude_per_seed.py"
+        "::test_pairs_of_several_edge_types_leave_out_their_own_edges[1-sample_neighbor-both ways]",
+    ),
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "found.append((src[places], numbers, trees[places]))",
+        "found.append((src[: len(places)], numbers, trees[places]))",
+        "tests/pipeline/stages/test_exclude_per_seed.py"
+        "::test_pairs_of_several_edge_types_leave_out_their_own_edges[1-sample_neighbor-both ways]",
     ),
     # Times of the seed itself: a link would find its own edge.
     Mutant(

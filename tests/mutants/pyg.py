@@ -5,6 +5,8 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _COUNTS = "tests/pipeline/compat/test_counts.py::"
+_DUE = "tests/pipeline/compat/test_due.py::"
+_GRAPHS = "tests/pipeline/compat/test_kept_graphs.py::"
 _KINDS = "tests/pipeline/compat/test_attribute_kinds.py::"
 _ORDER = "tests/pipeline/compat/test_torch_samplers.py::"
 
@@ -14,6 +16,36 @@ _PLACES = "tests/pipeline/compat/test_places.py::"
 _SUBGRAPHS = "tests/pipeline/compat/test_subgraphs.py::"
 
 PYG = (
+    Mutant(
+        "pipeline/compat/pyg/kept_graphs.py",
+        "if known is not None and known[0].are(given):",
+        "if known is not None:",
+        _GRAPHS + "test_changed_edges_are_another_graph",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/kept_graphs.py",
+        "graphs.by_name[name] = given, graph",
+        "pass",
+        _GRAPHS + "test_loaders_of_all_kinds_have_the_same_graph",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/kept_graphs.py",
+        "del _kept[key]",
+        "pass",
+        _GRAPHS + "test_it_goes_with_the_data",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/graph.py",
+        "values = [store.get(name) for store in stores for name in asked]",
+        "values = []",
+        _GRAPHS + "test_changed_attributes_and_numbers_of_nodes_are_another_graph",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/kept_graphs.py",
+        "if array.is_inference():",
+        "if False:",
+        _GRAPHS + "test_edges_that_count_their_writes_or_not",
+    ),
     Mutant(
         "pipeline/compat/pyg/plan_loader.py",
         "self._filtered if own else self._made",
@@ -25,6 +57,42 @@ PYG = (
         "check_overrides(self, self.not_called)",
         "pass",
         _OVERRIDES + "test_methods_that_no_batch_passes_through_are_refused",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "of_workers = self.num_workers > 0 and",
+        "of_workers =",
+        _DUE + "test_batches_have_what_the_loop_wrote",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "and not draws and not self.learns",
+        "and not draws",
+        _DUE + "test_attributes_that_learn",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "self.filter_per_worker, self.learns, own)",
+        "self.filter_per_worker, own)",
+        _DUE + "test_an_attribute_that_learns_from_the_next_epoch_on",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "or not self.samples_ahead:",
+        "or False:",
+        _DUE + "test_samplers_of_the_user_draw_in_the_order_of_the_loop",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/own_stream.py",
+        "np.random.set_state(of_numpy)",
+        "pass",
+        _DUE + "test_random_transforms",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/own_stream.py",
+        "stream_key(settings.seed, epoch, index,",
+        "stream_key(settings.seed, epoch, 0,",
+        _DUE + "test_random_transforms",
     ),
     Mutant(
         "pipeline/compat/pyg/cluster.py",
@@ -42,7 +110,7 @@ PYG = (
         "pipeline/compat/pyg/saved_parts.py",
         "fits = torch.equal(compressed, ptr2index(partition.indptr)) and",
         "fits =",
-        _PARTS + "test_parts_of_another_graph_are_refused",
+        _PARTS + "test_parts_are_compared_at_both_ends_of_edges",
     ),
     Mutant(
         "pipeline/compat/pyg/saint.py",

@@ -143,8 +143,8 @@ SAR = (
     ),
     Mutant(
         _SAR + "sharded_graph.py",
-        "AttentionDropout(dropout, key, self.edge_ids)",
-        "AttentionDropout(dropout, key)",
+        "AttentionDropout.of(dropout, key, self.edge_ids)",
+        "AttentionDropout.of(dropout, key)",
         _GRAPH + "test_attend[3-False-0.4]",
     ),
     Mutant(

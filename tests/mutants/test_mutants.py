@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from mutants.__main__ import Outcome, verdict
 from mutants.mutant import Mutant
 from mutants.table import MUTANTS
+from mutants.tree import PACKAGE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,6 +23,15 @@ def test_it_applies(mutant):
 def test_there_are_no_two_alike():
     assert len({(mutant.file, mutant.this, mutant.that) for mutant in MUTANTS}) == len(MUTANTS)
     assert all(mutant.this != mutant.that for mutant in MUTANTS)
+
+
+def test_copies_have_all_that_is_installed():
+    installed = re.findall(
+        r"install\(FILES (pipeline/\S+) DESTINATION headrace(?: RENAME (\S+))?\)",
+        Path(ROOT, "CMakeLists.txt").read_text(),
+    )
+    assert installed
+    assert {(name or Path(source).name, source) for source, name in installed} <= PACKAGE.items()
 
 
 @pytest.mark.parametrize(

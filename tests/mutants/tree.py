@@ -22,8 +22,9 @@ OUTPUT = ROOT / "build/mutants"
 _COPIED = ("CMakeLists.txt", "README.md", "bench", "cuda", "examples", "ops", "pipeline", "pyproject.toml", "tests")
 _LEFT_OUT = {"__pycache__", ".hypothesis"}
 _LEFT_OUT_FOLDERS = {Path("bench/cache"), Path("bench/results")}
-_PACKAGE = {"__init__.py": "pipeline/_package.py", "__main__.py": "pipeline/_main.py", "py.typed": "pipeline/py.typed"}
-_PACKAGE |= {name: name for name in ("cuda", "ops", "pipeline")}
+#: The files and folders of the package, and where they are in the tree.
+PACKAGE = {"__init__.py": "pipeline/_package.py", "__main__.py": "pipeline/_main.py", "py.typed": "pipeline/py.typed"}
+PACKAGE |= {"pyg.py": "pipeline/_pyg.py"} | {name: name for name in ("cuda", "ops", "pipeline")}
 
 
 def copy_tree(target: Path) -> None:
@@ -80,7 +81,7 @@ class Copy:
         libraries = [path for path in sys.path if path.endswith("site-packages")]
         (site / "libraries.pth").write_text("".join(f"{path}\n" for path in libraries))
         (site / "headrace").mkdir()
-        for name, source in _PACKAGE.items():
+        for name, source in PACKAGE.items():
             (site / "headrace" / name).symlink_to(self.root / source)
 
     def use(self, module: Path) -> None:

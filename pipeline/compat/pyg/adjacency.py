@@ -39,11 +39,28 @@ class Entries:
     fits: bool = True
 
 
-def edges_of(store: Any, label: str) -> tuple[Tensor, Tensor] | None:
+def edges_of(store: Any) -> tuple[Tensor, Tensor] | None:
     """Return the edges of a store of PyG, sources and destinations, or None where it has none.
 
     Edges of a matrix alone are numbered as in CSR of ``adj_t``. Beside an ``edge_index``, whose order counts, a matrix
-    with other edges is warned of: no batch has it.
+    with other edges does not count: see `warn_of_other_edges`.
+
+    Parameters
+    ----------
+    store
+        Of ``Data``, or of an edge type.
+    """
+    name = matrix_of(store)
+    edge_index = store.get("edge_index")
+    if name is not None:
+        found = entries_of(store, name)
+        if found.fits:
+            return found.source, found.destination
+    return None if edge_index is None else edge_index.cpu().unbind(0)
+
+
+def warn_of_other_edges(store: Any, label: str) -> None:
+    """Warn of a matrix with other edges than the ``edge_index`` beside it: no batch has it.
 
     Parameters
     ----------
@@ -53,17 +70,12 @@ def edges_of(store: Any, label: str) -> tuple[Tensor, Tensor] | None:
         How a user writes it.
     """
     name = matrix_of(store)
-    edge_index = store.get("edge_index")
-    if name is not None:
-        found = entries_of(store, name)
-        if found.fits:
-            return found.source, found.destination
+    if name is not None and not entries_of(store, name).fits:
         warnings.warn(
             f"headrace.pyg: {label}.{name} has other edges than {label}.edge_index, which is sampled from, and is left "
             "out of batches; delete one of the two",
-            stacklevel=7,
+            stacklevel=6,
         )
-    return None if edge_index is None else edge_index.cpu().unbind(0)
 
 
 def matrix_of(store: Any) -> str | None:

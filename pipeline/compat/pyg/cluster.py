@@ -16,6 +16,7 @@ from torch_geometric.sampler import SamplerOutput
 from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.adjacency import MATRICES
 from headrace.pipeline.compat.pyg.attributes import check_attributes
+from headrace.pipeline.compat.pyg.kept_graphs import kept_graph
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.saved_parts import METIS, STREAM, check_clusters, check_saved_parts
@@ -177,9 +178,13 @@ class ClusterLoader(PlanLoader, PygClusterLoader):  # type: ignore[misc]
 
 def _graph_of(partition: Any) -> Graph:
     """Return the graph in the order of its clusters; edge ids are rows of the attributes there."""
-    starts, other = partition.indptr.cpu(), partition.index.cpu()
-    if partition.sparse_format == "csc":
-        return Graph.from_csc(starts, other)
-    num_nodes = len(starts) - 1
-    source = torch.repeat_interleave(torch.arange(num_nodes), starts.diff())
-    return Graph.from_coo(source, other, num_nodes=num_nodes)
+
+    def made() -> Graph:
+        starts, other = partition.indptr.cpu(), partition.index.cpu()
+        if partition.sparse_format == "csc":
+            return Graph.from_csc(starts, other)
+        num_nodes = len(starts) - 1
+        source = torch.repeat_interleave(torch.arange(num_nodes), starts.diff())
+        return Graph.from_coo(source, other, num_nodes=num_nodes)
+
+    return kept_graph(partition, (), [partition.indptr, partition.index, partition.sparse_format], made)

@@ -1,4 +1,4 @@
-"""From a ``SamplerOutput`` to the batch that the user gets, as a stage: attributes are joined in the workers."""
+"""From a ``SamplerOutput`` to the batch that the user gets, as a stage."""
 
 from __future__ import annotations
 

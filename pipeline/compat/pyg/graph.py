@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -16,10 +17,13 @@ from torch_geometric.sampler.base import DataType
 from torch_geometric.utils import is_sparse
 
 from headrace.ops.errors import GraphError
-from headrace.pipeline.compat.pyg.adjacency import edges_of
+from headrace.ops.features.gather import gather_rows
+from headrace.pipeline.compat.pyg.adjacency import MATRICES, edges_of, warn_of_other_edges
 from headrace.pipeline.compat.pyg.columns import column
+from headrace.pipeline.compat.pyg.kept_graphs import kept_graph
 from headrace.pipeline.data.build_graph import check_has_nodes, graph_of_ends, joined_ends
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_view import as_attributes
 from headrace.pipeline.data.times import EARLIEST
 from headrace.pipeline.data.type_attributes import ALWAYS, join_attributes
 
@@ -91,9 +95,61 @@ def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -
         counts = {"nodes": num_nodes, "edges": data.num_edges}
         times = column(store[time_attr], f"data.{time_attr}", "time_attr", counts)
         (of_nodes if data.is_node_attr(time_attr) else of_edges)[time_attr] = times
-    nothing = torch.empty(0, dtype=torch.int64)
-    source, destination = edges_of(store, "data") or (nothing, nothing)
-    return Graph.from_coo(source, destination, num_nodes=num_nodes, edge_attrs=of_edges, node_attrs=of_nodes)
+    warn_of_other_edges(store, "data")
+
+    def structure() -> Graph:
+        nothing = torch.empty(0, dtype=torch.int64)
+        source, destination = edges_of(store) or (nothing, nothing)
+        return Graph.from_coo(source, destination, num_nodes=num_nodes)
+
+    edges = _Asked(data, [num_nodes, *_edges_in([store])], structure)
+    return edges.with_attributes((weight_attr, time_attr), [store], lambda: (of_edges, of_nodes))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The graph of an object of PyG, which its loaders share: its edges are kept, and so are they with attributes.
+
+    Parameters
+    ----------
+    owner
+        The object that keeps it alive.
+    inputs
+        What the edges are made of.
+    structure
+        Makes the graph without attributes.
+    """
+
+    owner: Any
+    inputs: Sequence[Any]
+    structure: Callable[[], Graph]
+
+    def with_attributes(
+        self,
+        names: tuple[str | None, ...],
+        stores: Iterable[Any],
+        attributes: Callable[[], tuple[Mapping[str, Tensor], Mapping[str, Tensor]]],
+    ) -> Graph:
+        """Return the graph with attributes of edges and nodes, by names that stores may have."""
+        graph = kept_graph(self.owner, (), self.inputs, self.structure)
+        asked = [name for name in names if name is not None]
+        if not asked:
+            return graph
+        values = [store.get(name) for store in stores for name in asked]
+
+        def made() -> Graph:
+            of_edges, of_nodes = attributes()
+            order = graph.edge_permutation
+            rows = as_attributes(of_edges, graph.num_edges)
+            in_csc = {name: one if order is None else gather_rows(one, order) for name, one in rows.items()}
+            return replace(graph, edge_attrs_csc=in_csc, node_attrs=of_nodes)
+
+        return kept_graph(self.owner, names, [*self.inputs, *values], made)
+
+
+def _edges_in(stores: Iterable[Any]) -> list[Any]:
+    """Return what says the edges of stores of PyG."""
+    return [one for store in stores for one in (store._key, *map(store.get, ("edge_index", *MATRICES)))]  # noqa: SLF001
 
 
 @dataclass(frozen=True)
@@ -113,7 +169,8 @@ def _graph_of_hetero_data(data: HeteroData, weight_attr: str | None, time_attr: 
         raise _missing("weight_attr", "an edge attribute", weight_attr, there)
     relations = []
     for name, store in data.edge_items():
-        edges = edges_of(store, f"data[{name}]")
+        warn_of_other_edges(store, f"data[{name}]")
+        edges = edges_of(store)
         if edges is None:
             raise GraphError(
                 f"headrace.pyg: expected edge_index or adj_t of edge type {name}, got neither; set "
@@ -131,7 +188,8 @@ def _graph_of_hetero_data(data: HeteroData, weight_attr: str | None, time_attr: 
         for name, size in sizes.items()
         if time_attr is not None and time_attr in data[name]
     }
-    return _joined(sizes, relations, weight_attr, time_attr, times)
+    asked = weight_attr, time_attr
+    return _joined(data, _edges_in(data.edge_stores), data.stores, sizes, lambda: relations, times, asked)
 
 
 def _edge_attrs(store: Any) -> list[str]:
@@ -160,44 +218,65 @@ def _sizes_of(data: HeteroData) -> dict[str, int]:
 
 
 def _joined(
+    owner: Any,
+    inputs: Sequence[Any],
+    stores: Iterable[Any],
     sizes: Mapping[str, int],
-    relations: Sequence[_Relation],
-    weight_attr: str | None = None,
-    time_attr: str | None = None,
-    times: Mapping[str, Tensor] | None = None,
+    relations: Callable[[], Sequence[_Relation]],
+    times: Mapping[str, Tensor],
+    asked: tuple[str | None, str | None],
 ) -> Graph:
-    """Return one graph of all types; `times` are those of nodes, by type."""
-    offsets, end = {}, 0
-    for name, size in sizes.items():
-        offsets[name], end = end, end + size
-    edge_sizes = [len(one.source) for one in relations]
-    for one in relations:
-        for ids, node_type in ((one.source, one.name[0]), (one.destination, one.name[2])):
-            if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < sizes[node_type]:
-                raise GraphError(
-                    f"headrace.pyg: edges {one.name} have ids of {node_type!r} from {int(ids.min())} to "
-                    f"{int(ids.max())}, expected ids below {sizes[node_type]}"
-                )
-    by_edges = {one.name: one.attributes for one in relations}
-    by_nodes = {name: {time_attr: times[name]} if times and name in times else {} for name in sizes}
-    of_edges = {} if weight_attr is None else _of_types(by_edges, edge_sizes, weight_attr, 1, "edge")
-    of_nodes = {}
-    if time_attr is not None:
-        of_edges |= _of_types(by_edges, edge_sizes, time_attr, ALWAYS, "edge")
-        of_nodes = _of_types(by_nodes, list(sizes.values()), time_attr, ALWAYS, "node")
-        if time_attr not in of_edges and not of_nodes:
-            raise _missing("time_attr", "an attribute of nodes or edges", time_attr, [])
-    ends = ((one.source, one.destination, offsets[one.name[0]], offsets[one.name[2]]) for one in relations)
-    check_has_nodes(end)
-    return graph_of_ends(
-        Graph,
-        joined_ends(ends),
-        end,
-        edge_attrs=of_edges,
-        node_attrs=of_nodes,
-        node_types=sizes,
-        edge_types={one.name: len(one.source) for one in relations},
-    )
+    """Return one graph of all types.
+
+    Parameters
+    ----------
+    owner, inputs
+        What keeps the graph, and what its edges are made of; see `_Asked`.
+    stores
+        What has attributes.
+    sizes
+        The number of nodes of each type.
+    relations
+        Returns the edges of all types.
+    times
+        Those of nodes, by type.
+    asked
+        The names of weights and times.
+    """
+    weight_attr, time_attr = asked
+
+    def structure() -> Graph:
+        types = relations()
+        offsets, end = {}, 0
+        for name, size in sizes.items():
+            offsets[name], end = end, end + size
+        for one in types:
+            for ids, node_type in ((one.source, one.name[0]), (one.destination, one.name[2])):
+                if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < sizes[node_type]:
+                    raise GraphError(
+                        f"headrace.pyg: edges {one.name} have ids of {node_type!r} from {int(ids.min())} to "
+                        f"{int(ids.max())}, expected ids below {sizes[node_type]}"
+                    )
+        ends = ((one.source, one.destination, offsets[one.name[0]], offsets[one.name[2]]) for one in types)
+        check_has_nodes(end)
+        edge_types = {one.name: len(one.source) for one in types}
+        return graph_of_ends(Graph, joined_ends(ends), end, node_types=sizes, edge_types=edge_types)
+
+    def attributes() -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+        by_edges = {one.name: one.attributes for one in relations()}
+        by_nodes = {name: {time_attr: times[name]} if name in times else {} for name in sizes}
+        edge_sizes = [len(one.source) for one in relations()]
+        of_edges = {} if weight_attr is None else _of_types(by_edges, edge_sizes, weight_attr, 1, "edge")
+        of_nodes = {}
+        if time_attr is not None:
+            of_edges |= _of_types(by_edges, edge_sizes, time_attr, ALWAYS, "edge")
+            of_nodes = _of_types(by_nodes, list(sizes.values()), time_attr, ALWAYS, "node")
+            if time_attr not in of_edges and not of_nodes:
+                raise _missing("time_attr", "an attribute of nodes or edges", time_attr, [])
+        return of_edges, of_nodes
+
+    edges = _Asked(owner, [*sizes.items(), *inputs], structure)
+    return edges.with_attributes(asked, stores, attributes)
 
 
 def _of_types(
@@ -222,33 +301,40 @@ def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None
     attributes = edge_attributes(graph_store)
     if not attributes:
         raise GraphError("headrace.pyg: expected a GraphStore with edges, got one without")
-    edges = {name: _coo(graph_store, one) for name, one in attributes.items()}
+    kept = {name: graph_store.get_edge_index(one) for name, one in attributes.items()}
+    inputs = [part for name, one in attributes.items() for part in (name, one.layout.value, *kept[name])]
+    edges = cache(lambda: {name: _coo(one, kept[name]) for name, one in attributes.items()})
     tensors = feature_store.get_all_tensor_attrs()
-    times = {}
+    given = {}
     for one in tensors:
         if time_attr is not None and one.attr_name == time_attr:
             whole = copy.copy(one)
             whole.index = None
-            times[one.group_name] = torch.as_tensor(feature_store.get_tensor(whole)).cpu()
-    if time_attr is not None and not times:
+            given[one.group_name] = feature_store.get_tensor(whole)
+    if time_attr is not None and not given:
         raise _missing("time_attr", "a tensor", time_attr, {one.attr_name for one in tensors})
-    if None in edges:
-        source, destination = edges[None]
-        num_nodes = num_nodes_of(attributes[None], graph_store.get_edge_index(attributes[None]))
+    times = {name: torch.as_tensor(one).cpu() for name, one in given.items()}
+    stores = [{time_attr: one} for one in given.values()]
+    if None in attributes:
+        num_nodes = num_nodes_of(attributes[None], kept[None])
         # As PyG has it: "time" is that of nodes, all else that of edges.
         known = {} if time_attr is None else {time_attr: next(iter(times.values()))}
-        of_nodes, of_edges = (known, None) if time_attr == "time" else (None, known)
-        return Graph.from_coo(source, destination, num_nodes=num_nodes, node_attrs=of_nodes, edge_attrs=of_edges)
-    relations = [
-        _Relation(name, *ends, {str(time_attr): times[name]} if name in times else {})
-        for name, ends in edges.items()
-        if name is not None
-    ]
+        of_types = ({}, known) if time_attr == "time" else (known, {})
+        asked = _Asked(graph_store, [num_nodes, *inputs], lambda: Graph.from_coo(*edges()[None], num_nodes=num_nodes))
+        return asked.with_attributes((None, time_attr), stores, lambda: of_types)
+
+    def relations() -> list[_Relation]:
+        return [
+            _Relation(name, *ends, {str(time_attr): times[name]} if name in times else {})
+            for name, ends in edges().items()
+            if name is not None
+        ]
+
     sizes = {
         name: int(remote_backend_utils.num_nodes(feature_store, graph_store, name))
         for name in node_types_of_stores(feature_store, graph_store)
     }
-    return _joined(sizes, relations, None, time_attr, times)
+    return _joined(graph_store, inputs, stores, sizes, relations, times, (None, time_attr))
 
 
 def node_types_of_stores(feature_store: Any, graph_store: Any) -> list[str]:
@@ -287,9 +373,9 @@ def num_nodes_of(attribute: Any, ends: tuple[Tensor, Tensor]) -> int:
     return max([*names, *rows], default=0)
 
 
-def _coo(graph_store: Any, attribute: Any) -> tuple[Tensor, Tensor]:
+def _coo(attribute: Any, ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     # PyG's own conversion puts the edges of a node in no fixed order; here it is that of the user's edges.
-    source, destination = graph_store.get_edge_index(attribute)
+    source, destination = ends
     source = ptr2index(source) if attribute.layout == EdgeLayout.CSR else source
     destination = ptr2index(destination) if attribute.layout == EdgeLayout.CSC else destination
     return source.cpu(), destination.cpu()

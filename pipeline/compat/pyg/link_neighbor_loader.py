@@ -161,6 +161,11 @@ class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ig
         exclusion = f"{self.exclude_seed_edges!r} {self.exclude_per}"
         return (*self.settings_of(self.link_sampler), negatives, amount, exclusion)
 
+    @property
+    def samples_ahead(self) -> bool:
+        """Whether the sampler runs in threads."""
+        return self.samples_ahead_by(self.link_sampler)
+
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""
         if not isinstance(self.link_sampler, Sampler):

@@ -24,15 +24,23 @@ from headrace.pipeline.plan.plan import Plan
 class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[misc]
     """Mini-batches of sampled neighbourhoods, with the parameters, order and attributes of PyG's ``NeighborLoader``.
 
-    It needs no pyg-lib and no torch-sparse. Batches are made in threads ahead of the training loop, the attributes
-    joined there. What they hold depends on the data, the arguments, the seed, the epoch and the batch number alone, not
-    on workers; every iteration is the next epoch, and `state_dict` resumes behind any batch.
+    It needs no pyg-lib and no torch-sparse. Batches are sampled in threads ahead of the training loop. What they hold
+    depends on the data, the arguments, the seed, the epoch and the batch number alone, not on workers; every iteration
+    is the next epoch, and `state_dict` resumes behind any batch.
+
+    With ``num_workers=0`` all but the sampling happens in the thread of the loop when a batch is due, as with PyG:
+    attributes are those that the loop has written by then (histories, memories, labels), stores, `custom_cls` and
+    transforms are called there and draw from its random streams. With workers attributes are joined in the threads, so
+    that the loop must not write them, but for those that require a gradient, which are as of the last step.
 
     Where it differs from PyG:
 
     - The seed is settled when the loader is made: `seed`, else that of `generator`, else ``torch.initial_seed()``.
     - ``num_workers`` are threads; ``worker_init_fn``, ``timeout`` and ``multiprocessing_context`` have no effect. With
-      ``num_workers=0`` one thread works ahead where that pays, and `transform` runs in the training loop.
+      ``num_workers=0`` one thread samples ahead where that pays. Stores are called by all workers at the same time.
+    - `transform` and `transform_sampler_output` run in the training loop with workers, too, as threads share the
+      generators of torch, NumPy and Python. Where a worker of PyG has a stream of its own, each batch has one that the
+      seed, the epoch and its number name; the streams of the loop stay as they are.
     - A seed that is twice in a batch has two rows, both with all its in-edges.
     - ``subgraph_type="induced"`` needs nothing else, and ``(FeatureStore, GraphStore)`` may hold features of edges.
     - One iteration of a loader runs at a time: a second ``iter(loader)`` ends the first.
@@ -45,6 +53,9 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
         A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore). Edges may be in a sparse matrix, ``adj_t``,
         ``adj``, of torch or torch_sparse, in the place of ``edge_index``: batches have that of their edges, with its
         values, and edge ids count its entries in CSR of ``adj_t``. Beside an ``edge_index`` ids are of ``edge_index``.
+        All loaders of the same data share a graph, which is kept with the data. A loader samples from the edges,
+        weights and times as they were when it was made; one that is made later sees a change of them, but may miss
+        writes into large arrays that torch does not count, through NumPy or ``tensor.data``: set another tensor.
     num_neighbors
         In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. Of several edge
         types so many of each, or a dictionary has a list for each edge type.
@@ -70,10 +81,12 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
     is_sorted
         Accepted; headrace sees by itself.
     filter_per_worker
-        Whether attributes are joined in the threads (the default for data on the CPU) or in the training loop.
+        Whether workers join attributes (the default for data on the CPU) or the training loop does, where transforms
+        then draw from its streams.
     neighbor_sampler
-        A sampler to use: a `Sampler`, or any other ``BaseSampler``, whose randomness is then its own. All workers call
-        the same object, one after the other, where in PyG each worker process has a copy.
+        A sampler to use: a `Sampler`, or any other ``BaseSampler``, whose randomness is then its own. Such a one is
+        called in the training loop with ``num_workers=0``; all workers call the same object, one after the other, where
+        in PyG each worker process has a copy.
     directed
         Deprecated by PyG: False for "induced".
     seed
@@ -155,6 +168,11 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
     def settings(self) -> tuple[Any, ...]:
         """What may be changed between epochs: also the sampler, and its parameters."""
         return self.settings_of(self.node_sampler)
+
+    @property
+    def samples_ahead(self) -> bool:
+        """Whether the sampler runs in threads."""
+        return self.samples_ahead_by(self.node_sampler)
 
     def sampled(self, source: Plan) -> Plan:
         """Return the plan up to the ``SamplerOutput``."""

@@ -58,6 +58,10 @@ class NeighborPlanLoader(PlanLoader):
         time: Tensor | None = self.input_data.time
         return time
 
+    def samples_ahead_by(self, sampler: Any) -> bool:
+        """Return whether a sampler runs in threads: one of the user's own only in workers that were asked for."""
+        return isinstance(sampler, Sampler) or self.num_workers > 0
+
     def settings_of(self, sampler: Any) -> tuple[Any, ...]:
         """Return the `settings` with those of the sampler; one of the user's own is asked anew for every batch."""
         parameters = sampler.parameters if isinstance(sampler, Sampler) else ()

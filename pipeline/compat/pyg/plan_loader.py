@@ -18,6 +18,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.attributes import check_attributes, warn_of_several_graphs
 from headrace.pipeline.compat.pyg.finish import Finish
 from headrace.pipeline.compat.pyg.overrides import check_overrides, is_overridden
+from headrace.pipeline.compat.pyg.own_stream import FinishAlone
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.run.checkpoint import LAST_EPOCH
@@ -142,24 +143,36 @@ class PlanLoader(DataLoader[Any]):
     def plan(self) -> Plan:
         """The plan that the loader runs."""
         plan = self.sampled(self.source)
+        of_workers = self.num_workers > 0 and self.filter_per_worker
         own = is_overridden(self, "filter_fn")  # which transforms, too
-        stages = [Finish(self._filtered if own else self._made, "join_attributes")]
+        # What can be seen from outside is done where and when PyG does it; but functions that may draw random numbers
+        # run in the training loop, each batch with a stream of its own where PyG has a worker's.
+        draws = own or self.transform_sampler_output is not None
+        join = FinishAlone if of_workers and draws else Finish
+        stages: list[Finish] = [join(self._filtered if own else self._made, "join_attributes")]
         if self.pin_memory and torch.cuda.is_available():
             stages.append(Finish(_pinned, "pin_memory"))
+        ahead = len(stages) if of_workers and not draws and not self.learns else 0
         if self.transform is not None and not own:
-            stages.append(Finish(self._transformed, "transform"))
-        ahead = len(stages) if self.filter_per_worker else 0
-        if own and self.num_workers == 0:
-            ahead = 0
-        elif self.transform is not None and self.num_workers == 0:
-            # Where PyG calls it: what it draws from torch's generator is then in the order of the training loop.
-            ahead = min(ahead, len(stages) - 1)
+            transformed = self._transformed
+            stages.append(FinishAlone(transformed, "transform", 1) if of_workers else Finish(transformed, "transform"))
         for stage in stages[:ahead]:
             plan = plan.then(stage)
         plan = self._with_prefetch(plan)
         for stage in stages[ahead:]:
             plan = plan.then(stage)
         return plan
+
+    @property
+    def learns(self) -> bool:
+        """Whether an attribute learns: its rows are read when the batch is due, as of the last step."""
+        stores = getattr(self.sliced, "stores", ())
+        return any(isinstance(one, Tensor) and one.requires_grad for store in stores for one in store.values())
+
+    @property
+    def samples_ahead(self) -> bool:
+        """Whether the sampler may run before the batch is due: it draws nothing from the generators of the process."""
+        return True
 
     @property
     def settled_seed(self) -> int:
@@ -169,7 +182,7 @@ class PlanLoader(DataLoader[Any]):
         return self._seed_of_torch
 
     def _with_prefetch(self, plan: Plan) -> Plan:
-        if self.prefetch is False or self.prefetch == 0:
+        if self.prefetch is False or self.prefetch == 0 or not self.samples_ahead:
             return plan.prefetch(workers=0)
         workers = max(self.num_workers, 1)
         depth = workers * (self.prefetch_factor or PREFETCH_FACTOR)
@@ -211,7 +224,7 @@ class PlanLoader(DataLoader[Any]):
     def settings(self) -> tuple[Any, ...]:
         """The attributes that a user may change between epochs, as with PyG: objects, and values as text."""
         own = vars(self).get("filter_fn")
-        return (self.transform, self.transform_sampler_output, self.filter_per_worker, own)
+        return (self.transform, self.transform_sampler_output, self.filter_per_worker, self.learns, own)
 
     def _new_runner(self) -> Loader[Any]:
         # As PyG's loaders: who trains on several ranks gives each its items, or a sampler that does.

@@ -229,7 +229,11 @@ def _pieces(
 
 def _device_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
     if device is not None:
-        return torch.device(device)
+        try:
+            return torch.device(device)
+        except (RuntimeError, TypeError) as error:
+            message = f"inference: expected a device of torch, got {device!r}; pass device='cpu' or 'cuda'"
+            raise InputError(message) from error
     parameter = next(model.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device
 

@@ -9,7 +9,7 @@ from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionS
 from headrace.ops.aggregate.autograd import aggregate_with_grad, attend_with_grad
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.arrays import as_number, describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.models.nn.aggregate import Edges, check_input, is_block
 from headrace.pipeline.models.nn.attention_dropout import AttentionKeys, Masks
@@ -69,10 +69,11 @@ class GATConv(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if not 0 <= dropout < 1:
+        probability = as_number(dropout)
+        if probability is None or not 0 <= probability < 1:
             raise InputError(f"GATConv: expected a dropout in [0, 1), got {dropout!r}")
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
-        self.concat, self.negative_slope, self.dropout = concat, negative_slope, dropout
+        self.concat, self.negative_slope, self.dropout = concat, negative_slope, probability
         self.add_self_loops, self.edge_dim = add_self_loops, edge_dim
         self.lin = nn.Linear(in_channels, heads * out_channels, bias=False)
         self.att_src = nn.Parameter(torch.empty(1, heads, out_channels))
@@ -143,7 +144,7 @@ class GATConv(nn.Module):
                 weight = torch.cat([weight, weight.new_ones(block.num_dst)])[looped.origin]
             if masks.edge_ids is not None:
                 edge_ids = masks.edge_ids[looped.origin]
-        dropout = AttentionDropout(drops, masks.key, edge_ids) if drops else None
+        dropout = AttentionDropout.of(drops, masks.key, edge_ids)
         out = attend_with_grad(
             edges.indptr,
             edges.indices,

@@ -98,7 +98,7 @@ class GATConv(PygLayer):
             and layer.fill_value not in ("mean", "add", "sum")
         ):
             return f"with fill_value={layer.fill_value!r}"
-        if layer.dropout >= 1:
+        if not 0 <= layer.dropout < 1:
             return f"with dropout={layer.dropout!r}"
         return super().refusal(layer) or ("" if REDUCTIONS[layer.aggr] == "sum" else f"with aggr={layer.aggr!r}")
 

@@ -203,7 +203,7 @@ class ShardedGraph(RankGraph):
             For other shapes and dtypes.
         """
         self._check_edges(edge_scores, "edge_scores")
-        options = Options(slope, AttentionDropout(dropout, key, self.edge_ids) if dropout else None)
+        options = Options(slope, AttentionDropout.of(dropout, key, self.edge_ids))
         rows, *both = (widened(one) for one in (x, source_scores, destination_scores))
         out: Tensor = Attend.apply(rows, *both, widened(edge_scores), options, self._rounds)  # type: ignore[no-untyped-call]
         return out

@@ -109,6 +109,7 @@ def test_ego_nets(data):
 
 
 def test_where_attributes_are_joined(data):
+    """By workers, and transforms in the training loop, as threads share the generators that they may draw from."""
     threads = []
 
     def noted(batch):
@@ -116,12 +117,13 @@ def test_where_attributes_are_joined(data):
         return batch
 
     loader = made(data, num_workers=1, transform=noted)
-    list(loader)
-    assert current_thread().name not in threads
-    threads.clear()
-    loader.filter_per_worker = False
-    list(loader)
-    assert set(threads) == {current_thread().name}
+    for filter_per_worker in (True, False):
+        loader.filter_per_worker = filter_per_worker
+        explained = loader.plan.names
+        joined_ahead = explained.index("join_attributes") < explained.index("prefetch")
+        assert joined_ahead == filter_per_worker
+        list(loader)
+        assert set(threads) == {current_thread().name}
 
 
 def test_negatives_and_exclusion(undirected):

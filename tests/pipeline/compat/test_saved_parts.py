@@ -51,6 +51,18 @@ def test_parts_of_another_graph_are_refused(data, tmp_path, other, text, sparse_
     cut(data, tmp_path, sparse_format=sparse_format)
 
 
+@pytest.mark.parametrize("sparse_format", ["csr", "csc"])
+def test_parts_are_compared_at_both_ends_of_edges(data, tmp_path, sparse_format):
+    """The last edge of a row becomes the first of the next one: order and the other ends are as they were."""
+    partition = cut(data, tmp_path, sparse_format=sparse_format).partition
+    row = int(partition.indptr.diff().argmax())
+    moved = data.edge_index.clone()
+    end = 0 if sparse_format == "csr" else 1
+    moved[end, partition.edge_perm[partition.indptr[row + 1] - 1]] = partition.node_perm[row + 1]
+    with pytest.raises(hr.InputError, match="of other edges"):
+        cut(changed(data, edge_index=moved), tmp_path, sparse_format=sparse_format)
+
+
 def test_parts_in_another_form_are_refused(data, tmp_path):
     cut(data, tmp_path)
     with pytest.raises(hr.InputError, match="in the format 'csr', where 'csc' is wanted"):

@@ -166,7 +166,8 @@ def test_norms_of_something_else_are_refused(marked, tmp_path, kind):
     kept = {"sample_coverage": 10, "save_dir": str(tmp_path)}
     SAINT[kind](marked, **kept)
     other = marked.clone()
-    other.edge_index = marked.edge_index[:, marked.edge_index[1].argsort(stable=True)]  # the same graph, other edge ids
+    # The same graph with other edge ids, which are in no order either.
+    other.edge_index = marked.edge_index[:, marked.edge_index[1].argsort(stable=True, descending=True)]
     with pytest.raises(hr.InputError, match="of another graph; delete the file"):
         SAINT[kind](other, **kept)
     larger = {"edge": GraphSAINTEdgeSampler, "walk": lambda *args, **kw: GraphSAINTRandomWalkSampler(*args, 2, **kw)}

@@ -85,6 +85,9 @@ def test_refusals():
         block.aggregate(x.half())
     with pytest.raises(hr.InputError, match="dropout goes by the ids of edges"):
         block.attend(x, scores, scores[:1], dropout=0.5)
+    for dropout in (-0.1, float("nan"), 1.0, "0.1", None):
+        with pytest.raises(hr.InputError, match=r"probability must be a number in \[0, 1\)"):
+            block.attend(x, scores, scores[:1], dropout=dropout)
 
 
 WROTE = ("author", "wrote", "paper")

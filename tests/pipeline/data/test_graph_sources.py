@@ -145,3 +145,12 @@ class TestPyg:
 def test_from_dgl_refuses_other_objects():
     with pytest.raises(hr.GraphError, match=r"expected a dgl\.DGLGraph, got list"):
         hr.Graph.from_dgl([])
+
+
+@pytest.mark.parametrize(
+    "counts", [{"a": 2, "b": 3}, hr.TypeOffsets.from_counts({"a": 2, "b": 3})], ids=["counts", "offsets"]
+)
+def test_counts_of_types_say_how_many_nodes_there_are(counts):
+    graph = hr.Graph.from_coo([0], [1], node_types=counts)
+    assert graph == hr.Graph.from_coo([0], [1], num_nodes=5, node_types=counts)
+    assert hr.Graph.from_coo([], [], node_types=counts).num_nodes == 5

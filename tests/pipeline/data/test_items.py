@@ -259,7 +259,10 @@ def test_drop_last():
         (None, "items"),
         (torch.zeros(2, 3, dtype=torch.int64), "shape"),
         (torch.zeros(2, 2, dtype=torch.bool), "mask"),
-        (torch.tensor(3), "shape"),
+        (torch.tensor(3.0), "a number of items must be an integer"),
+        (torch.tensor(True), "a number of items must be an integer"),
+        (np.bool_(True), "items"),
+        (torch.tensor(-3), "not negative"),
         ((torch.arange(3), torch.arange(4)), "labels"),
         ((torch.arange(3), torch.arange(3), torch.arange(3)), "3 entries"),
         ({}, r"a mapping with the keys \[\]"),
@@ -321,3 +324,20 @@ def test_items_are_scanned_for_the_largest_once(monkeypatch):
 def test_pairs_cannot_be_shared_by_owner():
     with pytest.raises(hr.ItemsError, match="two owners"):
         hr.ItemSampler(torch.zeros(4, 2, dtype=torch.int64), partition=hr.Partition.hash(5, 2))
+
+
+NUMBERS = [np.int64(3), np.int8(3), np.array(3), torch.tensor(3), torch.tensor(3, dtype=torch.int32)]
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=[f"{type(one).__name__}_{one.dtype}" for one in NUMBERS])
+def test_a_number_of_items_is_any_whole_number(number):
+    assert hr.ItemSampler(number, seed=0) == hr.ItemSampler(3, seed=0)
+    assert len(hr.ItemSampler({"paper": number}).items) == 3
+    assert hr.ItemSampler(10, batch_size=number, seed=0) == hr.ItemSampler(10, batch_size=3, seed=0)
+    one = hr.Graph.from_coo([0], [1], num_nodes=number, edge_attrs={"t": [1]})
+    assert one.num_nodes == 3
+    assert hr.Graph.from_coo([0], [1], node_types={"a": number, "b": number}).num_nodes == 6
+    plan = hr.ItemSampler([0], time=[1])
+    assert plan.sample_neighbor(one, [number], time="t", window=number).stages[1].window == 3
+    pairs = hr.ItemSampler(torch.tensor([[0, 1]]), seed=0)
+    assert pairs.sample_uniform_negative(one, number) == pairs.sample_uniform_negative(one, 3)

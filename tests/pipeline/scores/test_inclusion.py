@@ -135,3 +135,9 @@ def test_other_sources_and_foreign_items_are_refused():
         hr.scores.inclusion(graph())
     with pytest.raises(hr.InputError, match="item 200 is no node of the graph, which has 200"):
         hr.scores.inclusion(hr.ItemSampler([200]).sample_neighbor(graph(), [1]))
+
+
+def test_plans_of_trees_are_refused_by_their_reason():
+    plan = hr.ItemSampler([8, 9], batch_size=2).sample_neighbor(star(), [1], disjoint=True)
+    with pytest.raises(hr.PlanError, match=r"got sample_neighbor of trees \(disjoint=True or time=\); use hr.scores"):
+        hr.scores.inclusion(plan)

@@ -26,6 +26,54 @@ def test_clusters_in_order():
     assert seeds(hr.ClusterSampler(UNEVEN, 60, shuffle=False)) == [list(range(10))]
 
 
+HOLES = hr.Partition.of(torch.tensor([1, 1, 1, 4, 4, 5, 7, 7, 7, 7]), 9)  # five of nine clusters are empty
+
+
+@pytest.mark.parametrize("options", [{}, {"drop_last": True}], ids=str)
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 9])
+def test_no_batch_is_without_seeds(size, shuffle, options):
+    """Nor is a cluster lost; the number of batches is known for every epoch, and each can be gone to."""
+    plan = hr.ClusterSampler(HOLES, size, shuffle=shuffle, seed=5, **options).sample_in_subgraph(
+        hr.Graph.from_coo([0], [1], num_nodes=10)
+    )
+    loader = plan.loader()
+    epochs = [list(loader) for _ in range(4)]
+    for number, batches in enumerate(epochs):
+        assert all(len(batch.seeds) for batch in batches)
+        assert [batch.index for batch in batches] == list(range(len(batches)))
+        found = sorted(node for batch in batches for node in batch.seeds.tolist())
+        assert options or found == list(range(10))
+        assert len(set(found)) == len(found)
+        for skipped in range(len(batches)):
+            again = plan.loader()
+            again.set_epoch(number)
+            iterator = iter(again)
+            for _ in range(skipped):
+                next(iterator)
+            state = again.state_dict()
+            other = plan.loader()
+            other.load_state_dict(state)
+            assert [one.digest() for one in other] == [one.digest() for one in batches[skipped:]]
+    if size == 1 or not shuffle:
+        assert {len(loader)} == {len(batches) for batches in epochs}
+    if size == 1 and not options:
+        assert len(loader) == 4
+
+
+def test_ranks_share_batches_of_clusters_with_nodes():
+    plan = hr.ClusterSampler(HOLES, 1, seed=5)
+    whole = [batch.seeds.tolist() for batch in plan.loader()]
+    shares = [[batch.seeds.tolist() for batch in plan.loader(rank=rank, world_size=2)] for rank in range(2)]
+    assert [[*chain(*batch)] for batch in zip(*shares, strict=True)] == whole
+    assert all(whole)
+
+
+def test_drop_last_that_leaves_clusters_without_nodes_alone_is_refused():
+    with pytest.raises(hr.ItemsError, match="expected nodes in the first 2 clusters"):
+        hr.ClusterSampler(hr.Partition.of([2, 2], 3), 2, shuffle=False, drop_last=True).loader()
+
+
 def test_every_epoch_groups_them_anew():
     loader = hr.ClusterSampler(hr.Partition.hash(NUM_NODES, 40), 4, seed=1).loader()
     epochs = [[frozenset(batch.seeds.tolist()) for batch in loader] for _ in range(2)]

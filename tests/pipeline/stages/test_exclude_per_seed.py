@@ -113,6 +113,57 @@ def test_with_types():
         assert picked == {edge for edge in every - {(u, v), (v, u)} if edge[1] in (u, v)}
 
 
+def of_several_types():
+    """Users 0 to 5, movies 6 to 9 and shows 10 to 12; who saw which, and back. Some edges are there twice."""
+    random = torch.Generator().manual_seed(3)
+    watched, seen = {}, {}
+    for relation, kind, count in (("saw", "movie", 4), ("followed", "show", 3)):
+        ends = torch.stack([torch.randint(6, (20,), generator=random), torch.randint(count, (20,), generator=random)])
+        ends[:, ::4] = ends[:, 1::4]
+        watched["user", relation, kind] = ends
+        seen[kind, f"{relation} by", "user"] = ends.flip(0)
+    relations = {**watched, **seen}
+    first = {"user": 0, "movie": 6, "show": 10}
+    flat = [torch.stack([ends[0] + first[name[0]], ends[1] + first[name[2]]]) for name, ends in relations.items()]
+    graph = hr.Graph.from_coo(
+        *torch.cat(flat, 1),
+        num_nodes=13,
+        node_types={"user": 6, "movie": 4, "show": 3},
+        edge_types={name: ends.shape[1] for name, ends in relations.items()},
+    )
+    return graph, {name: ends.t() for name, ends in watched.items()}
+
+
+@pytest.mark.parametrize(
+    "reverse",
+    [False, True, {("user", "saw", "movie"): "saw by", ("user", "followed", "show"): ("show", "followed by", "user")}],
+    ids=["there", "both ways", "by type"],
+)
+@pytest.mark.parametrize("sampler", ["sample_neighbor", "sample_layer_neighbor"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_pairs_of_several_edge_types_leave_out_their_own_edges(reverse, sampler, order):
+    """Rows of a type are those of some of the pairs alone, so trees are those of these pairs."""
+    one, items = of_several_types()
+    items = dict(list(items.items())[::order])
+    plan = hr.ItemSampler(items, batch_size=15, shuffle=True, seed=1).exclude_seed_edges(reverse=reverse, per="seed")
+    whole = {
+        edge
+        for block in next(iter(hr.ItemSampler(13).sample_in_subgraph(one).loader())).blocks
+        for edge in zip(*(ends.tolist() for ends in block.edge_index), block.edge_ids.tolist(), strict=True)
+    }
+    gone = 0
+    for batch in getattr(plan, sampler)(one, [-1, -1], disjoint=True).loader():
+        for tree, (u, v) in enumerate(batch.seeds.tolist()):
+            out = {edge for edge in whole if edge[:2] == (u, v) or (reverse and edge[:2] == (v, u))}
+            reached, found = {u, v}, set()
+            for _ in range(2):
+                found = {edge for edge in whole - out if edge[1] in reached}
+                reached |= {edge[0] for edge in found}
+            assert set(of_tree(batch, tree)[0]) == found
+            gone += len(out)
+    assert gone > 60
+
+
 @pytest.mark.parametrize("mode", ["binary", "triplet"])
 def test_ranks_grow_the_trees_that_one_process_grows(mode):
     """Of a whole graph, and of shards, whose owners leave out edges of the trees of all."""

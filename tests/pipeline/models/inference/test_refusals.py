@@ -217,3 +217,13 @@ def test_nodes_of_the_trial():
     turned = hr.reorder(hr.Graph.from_coo(*zip(*ends, strict=True), num_nodes=9), order=torch.arange(9).flip(0)).graph
     v, u, w = telling_nodes(turned)
     assert (u, {v, w}) == (1, {2, 3}), "nodes have the ids by which items name them"
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", "", [0], 1.5])
+def test_devices_that_are_none(device):
+    refused(
+        hr.InputError,
+        r"inference: expected a device of torch, got .*; pass device=",
+        layers=[Counting()],
+        device=device,
+    )

@@ -294,7 +294,7 @@ def test_nodes_that_cannot_be():
     refused(hr.ItemsError, "120", nodes={"a": [120]})
     refused(hr.ItemsError, "a mask for 70 nodes", nodes={"b": torch.ones(120, dtype=torch.bool)})
     refused(hr.InputError, "got pairs", nodes={"a": torch.zeros(3, 2, dtype=torch.int64)})
-    refused(hr.ItemsError, "ids with labels", nodes={"a": (torch.arange(3), torch.arange(3))})
+    refused(hr.InputError, "got labels", nodes={"a": (torch.arange(3), torch.arange(3))})
 
 
 def test_types_that_the_last_layer_gives_no_rows():

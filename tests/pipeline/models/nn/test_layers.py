@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -221,8 +223,9 @@ def test_bad_input_is_refused():
         hr.nn.GINConv(torch.nn.Identity())(torch.ones(3, 4), block)
     with pytest.raises(hr.InputError, match="expected aggr"):
         hr.nn.SAGEConv(4, 2, aggr="lstm")
-    with pytest.raises(hr.InputError, match="expected a dropout"):
-        hr.nn.GATConv(4, 2, dropout=1.0)
+    for dropout in (1.0, -0.1, math.nan, "0.1", None, True):
+        with pytest.raises(hr.InputError, match="expected a dropout"):
+            hr.nn.GATConv(4, 2, dropout=dropout)
     with pytest.raises(hr.InputError, match="expected normalize=True"):
         hr.nn.GCNConv(4, 2, normalize=False, add_self_loops=True)
     with pytest.raises(hr.InputError, match=r"expected edge_weight of \[1\]"):
