@@ -36,8 +36,13 @@ class Bar:
         ]
 
     def met(self, record: Record) -> bool:
-        low = self.at_least is None or record.median >= self.at_least
-        return low and (self.at_most is None or record.median <= self.at_most)
+        return self.slack(record) >= 0
+
+    def slack(self, record: Record) -> float:
+        """Return how far a median is within the bounds; below 0 beyond them."""
+        low = float("inf") if self.at_least is None else record.median - self.at_least
+        high = float("inf") if self.at_most is None else self.at_most - record.median
+        return min(low, high)
 
     @property
     def bound(self) -> str:

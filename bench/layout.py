@@ -10,6 +10,16 @@ from collections.abc import Sequence
 
 from harness import Record
 
+#: The areas of the report, with the benchmarks whose bars they list.
+AREAS = {
+    "Sampling": ("sampling", "labor", "types"),
+    "Features, loading and the start": ("gather", "loader", "contention", "import"),
+    "Building graphs": ("build", "scaling"),
+    "Tiers, caches and disk": ("tiering",),
+    "Ranks": ("cooperative", "hybrid-parallel"),
+    "Models and whole graphs": ("spmm", "sar", "strategies"),
+}
+
 #: Never shown: systems that are compared did the same work, which is checked when they are measured.
 SAME_WORK = {"edges gain", "inputs gain", "edges", "inputs"}
 

@@ -1,8 +1,8 @@
-"""Turn the records of one run into Markdown: the bars, the plots and few tables, each as `layout` says.
+"""Turn the records of one run into Markdown: one page of bars by area, and a page of tables for each benchmark.
 
-Reads every NAME.json in a folder, with NAME.txt (what the benchmark printed: its first lines, up to an empty one, say
-on what it ran) and NAME.png beside it. What stands between the two marks in an existing report is kept: it is written
-by hand, everything else is not.
+Reads every NAME.json in a folder, with NAME.txt (what the benchmark printed: its first lines, up to an empty one, name
+the machine and the data) and NAME.png beside it, and writes NAME.md there. The text between the two marks in an
+existing report is written by hand and is kept; everything else is generated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bars import BARS, Bar
 from harness import Record, read_json
-from layout import ACROSS, row_and_column, shown
+from layout import ACROSS, AREAS, row_and_column, shown
 from published import COLUMNS, PUBLISHED
 
 BENCH = Path(__file__).resolve().parent
@@ -64,18 +64,34 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def bar_lines(records: Sequence[Record], bars: Sequence[Bar] = BARS) -> list[str]:
+    """Return a table of bars: a row a claim and number of threads, with the case that is closest to missing its bar."""
     rows = []
     for bar in bars:
-        decisive = bar.decided_by(records)
-        for record in decisive:
-            verdict = "met" if bar.met(record) else "**missed**"
-            where = f"{record.case}: {record.system}"
-            rows.append([bar.claim, where, str(record.threads), spread(record), bar.bound, verdict])
-        if not decisive:
-            rows.append(
-                [bar.claim, "-", "-" if bar.threads is None else str(bar.threads), "-", bar.bound, "not measured"]
-            )
-    return table(["claim", "case", "threads", "median (range)", "bar", ""], rows)
+        by_threads: dict[int | None, list[Record]] = {}
+        for record in bar.decided_by(records):
+            by_threads.setdefault(record.threads, []).append(record)
+        for threads, decisive in by_threads.items() or [(bar.threads, [])]:
+            cells = [bar.claim, "-" if threads is None else str(threads)]
+            if not decisive:
+                rows.append([*cells, "-", "-", bar.bound, "not measured"])
+                continue
+            closest = min(decisive, key=bar.slack)
+            met = sum(map(bar.met, decisive))
+            where = f"{closest.case}: {closest.system}"
+            if len(decisive) > 1:
+                where = f"least of {len(decisive)}: {where}"
+            verdict = "met" if met == len(decisive) else f"**missed** ({met} of {len(decisive)} met)"
+            rows.append([*cells, spread(closest), where, bar.bound, verdict])
+    return table(["claim", "threads", "median (range)", "case", "bar", ""], rows)
+
+
+def area_lines(records: Sequence[Record]) -> list[str]:
+    """Return the bars of all areas, a table each."""
+    lines = []
+    for area, benches in AREAS.items():
+        bars = [bar for bar in BARS if bar.bench.split(":")[0] in benches]
+        lines += [f"### {area}", "", *bar_lines(records, bars), ""]
+    return lines
 
 
 def case_lines(records: Sequence[Record]) -> list[str]:
@@ -197,7 +213,42 @@ def first_lines(printed: Path) -> str:
 
 
 def report_text(results: Path, report: Path) -> str:
-    """Return the whole report.
+    """Return the page of bars.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder holds no results.
+    """
+    records = all_records(results)
+    everything = [record for name in records for record in records[name]]
+    pages = ", ".join(f"[{name}]({os.path.relpath(results / f'{name}.md', report.parent)})" for name in records)
+    lines = [
+        "# Benchmark results",
+        "",
+        "`make bench-report` writes this page and those of `bench/results` from the records there, except for the",
+        "part that is marked. A number is the median over rounds, with its range. A ratio compares systems that ran",
+        "in turns in the same run, round by round; `a over b` is how many times better a is. Graphs are generated",
+        "unless a case names a data set: they have the sizes of the data sets they are named after, not their edges.",
+        "",
+        *machine_lines(everything, first_lines(results / f"{next(iter(records))}.txt")),
+        f"All tables: {pages}.",
+        "",
+        "## Bars",
+        "",
+        "A row names the case that is closest to missing its bar.",
+        "",
+        *area_lines(everything),
+        *never_run(records),
+        "## Reading",
+        "",
+        BEGIN + by_hand(report) + END,
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def all_records(results: Path) -> dict[str, list[Record]]:
+    """Return the records of each benchmark that has some, in the order of the report.
 
     Raises
     ------
@@ -208,43 +259,24 @@ def report_text(results: Path, report: Path) -> str:
     names = {name for name, records in found.items() if records or name not in GPU}
     if not names:
         raise FileNotFoundError(f"expected NAME.json files in {results}, got none; `make bench-all` writes them")
-    ordered = [name for name in ORDER if name in names] + sorted(names - set(ORDER))
-    records = {name: found[name] for name in ordered}
-    everything = [record for name in ordered for record in records[name]]
-    lines = [
-        "# Benchmark results",
-        "",
-        "Written by `make bench-report` from the files of `bench/results`, except for the part that is marked.",
-        "Numbers are medians over rounds, `1 / 2` those on one thread and on two; the files have the ranges and what",
-        "is not shown here. Ratios are of systems that ran in turns in the same run, taken round by round, with their",
-        "ranges; `a over b` is how many times better a is. All graphs are generated: they have the sizes of the data",
-        "sets that they are named after, not their edges.",
-        "",
-        *machine_lines(everything, first_lines(results / f"{ordered[0]}.txt")),
-        "## Bars",
-        "",
-        *bar_lines(everything),
-        "",
-        *never_run(names),
-        "## Reading",
-        "",
-        BEGIN + by_hand(report) + END,
-        "",
-    ]
-    for name in ordered:
-        lines += [f"## {name}", ""]
-        if printed := first_lines(results / f"{name}.txt"):
-            lines += ["```", printed, "```", ""]
-        for picture in sorted(results.glob(f"{name}*.png")):
-            if picture.stem == name or picture.stem.startswith(f"{name}_"):
-                lines += [f"![{picture.stem}]({os.path.relpath(picture, report.parent)})", ""]
-        for bench in dict.fromkeys(record.bench for record in records[name]):
-            part = shown([record for record in records[name] if record.bench == bench])
-            if bench in ACROSS:
-                lines += across_lines(part)
-                continue
-            for case in dict.fromkeys(record.case for record in part):
-                lines += case_lines([record for record in part if record.case == case])
+    return {name: found[name] for name in [*(one for one in ORDER if one in names), *sorted(names - set(ORDER))]}
+
+
+def page_text(name: str, records: Sequence[Record], results: Path) -> str:
+    """Return the page of one benchmark: what it ran on, its plots, its tables."""
+    lines = [f"# {name}", ""]
+    if printed := first_lines(results / f"{name}.txt"):
+        lines += ["```", printed, "```", ""]
+    for picture in sorted(results.glob(f"{name}*.png")):
+        if picture.stem == name or picture.stem.startswith(f"{name}_"):
+            lines += [f"![{picture.stem}]({picture.name})", ""]
+    for bench in dict.fromkeys(record.bench for record in records):
+        part = shown([record for record in records if record.bench == bench])
+        if bench in ACROSS:
+            lines += across_lines(part)
+            continue
+        for case in dict.fromkeys(record.case for record in part):
+            lines += case_lines([record for record in part if record.case == case])
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -254,6 +286,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=BENCH / "RESULTS.md", help="file (default: bench/RESULTS.md)")
     options = parser.parse_args()
     options.out.write_text(report_text(options.results, options.out))
+    for name, records in all_records(options.results).items():
+        (options.results / f"{name}.md").write_text(page_text(name, records, options.results))
 
 
 if __name__ == "__main__":

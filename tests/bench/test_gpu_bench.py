@@ -224,6 +224,6 @@ def test_the_report_says_what_was_never_run_on_a_gpu(bench, tmp_path):
     harness.write_json(tmp_path / "gpu_gather.json", [record])
     harness.write_json(tmp_path / "gpu_cache.json", [harness.replace(record, bench="gpu: cache")])
     text = report.report_text(tmp_path, tmp_path / "RESULTS.md")
-    assert "gpu: cache" in text
+    assert "[gpu_cache](gpu_cache.md)" in text
     assert "stand-in" not in text
     assert "`gpu_gather`" in text.split("## Reading")[0]
