@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import coo_to_csc
+from headrace.pipeline.data.arrays import as_ids, describe, whole_number
 from headrace.pipeline.data.graph_view import as_attributes
 from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
@@ -19,6 +21,38 @@ if TYPE_CHECKING:
     from headrace.pipeline.data.graph import Graph
 
 _LARGEST = torch.iinfo(torch.int32).max
+
+
+def as_edges(
+    src: ArrayLike | Tensor,
+    dst: ArrayLike | Tensor | None,
+    num_nodes: Any,
+    node_types: TypeOffsets | TypeCounts | None,
+) -> tuple[Tensor, Tensor, int]:
+    """Return the sources and destinations of edges and the number of nodes, or refuse what is not as many ids of each.
+
+    There are as many nodes as was said, as their types have, or one more than the largest id.
+    """
+    if dst is None or (isinstance(src, (Tensor, np.ndarray)) and src.ndim == 2 and len(src) == 2):
+        came = describe(src) if isinstance(src, (Tensor, np.ndarray)) else type(src).__name__
+        raise GraphError(
+            f"Graph.from_coo: expected ids of sources and of destinations, got {came} as src"
+            f"{' and no dst' if dst is None else ''}; of an edge_index pass both rows: "
+            "from_coo(edge_index[0], edge_index[1], num_nodes=...)"
+        )
+    src, dst = as_ids(src, "src", GraphError), as_ids(dst, "dst", GraphError)
+    if src.shape != dst.shape:
+        raise GraphError(
+            f"Graph.from_coo: expected src and dst of equal length, got {src.numel()} and {dst.numel()} ids"
+        )
+    if num_nodes is None and node_types is not None:
+        types = node_types if isinstance(node_types, TypeOffsets) else TypeOffsets.from_counts(node_types)
+        num_nodes = types.num_ids
+    elif num_nodes is None:
+        num_nodes = 1 + max((int(ids.max()) for ids in (src, dst) if ids.numel()), default=-1)
+    number = whole_number(num_nodes, "Graph.from_coo: num_nodes", 0, GraphError)
+    check_has_nodes(number)
+    return src, dst, number
 
 
 def graph_of_ends(

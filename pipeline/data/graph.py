@@ -15,12 +15,10 @@ from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import check_csc
 from headrace.pipeline.data.arrays import as_ids
-from headrace.pipeline.data.build_graph import graph_of_ends
-from headrace.pipeline.data.dgl_graphs import graph_from_dgl
+from headrace.pipeline.data.build_graph import as_edges, graph_of_ends
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.edge_ids import as_permutation
-from headrace.pipeline.data.graph_sources import as_edges, edges_from_pyg, edges_from_scipy, graph_of_edges
 from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import GraphView, as_attributes
 from headrace.pipeline.data.type_attributes import Wanted
@@ -205,6 +203,8 @@ class Graph(GraphView):
         GraphError
             If `matrix` is not a sparse matrix, not square, or empty.
         """
+        from headrace.pipeline.data.graph_sources import edges_from_scipy, graph_of_edges
+
         return graph_of_edges(cls, edges_from_scipy(matrix), num_threads)
 
     @classmethod
@@ -234,6 +234,8 @@ class Graph(GraphView):
         GraphError
             If `data` is neither class, or lacks ``edge_index`` or an attribute that is asked for, and as `from_coo`.
         """
+        from headrace.pipeline.data.graph_sources import edges_from_pyg, graph_of_edges
+
         return graph_of_edges(cls, edges_from_pyg(data, edge_attrs, node_attrs), num_threads)
 
     @classmethod
@@ -260,6 +262,8 @@ class Graph(GraphView):
             If `graph` is not a DGL graph (but a block, or a graph in shards) or lacks an edge feature, and as
             `from_coo`.
         """
+        from headrace.pipeline.data.dgl_graphs import graph_from_dgl
+
         return graph_from_dgl(cls, graph, edge_attrs, node_attrs, num_threads)
 
     def shard(self, partition: Partition, part: int | None = None) -> GraphShard:

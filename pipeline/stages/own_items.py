@@ -13,7 +13,6 @@ from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
-from headrace.pipeline.data.rank_shares import RankShares
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource
 
@@ -48,6 +47,9 @@ class OwnItemSource(BatchSource):
             )
         if not sum(counts):
             raise ItemsError("ItemSampler needs at least one item on some rank; every rank has an empty set")
+        # Loaded where ranks bring items of their own.
+        from headrace.pipeline.data.rank_shares import RankShares
+
         self._shares = RankShares(counts, sampler.batch_size, sampler.batch_size_per_rank, drop_last=sampler.drop_last)
         size = sampler.batch_size
         if size is None:
