@@ -21,10 +21,10 @@ from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.edge_ids import as_permutation
 from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import GraphView, as_attributes
-from headrace.pipeline.data.type_attributes import Wanted
 from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets
 
 if TYPE_CHECKING:
+    from headrace.pipeline.data.type_attributes import Wanted
     from headrace.pipeline.distributed.graph_shard import GraphShard
     from headrace.pipeline.partition.partition import Partition
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 
 class RankShares:
@@ -38,6 +38,8 @@ class RankShares:
         size = batch_size_per_rank if batch_size is None else batch_size
         assert size is not None  # one of the two is set
         self._size = size
+        # Places are whole numbers in units of half this, so that comparisons are exact.
+        self._epoch = math.lcm(*(count for count in counts if count))
         self._last = max(counts) if self._by_rank else sum(counts)
         self.num_batches = self._last // size if drop_last else -(-self._last // size)
 
@@ -71,5 +73,5 @@ class RankShares:
     def _with_more(self, taken: list[int]) -> list[int]:
         return [rank for rank, count in enumerate(self._counts) if taken[rank] < count]
 
-    def _place(self, rank: int, item: int) -> Fraction:
-        return Fraction(2 * item + 1, 2 * self._counts[rank])
+    def _place(self, rank: int, item: int) -> int:
+        return (2 * item + 1) * (self._epoch // self._counts[rank])
