@@ -334,27 +334,32 @@ class MiniBatch:
 
         return batch_to_pyg(self)
 
-    def to_dgl(self) -> list[Any]:
+    def to_dgl(self, *, pairs: bool = False) -> Any:
         """Return the blocks as DGL message-flow graphs, input side first, as DGL's own loader yields them.
 
         ``dgl.NID`` is set on sources and destinations, ``dgl.EID`` on edges; node features are in ``srcdata`` of the
-        first block, labels in ``dstdata["y"]`` of the last one (a row for each distinct seed; not those of pairs, nor
-        where ranks make batches together), edge features in ``edata`` of each, importance weights in
-        ``edata["importance_weight"]``, the trees of nodes in ``srcdata["slot"]`` and ``dstdata["slot"]``.
+        first block, labels in ``dstdata["y"]`` of the last one (a row for each distinct seed; not where ranks make
+        batches together), edge features in ``edata`` of each, importance weights in ``edata["importance_weight"]``, the
+        trees of nodes in ``srcdata["slot"]`` and ``dstdata["slot"]``. A block that ends at more nodes than the seeds,
+        which are first (ShaDow), has ``dstdata["is_seed"]``; labels of the others are nan or -100, as losses skip.
+
+        With `pairs` return ``(input_nodes, pair_graph, blocks)`` as DGL's loaders of edges do, and where negatives were
+        drawn ``(input_nodes, pair_graph, neg_pair_graph, blocks)``: nodes of these graphs are the destinations of the
+        last block, edges the pairs, in their order, with ``edata["y"]``, ``["item_index"]`` and ``["seed_time"]``.
 
         The stage ``plan.to_dgl()`` makes the same ahead of the training loop, in background threads.
 
         Raises
         ------
         InputError
-            If the batch was sampled with ``expand="new"`` over several hops, as one block cannot serve every layer, or
-            if a seed came twice with different labels.
+            If the batch was sampled with ``expand="new"`` over several hops, as one block cannot serve every layer, if
+            a seed came twice with different labels, or for `pairs` of seeds that are none, or of unknown type.
         ModuleNotFoundError
             If DGL is not installed.
         """
         from headrace.pipeline.interop.conversions import batch_to_dgl
 
-        return batch_to_dgl(self)
+        return batch_to_dgl(self, pairs=pairs)
 
     def digest(self) -> str:
         """Return a fingerprint of every bit of every field: equal digests mean equal batches, on any device."""

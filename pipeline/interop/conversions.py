@@ -11,8 +11,9 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.optional import require
 from headrace.ops.sampling.join_hops import JoinedHops, join_hops
+from headrace.pipeline.interop.dgl_pairs import pair_graphs
 from headrace.pipeline.interop.link_labels import add_link_labels
-from headrace.pipeline.interop.seed_labels import labels_by_type, one_for_each
+from headrace.pipeline.interop.seed_labels import beside_others, labels_by_type, one_for_each
 from headrace.pipeline.interop.typed import (
     IMPORTANCE_WEIGHT,
     add_node_features,
@@ -24,6 +25,7 @@ from headrace.pipeline.interop.typed import (
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
     from headrace.pipeline.data.block import Block
+    from headrace.pipeline.data.type_offsets import TypeName
 
 
 def batch_to_pyg(batch: MiniBatch) -> Any:
@@ -153,9 +155,18 @@ def block_to_dgl(block: Block) -> Any:
     return result
 
 
-def batch_to_dgl(batch: MiniBatch) -> list[Any]:
-    """Return DGL blocks, input side first; `MiniBatch.to_dgl` says what they hold."""
+def batch_to_dgl(batch: MiniBatch, *, pairs: bool = False) -> Any:
+    """Return DGL blocks, input side first, and with `pairs` the graphs of pairs; `MiniBatch.to_dgl` documents both."""
     dgl = require_dgl("MiniBatch.to_dgl")
+    blocks = _blocks_to_dgl(batch, dgl)
+    if not pairs:
+        return blocks
+    if not blocks:
+        raise InputError("MiniBatch.to_dgl: expected a batch with blocks for pairs=True, got none; sample it first")
+    return (blocks[0].srcdata[dgl.NID], *pair_graphs(batch, blocks[-1], dgl), blocks)
+
+
+def _blocks_to_dgl(batch: MiniBatch, dgl: Any) -> list[Any]:
     if len(batch.blocks) < len(batch.num_sampled_edges):
         raise InputError(
             f"MiniBatch.to_dgl: expected one block per hop ({len(batch.num_sampled_edges)}), got one shared block; "
@@ -166,8 +177,7 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
         if typed:
             add_node_features(batch, batch.types, typed[0])
             if not batch.exchanges:
-                for name, labels in labels_by_type(batch, batch.types, "MiniBatch.to_dgl").items():
-                    typed[-1].dstnodes[name].data["y"] = labels
+                _add_seeds(batch, typed[-1])
         return typed
     results = []
     for layer, block in enumerate(batch.blocks):
@@ -184,22 +194,63 @@ def batch_to_dgl(batch: MiniBatch) -> list[Any]:
     if results:
         for feature, tensor in batch.node.items():
             results[0].srcdata[feature] = tensor
-        # Labels of pairs are rows of no node; the last blocks of cooperative batches end at owned nodes, not seeds.
-        if batch.y is not None and batch.seeds.ndim == 1 and not batch.exchanges:
-            results[-1].dstdata["y"] = labels_of_rows(batch, "MiniBatch.to_dgl")
+        # The last blocks of cooperative batches end at owned nodes, not seeds.
+        if not batch.exchanges:
+            _add_seeds(batch, results[-1])
     return results
 
 
+def _add_seeds(batch: MiniBatch, last: Any) -> None:
+    """Say which destinations of the last block are seeds, if not all are, and give those their labels.
+
+    Labels of pairs are rows of no node.
+    """
+    stage, num_seeds = "MiniBatch.to_dgl", batch.num_sampled_nodes[0] if batch.num_sampled_nodes else batch.num_seeds
+    frames: dict[TypeName | None, Any] = {None: last.dstdata}
+    counts: dict[TypeName | None, int] = {None: num_seeds}
+    labels: dict[TypeName | None, Tensor] = {}
+    if batch.types is not None:
+        names, seeds = batch.types.node_types.names, batch.types.first(num_seeds)
+        frames = {name: last.dstnodes[name].data for name in names}
+        counts = {name: seeds.count(name) for name in names}
+        labels = dict(labels_by_type(batch, batch.types, stage).items())
+    elif batch.y is not None and batch.seeds.ndim == 1:
+        labels = {None: labels_of_rows(batch, stage)}
+    all_are_seeds = num_seeds == last.num_dst_nodes()
+    for name, data in frames.items():
+        num_dst = last.num_dst_nodes(name)
+        if not all_are_seeds:
+            data["is_seed"] = torch.arange(num_dst, device=batch.n_id.device) < counts[name]
+        if name in labels:
+            data["y"] = beside_others(labels[name], num_dst, stage)
+
+
 def converted_tensors(converted: Any) -> list[Tensor]:
-    """Return the tensors of a PyG Data, or of the features and ids of DGL's blocks."""
-    if isinstance(converted, list):
-        frames = [frame for block in converted for frame in (block.srcdata, block.dstdata, block.edata)]
+    """Return the tensors of a PyG Data, or of the features and ids of DGL's blocks and graphs of pairs."""
+    if isinstance(converted, (list, tuple)):
+        return [tensor for one in converted for tensor in converted_tensors(one)]
+    if isinstance(converted, Tensor):
+        return [converted]
+    if isinstance(converted, dict):  # the inputs of blocks, which are in their frames as well
+        return list(converted.values())
+    if hasattr(converted, "srcdata"):
+        # The nodes of a graph that is no block are its sources and its destinations.
+        ends = (converted.srcdata, converted.dstdata) if converted.is_block else (converted.ndata,)
         # Their values() are columns of DGL's own, which are no tensors; with several types they are dictionaries.
-        columns = [frame[name] for frame in frames for name in frame.keys()]  # noqa: SIM118 - not a dictionary
+        columns = [frame[name] for frame in (*ends, converted.edata) for name in frame.keys()]  # noqa: SIM118 - not a dictionary
         parts = [column.values() if isinstance(column, dict) else (column,) for column in columns]
         return [tensor for part in parts for tensor in part]
     stores = converted.stores if hasattr(converted, "stores") else (converted.to_dict(),)
     return [tensor for store in stores for tensor in store.values() if isinstance(tensor, Tensor)]
+
+
+def converted_to(converted: Any, device: torch.device) -> Any:
+    """Return a PyG Data, or what DGL's loaders would give, on a device."""
+    if isinstance(converted, (list, tuple)):
+        return type(converted)([converted_to(one, device) for one in converted])
+    if isinstance(converted, dict):
+        return {name: ids.to(device) for name, ids in converted.items()}
+    return converted.to(device)
 
 
 def converted_bytes(converted: Any) -> int:

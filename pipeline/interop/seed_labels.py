@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -79,3 +80,26 @@ def labels_by_type(batch: MiniBatch, types: TypedIds, stage: str) -> dict[TypeNa
         rows = seeds.numbers[batch.seed_index[mine]]
         found[name] = one_for_each(labels, rows, len(places), batch.seeds[mine], stage)
     return found
+
+
+def beside_others(labels: Tensor, num_rows: int, stage: str) -> Tensor:
+    """Return labels of the first rows as labels of all, where the others have what no loss takes for a class.
+
+    That is nan, or -100, which ``torch.nn.functional.cross_entropy`` leaves out.
+
+    Raises
+    ------
+    InputError
+        If their dtype has no such number.
+    """
+    if len(labels) == num_rows:
+        return labels
+    numbers = labels.dtype.is_floating_point or labels.dtype.is_complex
+    if not numbers and not labels.dtype.is_signed:
+        raise InputError(
+            f"{stage}: expected labels that may say that a node has none, nan or -100, as the last block ends at more "
+            f"nodes than the seeds, got {labels.dtype}; store them as int64 or float32, or fetch them as a feature of "
+            "nodes"
+        )
+    rest = labels.new_full((num_rows - len(labels), *labels.shape[1:]), math.nan if numbers else -100)
+    return torch.cat([labels, rest])

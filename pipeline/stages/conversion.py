@@ -35,6 +35,12 @@ class Conversion(MapStage):
 
 
 def sampled_hops(before: tuple[Stage, ...]) -> list[Stage]:
-    """Return for each hop the stage that makes its block, as far as there is a choice about it."""
-    samplers = [stage for stage in before if "blocks" in stage.writes and hasattr(stage, "expand")]
+    """Return for each hop the stage that makes its block, as far as there is a choice about it.
+
+    A stage without such a choice puts one block of its own, of a subgraph, in the place of those before it.
+    """
+    samplers: list[Stage] = []
+    for stage in before:
+        if "blocks" in stage.writes:
+            samplers = [*samplers, stage] if hasattr(stage, "expand") else []
     return [stage for stage in samplers for _ in range(max(1, stage.num_hops))]

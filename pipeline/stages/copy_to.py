@@ -64,18 +64,12 @@ class CopyTo(MapStage):
             raise PlanError(f"copy_to: the device {self.device!r} cannot be used here: {error}") from error
 
         def run(batch: Any) -> tuple[Any, Counts]:
-            # Behind to_dgl a batch is a list of blocks.
-            copied: Any
-            if isinstance(batch, list):
-                copied = [block.to(device) for block in batch]
-            elif isinstance(batch, MiniBatch):
-                copied = batch.to(device, non_blocking=non_blocking)
-            else:
-                copied = batch.to(device)
-            if isinstance(copied, MiniBatch):
-                return copied, {"bytes": copied.num_bytes}
-            from headrace.pipeline.interop.conversions import converted_bytes
+            if isinstance(batch, MiniBatch):
+                moved = batch.to(device, non_blocking=non_blocking)
+                return moved, {"bytes": moved.num_bytes}
+            from headrace.pipeline.interop.conversions import converted_bytes, converted_to
 
+            copied = converted_to(batch, device)
             return copied, {"bytes": converted_bytes(copied)}
 
         return run

@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.ops.errors import InputError, PlanError
+from headrace.ops.errors import PlanError
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_types import edge_types_of
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.interop.conversions import batch_to_dgl, require_dgl
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Runner, Stage
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.conversion import Conversion, sampled_hops
 from headrace.pipeline.stages.item_sampler import ItemSampler
-
-_PAIRS = (
-    "to_dgl: the seeds are pairs, whose rows and labels blocks cannot hold; leave out to_dgl() and call batch.to_dgl() "
-    "beside batch.seed_index and batch.y"
-)
 
 
 @verb("to_dgl")
@@ -32,13 +29,19 @@ class ToDgl(Conversion):
             out = model(blocks, blocks[0].srcdata["x"])
             loss = criterion(out, blocks[-1].dstdata["y"])
 
+    Seeds that are pairs give what ``batch.to_dgl(pairs=True)`` does, the tuple of DGL's loaders of edges::
+
+        for input_nodes, pair_graph, neg_pair_graph, blocks in plan.to_dgl().loader():  # without negatives three
+            h = model(blocks, blocks[0].srcdata["x"])
+            loss = criterion(predictor(pair_graph, h), predictor(neg_pair_graph, h))
+
     Batches stay the same, so a checkpoint can be loaded with or without this stage.
 
     Raises
     ------
     PlanError
-        When the plan is made into a loader in which ranks make batches together, where hops share one block, or for
-        seeds that are pairs, which blocks cannot hold.
+        When the plan is made into a loader in which ranks make batches together, where hops share one block that is
+        no whole subgraph of its nodes, or for pairs of a graph with several edge types that do not say theirs.
     ModuleNotFoundError
         Then as well, if DGL is not installed.
     """
@@ -48,18 +51,35 @@ class ToDgl(Conversion):
         hops = sampled_hops(before)
         if len(hops) > 1 and any(getattr(stage, "expand", None) == "new" for stage in hops):
             raise PlanError(f'{self.name}: {len(hops)} hops share one block; sample with expand="all", or use to_pyg()')
-        source = before[0]
-        if isinstance(source, ItemSampler) and source.items.are_pairs:
-            raise PlanError(_PAIRS)
+        _check_pairs(before)
         require_dgl(self.name)
 
     def runner(self, settings: RunSettings) -> Runner:
         del settings
 
         def run(batch: MiniBatch) -> tuple[Any, Counts]:
-            if batch.seeds.ndim == 2:  # from a NodeSource, which does not say beforehand
-                raise InputError(_PAIRS)
             num_edges = sum(block.num_edges for block in batch.blocks)
-            return batch_to_dgl(batch), {"converted_nodes": batch.n_id.numel(), "converted_edges": num_edges}
+            converted = batch_to_dgl(batch, pairs=batch.seeds.ndim == 2)
+            return converted, {"converted_nodes": batch.n_id.numel(), "converted_edges": num_edges}
 
         return run
+
+
+def _check_pairs(before: tuple[Stage, ...]) -> None:
+    """Refuse seeds that are no pairs, and those of which nobody knows the edge type."""
+    source = before[0]
+    if not isinstance(source, ItemSampler) or not source.items.are_pairs:
+        return
+    with_negatives = any("seeds" in stage.writes for stage in before[1:])
+    if source.items.nodes_per_item > 2 and not with_negatives:
+        raise PlanError(
+            f"to_dgl: expected seeds that are nodes or pairs, got {source.items.nodes_per_item} nodes that belong "
+            "together, which are no edge; leave out to_dgl(), and call batch.to_dgl() beside batch.seed_index"
+        )
+    graphs = [getattr(stage, "graph", None) for stage in before]
+    types = next((edge_types_of(one) for one in graphs if isinstance(one, GraphView) and one.is_typed), None)
+    if types is not None and types.num_types > 1 and source.items.types is None and source.items.edge_types is None:
+        raise PlanError(
+            f"to_dgl: expected pairs that say their edge type, of {list(types.names)}; give the items by edge type, "
+            "hr.ItemSampler({('user', 'rates', 'movie'): pairs}), or leave out to_dgl(), and call batch.to_dgl()"
+        )

@@ -192,8 +192,8 @@ def test_what_blocks_cannot_hold_is_refused_when_the_loader_is_made():
     *_, graph, _ = parts()
     with pytest.raises(hr.PlanError, match="to_dgl: 2 hops share one block"):
         hr.ItemSampler(9).sample_neighbor(graph, [2, 2], expand="new").to_dgl().loader()
-    with pytest.raises(hr.PlanError, match="to_dgl: the seeds are pairs"):
-        hr.ItemSampler(torch.tensor([[0, 1]])).sample_neighbor(graph, [2]).to_dgl().loader()
+    with pytest.raises(hr.PlanError, match="to_dgl: expected seeds that are nodes or pairs, got 3 nodes that belong"):
+        hr.ItemSampler(torch.tensor([[0, 1, 2]])).sample_neighbor(graph, [2]).to_dgl().loader()
     with pytest.raises(hr.PlanError, match="behind to_dgl a batch is an object of another library"):
         stage_plan().to_dgl().transform(lambda batch: batch).loader()
     assert len(next(iter(hr.ItemSampler(9).sample_neighbor(graph, [2], expand="new").to_dgl().loader()))) == 1

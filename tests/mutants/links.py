@@ -234,6 +234,12 @@ LINKS = (
         "np.searchsorted(ends, positions)",
         "tests/pipeline/interop/test_typed_links.py::test_each_edge_type_has_its_pairs_and_labels",
     ),
+    Mutant(
+        "pipeline/stages/conversion.py",
+        'if hasattr(stage, "expand") else []',
+        'if hasattr(stage, "expand") else samplers',
+        "tests/pipeline/interop/test_to_pyg_stage.py::test_a_subgraph_takes_the_place_of_the_hops_before_it",
+    ),
     # Pairs of several edge types: rows of a type are of some pairs alone.
     Mutant(
         "pipeline/lowered/excluded.py",

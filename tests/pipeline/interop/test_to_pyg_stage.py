@@ -14,7 +14,7 @@ from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.plan.verify import verify
 
-from plans import PLANS, graph, items, store
+from plans import PLANS, graph, items, store, typed_graph
 
 pytest.importorskip("torch_geometric")
 
@@ -162,6 +162,14 @@ def test_what_it_needs_is_said_when_the_loader_is_made():
         assert next(iter(one.to_pyg().loader())).num_nodes > 0
 
 
+def test_a_subgraph_takes_the_place_of_the_hops_before_it():
+    """What they share does not count any more."""
+    hops = items().sample_neighbor(graph(), [2, 2], edge_ids=False)
+    induced = hops.induce_subgraph(graph(), edge_ids=False)
+    expected = [digest(batch.to_pyg()) for batch in induced.loader()]
+    assert [digest(data) for data in induced.to_pyg().loader()] == expected
+
+
 def test_without_pyg(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_geometric", None)
     monkeypatch.delitem(sys.modules, "torch_geometric.data", raising=False)
@@ -176,9 +184,11 @@ def test_without_dgl(monkeypatch):
 
 
 def test_dgl_is_told_about_plans_it_cannot_have():
-    pairs = hr.ItemSampler(torch.arange(60).reshape(30, 2) % 37).sample_neighbor(graph(), [2])
-    with pytest.raises(hr.PlanError, match="to_dgl: the seeds are pairs"):
-        pairs.to_dgl().loader()
+    pairs, triples = torch.arange(60).reshape(30, 2) % 37, torch.arange(60).reshape(20, 3) % 37
+    with pytest.raises(hr.PlanError, match="to_dgl: expected seeds that are nodes or pairs, got 3 nodes that belong"):
+        hr.ItemSampler(triples).sample_neighbor(graph(), [2]).to_dgl().loader()
+    with pytest.raises(hr.PlanError, match="to_dgl: expected pairs that say their edge type"):
+        hr.ItemSampler(pairs).sample_neighbor(typed_graph(), [2]).to_dgl().loader()
     with pytest.raises(hr.PlanError, match="to_dgl: 2 hops share one block"):
         items().sample_neighbor(graph(), [2, 2], expand="new").to_dgl().loader()
 
