@@ -142,6 +142,15 @@ def pairs(**changes: object) -> hr.Plan:
     return hr.ItemSampler(edges()[:60], **arguments)
 
 
+def pairs_with_ids(**changes: object) -> hr.Plan:
+    """Edges of the graph that know which they are; repeats of the hub's are among them."""
+    arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, **changes}
+    positions = torch.randperm(NUM_EDGES, generator=torch.Generator().manual_seed(6))[:60]
+    ends = torch.arange(NUM_NODES).repeat_interleave(graph().indptr.diff())
+    found = torch.stack([graph().indices.long(), ends], 1)[positions]
+    return hr.ItemSampler(found, edge_ids=graph().edge_ids[positions], **arguments)
+
+
 def timed_items(**changes: object) -> hr.Plan:
     """Some come twice."""
     arguments = {"batch_size": 17, "shuffle": True, "seed": SEED, "time": torch.arange(100) * 7 % 50, **changes}
@@ -325,6 +334,15 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
         .sample_uniform_negative(graph(), 1.5)
         .exclude_seed_edges(reverse=True, per="seed")
         .sample_layer_neighbor(graph(), [4, 3], disjoint=True, weight="weight")
+    ),
+    "link_excluding_edge_ids": lambda: (
+        pairs_with_ids()
+        .sample_uniform_negative(graph(), 2)
+        .exclude_seed_edges(by="edge_id", per="seed")
+        .sample_neighbor(graph(), [4, 3], disjoint=True)
+    ),
+    "link_excluding_edge_ids_of_all": lambda: (
+        pairs_with_ids().exclude_seed_edges(by="edge_id").sample_layer_neighbor(graph(), [4, 3], weight="weight")
     ),
     "link_excluding_temporal": lambda: (
         with_seed_times(pairs())

@@ -38,6 +38,12 @@ def find_edges_by_tree(
     }
 
 
+def find_edges_by_id(edge_ids: IntArray, wanted: IntArray) -> IntArray:
+    """Return the positions of edges of some ids, ascending; of -1 there is none."""
+    ids = set(map(int, wanted))
+    return np.array([position for position, edge in enumerate(map(int, edge_ids)) if edge in ids], np.int64)
+
+
 def draw_negatives(
     indptr: IntArray,
     indices: IntArray,

@@ -16,6 +16,7 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import type_number
 from headrace.pipeline.lowered.negative_shares import pair_of_trees
+from headrace.pipeline.lowered.seed_edge_ids import SeedEdgeIds
 from headrace.pipeline.plan.settings import RunSettings
 
 
@@ -29,10 +30,13 @@ class SeedEdges:
         Whether the edges back are meant as well; or of each edge type that seeds may have the one that leads back.
     by_tree
         Whether those of a pair are meant in its own tree, and in those of its negatives, alone.
+    ids
+        Of all items the edges that are meant; None for all between the pairs.
     """
 
     reverse: bool | tuple[tuple[TypeName, TypeName], ...] = False
     by_tree: bool = False
+    ids: SeedEdgeIds | None = None
 
     def check(self, graph: GraphView) -> None:
         """Refuse edge types that a graph does not have.
@@ -96,10 +100,18 @@ class SeedEdges:
                 f"and to {sorted(map(str, others))}; name their edge type, too, or pass reverse=True for all"
             )
 
-    def find(self, graph: GraphView, pairs: Tensor, num_threads: int, slots: Tensor | None = None) -> EdgePositions:
+    def find(
+        self,
+        graph: GraphView,
+        pairs: Tensor,
+        num_threads: int,
+        slots: Tensor | None = None,
+        ids: SeedEdgeIds | None = None,
+    ) -> EdgePositions:
         """Return the edges of a graph between pairs, int64[num_pairs, 2], by its rows; by typed rows if it has types.
 
-        Of a shard those that it holds. `slots`, int64[num_pairs], are the trees of the pairs, where that matters.
+        Of a shard those that it holds. `slots`, int64[num_pairs], are the trees of the pairs, where that matters, and
+        `ids` the edges that they are, where others between the same nodes are not meant; slots count pairs then.
         """
         # Seeds may be on a GPU already; edges are looked up in CPU memory.
         sources, destinations = graph.to_graph_ids(pairs.cpu().flatten()).view_as(pairs).unbind(1)
@@ -113,9 +125,10 @@ class SeedEdges:
                 places, numbers = graph.typed_rows.rows_of(dst, relation)
                 found.append((src[places], numbers, trees[places]))
         src, dst, trees = (torch.cat(columns) for columns in zip(*found, strict=True))
-        return find_edges(
+        between = find_edges(
             row_ptr, graph.indices, src, dst, slots=None if slots is None else trees, num_threads=num_threads
         )
+        return between if ids is None else ids.among(graph, between)
 
     def _relations(self, graph: GraphView) -> list[tuple[int, bool]]:
         """Return the relations to look in, each with whether it leads back."""
@@ -127,9 +140,11 @@ class SeedEdges:
         return [(relation, is_back) for is_back in directions for relation in range(types.num_types)]
 
 
-def seed_edges(reverse: bool | Mapping[TypeName, TypeName], *, by_tree: bool = False) -> SeedEdges:
-    """Return it for parameters of a stage."""
-    return SeedEdges(tuple(reverse.items()) if isinstance(reverse, Mapping) else reverse, by_tree)
+def seed_edges(reverse: bool | Mapping[TypeName, TypeName] | Tensor, *, by_tree: bool = False) -> SeedEdges:
+    """Return it for parameters of a stage; where reverses are named by id they are looked for between the pairs."""
+    if isinstance(reverse, Mapping):
+        return SeedEdges(tuple(reverse.items()), by_tree)
+    return SeedEdges(reverse is not False, by_tree)
 
 
 def excluder(
@@ -155,11 +170,16 @@ def excluder(
     def find(batch: MiniBatch) -> EdgePositions:
         pairs = positive_pairs(batch) if source is None else source.whole_seeds(batch.epoch, batch.index)
         exclude.check_ends(graph, check_pairs(pairs, "exclude_seed_edges"))
+        ids = None
+        if exclude.ids is not None:
+            items = batch.item_index[: len(pairs)] if source is None else source.whole_items(batch.epoch, batch.index)
+            ids = exclude.ids.take(items.cpu())
         if not exclude.by_tree:
-            found = exclude.find(graph, pairs, settings.num_threads)
+            found = exclude.find(graph, pairs, settings.num_threads, ids=ids)
             return EdgePositions(*(array.to(batch.n_id.device) for array in found[:3]))  # hops may be on a GPU
         pair_of = pair_of_trees(len(pairs), _num_trees(batch, len(pairs), settings))
-        return exclude.find(graph, pairs[pair_of], settings.num_threads, torch.arange(len(pair_of)))
+        of_trees = None if ids is None else ids.take(pair_of)
+        return exclude.find(graph, pairs[pair_of], settings.num_threads, torch.arange(len(pair_of)), of_trees)
 
     return find
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.lowered.excluded import SeedEdges
 from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.seed_edge_ids import SeedEdgeIds, seed_edge_ids
 from headrace.pipeline.plan.checks import graphs_of_edges
 from headrace.pipeline.plan.errors import InputError, PlanError
 from headrace.pipeline.plan.machine import Machine
@@ -36,7 +38,22 @@ def _exclude(stages: Window, machine: Machine) -> Window | None:
             "sampler"
         )
     _check_types(stages[0], behind, stage)
-    return (*stages[:place], *(_leaving_out(one, stage) for one in behind))
+    edges = replace(stage.edges, ids=_ids(stages[0], behind, stage)) if stage.by == "edge_id" else stage.edges
+    return (*stages[:place], *(_leaving_out(one, stage, edges) for one in behind))
+
+
+def _ids(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> SeedEdgeIds | None:
+    """Return which edges the items are, checked against all graphs."""
+    ids = source.seed_edge_ids if isinstance(source, SourceStage) else None
+    pairs = source.items.all_ids() if isinstance(source, ItemSampler) else None
+    if ids is None or pairs is None:
+        raise PlanError(
+            'exclude_seed_edges: expected items that are edges by id for by="edge_id", got pairs by their ends alone; '
+            'say which edges they are, ItemSampler(pairs, edge_ids=ids), or pass by="ends", which takes all edges '
+            "between the ends"
+        )
+    made = [seed_edge_ids(graph, ids, pairs, exclude.reverse) for graph in graphs_of_edges(behind)]
+    return made[0] if made else None
 
 
 def _check_types(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> None:
@@ -57,10 +74,10 @@ def _check_types(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> No
                 )
 
 
-def _leaving_out(stage: Stage, exclude: ExcludeSeedEdges) -> Stage:
+def _leaving_out(stage: Stage, exclude: ExcludeSeedEdges, edges: SeedEdges) -> Stage:
     """Return a stage that leaves out the edges, if it finds any; others as they are."""
     if isinstance(stage, InduceSubgraph):
-        return InduceWithout(stage.graph, edge_ids=stage.edge_ids, exclude=exclude.edges).made_of(stage)
+        return InduceWithout(stage.graph, edge_ids=stage.edge_ids, exclude=edges).made_of(stage)
     if isinstance(stage, MakeBidirectional) and exclude.reverse is False:
         raise PlanError(
             f"{stage.origin.name}: expected exclude_seed_edges(reverse=True) ahead of it, got reverse=False; an edge "
@@ -72,7 +89,7 @@ def _leaving_out(stage: Stage, exclude: ExcludeSeedEdges) -> Stage:
                 f'{stage.origin.name}: expected trees with exclude_seed_edges(per="seed"), got seeds that share their '
                 'neighbourhood; use sample_neighbor or sample_layer_neighbor with disjoint=True, or per="batch"'
             )
-        return replace(stage, exclude=exclude.edges).made_of(stage)
+        return replace(stage, exclude=edges).made_of(stage)
     if stage.num_hops:
         raise PlanError(
             f"{stage.origin.name} cannot leave out edges, which exclude_seed_edges asks for; use sample_neighbor, "

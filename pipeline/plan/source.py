@@ -91,6 +91,14 @@ class BatchSource(ABC):
         del epoch, index
         raise NotImplementedError
 
+    def whole_items(self, epoch: int, index: int) -> torch.Tensor:
+        """Return the items of `whole_seeds`, int64[num_seeds]: what `MiniBatch.item_index` has of one process.
+
+        Needed of sources with `SourceStage.seed_edge_ids` alone.
+        """
+        del epoch, index
+        raise NotImplementedError
+
     def check_whole_seeds(self) -> None:
         """Refuse a source that has no `whole_seeds`.
 
@@ -193,6 +201,11 @@ class SourceStage(Stage, Plan):
     @property
     def seed_times(self) -> torch.Tensor | str | None:
         """The times of all seeds, or the name of the node attribute that holds them; None if not known beforehand."""
+        return None
+
+    @property
+    def seed_edge_ids(self) -> torch.Tensor | None:
+        """Which edge of the graph each item is, int64[num_items]; None where items are not known to be edges."""
         return None
 
     @property

@@ -11,6 +11,7 @@ import torch
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.item_budget import as_costs
+from headrace.pipeline.data.item_edge_ids import as_edge_ids
 from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.data.type_offsets import TypeName
@@ -75,6 +76,10 @@ class ItemSampler(SourceStage):
         When each item is asked for, [num_items] integers or floating point, for samplers that keep to times: they
         become ``batch.seed_time``; of items by type a dictionary of the same keys. Or the name of the node attribute
         that holds them, which is that of the sampler: the default where nodes have times.
+    edge_ids
+        Which edge of the graph each item is, for items that are pairs: integers [num_items] in the order of your edges,
+        which count within the type where items come by type (a dictionary of the same keys). They tell repeats of an
+        edge apart: ``exclude_seed_edges(by="edge_id")`` reads them, and is expected behind.
     partition
         Let each rank take the seeds that it owns, in place of a contiguous share of the batch. Batches stay the same,
         shares may differ in size.
@@ -91,8 +96,9 @@ class ItemSampler(SourceStage):
     ------
     ItemsError
         For items that are empty, negative or of a wrong dtype or shape, or may be pairs as well as ids with labels, for
-        a batch size below 1, for a partition of pairs, for times that are NaN, of another dtype or length, and for
-        costs that are negative, no integers, of another length, or without a budget.
+        a batch size below 1, for a partition of pairs, for ids of edges that are not one for each pair, for times that
+        are NaN, of another dtype or length, and for costs that are negative, no integers, of another length, or without
+        a budget.
     """
 
     name: ClassVar[str] = "item_sampler"
@@ -106,6 +112,7 @@ class ItemSampler(SourceStage):
     budget: int | None = field(default=None, kw_only=True)
     seed: Any = field(default=None, kw_only=True)  # None or an int; an int once constructed
     time: Any = field(default=None, kw_only=True)  # None, a name, or times; a tensor of these once constructed
+    edge_ids: Any = field(default=None, kw_only=True)  # None, or ids by type; int64[num_items] once constructed
     partition: Partition | None = field(default=None, kw_only=True)
     items_per_rank: bool = field(default=False, kw_only=True)
 
@@ -128,6 +135,8 @@ class ItemSampler(SourceStage):
             object.__setattr__(self, "cost", as_costs(self.cost, self.items))
         if self.time is not None and not isinstance(self.time, str):
             object.__setattr__(self, "time", self._checked_time())
+        if self.edge_ids is not None:
+            object.__setattr__(self, "edge_ids", as_edge_ids(self.edge_ids, self.items))
         if self.partition is not None:
             self._check_partition(self.partition)
         if self.items_per_rank:
@@ -196,7 +205,7 @@ class ItemSampler(SourceStage):
     def decisive(self) -> dict[str, Any]:
         # Who takes which share changes no batch.
         decisive = {name: value for name, value in self.parameters().items() if name != "partition"}
-        for name in ("time", "cost", "budget"):  # checkpoints of before there were such stay valid
+        for name in ("time", "cost", "budget", "edge_ids"):  # checkpoints of before there were such stay valid
             if getattr(self, name) is None:
                 del decisive[name]
         if not self.items_per_rank:
@@ -205,6 +214,8 @@ class ItemSampler(SourceStage):
             decisive["items"] = self.items.kind()
             if isinstance(self.time, torch.Tensor):
                 decisive["time"] = str(self.time.dtype)
+            if self.edge_ids is not None:
+                decisive["edge_ids"] = "given"
         return {**decisive, "order": ORDER} if self.shuffle else decisive
 
     @property
@@ -214,7 +225,8 @@ class ItemSampler(SourceStage):
         return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes"} | labelled | timed)
 
     def own_data(self) -> dict[str, Any]:
-        return {"items": self.items, "time": self.time} if self.items_per_rank else {}
+        edge_ids = {} if self.edge_ids is None else {"edge_ids": self.edge_ids}
+        return {"items": self.items, "time": self.time, **edge_ids} if self.items_per_rank else {}
 
     @property
     def largest_id(self) -> int | None:
@@ -266,6 +278,11 @@ class ItemSampler(SourceStage):
     def seed_times(self) -> torch.Tensor | str | None:
         times: torch.Tensor | str | None = self.time
         return times
+
+    @property
+    def seed_edge_ids(self) -> torch.Tensor | None:
+        ids: torch.Tensor | None = self.edge_ids
+        return ids
 
     @property
     def gives_no_times(self) -> bool:

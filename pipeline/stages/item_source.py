@@ -112,8 +112,11 @@ class ItemSource(BatchSource):
 
     def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
         items: ItemSet = self._sampler.items
-        seeds, _ = items.take(self._positions(epoch, *self._ends(epoch, index)))
+        seeds, _ = items.take(self.whole_items(epoch, index).numpy())
         return seeds
+
+    def whole_items(self, epoch: int, index: int) -> torch.Tensor:
+        return torch.from_numpy(self._positions(epoch, *self._ends(epoch, index)))
 
     def count(self, epoch: int) -> int:
         """Return the number of batches of an epoch."""

@@ -52,13 +52,14 @@ class SampleNeighbor(TreeSampler):
         `Graph.by_time`.
 
         *Its own time counts*: a link that is predicted at time t sees the edge of that link, which has the time t, too,
-        and so its label. For links that are edges of the graph take ``strictly_before=True``.
+        and so its label. For links that are edges of the graph take ``strictly_before=True``; where other edges of that
+        time are to stay, ``exclude_seed_edges(by="edge_id")``, which leaves out the link's own edge alone.
     window
         Beside `time`, how far back trees look: edges are no earlier than the seed's time less this.
     strictly_before
         Beside `time`: False (default), edges of the seed's own time are there; True, only those of earlier times, in
-        all hops. Earlier edges between the same nodes stay, which `exclude_seed_edges` would take away. A window
-        reaches back from the seed's time either way.
+        all hops. Earlier edges between the same nodes stay, which `exclude_seed_edges` by the ends of pairs would take
+        away. A window reaches back from the seed's time either way.
     strategy
         Beside `time`: ``"uniform"`` (default) draws among the edges of a tree, by weight if there is one; ``"last"``
         takes the most recent, of edges of one time those that came last.

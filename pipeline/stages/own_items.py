@@ -99,11 +99,15 @@ class OwnItemSource(BatchSource):
     def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
         """Return the pairs of this rank in their slots; the others are unknown, and have the first of these."""
         items: ItemSet = self._sampler.items
+        seeds, _ = items.take(self.whole_items(epoch, index).numpy())
+        return seeds
+
+    def whole_items(self, epoch: int, index: int) -> torch.Tensor:
         first, last, before, num_seeds = self._share(index)
-        seeds, _ = items.take(self._positions(epoch, first, last))
-        if not len(seeds):
-            return seeds
-        return torch.cat([seeds[:1].expand(before, -1), seeds, seeds[:1].expand(num_seeds - before - len(seeds), -1)])
+        mine = torch.from_numpy(self._positions(epoch, first, last))
+        if not len(mine):
+            return mine
+        return torch.cat([mine[:1].expand(before), mine, mine[:1].expand(num_seeds - before - len(mine))])
 
     def check_whole_seeds(self) -> None:
         if self._settings.comm is not None:
