@@ -150,8 +150,8 @@ CUDA = (
     ),
     Mutant(
         "pipeline/lowered/excluded.py",
-        "found = exclude.find(graph, pairs, settings.num_threads)",
-        "found = exclude.find(graph, pairs[1:], settings.num_threads)",
+        "found = exclude.find(graph, pairs, settings",
+        "found = exclude.find(graph, pairs[1:], settings",
         _PLANS + "test_edges_of_a_type_are_left_out_on_the_gpu",
     ),
     Mutant(

@@ -7,6 +7,7 @@ from mutants.caches import CACHES
 from mutants.cuda import CUDA
 from mutants.data import DATA
 from mutants.disk import DISK
+from mutants.exclusion import EXCLUSION
 from mutants.feature_caches import FEATURE_CACHES
 from mutants.graph_fetch import GRAPH_FETCH
 from mutants.hybrid import HYBRID
@@ -31,6 +32,7 @@ MUTANTS = (
     *INFERENCE,
     *LAWS,
     *LINKS,
+    *EXCLUSION,
     *KERNELS,
     *AGGREGATE,
     *CACHES,

@@ -1,0 +1,74 @@
+"""Faults of what hops leave out by the ids of edges."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_BY_ID = "tests/pipeline/stages/test_exclude_by_edge_id.py::"
+_IDS = "pipeline/lowered/seed_edge_ids.py"
+_REFERENCE = _BY_ID + "test_edges_are_those_of_the_reference"
+_BATCHES = _BY_ID + "test_batches_are_those_of_a_graph_without_the_edges"
+_TREES = _BY_ID + "test_each_tree_is_that_of_a_graph_without_its_own_edge"
+
+EXCLUSION = (
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "return between if ids is None else",
+        "return between if True else",
+        _BATCHES + "[neighbor-False-True]",
+    ),
+    Mutant(_IDS, "torch.cat([self.there, self.back])", "self.there", _BATCHES + "[neighbor-True-True]"),
+    Mutant(_IDS, "kept = ids == self.there[pairs]", "kept = torch.isin(ids, self.there)", _TREES + "[neighbor-False]"),
+    Mutant(_IDS, "kept |= ids == self.back[pairs]", "pass", _TREES + "[neighbor-True]"),
+    Mutant(_IDS, "graph.original_edge_ids(found.positions)", "found.positions", _REFERENCE + "[False]"),
+    Mutant(_IDS, "slots = None if found.slots is None else found.slots[full]", "slots = None", _REFERENCE + "[True]"),
+    Mutant(_IDS, "full = left > 0", "full = left >= 0", _REFERENCE + "[False]"),
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "of_trees = None if ids is None else ids.take(pair_of)",
+        "of_trees = ids",
+        _BY_ID + "test_negatives_leave_out_the_edge_of_their_pair[seed-binary]",
+    ),
+    Mutant(
+        "pipeline/lowered/excluded.py",
+        "batch.item_index[: len(pairs)] if source is None else source.whole_items(batch.epoch, batch.index)",
+        "batch.item_index[: len(pairs)]",
+        _BY_ID + "test_ranks_leave_out_what_one_process_does[batch]",
+    ),
+    Mutant(
+        _IDS,
+        "_check_ends(graph, ids, pairs, refuse_item)",
+        "pass",
+        _BY_ID + "test_refuses_ids_of_other_edges",
+    ),
+    Mutant(
+        _IDS,
+        "_check_ends(graph, back, pairs.flip(1), refuse_reverse)",
+        "pass",
+        _BY_ID + "test_refuses_reverses_that_are_none[itself]",
+    ),
+    Mutant(
+        _IDS,
+        "own = graph.to_graph_ids(pairs.flatten()).view_as(pairs)",
+        "own = pairs",
+        _BY_ID + "test_a_graph_in_another_order_keeps_the_ids_of_edges",
+    ),
+    Mutant(
+        _IDS,
+        "ids - types.offsets[own] + first",
+        "ids",
+        _BY_ID + "test_types[True-batch]",
+    ),
+    Mutant(
+        "pipeline/passes/typed_items.py",
+        "ids = edge_ids_in_space(ids, source.items.types, edge_types)",
+        "pass",
+        _BY_ID + "test_types[False-batch]",
+    ),
+    Mutant(
+        "pipeline/passes/typed_items.py",
+        "_check_ids_are_read(stages)\n    if",
+        "pass\n    if",
+        _BY_ID + "test_refuses_ids_that_nothing_reads",
+    ),
+)
