@@ -331,5 +331,6 @@ BARS = (
     Bar("`import headrace`, ms", "import", "after torch", "import headrace", "time", at_most=60),
     Bar("`import headrace` and a first plan, ms", "import", "after torch", ".* and a first plan", "time", at_most=60),
     Bar("a first `.loader()`, ms", "import", "after torch", "a first loader", "time", at_most=15),
-    Bar("`headrace --help`, ms", "import", "a process", "headrace --help", "time", at_most=150),
+    Bar("`headrace --help`, ms", "import", "a process", ".*headrace --help", "time", at_most=150),
+    Bar("a first batch of a typed graph, ms", "import", "20 M edges .*", "a first batch .*", "time", at_most=300),
 )

@@ -1,7 +1,8 @@
-"""The start of headrace beyond `import torch`: importing it, a first plan, a first loader, and the command's help.
+"""The start of headrace beyond `import torch`: importing it, a first plan, loader and typed batch, and the help.
 
 The median over fresh processes. Names are loaded when they are asked for, so `import headrace` alone says little: with
-the names of a usual script, which makes a graph, a store and a plan, it is what was loaded at once before.
+the names of a usual script, which makes a graph, a store and a plan, it is what was loaded at once before. The first
+batch of a typed graph finds the edges of each type in every row, once a graph.
 """
 
 from __future__ import annotations
@@ -32,6 +33,24 @@ loader = plan.loader()
 made = time.perf_counter()
 print(imported - started, planned - started, made - planned)
 """
+# 20 M edges of 8 types between 2 M nodes of 4.
+TYPED = """
+import time
+import torch
+import headrace as hr
+nodes = {f"n{i}": 500_000 for i in range(4)}
+edges = {(f"n{i % 4}", f"e{i}", f"n{(i + 1 + i // 4) % 4}"): 2_500_000 for i in range(8)}
+firsts = {name: 500_000 * i for i, name in enumerate(nodes)}
+torch.manual_seed(0)
+src = torch.cat([torch.randint(500_000, (count,)) + firsts[name[0]] for name, count in edges.items()])
+dst = torch.cat([torch.randint(500_000, (count,)) + firsts[name[2]] for name, count in edges.items()])
+graph = hr.Graph.from_coo(src, dst, node_types=nodes, edge_types=edges)
+items = hr.ItemSampler({"n0": torch.arange(100_000)}, batch_size=1024, shuffle=True, seed=0)
+loader = items.sample_neighbor(graph, fanouts=[dict.fromkeys(edges, 5)] * 2).loader()
+made = time.perf_counter()
+next(iter(loader))
+print(time.perf_counter() - made)
+"""
 STEPS = ("import headrace", "import headrace and a first plan", "a first loader")
 
 
@@ -43,23 +62,34 @@ def main() -> int:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
-        def step(number: int) -> System:
+        def of_program(name: str, program: str, number: int = 0) -> System:
             def run(_: int) -> Metrics:
-                command = [sys.executable, "-c", PROGRAM]
+                command = [sys.executable, "-c", program]
                 result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
                 return {"time": float(result.stdout.split()[number]) * 1e3}
 
-            return System(STEPS[number], run)
+            return System(name, run)
 
-        def run_help(_: int) -> Metrics:
-            started = time.perf_counter()
-            command = [str(Path(sys.executable).parent / "headrace"), "--help"]
-            subprocess.run(command, capture_output=True, check=True, env=environment)
-            return {"time": (time.perf_counter() - started) * 1e3}
+        def of_process(name: str, *command: str) -> System:
+            def run(_: int) -> Metrics:
+                started = time.perf_counter()
+                subprocess.run(command, capture_output=True, check=True, env=environment)
+                return {"time": (time.perf_counter() - started) * 1e3}
 
-        systems = [step(number) for number in range(len(STEPS))]
-        records = interleave("import", "after torch", systems, rounds=options.rounds)
-        records += interleave("import", "a process", [System("headrace --help", run_help)], rounds=options.rounds)
+            return System(name, run)
+
+        rounds = options.rounds
+        records = interleave(
+            "import", "after torch", [of_program(name, PROGRAM, i) for i, name in enumerate(STEPS)], rounds=rounds
+        )
+        processes = [
+            of_process("headrace --help", str(Path(sys.executable).parent / "headrace"), "--help"),
+            of_process("python -m headrace --help", sys.executable, "-m", "headrace", "--help"),
+            of_process("python -c pass", sys.executable, "-c", "pass"),
+        ]
+        records += interleave("import", "a process", processes, rounds=rounds)
+        typed = [of_program("a first batch of a typed graph", TYPED)]
+        records += interleave("import", "20 M edges of 8 types", typed, rounds=min(rounds, 5), warm_up=1)
     print_table(records)
     write_json(options.json, records)
     draw_bars(options.plot, records, "time")

@@ -91,11 +91,14 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
     if isinstance(array, Tensor):
         if array.device.type != "cpu":
             raise error(
-                f"expected {name} in CPU memory, got {describe(array)}; pass {name}.cpu(): "
+                f"expected {name} in CPU memory, got {describe(array)}; pass its .cpu(): "
                 "graphs and features are read from CPU memory in this version"
             )
         if array.layout != torch.strided:
-            raise error(f"expected {name} to be a dense tensor, got layout {array.layout}; pass {name}.to_dense()")
+            raise error(
+                f"expected {name} to be a dense tensor, got {describe(array)} of layout {array.layout}; pass its "
+                ".to_dense()"
+            )
         if array.is_nested:
             raise error(
                 f"expected {name} to be numbers in rows of one length, got a nested tensor; pad its rows, "

@@ -157,7 +157,55 @@ _INSTEAD: dict[str, str] = {
     "map": "write .transform(function)",
 }
 
+_CUTS = (
+    "hr.ItemSampler(items, batch_size=, shuffle=, drop_last=) makes the batches; loader.set_epoch(epoch) takes the "
+    "place of sampler.set_epoch, and each epoch has another order without it"
+)
+
+#: Attribute of torch's DataLoader, or of what DGL and PyG derive from it -> where a loader has it.
+_OF_LOADERS: dict[str, str] = {
+    "dataset": "keep the items that hr.ItemSampler was given; len(loader) is the number of batches",
+    "batch_size": "keep the number that hr.ItemSampler was given; batch.num_seeds is that of a batch",
+    "sampler": _CUTS,
+    "batch_sampler": _CUTS,
+    "drop_last": _CUTS,
+    "shuffle": _CUTS,
+    "timeout": "a batch that cannot be made raises its error, so nothing waits without end",
+    "in_order": "batches come in their order, whichever thread makes them",
+    "pin_memory_device": ADVICE["pin_memory"],
+    "data": "keep the graph and the store that the plan was given",
+    "graph": "keep the graph that the plan was given",
+    "to": "put .copy_to(device) into the plan",
+    "enable_cpu_affinity": ADVICE["num_threads"].replace("it is", "num_threads= is"),
+}
+
+#: Methods and attributes of a loader, which somebody may ask a plan for.
+_OF_OUR_LOADERS = (
+    "close",
+    "epoch",
+    "epochs",
+    "explain",
+    "load_state_dict",
+    "node",
+    "profile",
+    "set_epoch",
+    "state_dict",
+    "stats",
+)
+
 
 def instead_of(name: str) -> str | None:
     """Return what to write in place of a name of another library; None if it is not known."""
     return _INSTEAD.get(name)
+
+
+def instead_on_loader(name: str) -> str | None:
+    """Return where something is that a loader does not have; None if it is not known."""
+    return _OF_LOADERS.get(name) or ADVICE.get(name)
+
+
+def instead_on_plan(name: str) -> str | None:
+    """Return where something is that a plan does not have; None if it is not known."""
+    if name in _OF_OUR_LOADERS:
+        return f"it is of the loader: plan.loader().{name}"
+    return _INSTEAD.get(name) or instead_on_loader(name)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from headrace.ops.errors import PlanError, UsageError
 from headrace.ops.names import no_attribute
-from headrace.pipeline.plan.foreign_words import instead_of
+from headrace.pipeline.plan.foreign_words import instead_on_plan
 from headrace.pipeline.plan.later import add_methods
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.text import render
@@ -92,6 +92,12 @@ class Plan:
             "call len(plan.loader())"
         )
 
+    def __getitem__(self, index: object) -> NoReturn:
+        raise UsageError(
+            f"expected a loader, got plan[{index!r}] of a plan ({self._end}); its stages are in plan.stages, and the "
+            "first batch is next(iter(plan.loader()))"
+        )
+
     def __bool__(self) -> bool:
         return True
 
@@ -135,7 +141,9 @@ class Plan:
         def __getattr__(self, name: str) -> NoReturn:
             # What is no method, attribute or verb.
             kind = "a plan" if type(self) is Plan else type(self).__name__
-            raise no_attribute(kind, name, lambda: [one for one in dir(self) if not one.startswith("_")], instead_of)
+            raise no_attribute(
+                kind, name, lambda: [one for one in dir(self) if not one.startswith("_")], instead_on_plan
+            )
 
 
 add_methods(Plan)

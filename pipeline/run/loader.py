@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from headrace.ops._arrays import MAX_THREADS
+from headrace.ops.names import no_attribute
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
@@ -20,6 +21,7 @@ from headrace.pipeline.distributed.leaving import Loop
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.errors import LoaderError, PeerError, UsageError
 from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
+from headrace.pipeline.plan.foreign_words import instead_on_loader
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.settings import RunSettings
@@ -169,6 +171,9 @@ class Loader(Generic[Batch]):
                 f"expected a loader to be iterated, got loader[{index!r}]; iterate with `for batch in loader`, or take "
                 "the first batch by next(iter(loader)): batches have no index to look them up by"
             )
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute("a loader", name, lambda: dir(type(self)), instead_on_loader)
 
     def __iter__(self) -> Iterator[Batch]:
         self._end_iteration()

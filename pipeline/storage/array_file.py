@@ -188,7 +188,9 @@ def _explained(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except FileNotFoundError as cause:
-        raise InputError(f"expected an array in {path}, but there is no such file; copy it once more") from cause
+        raise InputError(
+            f"expected an array in {path}, but there is no such file; name one that is there, or copy it once more"
+        ) from cause
     except OSError as cause:
         raise InputError(
             f"expected an array in {path}, but it cannot be read ({cause.strerror}); mend that, or copy it once more"

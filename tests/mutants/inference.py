@@ -17,6 +17,12 @@ INFERENCE = (
     ),
     Mutant(
         "pipeline/models/inference/run.py",
+        "every = {}",
+        "pass",
+        _INFERENCE + "test_no_nodes_have_no_rows",
+    ),
+    Mutant(
+        "pipeline/models/inference/run.py",
         "rows = Rows(kept, returned[number].by_type)",
         "pass",
         _INFERENCE + "test_layers_are_passed_and_rows_may_have_any_shape",

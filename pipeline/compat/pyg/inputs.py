@@ -203,7 +203,8 @@ def _check_length(loader: str, name: str, one: str, values: Any, count: int | No
     if values is None:
         return
     if not isinstance(values, Tensor):
-        raise ItemsError(f"{loader}: expected {name} to be a tensor, got {type(values).__name__}")
+        came = type(values).__name__
+        raise ItemsError(f"{loader}: expected {name} to be a tensor, got {came}; write {name}=torch.as_tensor({name})")
     if values.ndim == 0 or count not in (None, len(values)):
         raise ItemsError(
             f"{loader}: expected {name} with {one} for each of {count} {what}, got shape {list(values.shape)}"

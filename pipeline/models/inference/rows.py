@@ -170,12 +170,12 @@ def named_nodes(graph: Graph, nodes: Any) -> dict[Kind, ItemSet]:
     InputError
         For pairs, for labels, and where nodes are to be named by type.
     ItemsError
-        For what are no nodes of the graph, or no nodes at all.
+        For what are no nodes of the graph.
     """
     if nodes is None:
         return all_nodes(graph)
     if not graph.is_typed:
-        return {None: _only_ids(ItemSet.of(nodes))}
+        return {None: _only_ids(ItemSet.of(nodes, allow_none=True))}
     if graph.node_types is None and not isinstance(nodes, Mapping):
         (kind,) = node_types_of(graph).names
         nodes = {kind: nodes}
@@ -185,7 +185,7 @@ def named_nodes(graph: Graph, nodes: Any) -> dict[Kind, ItemSet]:
             "as they count within the type"
         )
     types = node_types_of(graph), edge_types_of(graph)
-    return {kind: _only_ids(ItemSet.of({kind: ids})).in_space(*types) for kind, ids in nodes.items()}
+    return {kind: _only_ids(ItemSet.of({kind: ids}, allow_none=True)).in_space(*types) for kind, ids in nodes.items()}
 
 
 def _only_ids(items: ItemSet) -> ItemSet:

@@ -101,7 +101,7 @@ def inference(
         Those of edge types, ``{("author", "writes", "paper"): ["date"]}``, come as a dictionary for each name.
     nodes
         The nodes to return rows of, ids or a mask as for `hr.ItemSampler`; all by default. The last layer is computed
-        for these alone. Of a graph with node types by type, ``{"paper": ids}``.
+        for these alone. Of a graph with node types by type, ``{"paper": ids}``. For no nodes there are no rows.
     batch_size
         Destinations in a batch. One takes memory for the rows of all their in-neighbours.
     out
@@ -153,9 +153,12 @@ def inference(
     batch_size = whole_number(batch_size, "inference: batch_size", 1, InputError)
     applied = layers_of(model, layers, len(names))
     every, asked = all_nodes(graph), named_nodes(graph, nodes)
+    if not any(map(len, asked.values())):
+        every = {}  # nobody reads the rows of the layers before the last
     batches = Batches(graph, store, names, batch_size, _device_of(model, device), num_threads)
     for some in asked.values():
-        batches.loader(some, rows).close()  # refuses what the layers before the last would be computed in vain for
+        if len(some):
+            batches.loader(some, rows).close()  # refuses what the layers before the last would be computed in vain for
     place = None if out is None else Path(out).expanduser().resolve()
     kept: dict[Kind, ArraySource] = {}
     by_type = graph.node_types is not None
@@ -215,7 +218,7 @@ def _pieces(
     bar: Any,
 ) -> Generator[Tensor, None, None]:
     """Yield the rows of nodes of a type batch by batch, in their order, in CPU memory; nothing for no nodes."""
-    if items is None:
+    if items is None or not len(items):
         return
     with batches.loader(items, rows) as loader:
         for batch in loader:

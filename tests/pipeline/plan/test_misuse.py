@@ -30,10 +30,11 @@ def sampled() -> hr.Plan:
         (list, r"call \.loader\(\)"),
         (next, r"next\(iter\(plan\.loader\(\)\)\)"),
         (len, r"len\(plan\.loader\(\)\)"),
+        (lambda plan: plan[0], r"plan\.stages, .*next\(iter\(plan\.loader\(\)\)\)"),
     ],
 )
 def test_a_plan_is_no_loader(use, advice):
-    with pytest.raises(hr.UsageError, match=rf"expected .* got a plan \(ends in sample_neighbor\).*{advice}") as caught:
+    with pytest.raises(hr.UsageError, match=rf"expected .* plan.*\(ends in sample_neighbor\).*{advice}") as caught:
         use(sampled())
     assert isinstance(caught.value, hr.PlanError)
     assert isinstance(caught.value, TypeError)
@@ -51,6 +52,48 @@ def test_a_loader_is_neither_an_iterator_nor_a_list(use, advice):
         with pytest.raises(hr.UsageError, match=advice):
             use(loader)
         assert len(list(loader)) == len(loader)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("dataset", "batch_size", "sampler", "batch_sampler", "drop_last", "collate_fn", "generator", "in_order"),
+        *("num_workers", "worker_init_fn", "persistent_workers", "prefetch_factor", "multiprocessing_context"),
+        *("pin_memory", "pin_memory_device", "timeout"),
+    ],
+)
+def test_attributes_of_a_torch_loader_are_answered(name):
+    """On a loader, and on a plan that was taken for one; a near name says nothing."""
+    with sampled().loader() as loader:
+        for one in (loader, sampled()):
+            assert not hasattr(one, name)
+            with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; (?!did you mean|dir\(\))"):
+                getattr(one, name)
+
+
+@pytest.mark.parametrize("name", [one for one in dir(hr.Loader) if not one.startswith("_")])
+def test_a_plan_is_asked_for_something_of_its_loader(name):
+    if not hasattr(hr.Plan, name):
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; .*plan\.loader\(\)\.{name}"):
+            getattr(sampled(), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("sample_neighbour", "sample_neighbor"),
+        ("sample_neighbors", "sample_neighbor"),
+        ("fetch_features", "fetch_feature"),
+        ("Loader", "loader"),
+        ("copyto", "copy_to"),
+    ],
+)
+def test_verbs_with_a_typo(name, meant):
+    for plan in (sampled(), items()):
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; did you mean {meant}\?"):
+            getattr(plan, name)
+    with sampled().loader() as loader, pytest.raises(AttributeError, match=r"'set_epochs'; did you mean set_epoch\?"):
+        loader.set_epochs(3)
 
 
 def test_a_loader_that_does_not_know_its_length_is_true():

@@ -75,7 +75,10 @@ def sparse():
 
 THINGS = {
     "scipy": (sparse, r"got a csr_matrix of SciPy, \[4, 3\]; pass its \.toarray\(\)"),
-    "sparse tensor": (lambda: torch.from_numpy(ROWS).to_sparse(), r"got layout torch\.sparse_coo; pass .*to_dense"),
+    "sparse tensor": (
+        lambda: torch.from_numpy(ROWS).to_sparse(),
+        r"got float\d\d\[.*\] of layout torch\.sparse_coo; pass its \.to_dense",
+    ),
     "texts": (lambda: ["a", "b"], "map what it holds to numbers first"),
     "ragged": (lambda: [[1], [1, 2]], "rows that differ in length"),
     "objects": (lambda: np.array([None, 1]), r"got object\[2\]; map what it holds to numbers first, such as"),

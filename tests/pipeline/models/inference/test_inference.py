@@ -67,6 +67,24 @@ def test_rows_of_some_nodes(nodes, out, tmp_path):
         torch.testing.assert_close(rows, expected, **CLOSE)
 
 
+@pytest.mark.parametrize("out", [None, "rows.npy"])
+@pytest.mark.parametrize("nodes", [[], torch.arange(0), torch.zeros(NUM_NODES, dtype=torch.bool), range(0)])
+def test_no_nodes_have_no_rows(nodes, out, tmp_path):
+    graph, store = graph_and_store()
+    sizes = []
+
+    def layer(h, block):
+        sizes.append(block.num_dst)
+        return h[: block.num_dst, :3].float()
+
+    given = None if out is None else tmp_path / out
+    rows = hr.inference(nn.Identity(), graph, store, layers=[layer, layer], nodes=nodes, out=given)
+    assert max(sizes) < NUM_NODES - 5, "layers are tried on a few nodes, and computed for none"
+    assert rows.shape == (0, 3)
+    assert rows.dtype == torch.float32
+    assert out is None or np.load(given).shape == (0, 3)
+
+
 def test_layers_are_passed_and_rows_may_have_any_shape():
     graph, store = graph_and_store()
 

@@ -138,7 +138,6 @@ def test_nodes_and_sizes_that_cannot_be():
     for nodes, match in (
         ([NUM_NODES], f"{NUM_NODES}"),
         (torch.ones(3, dtype=torch.bool), "mask"),
-        ([], "at least one item"),
         (ids.view(2, 2), "got pairs"),
         ((ids, ids), "got labels"),
     ):

@@ -114,6 +114,10 @@ def test_peers_10_rgcn_equals_the_whole_graphs():
     asked = {"b": [5, 0, 5], "lonely": torch.arange(10) % 2 == 0}
     rows = hr.inference(convs, graph, store, layers=layers, nodes=asked, batch_size=2)
     assert_same(rows, {"b": expected["b"][[5, 0, 5]], "lonely": expected["lonely"][::2]})
+    none = torch.zeros(10, dtype=torch.bool)
+    for asked in ({"b": [5, 0, 5], "lonely": none}, {"b": [], "lonely": none}):
+        rows = hr.inference(convs, graph, store, layers=layers, nodes=asked, batch_size=2)
+        assert_same(rows, {"b": expected["b"][asked["b"]], "lonely": expected["lonely"][:0]})
 
 
 def test_types_without_features_are_looked_up_by_their_ids():
