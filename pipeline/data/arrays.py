@@ -80,6 +80,11 @@ def as_number(value: Any) -> int | float | None:
     return float(str(value)) if isinstance(value, np.floating) else float(value)
 
 
+def _call(name: str, method: str) -> str:
+    """Return how to call a method of an argument: by its name, where it is not a description."""
+    return f"{name}.{method}()" if name.isidentifier() else f"its .{method}()"
+
+
 def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Tensor:
     """Return a detached CPU tensor that shares the array's memory where it can; read-only memory maps are not copied.
 
@@ -91,13 +96,13 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
     if isinstance(array, Tensor):
         if array.device.type != "cpu":
             raise error(
-                f"expected {name} in CPU memory, got {describe(array)}; pass its .cpu(): "
+                f"expected {name} in CPU memory, got {describe(array)}; pass {_call(name, 'cpu')}: "
                 "graphs and features are read from CPU memory in this version"
             )
         if array.layout != torch.strided:
             raise error(
-                f"expected {name} to be a dense tensor, got {describe(array)} of layout {array.layout}; pass its "
-                ".to_dense()"
+                f"expected {name} to be a dense tensor, got {describe(array)} of layout {array.layout}; pass "
+                f"{_call(name, 'to_dense')}"
             )
         if array.is_nested:
             raise error(
