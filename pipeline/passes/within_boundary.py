@@ -19,6 +19,11 @@ def _bound(stages: Window, machine: Machine) -> Window | None:
     boundary = source.boundary if isinstance(source, SourceStage) else None
     if boundary is None:
         return None
+    if boundary and not any(stage.num_hops for stage in stages):
+        raise PlanError(
+            f"{source.origin.name}: expected a sampler behind it, which goes as far as boundary={boundary} says, got "
+            f"none; chain sample_in_subgraph(graph, num_hops={boundary}), or pass boundary=0"
+        )
     # Loaded for few plans: most sources have no boundary.
     from headrace.pipeline.lowered.induced_hop import InducedHop
     from headrace.pipeline.lowered.sample_induced import SampleInduced

@@ -177,6 +177,7 @@ def check_data(plan: Plan) -> None:
         if position > 0:
             stage.check(stages[:position])
     _check_same_nodes(stages)
+    _check_times_are_read(stages)
     check_weights_unchanged(stages)
 
 
@@ -204,3 +205,13 @@ def _check_same_nodes(stages: Sequence[Stage]) -> None:
                     f"{stage.origin.name}: expected the node types that {typed[0].origin.name} has, {typed[1].types}, "
                     f"got {known.types}; give all stages of a plan the same nodes"
                 )
+
+
+def _check_times_are_read(stages: Sequence[Stage]) -> None:
+    """Refuse the name of times of seeds where no stage goes by times: they would find what is later than they are."""
+    name = getattr(stages[0], "seed_times", None)
+    if isinstance(name, str) and all(getattr(stage, "time", None) is None for stage in stages[1:]):
+        raise InputError(
+            f"{stages[0].name}: expected a sampler with time={name!r} behind seeds with times of this name, got none "
+            f"that goes by times; give the sampler time={name!r}, or the source none"
+        )

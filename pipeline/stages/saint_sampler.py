@@ -26,6 +26,7 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.plan.checks import check_flags, make_positive
 from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.sampler import Sampler
@@ -105,6 +106,11 @@ class SaintSampler(Sampler, MapStage):
         source = before[0]
         if isinstance(source, ItemSampler) and source.items.labels is not None:
             raise PlanError(self._labels_problem())
+        if isinstance(source, SourceStage) and source.seed_times is not None:
+            raise PlanError(
+                f"{self.name}: expected items without times, got some, but the seeds of the batch become all nodes of "
+                "the subgraph, whatever their times; leave out time="
+            )
 
     def runner(self, settings: RunSettings) -> Runner:
         if settings.world_size > 1:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import PlanError
+from headrace.ops.errors import InputError, PlanError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.random.rng import WALK, stream_key
 from headrace.ops.sampling.compact import unique_and_inverse
@@ -58,7 +58,8 @@ class SampleSaintWalk(SaintSampler):
     Raises
     ------
     InputError
-        For a subject that is not a graph or has no edges, numbers below 1, or items that are not in the graph.
+        For a subject that is not a graph or has no edges, numbers below 1, items that are not in the graph, or
+        `num_samples` without norms.
     PlanError
         If the source carries labels, several ranks would share a batch, or norms are asked for and the source is not an
         ``ItemSampler``, whose batches can be drawn ahead.
@@ -72,6 +73,11 @@ class SampleSaintWalk(SaintSampler):
         make_positive(self, "walk_length", most=MOST_STEPS)
         if self.num_samples is not None:
             make_positive(self, "num_samples")
+            if not self.norms:
+                raise InputError(
+                    f"{self.name}: expected norms=True beside num_samples={self.num_samples}, which is how many "
+                    "subgraphs they are counted on, got False; leave num_samples out"
+                )
 
     @property
     def reads(self) -> frozenset[str]:

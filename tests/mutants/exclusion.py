@@ -22,7 +22,6 @@ EXCLUSION = (
     Mutant(_IDS, "kept |= ids == self.back[pairs]", "pass", _TREES + "[neighbor-True]"),
     Mutant(_IDS, "graph.original_edge_ids(found.positions)", "found.positions", _REFERENCE + "[False]"),
     Mutant(_IDS, "slots = None if found.slots is None else found.slots[full]", "slots = None", _REFERENCE + "[True]"),
-    Mutant(_IDS, "full = left > 0", "full = left >= 0", _REFERENCE + "[False]"),
     Mutant(
         "pipeline/lowered/excluded.py",
         "of_trees = None if ids is None else ids.take(pair_of)",

@@ -15,6 +15,7 @@ from mutants.inference import INFERENCE
 from mutants.kernels import KERNELS
 from mutants.laws import LAWS
 from mutants.links import LINKS
+from mutants.misfits import MISFITS
 from mutants.order import ORDER
 from mutants.pyg import PYG
 from mutants.ranks import RANKS
@@ -33,6 +34,7 @@ MUTANTS = (
     *LAWS,
     *LINKS,
     *EXCLUSION,
+    *MISFITS,
     *KERNELS,
     *AGGREGATE,
     *CACHES,

@@ -249,6 +249,8 @@ class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
 
     def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
         """Return a source with the sampler of a batch."""
-        visits = self.draws * (self.walk_length + 1)
-        num_samples = -(-self.sample_coverage * self.graph.num_nodes // visits) or None
+        num_samples = None
+        if norms:
+            visits = self.draws * (self.walk_length + 1)
+            num_samples = -(-self.sample_coverage * self.graph.num_nodes // visits) or None
         return source.sample_saint_walk(self.graph, self.walk_length, num_samples=num_samples, norms=norms)

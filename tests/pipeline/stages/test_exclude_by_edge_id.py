@@ -41,6 +41,7 @@ def repeated():
 GRAPH = repeated()
 BACK = torch.cat([torch.arange(NUM_EDGES // 2, NUM_EDGES), torch.arange(NUM_EDGES // 2)])
 IDS = torch.randperm(NUM_EDGES, generator=torch.Generator().manual_seed(1))[:50]
+IDS = IDS[(edges_by_id(GRAPH)[:, IDS] * torch.tensor([[NUM_NODES], [1]])).sum(0).argsort()]  # repeats in one batch
 TIMES = GRAPH.edge_attrs["time"]
 
 

@@ -1,0 +1,83 @@
+"""Faults of what is refused before work starts: parts of a plan that do not fit, and options that could do nothing."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_NODES = "tests/pipeline/plan/test_same_nodes.py::"
+_CLUSTERS = "tests/pipeline/stages/test_cluster_sampler.py::"
+_LABELLED = "tests/pipeline/data/test_labelled_items.py::"
+_OPTIONS = "tests/pipeline/plan/test_options_without_effect.py::"
+
+MISFITS = (
+    # Stages of one plan know the same nodes.
+    Mutant(
+        "pipeline/plan/verify.py",
+        "if known.num_nodes != first[1].num_nodes:",
+        "if False:",
+        _NODES + "test_negatives_of_another_graph",
+    ),
+    Mutant(
+        "pipeline/plan/verify.py",
+        "if known.types != typed[1].types:",
+        "if False:",
+        _NODES + "test_other_types_of_as_many_nodes",
+    ),
+    Mutant(
+        "pipeline/plan/verify.py",
+        "typed = typed or (stage, known)",
+        "typed = (stage, known)",
+        _NODES + "test_other_types_of_as_many_nodes",
+    ),
+    # Clusters without nodes are no batch.
+    Mutant(
+        "pipeline/stages/cluster_sampler.py",
+        "[some for some in batches if some]",
+        "batches",
+        _CLUSTERS + "test_no_batch_is_without_seeds",
+    ),
+    Mutant(
+        "pipeline/stages/cluster_sampler.py",
+        "or num_empty < smallest",
+        "or num_empty <= smallest",
+        _CLUSTERS + "test_no_batch_is_without_seeds",
+    ),
+    # Labels with the ids of each type.
+    Mutant(
+        "pipeline/data/items.py",
+        "ids[name], with_ids[name] = one",
+        "ids[name], with_ids[name] = one[0], one[0]",
+        _LABELLED + "test_labels_stand_with_the_ids_of_each_type",
+    ),
+    Mutant(
+        "pipeline/data/items.py",
+        "without = [name for name in ids if name not in with_ids]",
+        "without = []",
+        _LABELLED + "test_labels_by_type_that_are_refused",
+    ),
+    Mutant(
+        "pipeline/data/typed_items.py",
+        "parts = {name: convert(by_type[name]) for name in names}",
+        "parts = {name: convert(some) for name, some in by_type.items()}",
+        _LABELLED + "test_labels_of_each_type_are_those_beside_it",
+    ),
+    # Options that could have no effect.
+    Mutant(
+        "pipeline/plan/verify.py",
+        "    _check_times_are_read(stages)\n    check",
+        "    check",
+        _OPTIONS + "test_a_name_of_times_that_no_sampler_goes_by",
+    ),
+    Mutant(
+        "pipeline/passes/within_boundary.py",
+        "if boundary and not any(stage.num_hops for stage in stages):",
+        "if False:",
+        _OPTIONS + "test_a_boundary_where_nothing_goes_there",
+    ),
+    Mutant(
+        "pipeline/stages/saint_sampler.py",
+        "source.seed_times is not None",
+        "False",
+        _OPTIONS + "test_times_of_items_whose_subgraphs_have_other_seeds",
+    ),
+)
