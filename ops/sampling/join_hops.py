@@ -10,6 +10,7 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_numpy
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.features.gather import gather_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ class JoinedHops:
         rows = []
         for part, kept, num_checked in zip(parts, self.kept, self.num_checked, strict=True):
             if num_checked:
-                rows.append(part.index_select(0, kept))
+                rows.append(gather_rows(part, kept))
             rows.append(part[num_checked:])
         return torch.cat(rows) if len(rows) > 1 else rows[0]
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from torch import Tensor
 
+from headrace.pipeline.data.narrow_dtypes import put_rows
+
 #: Edges that are put in order at a time: their ids are widened, which is not to double the memory.
 PIECE = 1 << 20
 
@@ -34,7 +36,7 @@ class EdgeAttrs(Mapping[str, Tensor]):
             return rows
         result = rows.new_empty(rows.shape)
         for start in range(0, len(rows), PIECE):
-            result[order[start : start + PIECE].long()] = rows[start : start + PIECE]
+            put_rows(result, order[start : start + PIECE].long(), rows[start : start + PIECE])
         return result
 
     def __contains__(self, name: object) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.build_graph import as_edges, graph_of_ends
 from headrace.pipeline.data.edge_list import EdgeList, Relation, attributes_of_nodes, join_relations, selected
 from headrace.pipeline.data.type_attributes import Wanted
@@ -37,6 +41,11 @@ def edges_from_scipy(matrix: Any) -> EdgeList:
             f"Graph.from_scipy: expected a scipy sparse matrix or array, got {type(matrix).__name__}; "
             "Graph.from_coo takes arrays of source and destination ids"
         )
+    if len(matrix.shape) != 2:
+        raise GraphError(
+            f"Graph.from_scipy: expected a square matrix, got a sparse array of shape {list(matrix.shape)}; entry "
+            "(row, column) is an edge from row to column"
+        )
     num_rows, num_cols = matrix.shape
     if num_rows != num_cols:
         raise GraphError(
@@ -48,7 +57,7 @@ def edges_from_scipy(matrix: Any) -> EdgeList:
         src=torch.from_numpy(np.ascontiguousarray(coo.row)),
         dst=torch.from_numpy(np.ascontiguousarray(coo.col)),
         num_nodes=num_rows,
-        edge_attrs={"weight": torch.from_numpy(np.ascontiguousarray(coo.data))},
+        edge_attrs={"weight": as_cpu_tensor(np.ascontiguousarray(coo.data), "the matrix's values", GraphError)},
     )
 
 
@@ -61,7 +70,9 @@ def edges_from_pyg(data: Any, edge_attrs: Wanted = None, node_attrs: Wanted = No
         If `data` is neither, has no ``edge_index``, or a wanted attribute is missing.
     """
     if hasattr(data, "edge_types") and hasattr(data, "node_types"):
-        return _edges_from_hetero_data(data, edge_attrs, node_attrs)
+        edges = _edges_from_hetero_data(data, edge_attrs, node_attrs)
+        _warn_of_odd({name: data[name] for name in (*data.node_types, *data.edge_types)}, edge_attrs, node_attrs)
+        return edges
     if not hasattr(data, "edge_index"):
         raise GraphError(
             f"Graph.from_pyg: expected a torch_geometric Data or HeteroData, got {type(data).__name__}; "
@@ -72,6 +83,7 @@ def edges_from_pyg(data: Any, edge_attrs: Wanted = None, node_attrs: Wanted = No
             "Graph.from_pyg: expected data.edge_index, got data without one; "
             "if the graph is in data.adj_t, convert it: data.edge_index = torch.stack(data.adj_t.coo()[1::-1])"
         )
+    _warn_of_odd({None: data}, edge_attrs, node_attrs)
     available = _edge_level(data, data.edge_index.shape[1], edge_attrs)
     return EdgeList(
         src=data.edge_index[0],
@@ -120,3 +132,31 @@ def _edge_level(storage: Any, num_edges: int, wanted: Wanted) -> dict[str, Any]:
         for name, value in found.items()
         if wanted is not None or not (name.startswith("edge_label") or len(value) != num_edges)
     }
+
+
+def _warn_of_odd(storages: Mapping[Any, Any], edge_attrs: Wanted, node_attrs: Wanted) -> None:
+    """Name what is called an attribute but has another number of rows: it is left out, and nothing else would say so.
+
+    Labels, and other lists of edges, have numbers of their own.
+    """
+    odd = {}
+    for name, storage in storages.items():
+        has_edges, has_nodes = name is None or isinstance(name, tuple), not isinstance(name, tuple)
+        counts = {int(storage.num_edges)} if has_edges else set()
+        found: dict[str, set[int]] = {}
+        if has_edges and edge_attrs is None:
+            named = [str(one) for one in storage.keys() if str(one).startswith("edge_")]  # noqa: SIM118 - no dictionary
+            found = {one: counts for one in named if not one.startswith(("edge_index", "edge_label"))}
+        if "time" in storage and (edge_attrs if isinstance(name, tuple) else node_attrs) is None:
+            found["time"] = counts | ({int(storage.num_nodes)} if has_nodes else set())
+        for one, expected in found.items():
+            value = storage[one]
+            if isinstance(value, (Tensor, np.ndarray)) and value.ndim and len(value) not in expected:
+                what = one if name is None else f"{one} of {name}"
+                odd[what] = f"{what} with {' or '.join(map(str, sorted(expected)))} rows, got {describe(value)}"
+    if odd:
+        warnings.warn(
+            f"Graph.from_pyg: left out {list(odd)}: expected {'; '.join(odd.values())}; edge_attrs=[...] and "
+            "node_attrs=[...] say which to take",
+            stacklevel=4,
+        )

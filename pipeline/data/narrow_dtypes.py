@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch import dtype as torch_dtype
 
+#: By name, as old versions of torch do not have them.
+_SIGNED = {"torch.uint16": torch.int16, "torch.uint32": torch.int32, "torch.uint64": torch.int64}
+
 
 def numpy_dtype(dtype: torch_dtype) -> np.dtype[Any]:
     """Return the dtype of NumPy's arrays of a dtype of torch: its own, or a record of one field."""
@@ -57,6 +60,15 @@ def is_numeric(dtype: np.dtype[Any]) -> bool:
 def as_bits(values: NDArray[Any], dtype: torch_dtype) -> Tensor:
     """Return an array of records as what it holds; it shares memory."""
     return torch.from_numpy(values.view(np.dtype(f"<i{dtype.itemsize}"))).view(dtype)
+
+
+def put_rows(into: Tensor, places: Tensor, rows: Tensor) -> None:
+    """Write rows to places of a tensor, of unsigned integers wider than a byte too, to which torch cannot."""
+    signed = _SIGNED.get(str(into.dtype))
+    if signed is None:
+        into[places] = rows
+    else:
+        into.view(signed)[places] = rows.view(signed)
 
 
 def _name(dtype: torch_dtype) -> str:

@@ -42,8 +42,8 @@ def one_for_each(y: Tensor, rows: Tensor, num_rows: int, seeds: Tensor, stage: s
         return y
     places = torch.arange(len(rows), device=rows.device)
     first = torch.full((num_rows,), len(rows), device=rows.device).scatter_reduce(0, rows, places, "amin")
-    labels = y.index_select(0, first)
-    of_seeds = labels.index_select(0, rows)
+    labels = y[first]  # not by index_select, which has no unsigned integers wider than a byte
+    of_seeds = labels[rows]
     differs = (of_seeds != y) & ~(of_seeds.isnan() & y.isnan())
     if bool(differs.any()):
         place = int(differs.reshape(len(rows), -1).any(1).nonzero()[0, 0])

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.sampling.join_hops import JoinedHops
+from headrace.pipeline.data.narrow_dtypes import put_rows
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds, count_by_hop, type_number
 from headrace.pipeline.interop.link_labels import add_link_labels, add_typed_link_labels
@@ -101,7 +102,7 @@ def _of_relation(
     hops = []
     for block, rows in zip(blocks, tensors, strict=True):
         of_hop = rows.new_zeros(block.num_edges, *rows.shape[1:])
-        of_hop[block.relation_places(name)] = rows
+        put_rows(of_hop, block.relation_places(name), rows)
         hops.append(of_hop)
     return joined.join(list(reversed(hops)))[places]
 

@@ -167,6 +167,12 @@ DATA = (
         "tests/pipeline/stages/test_labels_by_type.py::test_a_batch_moves_pickles_prints_and_is_told_apart",
     ),
     Mutant(
+        "pipeline/data/graph_sources.py",
+        "value.ndim and len(value) not in expected",
+        "value.ndim and len(value) > max(expected)",
+        "tests/pipeline/data/test_graph_sources.py::test_attributes_of_another_length_are_named_as_left_out",
+    ),
+    Mutant(
         "pipeline/interop/seed_labels.py",
         "rows = seeds.numbers[batch.seed_index[mine]]",
         "rows = batch.seed_index[mine]",

@@ -118,7 +118,7 @@ def sliced_matrix(store: Any, name: str, edge_index: Tensor, edge: Tensor | None
     values = _values(matrix)
     if values is not None:
         rows = None if edge is None else edge if found.places is None else found.places[edge]
-        values = None if rows is None else values.index_select(0, rows.to(values.device))
+        values = None if rows is None else values[rows.to(values.device)]
     row, col = edge_index if name == "adj" else edge_index.flip(0)
     shape = sizes if name == "adj" else sizes[::-1]
     if not isinstance(matrix, Tensor):

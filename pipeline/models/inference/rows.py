@@ -14,6 +14,7 @@ from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.items import ItemSet
+from headrace.pipeline.data.narrow_dtypes import put_rows
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import type_number
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
@@ -58,7 +59,7 @@ def joined(rows: Mapping[TypeName, Tensor], batch: MiniBatch) -> Tensor:
     some = next(iter(rows.values()))
     h = some.new_empty(len(batch.n_id), *some.shape[1:])
     for kind, of_kind in rows.items():
-        h[batch.types.places(kind)] = of_kind
+        put_rows(h, batch.types.places(kind), of_kind)
     return h
 
 

@@ -8,8 +8,11 @@ import torch
 import headrace as hr
 from headrace.ops import _native
 
+# What torch has, but writes to no places.
+UNSIGNED = [getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name)]
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.uint8, torch.bool, torch.int16])
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.uint8, torch.bool, torch.int16, *UNSIGNED])
 def test_edge_attributes_keep_dtype_and_shape(dtype):
     values = torch.arange(12).reshape(3, 2, 2).to(dtype)
     graph = hr.Graph.from_coo([0, 1, 2], [2, 1, 0], edge_attrs={"a": values})

@@ -33,6 +33,11 @@ def test_from_scipy_edge_ids_are_positions_in_data():
         (scipy_sparse.csr_matrix((2, 3)), "square matrix, got 2 x 3"),
         (np.eye(2), "scipy sparse matrix or array, got ndarray"),
         (scipy_sparse.csr_matrix((0, 0)), "at least one node"),
+        (scipy_sparse.coo_array(np.ones(3)), r"square matrix, got a sparse array of shape \[3\]"),
+        (
+            scipy_sparse.eye(2, dtype=np.longdouble),
+            "the matrix's values to be a numeric tensor or array that torch can",
+        ),
     ],
 )
 def test_from_scipy_refuses(matrix, message):
@@ -154,3 +159,28 @@ def test_counts_of_types_say_how_many_nodes_there_are(counts):
     graph = hr.Graph.from_coo([0], [1], node_types=counts)
     assert graph == hr.Graph.from_coo([0], [1], num_nodes=5, node_types=counts)
     assert hr.Graph.from_coo([], [], node_types=counts).num_nodes == 5
+
+
+@pytest.mark.parametrize("name", ["edge_weight", "edge_time", "time"])
+def test_attributes_of_another_length_are_named_as_left_out(name):
+    pyg = pytest.importorskip("torch_geometric.data")
+
+    data = pyg.Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=4)
+    for length in (3, 4) if name == "time" else (3,):
+        data[name] = torch.ones(length)
+        graph = hr.Graph.from_pyg(data)
+        assert name in (graph.edge_attrs if length == 3 else graph.node_attrs)
+    data[name] = torch.ones(2)
+    with pytest.warns(UserWarning, match=rf"left out \['{name}'\].* rows, got float32\[2\]") as caught:
+        assert not hr.Graph.from_pyg(data).edge_attrs
+    assert caught[0].filename == __file__
+    assert not hr.Graph.from_pyg(data, edge_attrs=[], node_attrs=[]).edge_attrs
+    typed = pyg.HeteroData()
+    typed["movie"].num_nodes, typed["actor"].num_nodes = 3, 2
+    typed["movie", "to", "actor"].edge_index = torch.tensor([[0, 2, 1], [1, 0, 1]])
+    typed["movie", "to", "actor"][name] = torch.ones(2)
+    with pytest.warns(UserWarning, match=rf"left out .*{name} of \('movie', 'to', 'actor'\) with 3 rows"):
+        hr.Graph.from_pyg(typed)
+    typed["movie"].time = torch.ones(2)
+    with pytest.warns(UserWarning, match=r"time of movie with 3 rows, got float32\[2\]"):
+        hr.Graph.from_pyg(typed)
