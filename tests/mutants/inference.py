@@ -35,8 +35,8 @@ INFERENCE = (
     ),
     Mutant(
         "pipeline/models/inference/rows.py",
-        "h[batch.types.places(kind)] = of_kind",
-        "h[: len(of_kind)] = of_kind",
+        "put_rows(h, batch.types.places(kind), of_kind)",
+        "put_rows(h, slice(len(of_kind)), of_kind)",
         _TYPED + "test_peers_10_rgcn_equals_the_whole_graphs",
     ),
     Mutant(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+import torch
 from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
@@ -80,6 +81,12 @@ def apply_layer(number: int, layer: Layer, h: Any, batch: MiniBatch, edge: tuple
     """
     (block,) = batch.blocks
     out: object = layer(h, block, *edge_arguments(batch, edge))
+    for rows in out.values() if isinstance(out, Mapping) else (out,):
+        if isinstance(rows, Tensor) and rows.layout != torch.strided:
+            raise InputError(
+                f"inference: expected layer {number} to return dense rows, got layout {rows.layout}; return "
+                "rows.to_dense()"
+            )
     if batch.types is not None and isinstance(out, Mapping):
         return Output(_of_destinations(number, out, batch), by_type=True)
     if not isinstance(out, Tensor) or out.shape[:1] != (block.num_dst,):

@@ -129,8 +129,9 @@ def inference(
     InputError
         Before work starts: for a model that does not say its layers, a layer that does not return a row for each
         destination, or whose rows depend on what else is in the batch (all layers are tried on a few nodes, of each
-        edge type), pairs or labels among `nodes`, nodes of a type that the last layer returns no rows of, and a place
-        where `out` cannot be. If a layer changes its columns or dtype midway, or the types that it returns.
+        edge type), pairs or labels among `nodes`, nodes of a type that the last layer returns no rows of, a place where
+        `out` cannot be, and `overwrite` without `out`. If a layer changes its columns, its dtype or the types that it
+        returns midway.
     FeatureError
         If the store lacks a feature, or it is not as long as the graph.
     GraphError
@@ -150,6 +151,8 @@ def inference(
     if not isinstance(store, FeatureStore):
         raise FeatureError(f"inference: expected an hr.FeatureStore, got {type(store).__name__}")
     rows, names = input_rows(graph, store, node), edge_features(graph, store, edge)
+    if overwrite and out is None:
+        raise InputError("inference: expected out= beside overwrite=True, which says what it may replace, got none")
     batch_size = whole_number(batch_size, "inference: batch_size", 1, InputError)
     applied = layers_of(model, layers, len(names))
     every, asked = all_nodes(graph), named_nodes(graph, nodes)

@@ -188,8 +188,9 @@ def _alike(together: Output, alone: Output, kind: Kind) -> bool:
     one, other = together.rows[kind][:1], alone.rows[kind]
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    if not one.is_floating_point():
+    if not (one.is_floating_point() or one.is_complex()):
         return torch.equal(one, other)
-    one, other = one.double(), other.double()
-    largest = float(other.nan_to_num(0.0, 0.0, 0.0).abs().max()) if other.numel() else 0.0
+    wide = torch.complex128 if one.is_complex() else torch.float64
+    one, other = one.to(wide), other.to(wide)
+    largest = float(other.abs().nan_to_num(0.0, 0.0, 0.0).max()) if other.numel() else 0.0
     return torch.allclose(one, other, rtol=0.0, atol=TOLERANCE * largest, equal_nan=True)

@@ -6,6 +6,21 @@ of PyG's layers of the same class, so ``load_state_dict`` takes theirs. What is 
 depend on the number of threads, which is torch's (``torch.set_num_threads``), nor on the device: GPUs have the same
 kernels. On a GPU without CuPy, and on other devices, torch's operations stand in, and write messages.
 
+Where it differs:
+
+- *Weights.* Where a block has importance weights (``block.weight``: LABOR by weight, LADIES, PinSAGE), they count in
+  means, sums and softmaxes without being passed. PyG's and DGL's layers see none that are not passed to them.
+- *GCN.* ``GCNConv`` adds a loop to each node that has none, as PyG's; DGL's ``GraphConv`` adds none. Degrees are
+  those of the block, by in-edges and loops at both ends; DGL's ``norm="both"`` counts out-edges of sources. For those
+  of the whole graph fetch `hr.gcn_norm`.
+- *GAT.* ``GATConv`` lets each destination attend to itself, as PyG's does; DGL's does not, which is
+  ``add_self_loops=False``. A destination without edges has the bias as its row then, where DGL's refuses the graph.
+  Dropouts draw other numbers than both, and DGL's ``feat_drop`` is yours to call.
+- *SAGE, GIN.* As PyG's, and as DGL's ``SAGEConv("mean")`` and ``GINConv``. ``aggr`` is "mean", "sum" or "max" alone,
+  and GIN has sums alone.
+- *Two node types.* A relation between two types (``block.relation(edge_type)``) has destinations that are no sources,
+  so layers that read a node's own row refuse it; PyG's and DGL's take a pair ``(x_src, x_dst)`` there.
+
 >>> import headrace as hr, torch
 >>> graph = hr.Graph.from_coo([1, 2, 2], [0, 0, 1], num_nodes=3)
 >>> block = next(iter(hr.ItemSampler([0, 1]).sample_neighbor(graph, fanouts=[-1]).loader())).blocks[0]

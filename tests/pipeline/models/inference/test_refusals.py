@@ -226,3 +226,24 @@ def test_devices_that_are_none(device):
         layers=[Counting()],
         device=device,
     )
+
+
+def test_rows_that_are_not_dense_and_an_option_without_effect():
+    refused(hr.InputError, "layer 0 to return dense rows, got layout", layers=[lambda h, block: h[:0].to_sparse()])
+    refused(hr.InputError, "expected out= beside overwrite=True", layers=[Counting()], overwrite=True)
+
+
+def test_complex_rows_are_compared_as_real_ones_are():
+    graph, store = graph_and_store()
+
+    def layer(h, block):
+        src, dst = block.edge_index
+        sums = torch.zeros(block.num_dst, WIDTH, dtype=h.dtype).index_add(0, dst, h[src])
+        return torch.complex(sums, -sums)
+
+    rows = hr.inference(nn.Identity(), graph, store, layers=[layer], batch_size=7)
+    assert rows.is_complex()
+    torch.testing.assert_close(rows.real, -rows.imag)
+    refused(
+        hr.InputError, "layer 0 to give a node the same row", layers=[lambda h, block: layer(h, block) * block.num_dst]
+    )

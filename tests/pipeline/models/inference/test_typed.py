@@ -231,7 +231,7 @@ def test_edge_types_alone(by_type, tmp_path):
     for nodes in (None, [2, 0, 2], torch.tensor([True, False, True]), {"node": [1]}):
         chosen = expected if nodes is None else expected[nodes["node"] if isinstance(nodes, dict) else nodes]
         for out in (None, tmp_path / "rows.npy"):
-            options = {"nodes": nodes, "out": out, "overwrite": True, "batch_size": 2}
+            options = {"nodes": nodes, "out": out, "overwrite": out is not None, "batch_size": 2}
             rows = hr.inference(conv, graph, store, layers=[layer, layer], **options)
             torch.testing.assert_close(rows, chosen, **CLOSE)
         assert np.array_equal(np.load(tmp_path / "rows.npy"), rows)
