@@ -94,7 +94,7 @@ class Machine:
         return Machine(
             cores=cores,
             gpus=gpus,
-            memory=_memory(ranks_here(world_size)),
+            memory=memory_room(ranks_here(world_size)),
             gpu_memory=tuple(max(one - there.unfilled, 0) for one, there in zip(free, on_gpus, strict=False)),
             promised=promised().num_bytes,
             gpu_promised=tuple(there.num_bytes for there in on_gpus),
@@ -102,8 +102,8 @@ class Machine:
         )
 
 
-def _memory(ranks: int) -> int:
-    """Return what this process may take of the CPU's memory, at least 1; 0 where that is not known."""
+def memory_room(ranks: int) -> int:
+    """Return what this process, one of so many ranks here, may yet take of CPU memory: at least 1; 0 if unknown."""
     given, shared, own = promised(), shared_room(), own_room()
     # Of limits on addresses each rank has its own.
     rooms = [] if shared is None else [shared // ranks - given.unfilled]

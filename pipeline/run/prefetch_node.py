@@ -11,6 +11,7 @@ from typing import Any
 from headrace.pipeline.plan.errors import LoaderError
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.nodes import Step, Work, close_node, stop_node
+from headrace.pipeline.run.room_ahead import RoomAhead
 from headrace.pipeline.run.shutdown import in_worker, join_all, start_worker
 
 
@@ -18,13 +19,15 @@ class PrefetchNode(BaseNode[Work]):
     """Runs steps in worker threads and hands their results out in the order of the upstream.
 
     A worker takes a slot (at most ``depth`` are given out), pulls the next work under a lock that also numbers it,
-    runs the steps, and puts the result under its number. An error stands for a result and is raised where the
-    result would have been returned, with the traceback of the worker. No thread polls or sleeps, and all end with
-    :meth:`close`, a ``reset`` or the node itself.
+    runs the steps, and puts the result under its number. Where there is no room for another batch it waits until the
+    training loop has taken one (see `RoomAhead`), unless there is none to take. An error stands for a result and is
+    raised where the result would have been returned, with the traceback of the worker. No thread polls or sleeps, and
+    all end with :meth:`close`, a ``reset`` or the node itself.
 
     Ranks that make batches together begin the same batches: in `lockstep`, an end in the middle of an epoch lets the
     worker make what it was given slots for, and a further prefetch upstream ends behind it. As all ranks leave their
-    loops at the same batch, this is the same everywhere, and no rank waits for one that has stopped.
+    loops at the same batch, this is the same everywhere, and no rank waits for one that has stopped. How many they
+    begin does not depend on the room of one of them.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class PrefetchNode(BaseNode[Work]):
         self._workers = workers
         self._depth = depth
         self._lockstep = lockstep
+        self._room = None if lockstep else RoomAhead()
         self._run: _Run | None = None
         self._stop: weakref.finalize[Any, PrefetchNode] | None = None
         self._state: dict[str, Any] | None = None
@@ -51,7 +55,7 @@ class PrefetchNode(BaseNode[Work]):
 
     def next(self) -> Work:
         if self._run is None:
-            self._run = _Run(self._upstream, self._steps, self._workers, self._depth, lockstep=self._lockstep)
+            self._run = _Run(self._upstream, self._steps, self._workers, self._depth, self._room)
             self._stop = weakref.finalize(self, self._run.stop)
             self._stop.atexit = False  # shutdown knows in which order
             # A run in lockstep ends those that feed it by itself, when it needs nothing more of them.
@@ -123,19 +127,22 @@ class _Run:
     """One pass over the upstream; it does not refer to the node, which can be collected while threads live."""
 
     def __init__(
-        self, upstream: BaseNode[Work], steps: tuple[Step, ...], workers: int, depth: int, *, lockstep: bool
+        self, upstream: BaseNode[Work], steps: tuple[Step, ...], workers: int, depth: int, room: RoomAhead | None
     ) -> None:
         self._upstream = upstream
         self._steps = steps
-        self._lockstep = lockstep
+        self._room = room
+        self._lockstep = room is None
         self._process = os.getpid()
-        self._slots = _Slots(depth, lockstep=lockstep)
+        self._slots = _Slots(depth, lockstep=self._lockstep)
         self._pull = threading.Lock()
         self._arrived = threading.Condition()
         self._results: dict[int, Work | BaseException] = {}
         self._next_in = 0
         self._next_out = 0
         self._num_working = 0
+        self._being_made = 0
+        self._kept_back = 0  # slots, by all workers together
         self._threads = [
             threading.Thread(target=self._work, name=f"headrace-prefetch-{number}", daemon=True)
             for number in range(workers)
@@ -189,7 +196,7 @@ class _Run:
 
     def _work(self) -> None:
         try:
-            while self._slots.take() and self._make_one():
+            while self._begin() and self._make_one():
                 pass
             self.stop()  # the next worker
             if self._lockstep:
@@ -198,6 +205,26 @@ class _Run:
             with self._arrived:
                 self._num_working -= 1
                 self._arrived.notify_all()
+
+    def _begin(self) -> bool:
+        """Wait for a slot and for room; return False if no batch is to be begun.
+
+        Slots are kept back until there is room, so that the next one is that of a batch which has left.
+        """
+        while self._slots.take():
+            with self._arrived:
+                if self._has_room():
+                    self._being_made += 1
+                    for _ in range(self._kept_back):
+                        self._slots.give_back()
+                    self._kept_back = 0
+                    return True
+                self._kept_back += 1
+        return False
+
+    def _has_room(self) -> bool:
+        holds_none = not self._results and not self._being_made
+        return holds_none or self._room is None or self._room.is_there(self._being_made)
 
     def _make_one(self) -> bool:
         """Make the next batch; return whether to go on."""
@@ -226,6 +253,9 @@ class _Run:
 
     def _put(self, number: int, result: Work | BaseException) -> None:
         with self._arrived:
+            self._being_made -= 1
+            if self._room is not None and isinstance(result, Work):
+                self._room.note(result)
             self._results[number] = result
             self._arrived.notify_all()
 

@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 _TIERS = "tests/ops/features/test_tiers.py::"
 _BUDGETS = "tests/pipeline/run/test_cache_budgets.py::"
+_ROOM = "tests/pipeline/run/test_room_ahead.py::"
 _LOOKAHEAD = "tests/pipeline/passes/test_lookahead.py::"
 
 TIERS = (
@@ -166,5 +167,17 @@ TIERS = (
         "used_ + kept_ > most_used_ +",
         "kept_ > most_used_ +",
         "tests/ops/features/test_memory_pool.py::test_what_waits_and_what_is_used_are_no_more_than_was_used_at_once",
+    ),
+    Mutant(
+        "pipeline/run/room_ahead.py",
+        "(being_made + 1 + SPARE)",
+        "(1 + SPARE)",
+        _ROOM + "test_a_batch_needs_room_for_itself_and_those_that_are_being_made",
+    ),
+    Mutant(
+        "pipeline/run/prefetch_node.py",
+        "return holds_none or self._room is None or self._room.is_there(self._being_made)",
+        "return True",
+        _ROOM + "test_others_in_a_group_of_processes_take_the_room",
     ),
 )
