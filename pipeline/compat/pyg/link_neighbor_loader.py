@@ -56,7 +56,9 @@ class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ig
         As for `NeighborLoader`.
     exclude_seed_edges
         Of headrace: True lets the sampler pick no edge that is a positive link of the batch; "reverse" none back
-        either, for graphs with every edge in both directions; of several types ``{edge_type: reverse_type}``.
+        either, for graphs with every edge in both directions; of several types ``{edge_type: reverse_type}``. All edges
+        between the ends of a link go; to keep its repeats take a plan with ``exclude_seed_edges(by="edge_id")``, or,
+        in time, `strictly_before`.
     exclude_per
         Of headrace, with ``disjoint=True`` or times: "seed" leaves out of the tree of a link, and of those of its
         negatives, that link alone, and keeps the other links of the batch. "batch" (default) leaves out all.

@@ -183,6 +183,34 @@ def test_pairs_leave_out_the_edges_of_their_rank():
         on_ranks(2, plan, cooperative=True)
 
 
+@pytest.mark.parametrize("per", ["batch", "seed"])
+def test_ranks_leave_out_the_edges_that_their_own_items_are(per):
+    """By their ids: repeats of them stay."""
+    ends = torch.arange(graph().num_nodes).repeat_interleave(graph().indptr.diff())
+    pairs = torch.stack([graph().indices.long(), ends], 1)
+    numbers = graph().edge_ids.long()
+    shares = (slice(300, 330), slice(400, 500))
+
+    def plan(rank):
+        options = {"edge_ids": numbers[shares[rank]], "batch_size": 40, "shuffle": True, "seed": 0}
+        source = hr.ItemSampler(pairs[shares[rank]], items_per_rank=True, **options)
+        source = source.sample_uniform_negative(graph(), 1).exclude_seed_edges(by="edge_id", per=per)
+        return source.sample_neighbor(graph(), [-1], disjoint=per == "seed")
+
+    for rank, batches in enumerate(on_ranks(2, plan)):
+        for batch in batches:
+            gone = numbers[shares[rank]][batch.item_index[: batch.num_positives]]
+            block = batch.blocks[0]
+            if per == "batch":
+                wanted = torch.isin(ends[numbers.argsort()], batch.seeds.unique()).sum() - len(gone)
+                assert not torch.isin(block.edge_ids, gone).any()
+                assert len(block.edge_ids) == wanted
+                continue
+            slots = batch.slot[block.edge_index[1]]
+            for tree, edge in enumerate(gone):
+                assert edge not in block.edge_ids[slots == tree]
+
+
 @pytest.mark.filterwarnings("default:rank")
 def test_a_share_that_may_be_empty_is_told_once():
     with pytest.warns(UserWarning, match=r"rank 0 gets a share without seeds .* batch\.num_global_seeds") as caught:
