@@ -150,21 +150,20 @@ def _check_ends(graph: GraphView, ids: Tensor, pairs: Tensor, refusal: Callable[
     if bool(((pairs < 0) | (pairs >= graph.num_nodes)).any()):
         return  # samplers refuse what is no node
     own = graph.to_graph_ids(pairs.flatten()).view_as(pairs)
-    known = torch.unique(ids[ids >= 0])
-    positions = known
-    if graph.edge_permutation is not None:  # in one pass over it, without a table of its size in ids
-        wanted = torch.zeros(graph.num_edges, dtype=torch.bool)
-        wanted[known] = True
-        positions = wanted.index_select(0, graph.edge_permutation).nonzero().squeeze(1)
-        known, order = graph.original_edge_ids(positions).sort()
-        positions = positions[order]
-    if not len(known):
-        return
-    places = torch.searchsorted(known, ids).clamp(max=len(known) - 1)
-    sources = gather_rows(graph.indices, positions).to(torch.int64)[places]
-    destinations = (torch.searchsorted(graph.indptr, positions, right=True) - 1)[places]
-    others = (known[places] == ids) & ((sources != own[:, 0]) | (destinations != own[:, 1]))
+    named = ids >= 0
+    wanted = torch.zeros(graph.num_edges, dtype=torch.bool)
+    wanted[ids[named]] = True
+    # Edges are looked at in the order of rows, which takes a fraction of the time of that of their ids.
+    positions = wanted if graph.edge_permutation is None else wanted.index_select(0, graph.edge_permutation)
+    positions = positions.nonzero().squeeze(1)
+    numbers = wanted.cumsum(0, dtype=torch.int32 if graph.num_edges < 1 << 31 else torch.int64)
+    there = numbers[graph.original_edge_ids(positions)].long() - 1
+    ends = torch.full((2, int(numbers[-1]) if len(numbers) else 0), -1)
+    ends[0, there] = gather_rows(graph.indices, positions).to(torch.int64)
+    ends[1, there] = torch.searchsorted(graph.indptr, positions, right=True) - 1
+    items = named.nonzero().squeeze(1)
+    found = ends[:, numbers[ids[items]].long() - 1]
+    others = (found[0] >= 0) & (found.t() != own[items]).any(1)
     if bool(others.any()):
-        item = int(others.nonzero()[0, 0])
-        ends = graph.to_original_ids(torch.stack([sources[item], destinations[item]]))
-        raise InputError(refusal(item, *map(int, ends)))
+        first = int(others.nonzero()[0, 0])
+        raise InputError(refusal(int(items[first]), *map(int, graph.to_original_ids(found[:, first].contiguous()))))

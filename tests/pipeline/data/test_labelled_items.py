@@ -51,6 +51,8 @@ def test_labels_of_each_type_are_those_beside_it():
     together = {PAPER: (torch.tensor([4, 0]), torch.tensor([7, 8])), AUTHOR: (torch.tensor([1]), torch.tensor([9]))}
     apart = ({name: ids for name, (ids, _) in together.items()}, {name: y for name, (_, y) in together.items()})
     assert hr.ItemSampler(together, seed=0) == hr.ItemSampler(apart, seed=0)
+    turned = (apart[0], dict(reversed(apart[1].items())))  # in another order of types than the items
+    assert hr.ItemSampler(turned, seed=0).items.labels.tolist() == [7, 8, 9]
 
 
 def test_labels_stand_with_the_pairs_of_each_type():

@@ -61,6 +61,15 @@ def test_no_batch_is_without_seeds(size, shuffle, options):
         assert len(loader) == 4
 
 
+def test_there_is_no_length_where_empty_clusters_may_fill_a_batch():
+    """Two of four are empty: together they are no batch, apart they are in two."""
+    loader = hr.ClusterSampler(hr.Partition.of([0, 0, 3], 4), 2, seed=5).loader()
+    assert {len(list(loader)) for _ in range(12)} == {1, 2}
+    with pytest.raises(TypeError):
+        len(loader)
+    assert len(hr.ClusterSampler(hr.Partition.of([0, 0, 3, 2], 4), 2, seed=5).loader()) == 2
+
+
 def test_ranks_share_batches_of_clusters_with_nodes():
     plan = hr.ClusterSampler(HOLES, 1, seed=5)
     whole = [batch.seeds.tolist() for batch in plan.loader()]
