@@ -128,6 +128,11 @@ class Iteration(Iterator[Any]):
             self._bar.update()
         return work.batch
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has come to its end, or was ended."""
+        return self._finished
+
     def supersede(self, timeout: float | None = None) -> None:
         """End this iteration from outside and wait for its threads, or for some seconds."""
         if not self._finished:

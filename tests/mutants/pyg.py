@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 _COUNTS = "tests/pipeline/compat/test_counts.py::"
 _DUE = "tests/pipeline/compat/test_due.py::"
 _GRAPHS = "tests/pipeline/compat/test_kept_graphs.py::"
+_ITERATIONS = "tests/pipeline/compat/test_iterations.py::"
 _KINDS = "tests/pipeline/compat/test_attribute_kinds.py::"
 _ORDER = "tests/pipeline/compat/test_torch_samplers.py::"
 
@@ -16,6 +17,18 @@ _PLACES = "tests/pipeline/compat/test_places.py::"
 _SUBGRAPHS = "tests/pipeline/compat/test_subgraphs.py::"
 
 PYG = (
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "runner = self._runner_beside() or self._settled_runner()",
+        "runner = self._settled_runner()",
+        _ITERATIONS + "test_an_iteration_in_the_middle_of_another",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/plan_loader.py",
+        "max(self._began + 1, place",
+        "max(self._began, place",
+        _ITERATIONS + "test_iterations_side_by_side_are_epochs_that_follow",
+    ),
     Mutant(
         "pipeline/compat/pyg/kept_graphs.py",
         "if known is not None and known[0].are(given):",

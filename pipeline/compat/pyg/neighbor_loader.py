@@ -43,7 +43,8 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
       seed, the epoch and its number name; the streams of the loop stay as they are.
     - A seed that is twice in a batch has two rows, both with all its in-edges.
     - ``subgraph_type="induced"`` needs nothing else, and ``(FeatureStore, GraphStore)`` may hold features of edges.
-    - One iteration of a loader runs at a time: a second ``iter(loader)`` ends the first.
+    - A second ``iter(loader)`` beside one that goes on is the next epoch; `state_dict`, `runner`, `set_epoch` and
+      `load_state_dict` are about the one that began last.
     - A `sampler` is listed when an epoch begins, so it has to come to an end. One with ``set_epoch`` that the user
       calls goes by that; otherwise every iteration is its next epoch.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+import weakref
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from numbers import Integral
@@ -72,6 +73,8 @@ class PlanLoader(DataLoader[Any]):
         self.follows_sampler = any(arguments.get(name) is not None for name in ("sampler", "batch_sampler"))
         self._loader: Loader[Any] | None = None
         self._made_by: tuple[Any, ...] = ()  # the settings of that
+        self._running: weakref.ref[Any] | None = None  # the last iteration
+        self._began = 0  # the epoch of that
         if arguments.get("batch_size", 1) is None and arguments.get("batch_sampler") is None:
             raise InputError(
                 f"{type(self).__name__}: expected a batch_size, got None, which turns batches off; leave it out for "
@@ -214,7 +217,8 @@ class PlanLoader(DataLoader[Any]):
     def runner(self) -> Loader[Any]:
         """The loader of headrace that runs the plan: `stats`, `explain`, `profile`, `close`.
 
-        It is another one, with stats of its own, in the first iteration after `settings` were changed.
+        It is another one, with stats of its own, in the first iteration after `settings` were changed, and in one that
+        begins while another goes on.
         """
         if self._loader is None:
             self._loader, self._made_by = self._new_runner(), self.settings
@@ -229,6 +233,22 @@ class PlanLoader(DataLoader[Any]):
     def _new_runner(self) -> Loader[Any]:
         # As PyG's loaders: who trains on several ranks gives each its items, or a sampler that does.
         return Loader(self.plan, rank=0, world_size=1, num_threads=self.num_threads)
+
+    def _runner_beside(self) -> Loader[Any] | None:
+        """Return a runner of the epoch after that of the running iteration, which goes on; None where none runs.
+
+        The state and the stats of the loader are those of the iteration that began last, as this runner takes the place
+        of the other one.
+        """
+        running = None if self._running is None else self._running()
+        if self._loader is None or running is None or running.is_finished:
+            return None
+        place = self._loader.state_dict()
+        new, settings = self._new_runner(), self.settings
+        # An iteration that has handed out nothing is still at the start of its epoch.
+        new.set_epoch(max(self._began + 1, place["epoch"] + (place["source"] is not None)))
+        self._loader, self._made_by = new, settings
+        return new
 
     def _settled_runner(self) -> Loader[Any]:
         """Return the runner for the settings as they are now, at the place where the last one would have gone on."""
@@ -267,7 +287,12 @@ class PlanLoader(DataLoader[Any]):
             return len(self.dataset) > 0  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        return iter(self._settled_runner()) if self._has_batches() else iter(())
+        if not self._has_batches():
+            return iter(())
+        runner = self._runner_beside() or self._settled_runner()
+        iteration = iter(runner)
+        self._running, self._began = weakref.ref(iteration), runner.epoch
+        return iteration
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position behind the last batch; see `Loader.state_dict`."""
@@ -283,7 +308,7 @@ class PlanLoader(DataLoader[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Threads stay where they are; a copy begins at its first epoch.
-        return {**self.__dict__, "_loader": None, "_made_by": ()}
+        return {**self.__dict__, "_loader": None, "_made_by": (), "_running": None}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
