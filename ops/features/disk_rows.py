@@ -75,7 +75,7 @@ class DiskRows:
         direct: bool = False,
     ) -> None:
         stage = "DiskRows"
-        if engine is not None and engine not in ENGINES:
+        if engine is not None and not (isinstance(engine, str) and engine in ENGINES):
             message = f"{stage}: expected an engine, {' or '.join(map(repr, ENGINES))}, or None, got {engine!r}"
             raise FeatureError(message)
         if not is_int(queue_depth) or not 1 <= queue_depth <= 1024:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -30,6 +30,25 @@ def describe(array: Tensor | np.ndarray) -> str:
     return f"{str(array.dtype).removeprefix('torch.')}[{', '.join(map(str, array.shape))}]{device}"
 
 
+def is_one_of(value: object, words: Collection[str]) -> bool:
+    """Whether a value is one of some words; arrays, which compare by element, and what has no hash are none."""
+    return isinstance(value, str) and value in words
+
+
+def check_kind(
+    value: object, kind: type | tuple[type, ...], expected: str, advice: str, error: type[HeadraceError]
+) -> None:
+    """Refuse an argument of another class.
+
+    Raises
+    ------
+    error
+        Which says what was `expected`, in which function, and gives `advice`.
+    """
+    if not isinstance(value, kind):
+        raise error(f"{expected}, got {type(value).__name__}; {advice}")
+
+
 def whole_number(value: Any, name: str, least: int, error: type[HeadraceError], most: int | None = None) -> int:
     """Return a Python int for any kind of integer but bool.
 
@@ -41,7 +60,7 @@ def whole_number(value: Any, name: str, least: int, error: type[HeadraceError], 
     limits = f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
     try:
         number = operator.index(value)
-    except TypeError:
+    except (TypeError, RuntimeError):  # the latter of a tensor on "meta", which has no value
         number = None
     if number is None or _is_bool(value) or number < least or (most is not None and number > most):
         raise error(f"{name} must be {limits}; {value!r} came")

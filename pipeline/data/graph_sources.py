@@ -15,6 +15,7 @@ from headrace.ops.errors import GraphError
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.build_graph import as_edges, graph_of_ends
 from headrace.pipeline.data.edge_list import EdgeList, Relation, attributes_of_nodes, join_relations, selected
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.type_attributes import Wanted
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ def edges_from_pyg(data: Any, edge_attrs: Wanted = None, node_attrs: Wanted = No
     GraphError
         If `data` is neither, has no ``edge_index``, or a wanted attribute is missing.
     """
+    if isinstance(data, GraphView):
+        raise GraphError(
+            "Graph.from_pyg: expected a torch_geometric Data or HeteroData, got an hr.Graph; use it as it is"
+        )
     if hasattr(data, "edge_types") and hasattr(data, "node_types"):
         edges = _edges_from_hetero_data(data, edge_attrs, node_attrs)
         _warn_of_odd({name: data[name] for name in (*data.node_types, *data.edge_types)}, edge_attrs, node_attrs)

@@ -20,7 +20,7 @@ from headrace.ops.gpu import device_of, has_room, placed
 from headrace.ops.graphs.csc import check_csc, has_parallel_edges
 from headrace.ops.sampling.sample import BlockSampler
 from headrace.ops.sampling.typed_rows import TypedRows
-from headrace.pipeline.data.arrays import as_rows, describe, refuse_gradient
+from headrace.pipeline.data.arrays import as_rows, check_kind, describe, refuse_gradient
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.edge_weights import EdgeWeights
 from headrace.pipeline.data.graph_types import rows_of
@@ -393,7 +393,8 @@ class GraphView(ABC):
 
 def as_attributes(attrs: Mapping[str, ArrayLike | Tensor] | None, num_rows: int, of: str = "edge") -> dict[str, Tensor]:
     """Return attributes of edges, or of nodes, as tensors of a row for each, or refuse them."""
-    given = attrs or {}
+    given = {} if attrs is None else attrs
+    check_kind(given, Mapping, f"Graph: expected {of}_attrs to be a dictionary", "pass {name: values}", GraphError)
     for name, array in given.items():
         refuse_gradient(array, f"{of}_attrs[{name!r}]", GraphError, "batch.e_id" if of == "edge" else "batch.n_id")
     return {name: as_rows(given[name], num_rows, f"{of}_attrs[{name!r}]", GraphError, each=of) for name in given}

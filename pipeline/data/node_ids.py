@@ -44,6 +44,11 @@ def check_known_by_own_ids(graph: GraphView, stage: str) -> None:
     GraphError
         Saying how to reorder the graph instead.
     """
+    if not hasattr(graph, "node_ids"):
+        raise GraphError(
+            f"{stage}: expected an hr.Graph, got {type(graph).__name__}; make one by hr.Graph.from_coo, from_pyg or "
+            "from_dgl"
+        )
     if graph.node_ids is not None:
         raise GraphError(
             f"{stage}: expected a graph whose nodes go by its own ids, got one that was reordered and is used by "

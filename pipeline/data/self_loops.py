@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from headrace.ops.errors import GraphError
 from headrace.ops.graphs.rows import starts_of
+from headrace.pipeline.data.arrays import as_number
 from headrace.pipeline.data.graph import Graph
 
 
@@ -13,6 +16,7 @@ def with_self_loops(graph: Graph, fill: float) -> Graph:
     """Return a graph with a loop at each node that had none; `hr.Graph.with_self_loops` documents it."""
     if graph.edge_types is not None:
         raise GraphError("Graph.with_self_loops: edge types are ranges of edge ids, to which loops cannot be added")
+    _check_fill(graph, fill)
     num_nodes, num_edges = graph.num_nodes, graph.num_edges
     row = torch.arange(num_nodes).repeat_interleave(graph.in_degrees())
     lacks = torch.ones(num_nodes, dtype=torch.bool)
@@ -39,3 +43,22 @@ def with_self_loops(graph: Graph, fill: float) -> Graph:
     return Graph(
         indptr, indices, edge_ids, attributes, graph.node_types, None, graph.node_ids, node_attrs=graph.node_attrs
     )
+
+
+def _check_fill(graph: Graph, fill: object) -> None:
+    """Refuse what is no number, or not one that each attribute can hold."""
+    number = as_number(fill)
+    if number is None:
+        raise GraphError(
+            f"Graph.with_self_loops: expected fill to be a number, got {fill!r}; pass what loops have of edge "
+            "attributes, such as 1.0"
+        )
+    for name, rows in graph.edge_attrs_csc.items():
+        if not (rows.dtype.is_floating_point or rows.dtype.is_complex):
+            info = (0, 1) if rows.dtype == torch.bool else (torch.iinfo(rows.dtype).min, torch.iinfo(rows.dtype).max)
+            if not math.isfinite(number) or number != int(number) or not info[0] <= number <= info[1]:
+                kind = str(rows.dtype).removeprefix("torch.")
+                raise GraphError(
+                    f"Graph.with_self_loops: expected a fill that edge_attrs[{name!r}] can hold, which is {kind}, got "
+                    f"{number}; pass a whole number in its range, or make it floating point"
+                )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import order_of_rows
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, describe
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, check_kind, describe
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView, View
@@ -136,6 +137,8 @@ def times_of(graph: GraphView, name: str) -> Times:
 
 
 def _find_times(graph: GraphView, name: str) -> Times:
+    advice = 'pass time="time"'
+    check_kind(name, Hashable, "Graph: expected the name of times among edge_attrs or node_attrs", advice, GraphError)
     found = {}
     for what, attributes in (("edge_attrs", graph.edge_attrs_csc), ("node_attrs", graph.node_attrs)):
         values = attributes.get(name)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
-from headrace.pipeline.data.arrays import as_cpu_tensor, describe, whole_number
+from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind, describe, whole_number
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -71,6 +71,8 @@ class TypeOffsets:
         GraphError
             If a count is negative, or no integer.
         """
+        advice = 'pass {"author": 100, "paper": 300}, or TypeOffsets'
+        check_kind(counts, Mapping, "TypeOffsets: expected a dictionary of types and their counts", advice, GraphError)
         what, least = "TypeOffsets.from_counts: the count of", torch.iinfo(torch.int64).min
         sizes = [whole_number(count, f"{what} {name!r}", least, GraphError) for name, count in counts.items()]
         if any(size < 0 for size in sizes):

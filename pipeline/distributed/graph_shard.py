@@ -12,7 +12,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
-from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.arrays import check_kind, whole_number
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
@@ -150,6 +150,8 @@ def check_can_be_cut(graph: GraphView, partition: Partition, stage: str) -> None
     if isinstance(graph, GraphShard):
         raise GraphError(f"{stage}: this is part {graph.part} of a graph already; cut the whole graph")
     check_known_by_own_ids(graph, stage)
+    advice = "make one by hr.Partition.hash(num_nodes, num_parts) or metis(graph, num_parts)"
+    check_kind(partition, Partition, f"{stage}: expected an hr.Partition", advice, GraphError)
     if partition.num_nodes != graph.num_nodes:
         raise GraphError(
             f"{stage}: the partition has {partition.num_nodes} nodes, the graph {graph.num_nodes}; make the "

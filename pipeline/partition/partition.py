@@ -212,7 +212,7 @@ class Partition(ABC):
         """
         check_known_by_own_ids(graph, "Partition.stream")
         parts, seed = _settings(num_parts, seed, "Partition.stream")
-        rounds = whole_number(passes, "Partition.stream: passes", 1, InputError)
+        rounds = whole_number(passes, "Partition.stream: passes", 1, InputError, 1 << 20)
         owners = stream_owners(
             graph.indptr, graph.indices, parts, slack=slack, passes=rounds, shuffle=shuffle, seed=seed
         )

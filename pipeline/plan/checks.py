@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError, PlanError
-from headrace.pipeline.data.arrays import as_number, whole_number
+from headrace.pipeline.data.arrays import as_number, is_one_of, whole_number
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.feature_names import FeatureName, LabelNames
 from headrace.pipeline.data.graph_view import GraphView
@@ -131,7 +131,7 @@ def check_weights_unchanged(stages: Iterable[Stage]) -> None:
 
 def check_expand(stage: str, expand: str) -> None:
     """Refuse a hop rule that does not exist."""
-    if expand not in ("all", "new"):
+    if not is_one_of(expand, ("all", "new")):
         raise InputError(f"{stage}: expand must be 'all' or 'new'; {expand!r} came")
 
 
@@ -193,7 +193,9 @@ def check_pairs_come(stage: str, before: Sequence[Stage]) -> None:
 def counts_by_hop(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ...]:
     """Return what to draw in each hop as integers of at least -1, one or more, or refuse it."""
     expected = f"{stage}: {name}s must list one number per hop, the hop next to the seeds first"
-    if isinstance(counts, str) or not isinstance(counts, Iterable):
+    # Sets have no order, and of a dictionary the keys would be taken.
+    no_list = isinstance(counts, str | Set | Mapping) or not isinstance(counts, Iterable)
+    if no_list or getattr(counts, "ndim", 1) != 1:
         raise InputError(f"{expected}; {counts!r} came")
     listed = list(counts)
     if any(isinstance(count, (list, tuple, dict)) for count in listed):

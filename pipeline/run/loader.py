@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from headrace.ops._arrays import MAX_THREADS
 from headrace.ops.names import no_attribute
-from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.arrays import check_kind, whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.comm import rank_of_process
@@ -84,6 +84,9 @@ class Loader(Generic[Batch]):
     ) -> None:
         if comm is not None and rank is None and world_size is None:
             rank, world_size = comm.rank, comm.world_size
+        if machine is not None:
+            advice = "leave it out, or pass hr.Machine(cores=...)"
+            check_kind(machine, Machine, "loader: expected machine to be an hr.Machine", advice, UsageError)
         if machine is not None and rank is None and world_size is None and machine.world_size > 1:
             rank, world_size = machine.rank, machine.world_size
         in_job = rank is None and world_size is None
@@ -202,6 +205,7 @@ class Loader(Generic[Batch]):
         0 2
         1 2
         """
+        num_epochs = whole_number(num_epochs, "epochs: the number of epochs", 0, LoaderError)
         first = self.epoch + (1 if self._left_midway() else 0)
         if self._used and first >= num_epochs > 0:
             warnings.warn(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from headrace.ops.errors import InputError, PlanError
-from headrace.pipeline.data.arrays import as_ids
+from headrace.pipeline.data.arrays import as_ids, is_one_of
 from headrace.pipeline.lowered.excluded import SeedEdges, seed_edges
 from headrace.pipeline.plan.checks import check_pairs_come
 from headrace.pipeline.plan.stage import Stage
@@ -75,9 +75,9 @@ class ExcludeSeedEdges(Stage):
     by: Literal["ends", "edge_id"] = field(default="ends", kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.per not in ("batch", "seed"):
+        if not is_one_of(self.per, ("batch", "seed")):
             raise InputError(f'exclude_seed_edges: per must be "batch" or "seed"; {self.per!r} came')
-        if self.by not in ("ends", "edge_id"):
+        if not is_one_of(self.by, ("ends", "edge_id")):
             raise InputError(f'exclude_seed_edges: by must be "ends" or "edge_id"; {self.by!r} came')
         if self.by == "edge_id":
             self._check_ids()

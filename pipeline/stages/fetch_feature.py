@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -182,6 +182,11 @@ def _label(labels: Any) -> LabelNames | None:
 
 
 def _names(kind: str, names: Any) -> tuple[FeatureName, ...]:
+    if not isinstance(names, Iterable) or isinstance(names, Tensor):
+        raise FeatureError(
+            f"fetch_feature: expected {kind} to be a list of feature names, got {type(names).__name__}; pass "
+            f'{kind}=["x"], names that are in the store'
+        )
     if isinstance(names, str):
         return (names,)
     listed: tuple[FeatureName, ...]

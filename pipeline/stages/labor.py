@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from headrace.ops.errors import InputError
 from headrace.ops.sampling.rules import MOST_ROUNDS, LaborImportanceRule, LaborRule
-from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.arrays import as_number, is_one_of, whole_number
 from headrace.pipeline.plan.checks import LARGEST_COUNT, check_flags
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.tree_sampler import TreeSampler
@@ -96,7 +96,7 @@ class SampleLayerNeighbor(TreeSampler):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(self, "exact", "layer_dependency")
-        if self.importance != "*":
+        if not is_one_of(self.importance, ("*",)):
             what = f'{self.name}: importance (or "*", which stops by itself)'
             rounds = whole_number(self.importance, what, 0, InputError, MOST_ROUNDS)
             object.__setattr__(self, "importance", rounds)
@@ -106,7 +106,7 @@ class SampleLayerNeighbor(TreeSampler):
                 "by which all nodes of a hop agree on what they draw; leave out importance, or disjoint and time"
             )
         batches: float = math.inf
-        if self.batch_dependency != math.inf:
+        if as_number(self.batch_dependency) != math.inf:
             what = f"{self.name}: batch_dependency (or math.inf, for neighbourhoods that never change)"
             batches = whole_number(self.batch_dependency, what, 1, InputError, LARGEST_COUNT)
         object.__setattr__(self, "batch_dependency", batches)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from headrace.ops.errors import InputError
 from headrace.ops.sampling.rules import LatestRule, NeighborRule
+from headrace.pipeline.data.arrays import is_one_of
 from headrace.pipeline.plan.checks import check_flags
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.tree_sampler import TreeSampler
@@ -80,7 +81,7 @@ class SampleNeighbor(TreeSampler):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flags(self, "replace")
-        if self.strategy not in ("uniform", "last"):
+        if not is_one_of(self.strategy, ("uniform", "last")):
             raise InputError(f"{self.name}: strategy must be 'uniform' or 'last'; {self.strategy!r} came")
         if self.strategy == "last" and (self.time is None or self.replace or self.weight is not None):
             raise InputError(

@@ -17,7 +17,7 @@ from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.random.rng import NEGATIVE, stream_key
 from headrace.ops.sampling.negatives import draw_negatives, joined_with_all, joined_with_all_before
-from headrace.pipeline.data.arrays import as_cpu_tensor, number_above_0, refuse_gradient
+from headrace.pipeline.data.arrays import as_cpu_tensor, is_one_of, number_above_0, refuse_gradient
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.nodes_by_time import EndsByTime, NodesByTime, ends_by_time, nodes_by_time
@@ -129,7 +129,7 @@ class SampleUniformNegative(MapStage):
         ratio = number_above_0(self.ratio, f"{self.name}: ratio", InputError, LARGEST_COUNT)
         object.__setattr__(self, "ratio", ratio)
         for name, words in (("mode", ("binary", "triplet")), ("corrupt", ("destination", "both"))):
-            if getattr(self, name) not in words:
+            if not is_one_of(getattr(self, name), words):
                 raise InputError(f"{self.name}: {name} must be one of {words}; {getattr(self, name)!r} came")
         if self.mode == "triplet" and (self.ratio != int(self.ratio) or self.corrupt == "both"):
             raise InputError(

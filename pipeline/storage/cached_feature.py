@@ -16,7 +16,7 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.memory_promises import Promise
-from headrace.pipeline.data.arrays import as_ids, shown, whole_number
+from headrace.pipeline.data.arrays import as_ids, is_one_of, shown, whole_number
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.ranking import as_scores
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource, as_source
@@ -96,7 +96,7 @@ class CachedFeature(OverSource):
         scores: ArrayLike | Tensor | None = None,
     ) -> None:
         source = as_source(source)
-        if policy not in POLICIES:
+        if not is_one_of(policy, POLICIES):
             raise FeatureError(f"CachedFeature: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
         self._arguments: dict[str, Any] = {
             "rows": rows,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headrace.ops.cache.index import POLICIES
 from headrace.ops.errors import FeatureError
-from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.arrays import check_kind, is_one_of, whole_number
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage import gpu_cached_feature
@@ -62,13 +62,18 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
         If there is no feature, a name is missing, no row has room, or for a policy that there is not, or that needs
         more (static).
     """
+    check_kind(store, FeatureStore, "cached: expected an hr.FeatureStore", "pass the store first", FeatureError)
+    for kind, names in (("node", node), ("edge", edge)):
+        advice = f'pass {kind}=["x"], names that are in the store'
+        expected = f"cached: expected {kind} to be a list of feature names"
+        check_kind(() if names is None else names, (list, tuple, set, Mapping), expected, advice, FeatureError)
     budget = whole_number(bytes, "cached: bytes", 0, FeatureError)
     at = place if isinstance(place, Place) else Place.parse(place)
     if at != CPU and policy is not None:
         raise FeatureError(
             f"cached: expected no policy for caches on {at}, which have one of their own, got {policy!r}"
         )
-    if policy is not None and policy not in POLICIES:
+    if policy is not None and not is_one_of(policy, POLICIES):
         raise FeatureError(f"cached: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
     if node is None and edge is None:
         node, edge = list(store.node), list(store.edge)

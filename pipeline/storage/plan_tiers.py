@@ -13,8 +13,9 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.tiers import TierSizes
-from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind, describe
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, DISK, Place
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
@@ -168,7 +169,15 @@ def plan_tiers(
         For a share or bandwidth out of range, if there is no such feature, those that are named lie in different
         places, or scores are not one number of at least 0 per node.
     """
+    check_kind(store, FeatureStore, "plan_tiers: expected an hr.FeatureStore", "pass the store first", FeatureError)
+    advice = "make one by hr.Graph.from_coo, from_pyg or from_dgl"
+    check_kind(graph, GraphView, "plan_tiers: expected an hr.Graph", advice, FeatureError)
     machine = Machine.detect() if machine is None else machine
+    advice = "leave it out, or pass hr.Machine(gpus=..., gpu_memory=...)"
+    check_kind(machine, Machine, "plan_tiers: expected machine to be an hr.Machine", advice, FeatureError)
+    advice = f"pass {{{', '.join(f'{kind!r}: 1e10' for kind in [*BANDWIDTH][:1])}}}, bytes per second"
+    expected = "plan_tiers: expected bandwidth to be a dictionary"
+    check_kind({} if bandwidth is None else bandwidth, Mapping, expected, advice, FeatureError)
     _check_numbers(share, bandwidth or {})
     names = _names(store, graph, node)
     sources = [store.node[name] for name in names]

@@ -99,6 +99,12 @@ DATA = (
         _DIGEST + "test_names_dtypes_and_shapes_count_where_bytes_are_equal",
     ),
     Mutant(
+        "pipeline/data/self_loops.py",
+        "or number != int(number)",
+        "",
+        "tests/pipeline/plan/test_hostile_arguments.py::test_a_fill_is_what_attributes_can_hold",
+    ),
+    Mutant(
         "pipeline/data/graph.py",
         'arrays.append(("edge_ids", self.edge_permutation))',
         "pass",
