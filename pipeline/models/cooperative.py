@@ -25,7 +25,7 @@ from headrace.pipeline.models.running_batch import RUNNING, RunningBatch, cannot
 
 _MARK = "_exchanges_rows"  # of layers that have hooks
 _EXCHANGED = "_has_exchanged_rows"  # of layers whose last call took part in an exchange
-_TRIED = "_is_exact_on_ranks"  # of layers of which a batch has told
+_TRIED = "_is_exact_on_ranks"  # of layers of which a batch has told: in which modes, training or not
 
 
 class Cooperative(nn.Module):
@@ -108,9 +108,11 @@ def _exchange_input(number: int) -> Any:
         if comm is None:
             return None
         args, kwargs = _of_sources(running, number, comm, args, kwargs)
-        if comm.world_size > 1 and not getattr(layer, _TRIED, False):
+        tried: frozenset[bool] = getattr(layer, _TRIED, frozenset())
+        if comm.world_size > 1 and layer.training not in tried:
             with _told_to_all(comm):
-                object.__setattr__(layer, _TRIED, try_layer(number, layer, args, kwargs, running))
+                if try_layer(number, layer, args, kwargs, running):
+                    object.__setattr__(layer, _TRIED, tried | {layer.training})
         exchange = running.batch.exchanges[number]
         args = tuple(count_on_all_ranks(argument, exchange, comm) for argument in args)
         return args, {name: count_on_all_ranks(argument, exchange, comm) for name, argument in kwargs.items()}
@@ -226,9 +228,11 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     DGL blocks count the out-edges on all ranks (``norm="both"`` and ``"left"``), in two collectives more for each such
     layer. What depends on other nodes' edges or on all rows is not: degrees of sources (PyG's `GCNConv` with its
     defaults, DGL's ``EdgeWeightNorm("both")``), messages that are passed twice, means over all rows. So each layer is
-    tried in the first batch: it is called two or three times more, without gradients, with other edges and rows for
-    some nodes, and is refused if the rows of the others change. What it keeps and draws is put back, its hooks do not
-    run. Rows by type, as ``HeteroConv`` takes them, are refused, too.
+    tried in the first batch of its mode, training or evaluation: it is called two or three times more, without
+    gradients, with other edges and rows for some nodes, and is refused if the rows of the others change. What it keeps
+    and draws is put back, its hooks do not run. Refused, too, are layers that pass messages along edges which are not
+    among their arguments, and rows by type, as ``HeteroConv`` takes them. Between layers nothing is tried: means over
+    rows and degrees that the model computes there are those of one rank.
 
     Parameters
     ----------

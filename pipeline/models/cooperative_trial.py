@@ -9,7 +9,7 @@ all nodes but some destinations, whose rows have to stay. Ranks do not communica
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -60,9 +60,16 @@ def try_layer(
     if others is None or any(is_lazy(one) for one in (*layer.parameters(), *layer.buffers())):
         return False
     trial = _Trial(layer, args, kwargs, others, running)
+    kind = f"{type(layer).__module__}.{type(layer).__name__}"
+    if trial.passes_unseen_messages():
+        raise InputError(
+            f"cooperative: expected the edges of layer {number} among its arguments, as block.edge_index, the block, "
+            f"what block.to_pyg(h) returns or a sparse matrix, got {kind}, which passes messages along edges that it "
+            "has from elsewhere: from an attribute, an object of another kind or positions in another form; pass them "
+            "as arguments, so that they can be looked into"
+        )
     if trial.is_passed():
         return True
-    kind = f"{type(layer).__module__}.{type(layer).__name__}"
     raise InputError(
         f"cooperative: expected layer {number} to give a node the same row whatever edges and rows other nodes have, "
         f"of which each rank has some, got {kind}, which does not: it reads the degrees of sources, passes messages "
@@ -99,6 +106,22 @@ class _Trial:
             if got is not None:
                 break
         return got is None or self._are_alike(expected, got)
+
+    def passes_unseen_messages(self) -> bool:
+        """Whether a row depends on rows of other nodes, though no argument says along which edges."""
+        alone = self.others.alone()
+        try:
+            args = tuple(map(alone, self.args))
+            kwargs = {name: alone(one) for name, one in self.kwargs.items()}
+        except Exception:  # noqa: BLE001 - as below
+            return False
+        if alone.knows_edges:
+            return False
+        generators = Generators(self.others.block.indices.device)
+        expected = self._call(generators, self.args, self.kwargs, training=False)
+        got = self._call(generators, args, kwargs, training=False)
+        generators.restore()
+        return expected is not None and got is not None and not self._are_alike(expected, got)
 
     def _inputs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Yield what else the layer may take."""
@@ -149,6 +172,6 @@ def _rows(out: Any) -> Iterator[Tensor]:
     if isinstance(out, Tensor):
         if out.is_floating_point() and out.layout == torch.strided and out.dim():
             yield out
-    elif isinstance(out, tuple | list):
-        for one in out:
+    elif isinstance(out, tuple | list | Mapping):
+        for one in out.values() if isinstance(out, Mapping) else out:
             yield from _rows(one)

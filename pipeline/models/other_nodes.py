@@ -28,18 +28,21 @@ class OtherNodes:
         The block.
     num_kept
         Destinations whose in-edges stay, the first ones.
+    num_edges
+        The in-edges of these, the first ones.
     needed: bool[num_src]
         The sources of these edges, and these destinations.
     """
 
     block: Block
     num_kept: int
+    num_edges: int
     needed: Tensor
 
     @staticmethod
     def of(block: Block) -> OtherNodes | None:
-        """Return it; None where a block has too few edges, or as many as nodes, so that rows may be of both."""
-        if block.num_dst < 3 or block.num_edges < 2 or block.num_edges in (block.num_src, block.num_dst):
+        """Return it; None where a block has too few destinations or edges for some to stay and some to change."""
+        if block.num_dst < 2 or block.num_edges < 2:
             return None
         ends = block.indptr.cpu()
         middle = int(torch.searchsorted(ends, block.num_edges // 2, right=True)) - 1
@@ -50,7 +53,7 @@ class OtherNodes:
         needed = torch.zeros(block.num_src, dtype=torch.bool, device=block.indices.device)
         needed[block.indices[:num_edges].long()] = True
         needed[:num_kept] = True
-        return OtherNodes(block, num_kept, needed)
+        return OtherNodes(block, num_kept, num_edges, needed)
 
     def change(self, *, anywhere: bool, more: bool) -> Change:
         """Return a change of arguments.
@@ -63,6 +66,10 @@ class OtherNodes:
             Whether there are more sources: half as many again.
         """
         return Change(self, anywhere, max(3, self.block.num_src // 2) if more else 0)
+
+    def alone(self) -> Change:
+        """Return a change of the rows of all nodes but the kept destinations, the sources of their edges among them."""
+        return Change(self, anywhere=False, num_more=0, alone=True)
 
     @staticmethod
     def is_bipartite(argument: Any) -> bool:
@@ -81,13 +88,18 @@ class Change:
         Whether edges may end at any source.
     num_more
         Rows that are added.
+    alone
+        Whether rows of sources change that matter to those that are kept.
     """
 
-    def __init__(self, others: OtherNodes, anywhere: bool, num_more: int) -> None:
+    def __init__(self, others: OtherNodes, anywhere: bool, num_more: int, *, alone: bool = False) -> None:
         self._block, self._num_kept, self._needed = others.block, others.num_kept, others.needed
         self._anywhere = anywhere
         self._num_more = num_more
-        self.has_edges = False  # whether any argument so far had some
+        self._num_edges = others.num_edges
+        self._alone = alone
+        self.has_edges = False  # whether any argument so far had some, which were changed
+        self.knows_edges = False  # whether any argument so far says between which nodes messages pass
 
     def __call__(self, argument: Any) -> Any:
         """Return the changed argument.
@@ -97,13 +109,16 @@ class Change:
         CannotBeMadeError
             If there cannot be one.
         """
+        is_of_dgl = getattr(argument, "is_block", False)
+        if is_of_dgl or isinstance(argument, Block | BoundBlock):
+            self.knows_edges = True
         if isinstance(argument, Tensor):
             return self._tensor(argument)
         if isinstance(argument, BoundBlock):
             return BoundBlock(self._csc_block(), argument._running)  # noqa: SLF001 - as `bind` made it
         if isinstance(argument, Block):
             return self._csc_block()
-        if getattr(argument, "is_block", False):
+        if is_of_dgl:
             return self._dgl_block(argument)
         if type(argument) in (tuple, list):
             return type(argument)(map(self, argument))
@@ -138,7 +153,7 @@ class Change:
 
         They are in the order of their ends if they were.
         """
-        self.has_edges = True
+        self.has_edges = self.knows_edges = True
         starts, ends = (first, second) if place == 1 else (second, first)
         moved = ends >= self._num_kept
         needed = self._needed.nonzero().squeeze(1).to(ends.device)
@@ -208,12 +223,19 @@ class Change:
         return made
 
     def _rows(self, rows: Tensor) -> Tensor:
-        """Return rows of nodes, others for those that do not matter to the kept ones; all else as it is."""
+        """Return rows of nodes, others for those that do not matter to the kept ones; all else as it is.
+
+        Where there are as many edges as nodes, rows may be of either: those of the edges that stay do so, too.
+        """
         block = self._block
         if rows.dim() == 0 or len(rows) not in (block.num_src, block.num_dst):
             return rows
         is_of_sources = len(rows) == block.num_src
-        stays = self._needed if is_of_sources else torch.arange(block.num_dst, device=rows.device) < self._num_kept
+        stays = self._needed
+        if self._alone or not is_of_sources:
+            stays = torch.arange(len(rows), device=rows.device) < self._num_kept
+        if len(rows) == block.num_edges:
+            stays = stays | (torch.arange(len(rows), device=stays.device) < self._num_edges)
         other = 1 - 2 * rows if rows.is_floating_point() else rows
         changed = torch.where(stays.to(rows.device).view(-1, *[1] * (rows.dim() - 1)), rows, other)
         if not is_of_sources or not self._num_more:

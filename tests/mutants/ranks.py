@@ -10,6 +10,7 @@ _EXCHANGE = "tests/pipeline/passes/test_fuse_exchange.py::"
 _SUBGRAPHS = "tests/pipeline/distributed/test_subgraphs_on_ranks.py::"
 _SHARDS = "tests/pipeline/storage/test_shards.py::"
 _TRIAL = "tests/pipeline/models/test_cooperative_trial.py::"
+_FORMS = "tests/pipeline/models/test_cooperative_forms.py::"
 _KEPT = "tests/pipeline/models/test_without_trace.py::"
 
 _OWN = "tests/pipeline/stages/test_items_per_rank.py::"
@@ -247,9 +248,27 @@ RANKS = (
     ),
     Mutant(
         "pipeline/models/cooperative.py",
-        "if comm.world_size > 1 and not getattr(layer, _TRIED, False):",
+        "if comm.world_size > 1 and layer.training not in tried:",
         "if comm.world_size > 1:",
         _TRIAL + "test_layers_are_tried_once[WithLoops-2]",
+    ),
+    Mutant(
+        "pipeline/models/cooperative.py",
+        "if comm.world_size > 1 and layer.training not in tried:",
+        "if comm.world_size > 1 and not tried:",
+        _FORMS + "test_layers_are_tried_in_both_modes",
+    ),
+    Mutant(
+        "pipeline/models/other_nodes.py",
+        "if block.num_dst < 2 or block.num_edges < 2:",
+        "if block.num_dst < 3 or block.num_edges in (block.num_src, block.num_dst):",
+        _FORMS + "test_layers_are_tried_on_blocks_of_any_size[square-ring]",
+    ),
+    Mutant(
+        "pipeline/models/cooperative_trial.py",
+        "if trial.passes_unseen_messages():",
+        "if False:",
+        _FORMS + "test_layers_that_hide_edges_or_rows_are_refused",
     ),
     Mutant(
         "pipeline/models/cooperative.py",

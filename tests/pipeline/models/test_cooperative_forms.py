@@ -1,0 +1,158 @@
+"""What the trial of layers on several ranks can tell: of any block, in either mode, and however edges come."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from ranks import run_ranks
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.utils import scatter
+
+import headrace as hr
+
+WIDTH = 6
+
+
+def graph(kind: str = "random") -> hr.Graph:
+    if kind == "ring":  # as many edges as nodes in every block
+        return hr.Graph.from_coo(torch.arange(200), (torch.arange(200) + 1) % 200, num_nodes=200)
+    ends = torch.randint(0, 200, (2, 1_500), generator=torch.Generator().manual_seed(0))
+    return hr.Graph.from_coo(*ends, num_nodes=200)
+
+
+class Net(nn.Module):
+    def __init__(self, make, call) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList([make(), make()])
+        self.call = call
+
+    def forward(self, h: Tensor, blocks) -> Tensor:
+        for conv, block in zip(self.layers, blocks, strict=True):
+            h = self.call(conv, h, block)[: block.num_dst]
+        return h
+
+
+def square(conv, h, block):
+    return conv(h, block.edge_index)
+
+
+def weighted(conv, h, block):
+    return conv(h, block.edge_index, h.new_ones(block.num_edges))
+
+
+def loss_of(size, make, call, *, kind="random", fanouts=(4, 4), batch_size=50, modes=(True,)):
+    """Return the sum of losses over so many ranks; all ranks raise what one of them does."""
+    x = torch.randn(200, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    store, one = hr.FeatureStore(node={"x": x}), graph(kind)
+
+    def rank(comm):
+        net = hr.cooperative(Net(make, call).double())
+        plan = hr.ItemSampler(100, batch_size=batch_size, seed=1).sample_neighbor(one, list(fanouts))
+        total = 0.0
+        with plan.fetch_feature(store, node=["x"]).loader(cooperative=True, comm=comm) as loader:
+            for training in modes:
+                net.train(training)
+                for batch in loader:
+                    total += float(net(batch, batch.x, batch.blocks)[batch.seed_index].square().sum().detach())
+        return total
+
+    return sum(run_ranks(size, rank))
+
+
+#: Blocks with as many edges as destinations, or as sources, or with few destinations in each rank.
+BLOCKS = {
+    "one in-edge": {"fanouts": (1, 1)},
+    "ring": {"kind": "ring", "fanouts": (-1, -1)},
+    "few seeds": {"batch_size": 4, "fanouts": (3, 3)},
+}
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
+@pytest.mark.parametrize("call", [square, weighted])
+def test_layers_are_tried_on_blocks_of_any_size(blocks, call):
+    with pytest.raises(hr.HeadraceError, match="a node the same row whatever edges"):
+        loss_of(2, lambda: pyg.GCNConv(WIDTH, WIDTH), call, **BLOCKS[blocks])
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
+@pytest.mark.parametrize("call", [square, weighted])
+def test_exact_layers_pass_on_blocks_of_any_size(blocks, call):
+    def make():
+        return pyg.GraphConv(WIDTH, WIDTH, aggr="mean")
+
+    one = loss_of(1, make, call, **BLOCKS[blocks])
+    assert loss_of(2, make, call, **BLOCKS[blocks]) == pytest.approx(one, rel=1e-9)
+
+
+class OfTheirBatch(nn.Module):
+    def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        h = h - h.mean(0) if self.training else h
+        return scatter(h[edge_index[0]], edge_index[1], dim=0, dim_size=len(h), reduce="mean")
+
+
+def test_layers_are_tried_in_both_modes():
+    assert loss_of(2, OfTheirBatch, square, modes=(False,)) > 0
+    with pytest.raises(hr.HeadraceError, match="a node the same row whatever edges"):
+        loss_of(2, OfTheirBatch, square, modes=(False, True))
+
+
+class Within(nn.Module):
+    """A layer that has its edges from somewhere, or returns its rows in something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.GCNConv(WIDTH, WIDTH)
+
+
+class InMapping(Within):
+    def forward(self, h: Tensor, edge_index: Tensor) -> dict[str, Tensor]:
+        return {"h": self.conv(h, edge_index)}
+
+
+class OfData(Within):
+    def forward(self, h: Tensor, data: Data) -> Tensor:
+        return self.conv(h, data.edge_index)
+
+
+class OfAttribute(Within):
+    def forward(self, h: Tensor) -> Tensor:
+        return self.conv(h, self.edges)
+
+
+class OfPositions(Within):
+    def forward(self, h: Tensor, indptr: Tensor, indices: Tensor) -> Tensor:
+        ends = torch.arange(len(indptr) - 1).repeat_interleave(indptr.diff())
+        return self.conv(h, torch.stack([indices, ends]))
+
+
+def of_attribute(conv, h, block):
+    conv.edges = block.edge_index
+    return conv(h)
+
+
+HIDDEN = "expected the edges of layer 0 among its arguments"
+
+
+@pytest.mark.parametrize(
+    ("make", "call", "words"),
+    [
+        (InMapping, lambda conv, h, block: conv(h, block.edge_index)["h"], "a node the same row whatever edges"),
+        (OfData, lambda conv, h, block: conv(h, Data(edge_index=block.edge_index)), HIDDEN),
+        (OfAttribute, of_attribute, HIDDEN),
+        (OfPositions, lambda conv, h, block: conv(h, block.indptr, block.indices), HIDDEN),
+    ],
+)
+def test_layers_that_hide_edges_or_rows_are_refused(make, call, words):
+    with pytest.raises(hr.HeadraceError, match=words):
+        loss_of(2, make, call)
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Linear(WIDTH, WIDTH), lambda: nn.LayerNorm(WIDTH)])
+def test_layers_of_single_rows_need_no_edges(make):
+    def call(layer, h, block):
+        return layer(h)
+
+    assert loss_of(2, make, call) == pytest.approx(loss_of(1, make, call), rel=1e-9)
