@@ -232,4 +232,10 @@ SAR = (
         "pass",
         _AUTOCAST + "test_what_is_narrow_is_reduced_in_float32_to_the_bit",
     ),
+    Mutant(
+        _SAR + "sharded_graph.py",
+        'if mode == "one-shot" and prefetch:',
+        "if False:",
+        _GRAPH + "test_what_does_not_fit_is_refused",
+    ),
 )

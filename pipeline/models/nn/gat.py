@@ -171,7 +171,10 @@ class GATConv(nn.Module):
                 raise InputError("GATConv: got edge_attr for a layer without edge_dim; say edge_dim=")
             return None
         if edge_attr is None:
-            return None
+            raise InputError(
+                f"GATConv: expected edge_attr of [{block.num_edges}, {self.edge_dim}] for a layer with "
+                f"edge_dim={self.edge_dim}, got none; pass the features of the block's edges, or leave out edge_dim"
+            )
         edge_attr = edge_attr.view(-1, 1) if edge_attr.ndim == 1 else edge_attr
         if edge_attr.shape != (block.num_edges, self.edge_dim):
             raise InputError(

@@ -40,8 +40,9 @@ class GCNConv(nn.Module):
     Raises
     ------
     InputError
-        For loops without normalisation; when called, for other shapes, and for normalisation in `hr.cooperative` on
-        several ranks. (A model that calls ``batch.exchange`` by itself is not seen: it has to leave it out, too.)
+        For loops without normalisation, and `improved` without loops; when called, for other shapes, and for
+        normalisation in `hr.cooperative` on several ranks. (A model that calls ``batch.exchange`` by itself is not
+        seen: it has to leave it out, too.)
     """
 
     bias: nn.Parameter | None
@@ -59,6 +60,11 @@ class GCNConv(nn.Module):
         self.add_self_loops = normalize if add_self_loops is None else add_self_loops
         if self.add_self_loops and not normalize:
             raise InputError("GCNConv: expected normalize=True where self-loops are added, as in PyG, got False")
+        if improved and not self.add_self_loops:
+            raise InputError(
+                "GCNConv: expected improved=False where no self-loops are added, as it is their weight, got True; "
+                "leave it out, or say add_self_loops=True"
+            )
         self.in_channels, self.out_channels = in_channels, out_channels
         self.improved, self.normalize = improved, normalize
         self.lin = nn.Linear(in_channels, out_channels, bias=False)

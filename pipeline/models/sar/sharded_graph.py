@@ -98,7 +98,7 @@ class ShardedGraph(RankGraph):
     GraphError
         If the partition is not one of this graph's nodes, or does not have a part for each rank.
     InputError
-        For another mode or prefetch; if ranks say different things.
+        For another mode or prefetch, and one that has no effect in "one-shot"; if ranks say different things.
     PeerError
         If another rank failed or was lost, does not come, or comes with something else; from each method that passes
         messages, and in the backward direction.
@@ -118,8 +118,8 @@ class ShardedGraph(RankGraph):
             comm = world_comm()
         rank, world_size = (0, 1) if comm is None else (comm.rank, comm.world_size)
         try:  # all that one rank alone may have wrong: the others hear of it
-            _check_mode(mode)
             prefetch = whole_number(prefetch, "ShardedGraph: prefetch", 0, InputError, 1)
+            _check_mode(mode, prefetch)
             part = part_of(graph, partition, rank, world_size)
         except Exception as error:
             report(error, comm)
@@ -278,6 +278,11 @@ class ShardedGraph(RankGraph):
         return out
 
 
-def _check_mode(mode: str) -> None:
+def _check_mode(mode: str, prefetch: int) -> None:
     if mode not in MODES:
         raise InputError(f"ShardedGraph: mode must be one of {', '.join(MODES)}, got {mode!r}")
+    if mode == "one-shot" and prefetch:
+        raise InputError(
+            'ShardedGraph: expected prefetch=0 in mode "one-shot", in which the rows of all shards come at once, got '
+            f"{prefetch}; leave it out"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -68,6 +69,7 @@ def test_sage(block, aggr, normalize, root_weight, bias):
 
 @given(blocks, st.sampled_from([(5, 3), (3, 5)]), st.booleans(), st.sampled_from(["loops", "norm", "plain"]), st.data())
 def test_gcn(block, channels, improved, kind, data):
+    improved = improved and kind == "loops"
     options = {"improved": improved, "normalize": kind != "plain", "add_self_loops": kind == "loops"}
     ours, theirs = hr.nn.GCNConv(*channels, **options).double(), pyg.GCNConv(*channels, **options).double()
     loops = block.edge_index[:, block.edge_index[0] == block.edge_index[1]][0]
@@ -146,39 +148,68 @@ def test_gin(block, train_eps):
     )
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-def test_in_float32_and_on_any_number_of_threads(threads):
-    """1e-5 beside PyG and beside one thread."""
-    import numpy as np
-
-    random = np.random.default_rng(0)
-    block = block_of(rows_of(random.integers(0, 9, 300), 900, random, torch.int32))
-    x = torch.randn(block.num_src, 32, generator=torch.Generator().manual_seed(3))
+def on_threads(found):
+    """What a function returns on one thread and on four of torch."""
     before = torch.get_num_threads()
     try:
-        torch.set_num_threads(threads)
-        for name in ("SAGEConv", "GCNConv", "GATConv"):
-            torch.manual_seed(0)
-            ours, theirs = getattr(hr.nn, name)(32, 16), getattr(pyg, name)(32, 16)
-            arguments = (x, block.edge_index) if name == "GCNConv" else ((x, x[:300]), block.edge_index)
-            compare(
-                ours,
-                theirs,
-                [x],
-                lambda x, layer=ours: layer(x, block),
-                lambda x, layer=theirs, arguments=arguments: layer(
-                    x if isinstance(arguments[0], torch.Tensor) else (x, x[:300]), block.edge_index
-                )[:300],
-                tolerance=1e-4,
-            )
-            gradients = FIRST.setdefault(name, ours.found)
-            # Products of torch round by their number of threads on some processors; kernels of ours do not.
-            torch.testing.assert_close(ours.found[0], gradients[0], rtol=1e-5, atol=1e-5)
+        for threads in (1, 4):
+            torch.set_num_threads(threads)
+            yield found()
     finally:
         torch.set_num_threads(before)
 
 
-FIRST: dict = {}  # by layer, gradients on the first number of threads
+def float32_block():
+    random = np.random.default_rng(0)
+    plain = block_of(rows_of(random.integers(0, 9, 300), 900, random, torch.int32))
+    block = hr.Block(plain.indptr, plain.indices, plain.num_src, plain.num_dst, torch.arange(plain.num_edges))
+    return block, torch.randn(block.num_src, 32, generator=torch.Generator().manual_seed(3))
+
+
+@pytest.mark.parametrize("name", ["SAGEConv", "GCNConv", "GATConv"])
+def test_in_float32_and_on_any_number_of_threads(name):
+    """1e-4 beside PyG; 1e-5 beside one thread, as torch's products round by their number on some processors."""
+    block, x = float32_block()
+
+    def found():
+        torch.manual_seed(0)
+        ours, theirs = getattr(hr.nn, name)(32, 16), getattr(pyg, name)(32, 16)
+        compare(
+            ours,
+            theirs,
+            [x],
+            lambda x: ours(x, block),
+            lambda x: theirs(x if name == "GCNConv" else (x, x[:300]), block.edge_index)[:300],
+            tolerance=1e-4,
+        )
+        return ours.found[0]
+
+    one, four = on_threads(found)
+    torch.testing.assert_close(one, four, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["sum", "mean", "max", "attend", "attend with dropout"])
+def test_kernels_give_the_same_bits_on_any_number_of_threads(kind):
+    """Forward and backward, without the products of a layer."""
+    block, x = float32_block()
+    generator = torch.Generator().manual_seed(4)
+    weight = torch.rand(block.num_edges, generator=generator)
+    scores = [torch.randn(size, 4, generator=generator) for size in (block.num_src, block.num_dst, block.num_edges)]
+
+    def found():
+        heads = x.view(-1, 4, 8)
+        inputs = [heads, *scores] if kind.startswith("attend") else [x] if kind == "max" else [x, weight]
+        inputs = [one.clone().requires_grad_() for one in inputs]
+        if kind.startswith("attend"):
+            dropped = {"dropout": 0.5, "key": 7} if "dropout" in kind else {}
+            out = block.attend(*inputs[:3], edge_scores=inputs[3], **dropped)
+        else:
+            out = block.aggregate(inputs[0], reduce=kind, weight=inputs[1] if len(inputs) > 1 else None)
+        factors = torch.linspace(-1, 1, out.numel()).view_as(out)
+        return [out, *torch.autograd.grad((out * factors).sum(), inputs)]
+
+    one, four = on_threads(found)
+    assert all(torch.equal(a, b) for a, b in zip(one, four, strict=True))
 
 
 def test_importance_weights_count():
@@ -228,6 +259,10 @@ def test_bad_input_is_refused():
             hr.nn.GATConv(4, 2, dropout=dropout)
     with pytest.raises(hr.InputError, match="expected normalize=True"):
         hr.nn.GCNConv(4, 2, normalize=False, add_self_loops=True)
+    with pytest.raises(hr.InputError, match="expected improved=False where no self-loops"):
+        hr.nn.GCNConv(4, 2, improved=True, add_self_loops=False)
+    with pytest.raises(hr.InputError, match=r"expected edge_attr of \[1, 5\] for a layer with edge_dim=5, got none"):
+        hr.nn.GATConv(4, 2, edge_dim=5)(torch.ones(2, 4), block)
     with pytest.raises(hr.InputError, match=r"expected edge_weight of \[1\]"):
         hr.nn.GCNConv(4, 2)(torch.ones(2, 4), block, torch.ones(3))
     with pytest.raises(hr.InputError, match="say edge_dim="):

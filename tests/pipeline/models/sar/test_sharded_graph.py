@@ -21,7 +21,7 @@ from plans import NUM_NODES, graph
 
 CLOSE = {"rtol": TOLERANCE, "atol": TOLERANCE}
 NUM_EDGES = graph().num_edges
-EVERYWHERE = [(mode, prefetch) for mode in ("sar", "sequential", "one-shot") for prefetch in (0, 1)]
+EVERYWHERE = [*((mode, prefetch) for mode in ("sar", "sequential") for prefetch in (0, 1)), ("one-shot", 0)]
 
 
 def by_csc(values: torch.Tensor) -> torch.Tensor:
@@ -238,6 +238,7 @@ def test_what_does_not_fit_is_refused():
             hr.sar.ShardedGraph(*arguments)
     for options, words in [
         ({"mode": "all"}, "mode must be one of sar, sequential, one-shot"),
+        ({"mode": "one-shot", "prefetch": 1}, 'expected prefetch=0 in mode "one-shot"'),
         ({"prefetch": 2}, "prefetch"),
     ]:
         with pytest.raises(hr.InputError, match=words):
