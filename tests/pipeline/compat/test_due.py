@@ -121,11 +121,14 @@ def test_attributes_that_learn(data, kind, num_workers):
 def test_an_attribute_that_learns_from_the_next_epoch_on(data):
     loader = LOADERS["nodes"](data, num_workers=2)
     assert not any(batch.x.requires_grad for batch in loader)
-    data.x.requires_grad_()
-    for batch in loader:
+    data.x.zero_().requires_grad_()
+    for number, batch in enumerate(loader):
+        assert (batch.x == number).all()  # as of the last step, though the epoch before was read ahead
         batch.x.sum().backward()
         assert torch.equal(data.x.grad.sum(1) > 0, torch.isin(torch.arange(120), batch.n_id))
         data.x.grad = None
+        data.x.data.fill_(number + 1)
+        time.sleep(1e-3)
 
 
 class Threads(list):
