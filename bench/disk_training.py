@@ -1,7 +1,7 @@
 """Train from a feature file larger than the memory of this process, and measure its disk beside that.
 
-A process of its own, started by tiering_disk.py: it puts itself into a memory group before it reads anything. One line
-of JSON comes out: losses and batches of a training, and, of a limited process, what was measured.
+A process of its own, which tiering_disk.py starts in a memory group. One line of JSON comes out: losses and batches of
+a training, and, of a limited process, what was measured.
 """
 
 from __future__ import annotations
@@ -141,8 +141,6 @@ def _rate(rows: float, row_bytes: int) -> Metrics:
 
 def main() -> None:
     folder, options = Path(sys.argv[1]), json.loads(sys.argv[2])
-    if options["group"]:
-        (Path(options["group"]) / "cgroup.procs").write_text(str(os.getpid()))
     torch.set_num_threads(1)
     records: list[Record] = []
     runs = []

@@ -2,17 +2,20 @@
 
 In one process under an enforced limit (a memory group of Linux), in turns: training, raw random reads of rows of the
 same file by a reader that does nothing else, gathers by DiskFeature with and without merging of near rows, and by a
-memory map. The page cache forgets the file before each turn. The same training in a process that has all features in
-memory must give the same batches and losses, bit for bit.
+memory map. Python and torch count, and a limit that cannot hold is refused before any work. The page cache forgets the
+file before each turn. The same training in a process that has all features in memory must give the same batches and
+losses, bit for bit.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +29,12 @@ from plot import draw_bars
 
 GROUPS = Path("/sys/fs/cgroup/memory")
 DEGREE = 8
+#: What Python, torch with an optimiser, and pages of their files take.
+BASE = 320 << 20
+#: Of a node: its in-edges, where they begin, its label.
+NODE_BYTES = 4 * DEGREE + 8 + 8
+#: Batches at a time: the model's, those that wait and are made, and a part for caches and what is sampled.
+BATCHES_AT_A_TIME = 5
 SCRIPT = Path(__file__).resolve().parent / "disk_training.py"
 
 
@@ -60,12 +69,36 @@ def memory_group(num_bytes: int) -> Path | None:
     return group
 
 
+def check_limit(options: argparse.Namespace) -> None:
+    """Refuse a limit that cannot hold, before any work; the graph grows with it, as the file does."""
+    row_bytes = 4 * options.width
+    batch = options.batch_size * (1 + DEGREE) * (1 + 5) * row_bytes  # fanouts of 10 and 5
+    fixed = BASE + BATCHES_AT_A_TIME * batch + 2 * options.reads * row_bytes
+    if row_bytes <= 3 * NODE_BYTES:
+        raise SystemExit(
+            f"expected --width above {3 * NODE_BYTES // 4}, got {options.width}: the graph takes the limit"
+        )
+    least = math.ceil(fixed / (1 - 3 * NODE_BYTES / row_bytes) / 2**20)
+    if options.limit < least:
+        raise SystemExit(
+            f"expected --limit of at least {least} (MiB): {BASE >> 20} for Python and torch, {NODE_BYTES} bytes a "
+            f"node, {BATCHES_AT_A_TIME} batches of {batch / 2**20:,.0f} and 2 gathers; got {options.limit}; give a "
+            "higher one, or less of the others: --batch-size, --reads"
+        )
+
+
 def train(folder: Path, options: dict[str, Any], *, limit: int | None) -> dict[str, Any]:
     """Train in a process of its own; return what it says."""
     group = None if limit is None else memory_group(limit)
     # Where there are no groups, addresses are limited: of those a process has more than of memory.
     addresses = None if limit is None or group is not None else limit
-    options |= {"group": None if group is None else str(group)}
+
+    def enter() -> None:
+        if group is not None:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+        elif addresses is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (addresses,) * 2)
+
     if limit is not None:
         how = "addresses (RLIMIT_AS)" if group is None else "memory (cgroup)"
         options["limit"] = f"{limit / 2**20:,.0f} MiB of {how}"
@@ -75,10 +108,13 @@ def train(folder: Path, options: dict[str, Any], *, limit: int | None) -> dict[s
             [sys.executable, str(SCRIPT), str(folder), json.dumps(options)],
             stdout=subprocess.PIPE,
             text=True,
-            check=True,
+            check=False,
             env=environment,
-            preexec_fn=None if addresses is None else lambda: resource.setrlimit(resource.RLIMIT_AS, (addresses,) * 2),
+            preexec_fn=enter,
         )
+        if group is not None and result.returncode == -signal.SIGKILL:
+            raise SystemExit(f"expected training to keep its limit, {options['limit']}, got it ended for memory")
+        result.check_returncode()
         if group is not None:
             peak, failures = (
                 (group / f"memory.{name}").read_text().strip() for name in ("max_usage_in_bytes", "failcnt")
@@ -93,6 +129,7 @@ def train(folder: Path, options: dict[str, Any], *, limit: int | None) -> dict[s
 
 def run(options: argparse.Namespace) -> list[Record]:
     """Measure; refuse figures of a training that is not that from memory."""
+    check_limit(options)
     folder = Path(tempfile.mkdtemp(prefix="headrace-disk-", dir=options.folder))
     limit = options.limit << 20
     rows = 3 * limit // (4 * options.width)
