@@ -9,6 +9,7 @@ _DUE = "tests/pipeline/compat/test_due.py::"
 _GRAPHS = "tests/pipeline/compat/test_kept_graphs.py::"
 _ITERATIONS = "tests/pipeline/compat/test_iterations.py::"
 _KINDS = "tests/pipeline/compat/test_attribute_kinds.py::"
+_NAMES = "tests/pipeline/compat/test_pyg_names.py::"
 _ORDER = "tests/pipeline/compat/test_torch_samplers.py::"
 
 _OVERRIDES = "tests/pipeline/compat/test_overrides.py::"
@@ -17,6 +18,12 @@ _PLACES = "tests/pipeline/compat/test_places.py::"
 _SUBGRAPHS = "tests/pipeline/compat/test_subgraphs.py::"
 
 PYG = (
+    Mutant(
+        "pipeline/compat/pyg/sampler.py",
+        'if sample_direction != "forward":',
+        "if False:",
+        _NAMES + "test_sampling_along_edges_is_refused",
+    ),
     Mutant(
         "pipeline/compat/pyg/plan_loader.py",
         "runner = self._runner_beside() or self._settled_runner()",

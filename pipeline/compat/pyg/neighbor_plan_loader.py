@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import Tensor
 
@@ -26,6 +26,26 @@ class NeighborPlanLoader(PlanLoader):
     directed: bool
     input_data: Any
     custom_cls: Any
+
+    def enable_cpu_affinity(self, loader_cores: Any = None) -> NoReturn:
+        """Refuse to bind workers to cores: PyG does it in the function that begins a worker process."""
+        del loader_cores
+        self._refuse("enable_cpu_affinity", "run the program on some cores, taskset --cpu-list 0-3 python ...")
+
+    def enable_multithreading(self, worker_threads: Any = None) -> NoReturn:
+        """Refuse numbers of threads for worker processes."""
+        del worker_threads
+        self._refuse("enable_multithreading", "make the loader with num_threads=, the threads of one call of a kernel")
+
+    def enable_memory_log(self) -> NoReturn:
+        """Refuse to log the memory of worker processes."""
+        self._refuse("enable_memory_log", "log psutil.Process().memory_info().rss, which has the workers in it")
+
+    def _refuse(self, method: str, instead: str) -> NoReturn:
+        raise InputError(
+            f"{type(self).__name__}: expected no {method}(), which is for worker processes, got a call of it; "
+            f"workers are threads of this process: {instead}"
+        )
 
     def check_strictly_before(self, neighbor_sampler: Any) -> None:
         """Refuse `strictly_before` where another sampler decides."""

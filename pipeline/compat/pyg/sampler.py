@@ -61,6 +61,8 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         Of headrace, beside `time_attr`: True draws only edges that are earlier than their seed, none of its own time.
     weight_attr
         Name of the edge attribute to sample by.
+    sample_direction
+        "forward", as PyG's default; "backward" is refused.
     is_sorted, share_memory
         Accepted for PyG's sake: headrace sees by itself whether edges are sorted, and threads share memory.
     seed, num_threads
@@ -87,12 +89,20 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         is_sorted: bool = False,
         share_memory: bool = False,
         directed: bool = True,
+        sample_direction: Literal["forward", "backward"] = "forward",
         *,
         strictly_before: bool = False,
         seed: int | None = None,
         num_threads: int | None = None,
     ) -> None:
         del is_sorted, share_memory
+        if sample_direction != "forward":
+            raise InputError(
+                f'headrace.pyg: expected sample_direction="forward", from nodes to the sources of their edges, got '
+                f"{sample_direction!r}; to go along edges sample from data with edge_index.flip(0), and flip that of "
+                "batches"
+            )
+        self.sample_direction = sample_direction
         self.graph = graph_of(data, weight_attr, time_attr)
         self.num_neighbors = num_neighbors
         self.subgraph_type = SubgraphType(subgraph_type) if directed else SubgraphType.induced
@@ -124,6 +134,16 @@ class Sampler(BaseSampler):  # type: ignore[misc]
     @disjoint.setter
     def disjoint(self, value: bool) -> None:
         self._disjoint = value
+
+    @property
+    def is_hetero(self) -> bool:
+        """Whether the graph has types, as PyG's sampler says it."""
+        return self.graph.is_typed
+
+    @property
+    def is_temporal(self) -> bool:
+        """Whether times bound what is sampled."""
+        return self.time_attr is not None
 
     @property
     def num_neighbors(self) -> NumNeighbors:
