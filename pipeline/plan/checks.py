@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError, PlanError
@@ -194,7 +195,7 @@ def counts_by_hop(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ..
     """Return what to draw in each hop as integers of at least -1, one or more, or refuse it."""
     expected = f"{stage}: {name}s must list one number per hop, the hop next to the seeds first"
     # Sets have no order, and of a dictionary the keys would be taken.
-    no_list = isinstance(counts, str | Set | Mapping) or not isinstance(counts, Iterable)
+    no_list = isinstance(counts, str | AbstractSet | Mapping) or not isinstance(counts, Iterable)
     if no_list or getattr(counts, "ndim", 1) != 1:
         raise InputError(f"{expected}; {counts!r} came")
     listed = list(counts)
