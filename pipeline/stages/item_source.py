@@ -26,12 +26,11 @@ if TYPE_CHECKING:
 BYTES_PER_SEED = 4 * 8
 
 
-class ItemSource(BatchSource):
-    """Draws the batches of an :class:`ItemSampler` for one rank.
+class DrawnItems(BatchSource):
+    """Draws the batches of an :class:`ItemSampler` one after the other, out of its items in the order of an epoch."""
 
-    A rank takes a contiguous share of every batch, so all ranks see the same number of batches; a share may be empty
-    when the last batch has fewer items than there are ranks.
-    """
+    #: Whose order of items it is: ranks that share items have that of rank 0, which is the order of one process.
+    order_of = 0
 
     def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
         self._sampler = sampler
@@ -39,6 +38,66 @@ class ItemSource(BatchSource):
         self._epoch = 0
         self._next = 0
         self._listed: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and the order of its items
+
+    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
+        self._epoch = epoch
+        self._next = 0 if state is None else int(state["batch"])
+
+    def draw(self) -> MiniBatch:
+        if self._next >= self.count(self._epoch):
+            raise StopIteration
+        batch = self.batch_at(self._epoch, self._next)
+        self._next += 1
+        return batch
+
+    def batch_at(self, epoch: int, index: int) -> MiniBatch:
+        """Return this rank's share of batch ``index`` of ``epoch``."""
+        raise NotImplementedError
+
+    def count(self, epoch: int) -> int:
+        """Return the number of batches of an epoch."""
+        del epoch
+        assert self.num_batches is not None  # unless a subclass counts by epoch
+        return self.num_batches
+
+    def _batch(
+        self, positions: NDArray[np.int64], epoch: int, index: int, num_seeds: int, slots: torch.Tensor | None
+    ) -> MiniBatch:
+        """Return the batch of some items, in their slots among `num_seeds` of all ranks."""
+        sampler = self._sampler
+        return seed_batch(
+            sampler.items,
+            positions,
+            epoch=epoch,
+            index=index,
+            num_global_seeds=num_seeds,
+            seed_time=sampler.time[torch.from_numpy(positions)] if isinstance(sampler.time, torch.Tensor) else None,
+            seed_slot=slots,
+        )
+
+    def _positions(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the items at positions start, ..., stop - 1 of an epoch; int64, not to be changed."""
+        if not self._sampler.shuffle:
+            return np.arange(start, stop, dtype=np.int64)
+        listed = self._listed
+        if listed is None or listed[0] != epoch:
+            num_items = len(self._sampler.items)
+            key = stream_key(self._sampler.seed, epoch, self.order_of, 0, SHUFFLE)
+            if num_items > MOST_LISTED:
+                return shuffled_range(num_items, start, stop, key).numpy()
+            listed = self._listed = epoch, shuffled_range(num_items, 0, num_items, key).numpy()
+        return listed[1][start:stop]
+
+
+class ItemSource(DrawnItems):
+    """Draws the batches of an :class:`ItemSampler` for one rank.
+
+    A rank takes a contiguous share of every batch, so all ranks see the same number of batches; a share may be empty
+    when the last batch has fewer items than there are ranks.
+    """
+
+    def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
+        super().__init__(sampler, settings)
         self._cut: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and where its batches begin by the budget
         num_items = len(sampler.items)
         size = sampler.batch_size
@@ -65,17 +124,6 @@ class ItemSource(BatchSource):
             ItemsError,
         )
 
-    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
-        self._epoch = epoch
-        self._next = 0 if state is None else int(state["batch"])
-
-    def draw(self) -> MiniBatch:
-        if self._next >= self.count(self._epoch):
-            raise StopIteration
-        batch = self.batch_at(self._epoch, self._next)
-        self._next += 1
-        return batch
-
     def batch_at(self, epoch: int, index: int) -> MiniBatch:
         """Return this rank's share of batch ``index`` of ``epoch``."""
         sampler, settings = self._sampler, self._settings
@@ -91,15 +139,7 @@ class ItemSource(BatchSource):
             seeds, _ = sampler.items.take(positions)
             mine = partition.owner(seeds).numpy() == settings.rank
             positions, slots = positions[mine], np.flatnonzero(mine)
-        return seed_batch(
-            sampler.items,
-            positions,
-            epoch=epoch,
-            index=index,
-            num_global_seeds=size,
-            seed_time=sampler.time[torch.from_numpy(positions)] if isinstance(sampler.time, torch.Tensor) else None,
-            seed_slot=None if slots is None else torch.from_numpy(slots),
-        )
+        return self._batch(positions, epoch, index, size, None if slots is None else torch.from_numpy(slots))
 
     @property
     def smallest_share(self) -> int | None:
@@ -139,18 +179,3 @@ class ItemSource(BatchSource):
             order = self._positions(epoch, 0, len(sampler.items))
             known = self._cut = epoch, cut(sampler.cost.numpy()[order], sampler.budget, sampler.batch_size)
         return known[1]
-
-    def _positions(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the items at positions start, ..., stop - 1 of an epoch."""
-        return self._shuffled(epoch, start, stop) if self._sampler.shuffle else np.arange(start, stop, dtype=np.int64)
-
-    def _shuffled(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the items at positions start, ..., stop - 1 of the epoch's order; int64, not to be changed."""
-        listed = self._listed
-        if listed is None or listed[0] != epoch:
-            num_items = len(self._sampler.items)
-            key = stream_key(self._sampler.seed, epoch, 0, 0, SHUFFLE)
-            if num_items > MOST_LISTED:
-                return shuffled_range(num_items, start, stop, key).numpy()
-            listed = self._listed = epoch, shuffled_range(num_items, 0, num_items, key).numpy()
-        return listed[1][start:stop]

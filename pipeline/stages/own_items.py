@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from headrace.ops.errors import ItemsError, PlanError
-from headrace.ops.random.rng import SHUFFLE, stream_key
-from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.items import ItemSet, seed_batch
+from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.source import BatchSource
+from headrace.pipeline.stages.item_source import DrawnItems
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from headrace.pipeline.stages.item_sampler import ItemSampler
 
 #: Batches that are looked through for an empty share before work starts.
 MOST_COUNTED = 1 << 12
 
 
-class OwnItemSource(BatchSource):
+class OwnItemSource(DrawnItems):
     """Draws the shares of one rank from its own items, by the numbers of items of all ranks.
 
     A batch is the shares of all ranks, rank by rank: the slots of seeds, by which trees and negatives are drawn, count
@@ -33,11 +28,8 @@ class OwnItemSource(BatchSource):
     """
 
     def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
-        self._sampler = sampler
-        self._settings = settings
-        self._epoch = 0
-        self._next = 0
-        self._listed: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and the order of its items
+        super().__init__(sampler, settings)
+        self.order_of = settings.rank  # each rank has one of its own
         counts = settings.rank_items or (len(sampler.items),)
         if len(counts) != settings.world_size:
             raise PlanError(
@@ -63,31 +55,11 @@ class OwnItemSource(BatchSource):
                 "lower batch_size or set drop_last=False"
             )
 
-    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
-        self._epoch = epoch
-        self._next = 0 if state is None else int(state["batch"])
-
-    def draw(self) -> MiniBatch:
-        if self._next >= self.num_batches:
-            raise StopIteration
-        batch = self.batch_at(self._epoch, self._next)
-        self._next += 1
-        return batch
-
     def batch_at(self, epoch: int, index: int) -> MiniBatch:
         """Return this rank's share of batch ``index`` of ``epoch``."""
-        sampler = self._sampler
         first, last, before, num_seeds = self._share(index)
-        positions = self._positions(epoch, first, last)
-        return seed_batch(
-            sampler.items,
-            positions,
-            epoch=epoch,
-            index=index,
-            num_global_seeds=num_seeds,
-            seed_time=sampler.time[torch.from_numpy(positions)] if isinstance(sampler.time, torch.Tensor) else None,
-            seed_slot=None if self._settings.world_size == 1 else torch.arange(before, before + last - first),
-        )
+        slots = None if self._settings.world_size == 1 else torch.arange(before, before + last - first)
+        return self._batch(self._positions(epoch, first, last), epoch, index, num_seeds, slots)
 
     @property
     def smallest_share(self) -> int | None:
@@ -122,17 +94,3 @@ class OwnItemSource(BatchSource):
         sizes = [end - start for start, end in zip(before, behind, strict=True)]
         rank = self._settings.rank
         return before[rank], behind[rank], sum(sizes[:rank]), sum(sizes)
-
-    def _positions(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the items of this rank at positions start, ..., stop - 1 of an epoch."""
-        if not self._sampler.shuffle:
-            return np.arange(start, stop, dtype=np.int64)
-        listed = self._listed
-        if listed is None or listed[0] != epoch:
-            num_items = len(self._sampler.items)
-            # Ranks have orders of their own; that of rank 0 is the order of one process.
-            key = stream_key(self._sampler.seed, epoch, self._settings.rank, 0, SHUFFLE)
-            if num_items > MOST_LISTED:
-                return shuffled_range(num_items, start, stop, key).numpy()
-            listed = self._listed = epoch, shuffled_range(num_items, 0, num_items, key).numpy()
-        return listed[1][start:stop]

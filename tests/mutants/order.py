@@ -11,8 +11,8 @@ _RESUME = "tests/pipeline/run/test_resume.py::"
 ORDER = (
     Mutant(
         "pipeline/stages/item_source.py",
-        "stream_key(self._sampler.seed, epoch, 0, 0, SHUFFLE)",
-        "stream_key(self._sampler.seed, 0, 0, 0, SHUFFLE)",
+        "stream_key(self._sampler.seed, epoch, self.order_of, 0, SHUFFLE)",
+        "stream_key(self._sampler.seed, 0, self.order_of, 0, SHUFFLE)",
         _LOADER + "test_every_epoch_has_an_order_of_its_own",
     ),
     Mutant(
