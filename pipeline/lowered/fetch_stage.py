@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -28,6 +28,8 @@ Read = Callable[[FeatureSource, Tensor, dict[str, int]], Tensor]
 
 class FetchStage(MapStage):
     """Base of these stages; each has the parameters of ``fetch_feature``."""
+
+    keeps_ids_sound: ClassVar[bool] = True
 
     store: FeatureStore
     node: tuple[FeatureName, ...]

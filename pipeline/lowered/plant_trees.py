@@ -40,6 +40,7 @@ class PlantTrees(MapStage):
     name: ClassVar[str] = "plant_trees"
     lowered: ClassVar[bool] = True
     heeds_types: ClassVar[bool] = True
+    plants_trees: ClassVar[bool] = True
 
     graph: GraphView
     time: str | None = field(default=None, kw_only=True)

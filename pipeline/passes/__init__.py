@@ -36,7 +36,7 @@ PASSES: tuple[Pass, ...] = (
         needs_module=f"{_STAGES}.exclude_seed_edges",
     ),
     # before all that asks who finds nodes, and how; not optional: it is part of what the source means
-    _pass("within_boundary", Promise.SAME_BATCHES, optional=False),
+    _pass("within_boundary", Promise.SAME_BATCHES, optional=False, needs_boundary=True),
     # before all that asks where a batch is
     _pass("sample_on_cpu", Promise.SAME_BATCHES, optional=False, needs_module=f"{_STAGES}.copy_to"),
     # before fetches become those of owners, which read through the caches then

@@ -5,6 +5,8 @@ A rule on the whole plan: where rows come back depends on the last stage that fi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
@@ -27,6 +29,7 @@ from headrace.pipeline.passes.shared_edges import share_edges
 from headrace.pipeline.passes.subgraphs_together import check_fetches_behind, subgraphs_together
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
@@ -35,12 +38,12 @@ from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 from headrace.pipeline.storage.router import RankRouter
 
 
-def _insert(stages: Window, machine: Machine) -> Window | None:
+def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
     """Exchange ids behind every stage that finds nodes, and rows behind the stages that fetch them.
 
     Hops of layer-wise rules are sampled together, and so are those that must not reach new nodes.
     """
-    if machine.world_size == 1 or any(stage.shares_layers for stage in stages):
+    if machine.world_size == 1 or facts[-1].shares_layers:
         return None
     stages = find_on_cpu(stages)
     for verb, graph in graphs_of(stages):

@@ -6,6 +6,7 @@ hops, all of which it is for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.pipeline.lowered.excluded import SeedEdges
@@ -13,6 +14,7 @@ from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.seed_edge_ids import SeedEdgeIds, seed_edge_ids
 from headrace.pipeline.plan.checks import graphs_of_edges
 from headrace.pipeline.plan.errors import InputError, PlanError
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.source import SourceStage
@@ -23,9 +25,9 @@ from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.make_bidirectional import MakeBidirectional
 
 
-def _exclude(stages: Window, machine: Machine) -> Window | None:
+def _exclude(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
     """Take the stage out, and let the hops behind it leave out its edges."""
-    del machine
+    del facts, machine
     place = next((i for i, stage in enumerate(stages) if isinstance(stage, ExcludeSeedEdges)), None)
     if place is None:
         return None

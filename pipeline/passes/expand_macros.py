@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import MacroStage
 
 
-def _parts(macro: MacroStage, machine: Machine) -> Window:
-    del machine
+def _parts(macro: MacroStage, facts: Facts, machine: Machine) -> Window:
+    del facts, machine
     return macro.parts()
 
 

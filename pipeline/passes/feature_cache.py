@@ -1,15 +1,17 @@
 """Keep rows of large features in memory of the GPU that they are copied to (GraphBolt's GPU cache).
 
-A rule on the whole plan, as which GPU that is another stage says.
+A rule on the whole plan: the caches of all its fetches share a budget.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.pipeline.data.feature_names import FeatureName, label_names
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
@@ -27,18 +29,18 @@ SHARE = 4
 LEAST_BYTES = 64 << 20
 
 
-def _cache(stages: Window, machine: Machine) -> Window | None:
+def _cache(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
     """Put a cache before all that a GPU would read over the bus, one of that GPU's."""
     fetches = [
         (position, fetch, place, *_large(fetch, place))
         for position, fetch in enumerate(stages)
-        if isinstance(fetch, FetchFeature) and (place := _gpu_of(stages, position)) is not None
+        if isinstance(fetch, FetchFeature) and (place := _gpu_of(stages, facts, position)) is not None
     ]
     fetches = [fetch for fetch in fetches if any(fetch[3:])]
     made: list[Stage] = list(stages)
     fires = False
     for position, fetch, place, node, edge in fetches:
-        budget = _memory_for_caches(stages, place, machine) // len(fetches)
+        budget = _memory_for_caches(facts, place, machine) // len(fetches)
         store = with_caches(fetch.store, node, edge, budget=max(budget, 0), policy=None, at=place)
         caches = [*(store.node[name] for name in node), *(store.edge[name] for name in edge)]
         if any(isinstance(one, GpuCachedFeature) and one.capacity for one in caches):
@@ -47,31 +49,25 @@ def _cache(stages: Window, machine: Machine) -> Window | None:
     return tuple(made) if fires else None
 
 
-def _memory_for_caches(stages: Window, place: Place, machine: Machine) -> int:
+def _memory_for_caches(facts: Sequence[Facts], place: Place, machine: Machine) -> int:
     """Return the bytes that all caches may take on a GPU.
 
     They are made before the first batch, and graphs that are sampled there are copied with it. Those that other passes
     take to fit must fit then: have half of what the caches have left.
     """
     memory = machine.memory_of_gpu(place.index)
-    there: Place | None = None
-    graphs: dict[int, GraphView] = {}
-    for stage in stages:
-        there = stage.moves_to or there
-        graph = getattr(stage, "graph", None)
-        if there == place and isinstance(graph, GraphView):
-            graphs[id(graph)] = graph
+    sampled_there = (getattr(known.last, "graph", None) for known in facts if known.place == place)
+    graphs = {id(graph): graph for graph in sampled_there if isinstance(graph, GraphView)}
     free = memory
     for graph in graphs.values():
         free -= 2 * graph.bytes_to_place(place.index, free)
     return min(machine.share_of_gpu(place.index, SHARE), free)
 
 
-def _gpu_of(stages: Window, position: int) -> Place | None:
+def _gpu_of(stages: Window, facts: Sequence[Facts], position: int) -> Place | None:
     """Return the GPU that the fetch at a position could read to: its batch is there, or copied there right behind."""
-    places = [stage.moves_to for stage in stages[:position] if stage.moves_to is not None]
     behind = next((stage for stage in stages[position:] if not isinstance(stage, FetchFeature)), None)
-    place = places[-1] if places else (behind.moves_to if isinstance(behind, CopyTo) else None)
+    place = facts[position].place or (behind.moves_to if isinstance(behind, CopyTo) else None)
     return place if place is not None and place.kind == "cuda" else None
 
 

@@ -8,6 +8,7 @@ from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.lowered.return_ids import ReturnIds
 from headrace.pipeline.passes.shards import sharded_features
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
@@ -15,8 +16,9 @@ from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 
-def _route(fetch: FetchFeature, machine: Machine) -> Window | None:
+def _route(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None:
     """Put an exchange of ids before, and one of rows behind, what is fetched from shards."""
+    del facts
     features = sharded_features(fetch)
     if machine.world_size == 1 or not features:
         return None

@@ -5,15 +5,16 @@ from __future__ import annotations
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_and_exchange import FetchAndExchange
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.storage.features import PlacingSource
 
 
-def _fuse(fetch: FetchOwned, exchange: ExchangeRows, machine: Machine) -> Window | None:
+def _fuse(fetch: FetchOwned, exchange: ExchangeRows, facts: Facts, machine: Machine) -> Window | None:
     """Read features whose sources can place rows where they go; what else is fetched stays as it is."""
-    del machine
+    del facts, machine
     placing = {name for name in fetch.node if isinstance(fetch.store.node[name], PlacingSource)}
     fused = tuple(name for name in fetch.node if name in placing and name in exchange.names)
     if not fused:

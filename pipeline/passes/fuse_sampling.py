@@ -7,6 +7,7 @@ from dataclasses import replace
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 
@@ -14,8 +15,8 @@ from headrace.pipeline.plan.rules import Rule, Window
 _SHARED = ("weight", "batch_dependency", "disjoint", "time", "window", "strictly_before", "exclude")
 
 
-def _fuse_hop(hop: SampleHop, compact: Compact, machine: Machine) -> Window | None:
-    del machine
+def _fuse_hop(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
+    del facts, machine
     if not _agree(hop, compact):
         return None
     if hop.layer > 0 and hop.expand == "new":  # its frontier is what the hops before it have reached
@@ -38,8 +39,10 @@ def _fuse_hop(hop: SampleHop, compact: Compact, machine: Machine) -> Window | No
     return (fused,)
 
 
-def _extend_fused(fused: SampleFused, hop: SampleHop, compact: Compact, machine: Machine) -> Window | None:
-    del machine
+def _extend_fused(
+    fused: SampleFused, hop: SampleHop, compact: Compact, facts: Facts, machine: Machine
+) -> Window | None:
+    del facts, machine
     follows = hop.layer == fused.first_layer + len(fused.rules)
     alike = all(getattr(hop, name) == getattr(fused, name) for name in _SHARED)
     if not (follows and alike and _agree(hop, compact) and _agree(fused, compact)):

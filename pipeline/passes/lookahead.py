@@ -8,8 +8,11 @@ stage before the copy, or where the batch is sampled there, right before the fet
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.pipeline.data.feature_names import label_names
 from headrace.pipeline.lowered.fetch_stage import FetchStage
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
@@ -24,8 +27,9 @@ SHARE = 8
 BYTES_OF_UNKNOWN = 1 << 28
 
 
-def _look_ahead(stages: Window, machine: Machine) -> Window | None:
+def _look_ahead(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
     """Let fetches that gain by that know the batches to come: how many there are decides what each may hold."""
+    del facts
     gains = [isinstance(stage, FetchFeature) and any(map(gains_by_foresight, _sources(stage))) for stage in stages]
     if not any(gains):
         return None
@@ -41,7 +45,7 @@ def _look_ahead(stages: Window, machine: Machine) -> Window | None:
     return tuple(ahead(stage) if gain else stage for stage, gain in zip(stages, gains, strict=True))
 
 
-def _tell(stages: Window, machine: Machine) -> Window | None:
+def _tell(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
     """Let sources that a GPU reads from know of the batches to come."""
     if not machine.gpus:
         return None
@@ -59,7 +63,7 @@ def _tell(stages: Window, machine: Machine) -> Window | None:
         start = position
         while isinstance(stages[start - 1], CopyTo | FetchTo | Prefetch):
             start -= 1
-        copied = any(stage.moves_to is not None for stage in stages[:start])
+        copied = facts[start].place is not None
         known = machine.memory_of_gpu(fetch.place.index) if copied else machine.memory
         share = machine.share_of_gpu(fetch.place.index, SHARE) if copied else machine.share(SHARE)
         expect = ExpectRows(

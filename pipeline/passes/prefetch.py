@@ -1,55 +1,50 @@
 """Make batches ahead of the training loop, in background threads.
 
-Rules on the whole plan: whether to prefetch, and where, depends on all that stands before the first copy.
+A rule on the whole plan: whether to prefetch, and where, depends on all that stands before the first copy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import WindowStage
-from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.prefetch import Prefetch
 
 # A thread that samples and one that exchanges rows, beside the training loop and the network's own.
 LEAST_CORES_TO_SPLIT = 4
 
 
-def _insert(stages: Window, machine: Machine) -> Window | None:
+def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
     """Put a prefetch behind all that works on the CPU, unless the user has put one or there is nothing to do ahead.
 
-    The copy to a device stays with the training loop, whose current device and stream it uses.
+    The copy to a device stays with the training loop, whose current device and stream it uses. Where features go from
+    rank to rank, another one before them samples the next batch on their way.
     """
-    position = next((i for i, stage in enumerate(stages) if isinstance(stage, CopyTo)), len(stages))
-    placed = any(stage.threads for stage in stages)
-    if placed or machine.cores < 2 or position == 1:
+    position = next((i for i, known in enumerate(facts) if known.place is not None), len(facts)) - 1
+    if facts[-1].threads or machine.cores < 2 or position == 1:
         return None
     # One worker and two batches ahead hide sampling behind training: the kernels use the cores by themselves. It starts
     # where there is something to hide; ranks in lockstep cannot wait for that.
     eager = any(stage.collective for stage in stages)
-    return (*stages[:position], Prefetch(workers=1, depth=2, eager=eager), *stages[position:])
-
-
-def _insert_two(stages: Window, machine: Machine) -> Window | None:
-    """Put another one before features that go from rank to rank: on their way the next batch is sampled."""
-    ahead = _insert(stages, machine)
+    ahead = (*stages[:position], Prefetch(workers=1, depth=2, eager=eager), *stages[position:])
     rows = _start_of_rows(stages)
-    if ahead is None or rows is None or machine.cores < LEAST_CORES_TO_SPLIT:
-        return None
+    if rows is None or machine.cores < LEAST_CORES_TO_SPLIT:
+        return ahead
     return (*ahead[:rows], Prefetch(workers=1, depth=1), *ahead[rows:])
 
 
-def _insert_before_window(stages: Window, machine: Machine) -> Window | None:
+def _insert_before_window(
+    window: WindowStage, between: Window, behind: Prefetch, facts: Facts, machine: Machine
+) -> Window | None:
     """Put another one before a stage that knows the batches to come: on the way of its rows the next are sampled."""
-    window = next((i for i, stage in enumerate(stages) if isinstance(stage, WindowStage)), 0)
-    behind = next((stage for stage in stages[window:] if isinstance(stage, Prefetch)), None)
-    sampled_apart = any(stage.threads for stage in stages[:window])
-    if window < 2 or sampled_apart or behind is None or behind.workers == 0 or machine.cores < 2:
+    if facts.threads or facts.last is facts.source or behind.workers == 0 or machine.cores < 2:
         return None
     # The window makes its batches one after the other, so the threads that the user wants for batches sample them.
-    return (*stages[:window], replace(behind), *stages[window:])
+    return (replace(behind), window, *between, behind)
 
 
 def _start_of_rows(stages: Window) -> int | None:
@@ -63,7 +58,6 @@ def _start_of_rows(stages: Window) -> int | None:
 
 
 RULES = (
-    Rule("prefetch before rows are exchanged, and before the first copy, or at the end", (), _insert_two),
-    Rule("prefetch before the first copy, or at the end", (), _insert),
-    Rule("prefetch before a window of batches", (), _insert_before_window),
+    Rule("prefetch before the first copy, or at the end, and before rows are exchanged", (), _insert),
+    Rule("prefetch before a window of batches", (WindowStage, ..., Prefetch), _insert_before_window),
 )

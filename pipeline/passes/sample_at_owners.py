@@ -1,59 +1,67 @@
-"""Sample a graph in shards where its rows are: two rounds per hop (FastSample, arXiv 2311.17847).
-
-A rule on the whole plan: whether the hop next to the seeds finds its rows here depends on the source, which it may not
-stand next to.
-"""
+"""Sample a graph in shards where its adjacency is: two rounds per hop (FastSample, arXiv 2311.17847)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
-from headrace.pipeline.passes.ids_on_cpu import find_on_cpu
-from headrace.pipeline.passes.shards import graph_partition
+from headrace.pipeline.passes.shards import owners_of
 from headrace.pipeline.passes.trees_in_shares import TREES_IN_SHARES
 from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 
-def _route(stages: Window, machine: Machine) -> Window | None:
-    """Replace hops over shards by hops at the owners, and let each rank take the seeds that it owns."""
-    partition = graph_partition(stages)
-    source = stages[0]
-    # Ranks make the batch together, or hops go to the owners already.
-    routed = any(stage.shares_layers or (stage.collective and stage.num_hops > 0) for stage in stages)
-    if partition is None or machine.world_size == 1 or routed:
+def _is_apart(stage: Stage, facts: Facts, machine: Machine) -> bool:
+    """Whether a stage samples a graph in shards for batches that ranks do not make together."""
+    return machine.world_size > 1 and not facts.shares_layers and owners_of(stage) is not None
+
+
+def _take_owned_seeds(
+    source: ItemSampler, between: Window, hop: SampleHop, facts: Facts, machine: Machine
+) -> Window | None:
+    """Let each rank take the seeds that it owns, whose adjacency it has."""
+    # Another partition than that of the graph is refused with the plan.
+    if source.gives_pairs or source.partition is not None or not _is_apart(hop, facts, machine):
         return None
-    written, stages = stages, find_on_cpu(stages)
-    rewritten: list[Stage] = [source]
-    seeds_are_owned = False
-    if isinstance(source, ItemSampler) and not source.gives_pairs:
-        seeds_are_owned = True
-        if source.partition is None:  # another one is refused with the plan
-            rewritten = [replace(source, partition=partition).made_of(source)]
-    for before, stage in pairwise(stages):
-        if isinstance(stage, Compact) and isinstance(before, SampleHop):
-            if not (before.layer == 0 and seeds_are_owned):
-                rewritten[-1] = SampleAtOwners(**before.parameters()).made_of(before)
-                continue
-        elif (
-            stage.num_hops
-            and graph_partition((stage,)) is not None
-            and not (isinstance(stage, SampleHop) and stage.rule.per_destination)
-        ):
-            raise PlanError(
-                f"{stage.origin.name} cannot sample a graph in shards: it needs more of the graph than the rows of "
-                "single nodes. Use the whole graph on every rank, or another sampler"
-            )
-        rewritten.append(stage)
-    unchanged = all(one is stage for one, stage in zip(rewritten, written, strict=False))
-    return None if unchanged and len(rewritten) == len(written) else tuple(rewritten)
+    return (replace(source, partition=owners_of(hop)).made_of(source), *between, hop)
 
 
-RULES = (Rule("sample_hop, compact over shards -> sample_at_owners", (), _route), TREES_IN_SHARES)
+def _copy_behind(copy: CopyTo, hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
+    """Copy a batch behind a hop at the owners: ranks exchange ids in CPU memory."""
+    return (hop, compact, copy) if _is_apart(hop, facts, machine) else None
+
+
+def _route(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
+    """Sample a hop at the owners of its frontier, but for seeds that each rank owns."""
+    del compact
+    seeds_are_owned = isinstance(facts.source, ItemSampler) and facts.source.partition is not None
+    if not _is_apart(hop, facts, machine) or (hop.layer == 0 and seeds_are_owned) or not hop.rule.per_destination:
+        return None
+    return (SampleAtOwners(**hop.parameters()),)
+
+
+def _refuse(stage: Stage, facts: Facts, machine: Machine) -> Window | None:
+    """Refuse samplers that need more of a graph than the adjacency of single nodes."""
+    by_node = isinstance(stage, SampleHop) and stage.rule.per_destination
+    if stage.num_hops and not stage.collective and not by_node and _is_apart(stage, facts, machine):
+        raise PlanError(
+            f"{stage.origin.name} cannot sample a graph in shards: it needs more of the graph than the rows of "
+            "single nodes. Use the whole graph on every rank, or another sampler"
+        )
+    return None
+
+
+RULES = (
+    Rule("samplers of a graph in shards", (Stage,), _refuse),
+    Rule("item_sampler over shards -> seeds that each rank owns", (ItemSampler, ..., SampleHop), _take_owned_seeds),
+    Rule("copy_to behind hops at owners", (CopyTo, SampleHop, Compact), _copy_behind),
+    Rule("sample_hop, compact over shards -> sample_at_owners", (SampleHop, Compact), _route),
+    TREES_IN_SHARES,
+)

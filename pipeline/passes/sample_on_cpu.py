@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.hop import HopStage
 from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.translate_ids import TranslateIds
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
@@ -22,18 +22,20 @@ from headrace.pipeline.stages.sampler import Sampler
 from headrace.pipeline.stages.uniform_negative import SampleUniformNegative
 
 
-def _copy_behind_hop(copy: CopyTo, hop: HopStage, compact: Compact, machine: Machine) -> Window | None:
+def _copy_behind_hop(copy: CopyTo, hop: HopStage, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
+    del facts
     return None if _stays(hop, copy.moves_to, machine) else (hop, compact, copy)
 
 
 def _copy_behind(
-    copy: CopyTo, stage: SampleFused | SampleInduced | Sampler | TranslateIds | PlantTrees, machine: Machine
+    copy: CopyTo, stage: SampleInduced | Sampler | TranslateIds | PlantTrees, facts: Facts, machine: Machine
 ) -> Window | None:
+    del facts
     return None if _stays(stage, copy.moves_to, machine) else (stage, copy)
 
 
-def _copy_behind_negatives(copy: CopyTo, stage: SampleUniformNegative, machine: Machine) -> Window | None:
-    del machine
+def _copy_behind_negatives(copy: CopyTo, stage: SampleUniformNegative, facts: Facts, machine: Machine) -> Window | None:
+    del facts, machine
     return None if copy.moves_to == CPU else (stage, copy)
 
 
@@ -42,14 +44,13 @@ def _stays(stage: Stage, place: Place | None, machine: Machine) -> bool:
     if place is None or place == CPU:
         return True
     # Where ranks exchange ids, which they do in CPU memory, the pass that makes them do so moves the copy.
-    sampled_there = isinstance(stage, HopStage | SampleFused) and stage.on_gpu
+    sampled_there = isinstance(stage, HopStage) and stage.on_gpu
     return machine.gpus > 0 and place.kind == "cuda" and sampled_there
 
 
 RULES = (
     Rule("no kernel on a GPU: copy_to behind negatives", (CopyTo, SampleUniformNegative), _copy_behind_negatives),
     Rule("no kernel on a GPU: copy_to behind the hop", (CopyTo, HopStage, Compact), _copy_behind_hop),
-    Rule("no kernel on a GPU: copy_to behind the hops", (CopyTo, SampleFused), _copy_behind),
     Rule("no kernel on a GPU: copy_to behind the subgraph", (CopyTo, SampleInduced), _copy_behind),
     Rule("no kernel on a GPU: copy_to behind the sampler", (CopyTo, Sampler), _copy_behind),
     Rule("trees are planted on the CPU: copy_to behind their roots", (CopyTo, PlantTrees), _copy_behind),

@@ -6,8 +6,14 @@ from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.checks import graphs_of, shard_of_graph, shard_of_rows
 from headrace.pipeline.plan.rules import Window
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
+
+
+def owners_of(stage: Stage) -> Partition | None:
+    """Return the owners of the nodes of the graph in shards that a stage reads; None if it reads none."""
+    return graph_partition((stage,))
 
 
 def graph_partition(stages: Window) -> Partition | None:

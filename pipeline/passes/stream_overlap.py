@@ -5,10 +5,9 @@ A thread launches them for the next batch, and the training loop waits for them,
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from headrace.pipeline.lowered.fetch_to import FetchTo
 from headrace.pipeline.lowered.on_stream import OnStream, WaitStream
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import CONVERTED
@@ -16,44 +15,37 @@ from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.prefetch import Prefetch
 
 
-def _overlap(stages: Window, machine: Machine) -> Window | None:
-    """Launch the copy from a thread, on a side stream: of minibatches alone, and what comes the whole plan says."""
-    if not machine.gpus or machine.cores < 2:
+def _overlap(prefetch: Prefetch, copy: CopyTo, facts: Facts, machine: Machine) -> Window | None:
+    """Launch the copy from a thread of its own, on a side stream."""
+    if machine.cores < 2 or prefetch.workers == 0:
         return None
-    for position, (prefetch, copy) in enumerate(pairwise(stages)):
-        place = copy.moves_to
-        if CONVERTED in (prefetch.gives, copy.gives):
-            return None
-        ahead = isinstance(prefetch, Prefetch) and prefetch.workers > 0
-        if ahead and isinstance(copy, CopyTo) and place is not None and place.kind == "cuda":
-            made = (OnStream((copy,), place).made_of(copy), Prefetch(workers=1, depth=1), WaitStream())
-            return (*stages[: position + 1], *made, *stages[position + 2 :])
-    return None
+    stream = _on_stream(copy, (), facts)
+    return None if stream is None else (prefetch, stream.made_of(copy), Prefetch(workers=1, depth=1), WaitStream())
 
 
-def _overlap_ahead(stages: Window, machine: Machine) -> Window | None:
-    """Where users have put a prefetch behind the copy, its threads launch it; what comes the whole plan says."""
-    if not machine.gpus:
+def _overlap_ahead(copy: CopyTo, fetches: Window, prefetch: Prefetch, facts: Facts, machine: Machine) -> Window | None:
+    """Let the threads of a prefetch behind the copy launch it, and the fetches between them."""
+    del machine
+    if prefetch.workers == 0 or not all(isinstance(fetch, FetchTo) for fetch in fetches):
         return None
-    given = None
-    for position, copy in enumerate(stages):
-        end = next((end for end in range(position + 1, len(stages)) if not isinstance(stages[end], FetchTo)), 0)
-        place, given = copy.moves_to, copy.gives or given
-        prefetch = stages[end]
-        ahead = isinstance(prefetch, Prefetch) and prefetch.workers > 0
-        if ahead and isinstance(copy, CopyTo) and place is not None and place.kind == "cuda" and given != CONVERTED:
-            fetches = tuple(stage for stage in stages[position + 1 : end] if isinstance(stage, FetchTo))
-            if all(fetch.place == place for fetch in fetches):
-                stream = OnStream((copy, *fetches), place).made_of(copy)
-                return (*stages[:position], stream, prefetch, WaitStream(), *stages[end + 1 :])
-    return None
+    stream = _on_stream(copy, fetches, facts)
+    return None if stream is None else (stream, prefetch, WaitStream())
+
+
+def _on_stream(copy: CopyTo, fetches: Window, facts: Facts) -> OnStream | None:
+    """Return a copy to a GPU, and fetches there, as one stage; None for another copy, and of what was converted."""
+    place = copy.moves_to
+    if place is None or place.kind != "cuda" or facts.given == CONVERTED:
+        return None
+    there = all(isinstance(fetch, FetchTo) and fetch.place == place for fetch in fetches)
+    return OnStream((copy, *fetches), place) if there else None
 
 
 def _take_along(
-    stream: OnStream, prefetch: Prefetch, wait: WaitStream, fetch: FetchTo, machine: Machine
+    stream: OnStream, prefetch: Prefetch, wait: WaitStream, fetch: FetchTo, facts: Facts, machine: Machine
 ) -> Window | None:
     """Let a fetch behind the copy go along."""
-    del machine
+    del facts, machine
     if fetch.place != stream.place:
         return None
     return (OnStream((*stream.stages, fetch), stream.place).made_of(stream), prefetch, wait)
@@ -61,6 +53,6 @@ def _take_along(
 
 RULES = (
     Rule("fetch_to behind on_stream -> in it", (OnStream, Prefetch, WaitStream, FetchTo), _take_along),
-    Rule("copy_to a GPU, prefetch -> on_stream, prefetch, wait_stream", (), _overlap_ahead),
-    Rule("prefetch, copy_to a GPU -> on_stream, prefetch, wait_stream", (), _overlap),
+    Rule("copy_to a GPU, prefetch -> on_stream, prefetch, wait_stream", (CopyTo, ..., Prefetch), _overlap_ahead),
+    Rule("prefetch, copy_to a GPU -> on_stream, prefetch, wait_stream", (Prefetch, CopyTo), _overlap),
 )

@@ -5,10 +5,12 @@ A rule on the whole plan: the caches of all its fetches share a budget.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.pipeline.data.feature_names import FeatureName, label_names
 from headrace.pipeline.data.place import CPU, DISK
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
@@ -20,8 +22,9 @@ from headrace.pipeline.storage.features import FeatureSource
 SHARE = 4
 
 
-def _cache(stages: Window, machine: Machine) -> Window | None:
+def _cache(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
     """Put look-ahead caches before all that is read from disk: once, so that no fetch is left a larger share."""
+    del facts
     fetches = [
         (position, stage, *named)
         for position, stage in enumerate(stages)

@@ -10,21 +10,17 @@ from dataclasses import replace
 
 from headrace.pipeline.data.feature_names import label_names
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.lowered.fetch_to import FetchTo
-from headrace.pipeline.plan.checks import graphs_of
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
-from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.stages.prefetch import Prefetch
-from headrace.pipeline.stages.sampler import Sampler
 
 
-def _fetch_behind(fetch: FetchFeature, copy: CopyTo, machine: Machine) -> Window | None:
+def _fetch_behind(fetch: FetchFeature, copy: CopyTo, facts: Facts, machine: Machine) -> Window | None:
     """Fetch what the GPU can read behind the copy, and leave the rest before it."""
+    del facts
     split = _split(fetch, copy.moves_to, machine)
     if split is None:
         return None
@@ -32,21 +28,10 @@ def _fetch_behind(fetch: FetchFeature, copy: CopyTo, machine: Machine) -> Window
     return (*rest, copy, behind.made_of(fetch))
 
 
-def _fetch_there(stages: Window, machine: Machine) -> Window | None:
-    """Fetch what the GPU can read, of batches that were copied to it before: which GPU that is, the whole plan says."""
-    place: Place | None = None
-    for position, stage in enumerate(stages):
-        place = stage.moves_to or place
-        split = _split(stage, place, machine) if isinstance(stage, FetchFeature) else None
-        if split is not None:
-            rest, behind = split
-            return (
-                *stages[:position],
-                *(one.made_of(stage) for one in rest),
-                behind.made_of(stage),
-                *stages[position + 1 :],
-            )
-    return None
+def _fetch_there(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None:
+    """Fetch what the GPU can read, of batches that were copied to it before."""
+    split = _split(fetch, facts.place, machine)
+    return None if split is None else (*split[0], split[1])
 
 
 def _split(
@@ -73,27 +58,23 @@ def _split(
     return (rest,), behind
 
 
-def _trust(stages: Window, machine: Machine) -> Window | None:
-    """Let nobody look at ids that are known to have rows: what found them, the whole plan says."""
+def _trust(fetch: FetchTo, facts: Facts, machine: Machine) -> Window | None:
+    """Check no ids that are known to have rows."""
     del machine
-    for position, fetch in enumerate(stages):
-        if isinstance(fetch, FetchTo) and not fetch.trusted and _have_rows(fetch, stages[:position]):
-            return (*stages[:position], replace(fetch, trusted=True).made_of(fetch), *stages[position + 1 :])
-    return None
+    return None if fetch.trusted or not _have_rows(fetch, facts) else (replace(fetch, trusted=True),)
 
 
-def _have_rows(fetch: FetchTo, before: Window) -> bool:
-    """Whether all ids that stages give to a fetch have rows."""
-    source, others = before[0], before[1:]
-    if not isinstance(source, SourceStage) or not all(map(_gives_good_ids, others)):
+def _have_rows(fetch: FetchTo, facts: Facts) -> bool:
+    """Whether all ids that arrive at a fetch have rows."""
+    source, graphs = facts.source, facts.graphs
+    if source is None or not facts.sound_ids:
         return False
     nodes = [fetch.store.node[name].num_rows for name in fetch.node]
     edges = [fetch.store.edge[name].num_rows for name in fetch.edge]
     labels = [fetch.store.node[name].num_rows for name in label_names(fetch.labels)]
-    graphs = [graph for _, graph in graphs_of(before)]
     reached = source.largest_id
     # Samplers refuse seeds that are no nodes of their graph, but those of the source are in the batch as they came.
-    found_by_graph = [*nodes, *(labels if any("seeds" in stage.writes for stage in others) else ())]
+    found_by_graph = [*nodes, *(labels if any("seeds" in stage.writes for stage in facts.before[1:]) else ())]
     found_by_source = [*(() if graphs else nodes), *labels]
     num_nodes = max((graph.num_nodes for graph in graphs), default=0)
     return (
@@ -101,11 +82,6 @@ def _have_rows(fetch: FetchTo, before: Window) -> bool:
         and (not found_by_source or (reached is not None and all(rows > reached for rows in found_by_source)))
         and all(graph.has_sound_edge_ids and rows >= graph.num_edges for graph in graphs for rows in edges)
     )
-
-
-def _gives_good_ids(stage: Stage) -> bool:
-    """Whether ids behind a stage are those of its graph, or those that came; what a user's own writes is not known."""
-    return stage.lowered or isinstance(stage, Sampler | FetchStage | CopyTo | Prefetch)
 
 
 def _reads_to(source: object, place: Place) -> bool:
@@ -116,6 +92,6 @@ def _reads_to(source: object, place: Place) -> bool:
 
 RULES = (
     Rule("fetch_feature, copy_to a GPU -> copy_to, fetch_to", (FetchFeature, CopyTo), _fetch_behind),
-    Rule("fetch_feature of a batch on a GPU -> fetch_to", (), _fetch_there),
-    Rule("fetch_to of ids that have rows -> without a look at them", (), _trust),
+    Rule("fetch_feature of a batch on a GPU -> fetch_to", (FetchFeature,), _fetch_there),
+    Rule("fetch_to of ids that have rows -> without a check", (FetchTo,), _trust),
 )

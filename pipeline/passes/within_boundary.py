@@ -1,53 +1,54 @@
-"""Keep layers within what the source of a plan says belongs to a batch: clusters, or all nodes of a graph.
-
-A rule on the whole plan: the source decides, and stands next to no hop but the first.
-"""
+"""Keep layers within what the source of a plan says belongs to a batch: clusters, or all nodes of a graph."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
-from headrace.pipeline.plan.source import SourceStage
+from headrace.pipeline.plan.stage import Stage
 
 
-def _bound(stages: Window, machine: Machine) -> Window | None:
-    """Take all edges among the nodes of the batch, from the hop on that would reach beyond the boundary."""
+def _check(stage: Stage, facts: Facts, machine: Machine) -> Window | None:
+    """Refuse samplers that cannot keep to a boundary."""
     del machine
-    source = stages[0]
-    boundary = source.boundary if isinstance(source, SourceStage) else None
-    if boundary is None:
+    source = facts.source
+    if source is None or source.boundary is None or not stage.num_hops or isinstance(stage, SampleInduced):
         return None
-    if boundary and not any(stage.num_hops for stage in stages):
+    if isinstance(stage, SampleHop) and stage.graph.is_typed:
         raise PlanError(
-            f"{source.origin.name}: expected a sampler behind it, which goes as far as boundary={boundary} says, got "
-            f"none; chain sample_in_subgraph(graph, num_hops={boundary}), or pass boundary=0"
+            f"{stage.origin.name}: expected a graph without types behind {source.origin.name}, got "
+            f"{stage.graph!r}; pass graph.untyped()"
         )
-    # Loaded for few plans: most sources have no boundary.
-    from headrace.pipeline.lowered.induced_hop import InducedHop
-    from headrace.pipeline.lowered.sample_induced import SampleInduced
+    if not (isinstance(stage, SampleHop) and stage.takes_all and stage.expand == "all"):
+        raise PlanError(
+            f"{stage.origin.name}: expected a sampler that takes all edges within {source.boundary} hops of the seeds "
+            f"of {source.origin.name}; use sample_in_subgraph, with expand='all', or a source without a boundary"
+        )
+    return None
 
-    if any(isinstance(stage, SampleInduced | InducedHop) for stage in stages):
+
+def _bound(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
+    """Take all edges among the nodes of the batch instead of a hop that would reach beyond the boundary."""
+    del compact, machine
+    if facts.boundary is None or hop.layer < facts.boundary:
         return None
-    for stage in stages:
-        if isinstance(stage, SampleHop) and stage.graph.is_typed:
-            raise PlanError(
-                f"{stage.origin.name}: expected a graph without types behind {source.origin.name}, got "
-                f"{stage.graph!r}; pass graph.untyped()"
-            )
-        if stage.num_hops and not (isinstance(stage, SampleHop) and stage.takes_all and stage.expand == "all"):
-            raise PlanError(
-                f"{stage.origin.name}: expected a sampler that takes all edges within {boundary} hops of the seeds of "
-                f"{source.origin.name}; use sample_in_subgraph, with expand='all', or a source without a boundary"
-            )
-    hops = [stage for stage in stages if isinstance(stage, SampleHop) and stage.layer >= boundary]
-    if not hops:
-        return None
-    first = hops[0]
-    induced = SampleInduced(first.graph, num_layers=len(hops), first_layer=first.layer, edge_ids=first.edge_ids)
-    position = stages.index(first)
-    return (*stages[:position], induced.made_of(first), *stages[position + 2 * len(hops) :])
+    return (SampleInduced(hop.graph, num_layers=1, first_layer=hop.layer, edge_ids=hop.edge_ids),)
 
 
-RULES = (Rule("sample_hop, compact beyond the boundary -> sample_induced", (), _bound),)
+def _extend(induced: SampleInduced, hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
+    """Take the same edges once more for the hop behind."""
+    del hop, compact, machine
+    return None if facts.boundary is None else (replace(induced, num_layers=induced.num_layers + 1),)
+
+
+RULES = (
+    Rule("samplers within a boundary", (Stage,), _check),
+    Rule("sample_induced, sample_hop, compact -> sample_induced", (SampleInduced, SampleHop, Compact), _extend),
+    Rule("sample_hop, compact beyond the boundary -> sample_induced", (SampleHop, Compact), _bound),
+)

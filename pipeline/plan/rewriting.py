@@ -110,7 +110,8 @@ def rewrite(
         if enabled:
             current, fired = one.apply(before, machine)
             try:
-                verify(current, LOWERED)
+                if fired:
+                    verify(current, LOWERED)
             except PlanError as error:
                 raise PlanError(
                     f"pass {one.name} (rules {', '.join(fired) or 'none'}) broke the plan\n"

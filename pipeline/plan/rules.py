@@ -1,20 +1,25 @@
 """The rewriting machinery: a rule is a pattern and a function, a pass is a list of rules.
 
-A rule's function gets the stages that matched, one argument each, and the machine, and returns what shall stand in
-their place, or None for "does not apply". It must be pure. A pass applies its rules until none applies. What a rule
-with a pattern makes has the origin of the first stage that matched; a rule on the whole plan says by
-:meth:`~headrace.pipeline.plan.stage.Stage.made_of` what it makes of which stage.
+A rule's function gets the stages that match, one argument each, what is known before the first of them
+(:class:`~headrace.pipeline.plan.facts.Facts`) and the machine. It returns what replaces them, or None where the rule
+does not apply, and is pure. A pass applies its rules until none applies. What a rule with a pattern makes has the
+origin of the first stage that matches; a rule on the whole plan gives origins by
+:meth:`~headrace.pipeline.plan.stage.Stage.made_of`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from importlib import import_module
+from types import EllipsisType
+from typing import Any, cast
 
-from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.errors import PlanError, UsageError
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import Stage
@@ -42,16 +47,31 @@ class Rule:
     name
         What the rule does, for explain and error messages.
     pattern
-        The types of the consecutive stages it looks at; empty for the whole plan, which is the exception: the file of
-        such a rule says why.
+        The types of the consecutive stages it looks at. ``...`` between two of them is a gap: any number of stages,
+        the fewest with which the rule applies. Empty for the whole plan, which is the exception: the file of such a
+        rule says why.
     rewrite
-        Takes these stages, one argument each (the whole plan as a tuple), and the machine; returns their replacement,
-        or None if the rule does not apply.
+        Takes these stages, one argument each (those of a gap as a tuple), the facts before them and the machine. For
+        the whole plan it takes the stages as a tuple, and the facts before each and behind all of them as another.
+        Returns their replacement, or None if the rule does not apply.
     """
 
     name: str
-    pattern: tuple[type[Stage], ...]
+    pattern: tuple[type[Stage] | EllipsisType, ...]
     rewrite: Callable[..., Window | None]
+
+    def __post_init__(self) -> None:
+        gaps = [position for position, kind in enumerate(self.pattern) if kind is ...]
+        if len(gaps) > 1 or set(gaps) & {0, len(self.pattern) - 1}:
+            raise UsageError(f"rule {self.name!r}: expected at most one gap, between two types, got {self.pattern}")
+
+    @cached_property
+    def ends(self) -> tuple[tuple[type[Stage], ...], tuple[type[Stage], ...] | None]:
+        """The types before the gap and behind it; without a gap all of them and None."""
+        if ... not in self.pattern:
+            return cast(tuple[type[Stage], ...], self.pattern), None
+        gap = self.pattern.index(...)
+        return cast(Any, self.pattern[:gap]), cast(Any, self.pattern[gap + 1 :])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,6 +96,8 @@ class Pass:
         Whether there is nothing for it to do where there is one rank.
     needs_module
         The module of a stage without which there is nothing for it to do: while that is not loaded, no plan holds one.
+    needs_boundary
+        Whether there is nothing for it to do where the source sets no boundary.
     """
 
     name: str
@@ -86,6 +108,7 @@ class Pass:
     needs_gpu: bool = False
     needs_ranks: bool = False
     needs_module: str | None = None
+    needs_boundary: bool = False
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -93,12 +116,13 @@ class Pass:
         rules: tuple[Rule, ...] = import_module(self.given).RULES if isinstance(self.given, str) else self.given
         return rules
 
-    def may_apply(self, machine: Machine) -> bool:
+    def may_apply(self, plan: Plan, machine: Machine) -> bool:
         """Whether there may be something to do in a plan for a machine."""
         return (
             (machine.gpus > 0 or not self.needs_gpu)
             and (machine.world_size > 1 or not self.needs_ranks)
             and (self.needs_module is None or self.needs_module in sys.modules)
+            and (not self.needs_boundary or getattr(plan.stages[0], "boundary", None) is not None)
         )
 
     def apply(self, plan: Plan, machine: Machine) -> tuple[Plan, tuple[str, ...]]:
@@ -109,61 +133,100 @@ class Pass:
         PlanError
             If the rules go in a circle.
         """
-        if not self.may_apply(machine):
+        if not self.may_apply(plan, machine):
             return plan, ()
-        rules = self.rules
-        stages = list(plan.stages)
-        fired: list[str] = []
-        most = MOST_REWRITES_PER_STAGE * len(stages)
+        rewrites = _Rewrites(self.rules, plan, machine)
+        most = MOST_REWRITES_PER_STAGE * len(plan.stages)
+        while (name := rewrites.step()) is not None:
+            if len(rewrites.fired) > most:
+                raise PlanError(
+                    f"pass {self.name}: rule {name!r} is in a circle; the plan is now\n{render(rewrites.stages, '  ')}"
+                )
+        return (Plan(rewrites.stages) if rewrites.fired else plan), tuple(rewrites.fired)
+
+
+class _Rewrites:
+    """The stages of a plan while the rules of a pass are applied to it."""
+
+    def __init__(self, rules: tuple[Rule, ...], plan: Plan, machine: Machine) -> None:
+        self.rules, self.machine = rules, machine
+        self.stages = list(plan.stages)
+        self.fired: list[str] = []
+        # What is known before each stage, as far as a rule has asked.
+        self._facts = [Facts()]
         # Where the windows of each rule begin that it has not seen: a rewrite makes new ones only around itself, so
         # that a pass over a chain of like stages is linear in their number.
-        unseen = [range(len(stages)) for _ in rules]
-        while True:
-            step = _step(rules, stages, unseen, machine)
-            if step is None:
-                return (Plan(stages) if fired else plan), tuple(fired)
-            fired.append(step)
-            if len(fired) > most:
-                raise PlanError(
-                    f"pass {self.name}: rule {step!r} is in a circle; the plan is now\n{render(stages, '  ')}"
-                )
+        self._unseen = [range(len(self.stages)) for _ in rules]
 
-
-def _step(rules: tuple[Rule, ...], stages: list[Stage], unseen: list[range], machine: Machine) -> str | None:
-    """Apply the first rule that applies, at its first place, and return its name; None if there is none."""
-    for number, rule in enumerate(rules):
-        length = len(rule.pattern) or len(stages)
-        for start in unseen[number]:
-            window = tuple(stages[start : start + length])
-            # Of a whole plan every stage will do.
-            if len(window) == length and all(map(isinstance, window, rule.pattern)):
-                replacement = rule.rewrite(*window, machine) if rule.pattern else rule.rewrite(window, machine)
-                if replacement is not None:
-                    if rule.pattern:
-                        replacement = _with_origin(replacement, window)
-                    unseen[number] = range(start, len(stages))
-                    stages[start : start + length] = replacement
-                    _look_again(rules, unseen, start, length, len(replacement))
+    def step(self) -> str | None:
+        """Apply the first rule that applies, at its first place, and return its name; None if there is none."""
+        for number, rule in enumerate(self.rules):
+            # A rule on the whole plan has one window.
+            starts = self._unseen[number] if rule.pattern else self._unseen[number][:1]
+            for start in starts:
+                if self._applies(rule, start, number):
+                    self.fired.append(rule.name)
                     return rule.name
-            if not rule.pattern:
-                break
-        unseen[number] = range(0)
-    return None
+            self._unseen[number] = range(0)
+        return None
+
+    def _applies(self, rule: Rule, start: int, number: int) -> bool:
+        if not rule.pattern:
+            self.facts(len(self.stages))
+            replacement = rule.rewrite(tuple(self.stages), tuple(self._facts), self.machine)
+            if replacement is not None:
+                self._replace(0, len(self.stages), replacement, number)
+            return replacement is not None
+        for length, window in self._windows(rule, start):
+            replacement = rule.rewrite(*window, self.facts(start), self.machine)
+            if replacement is not None:
+                self._replace(start, length, _with_origin(replacement, self.stages[start : start + length]), number)
+                return True
+        return False
+
+    def _windows(self, rule: Rule, start: int) -> Iterator[tuple[int, tuple[Stage | Window, ...]]]:
+        """Yield the windows of a rule that begin at a stage: how many stages each has, and the arguments it makes."""
+        head, tail = rule.ends
+        first = tuple(self.stages[start : start + len(head)])
+        if len(first) < len(head) or not all(map(isinstance, first, head)):
+            return
+        if tail is None:
+            yield len(head), first
+            return
+        begin = start + len(head)
+        for end in range(begin, len(self.stages) - len(tail) + 1):
+            last = tuple(self.stages[end : end + len(tail)])
+            if all(map(isinstance, last, tail)):
+                yield end + len(tail) - start, (*first, tuple(self.stages[begin:end]), *last)
+
+    def facts(self, position: int) -> Facts:
+        """Return what is known before the stage at a position."""
+        while len(self._facts) <= position:
+            self._facts.append(self._facts[-1].behind(self.stages[len(self._facts) - 1]))
+        return self._facts[position]
+
+    def _replace(self, start: int, length: int, replacement: Window, number: int) -> None:
+        known = self.facts(start + length)
+        self._unseen[number] = range(start, len(self.stages))
+        self.stages[start : start + length] = replacement
+        del self._facts[start + 1 :]
+        self._look_again(start, length, len(replacement))
+        if not self.facts(start + len(replacement)).say_the_same_as(known):
+            self._unseen = [range(min([start, *seen[:1]]), len(self.stages)) for seen in self._unseen]
+
+    def _look_again(self, start: int, length: int, new_length: int) -> None:
+        """Move what rules have not seen by the stages that came or went, and add all that holds a new stage."""
+        for number, rule in enumerate(self.rules):
+            old = self._unseen[number]
+            reaches_far = not rule.pattern or rule.ends[1] is not None
+            first = 0 if reaches_far else max(0, start - len(rule.pattern) + 1)
+            stop = start + new_length
+            if old:
+                first, stop = min(first, old.start), max(stop, old.stop + new_length - length)
+            self._unseen[number] = range(first, stop)
 
 
-def _look_again(rules: tuple[Rule, ...], unseen: list[range], start: int, length: int, new_length: int) -> None:
-    """Move what rules have not seen by the stages that came or went, and add all that holds a new stage."""
-    for number, rule in enumerate(rules):
-        old = unseen[number]
-        first = 0 if not rule.pattern else max(0, start - len(rule.pattern) + 1)
-        # The stage behind the new ones has another upstream, but windows do not look there.
-        stop = start + new_length
-        if old:
-            first, stop = min(first, old.start), max(stop, old.stop + new_length - length)
-        unseen[number] = range(first, stop)
-
-
-def _with_origin(replacement: Window, window: Window) -> Window:
+def _with_origin(replacement: Window, window: Sequence[Stage]) -> Window:
     """Return stages that replace others, the new ones as made of the first of these."""
     old = {id(stage) for stage in window}
     return tuple(

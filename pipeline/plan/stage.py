@@ -117,6 +117,13 @@ class Stage(ABC):
     threads: ClassVar[bool] = False
     """Whether what stands before the stage runs in background threads, so that no stage is moved across it."""
 
+    plants_trees: ClassVar[bool] = False
+    """Whether behind the stage each seed grows a tree of its own."""
+
+    keeps_ids_sound: ClassVar[bool] = False
+    """Whether the ids of a batch behind the stage are those of its graph, or those that arrive; lowered stages do. Of a
+    stage that a user has written it is not known, and its ids are checked where they are used."""
+
     @property
     def reads_at(self) -> Place | None:
         """Where the fields that the stage reads must lie; None if it takes them wherever they are."""
@@ -130,6 +137,11 @@ class Stage(ABC):
     @property
     def moves_to(self) -> Place | None:
         """Where all fields of the batch lie behind the stage; None if it moves none."""
+        return None
+
+    @property
+    def excludes(self) -> str | None:
+        """How the stage names edges that hops behind it leave out, by "ends" or by "edge_id"; None if it names none."""
         return None
 
     @property

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headrace.ops.errors import InputError, PlanError
-from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_weights_unchanged
+from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.stage import CONVERTED, FETCHED, HOP, MINIBATCH, ON_ITS_WAY, KnownNodes, MacroStage, Stage
+from headrace.pipeline.plan.stage import FETCHED, HOP, ON_ITS_WAY, KnownNodes, MacroStage, Stage
 from headrace.pipeline.plan.text import render
 
 
@@ -43,79 +43,43 @@ def verify(plan: Plan, language: Language = USERS) -> None:
         Naming the rule that is broken and the stage that breaks it, with the plan.
     """
     stages = plan.stages
-    before = _Before()
+    facts = Facts()
     for stage in stages:
-        problem = _problem(stage, before) or language.refuses(stage)
+        problem = _problem(stage, facts) or language.refuses(stage)
         if problem is not None:
             raise PlanError(f"{stage.name} cannot stand here: {problem}. The plan is\n{render(stages, '  ')}")
-        before.add(stage)
-    if before.given == HOP:
-        raise PlanError(
-            f"{stages[-1].name} cannot end a plan: its hop is not compacted. The plan is\n{render(stages, '  ')}"
-        )
-    if before.given == FETCHED:
-        raise PlanError(
-            f"{stages[-1].name} cannot end a plan: nothing is sampled of its rows. The plan is\n{render(stages, '  ')}"
-        )
-    if before.given == ON_ITS_WAY:
-        raise PlanError(
-            f"{stages[-1].name} cannot end a plan: rows are still on their way, and nobody waits for them. The plan is"
-            f"\n{render(stages, '  ')}"
-        )
+        facts = facts.behind(stage)
+    unfinished = _UNFINISHED.get(facts.given)
+    if unfinished is not None:
+        raise PlanError(f"{stages[-1].name} cannot end a plan: {unfinished}. The plan is\n{render(stages, '  ')}")
 
 
-@dataclass(eq=False, repr=False)
-class _Before:
-    """What the rules ask of the stages before one, kept up stage by stage: plans of many hops are checked often."""
-
-    source: Stage | None = None
-    last: Stage | None = None
-    places: dict[str, Place] = field(default_factory=dict)
-    hops: int = 0
-    given: str = MINIBATCH
-    converted: Stage | None = None
-    fetched: set[tuple[str, FeatureName]] = field(default_factory=set)
-
-    def add(self, stage: Stage) -> None:
-        """Go past a stage."""
-        self.source = stage if self.source is None else self.source
-        self.last = stage
-        place = self._place_of_what_is_written(stage)
-        self.places |= dict.fromkeys(stage.writes, place)
-        if stage.moves_to is not None:
-            self.places = dict.fromkeys(self.places, stage.moves_to)
-        self.hops += stage.num_hops
-        self.fetched |= stage.fetches
-        self.given = stage.gives or self.given
-        self.converted = stage if stage.gives == CONVERTED else self.converted
-
-    def _place_of_what_is_written(self, stage: Stage) -> Place:
-        """Return where the fields come to lie that a stage writes: by default with those that it reads."""
-        if stage.writes_at is not None:
-            return stage.writes_at
-        # What is made of fields in two places is made on the device; a stage that names none reads whatever there is.
-        lie = [self.places[name] for name in sorted(stage.reads or self.places)]
-        return next((place for place in lie if not place.on_host), CPU)
+#: Why a plan cannot end in a stage that gives this.
+_UNFINISHED = {
+    HOP: "its hop is not compacted",
+    FETCHED: "nothing is sampled of its rows",
+    ON_ITS_WAY: "rows are still on their way, and nobody waits for them",
+}
 
 
-def _problem(stage: Stage, before: _Before) -> str | None:
+def _problem(stage: Stage, facts: Facts) -> str | None:
     """Return what is wrong with a stage at its place, or None."""
-    places = before.places
-    if (before.source is None) != isinstance(stage, Plan):
+    places = facts.fields
+    if (facts.last is None) != isinstance(stage, Plan):
         return "a plan begins with a source such as ItemSampler, and has no second one"
-    if before.source is None:
+    if facts.last is None:
         return None
-    if before.given not in stage.takes:
-        return _not_taken(stage, before)
+    if facts.given not in stage.takes:
+        return _not_taken(stage, facts)
     missing = sorted(stage.reads.difference(places))
     if missing:
         return f"it reads {', '.join(missing)}, which no stage before it writes"
-    if stage.first_hop is not None and stage.first_hop != before.hops:
+    if stage.first_hop is not None and stage.first_hop != facts.hops:
         if stage.first_hop == 0:
             return "a plan has one sampler: give that one more hops instead"
-        return f"hops must be numbered from the seeds outwards; this is hop {before.hops}"
+        return f"hops must be numbered from the seeds outwards; this is hop {facts.hops}"
     # Features are rows of the nodes, edges and seeds that the batch had when they were read.
-    fetched = places.keys() - before.source.writes
+    fetched = places.keys() - (frozenset() if facts.source is None else facts.source.writes)
     for changed, feature, what in (
         ("n_id", "node", "node features"),
         ("blocks", "edge", "edge features"),
@@ -123,14 +87,14 @@ def _problem(stage: Stage, before: _Before) -> str | None:
     ):
         if changed in stage.writes and feature in fetched and not stage.keeps_rows:
             return f"it changes {changed}, for which {what} were fetched before: fetch them behind"
-    again = sorted(stage.fetches & before.fetched, key=str)
+    again = sorted(stage.fetches & facts.fetched, key=str)
     if again:
         domain, name = again[0]
         return (
             f"it fetches {domain} feature {name!r}, which a stage before has fetched and would lose: fetch it once, "
             "and give features of two stores two names"
         )
-    return _misplaced(stage, places) or (None if before.last is None else stage.fits_behind(before.last))
+    return _misplaced(stage, places) or stage.fits_behind(facts.last)
 
 
 def _misplaced(stage: Stage, places: Mapping[str, Place]) -> str | None:
@@ -150,18 +114,18 @@ def _misplaced(stage: Stage, places: Mapping[str, Place]) -> str | None:
     )
 
 
-def _not_taken(stage: Stage, before: _Before) -> str:
+def _not_taken(stage: Stage, facts: Facts) -> str:
     """Return what is wrong with a stage that cannot take what comes."""
-    if before.given == FETCHED:
+    if facts.given == FETCHED:
         return "fetched rows must be sampled by the very next stage"
-    if before.given == HOP:
+    if facts.given == HOP:
         return "a sampled hop must be compacted by the very next stage"
-    if before.converted is not None:
+    if facts.converted is not None:
         return (
-            f"behind {before.converted.name} a batch is an object of another library: put this stage before it; only "
+            f"behind {facts.converted.name} a batch is an object of another library: put this stage before it; only "
             "prefetch and copy_to may follow"
         )
-    return f"it takes {' or '.join(sorted(stage.takes))}, and a {before.given} comes"
+    return f"it takes {' or '.join(sorted(stage.takes))}, and a {facts.given} comes"
 
 
 def check_data(plan: Plan) -> None:

@@ -36,6 +36,7 @@ class CopyTo(MapStage):
     same_on_all_ranks: ClassVar[bool] = False  # each has its device
     takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
     gives: ClassVar[str | None] = None
+    keeps_ids_sound: ClassVar[bool] = True
 
     device: str
 

@@ -107,6 +107,10 @@ class ExcludeSeedEdges(Stage):
         return frozenset({"seeds"})
 
     @property
+    def excludes(self) -> str | None:
+        return self.by
+
+    @property
     def edges(self) -> SeedEdges:
         """Return which edges are meant."""
         return seed_edges(self.reverse, by_tree=self.per == "seed")

@@ -43,6 +43,7 @@ class Prefetch(Stage):
     takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED, ON_ITS_WAY})
     gives: ClassVar[str | None] = None
     threads: ClassVar[bool] = True
+    keeps_ids_sound: ClassVar[bool] = True
 
     workers: int = 1
     depth: int = 2

@@ -18,6 +18,8 @@ class Sampler(Stage):
     heeds_types: ClassVar[bool] = False
     """Whether a graph may have types."""
 
+    keeps_ids_sound: ClassVar[bool] = True
+
     graph: GraphView
 
     def __post_init__(self) -> None:

@@ -45,7 +45,7 @@ pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_f
     fetch_feature(F, node=['x'], labels='y')
     ...
 nothing to do: feature_cache (no GPU), uva_gather (no GPU), lookahead
-pass prefetch (same batches): prefetch before the first copy, or at the end
+pass prefetch (same batches): prefetch before the first copy, or at the end, and before rows are exchanged
     ...
     fetch_feature(F, node=['x'], labels='y')
   + prefetch(eager=False)

@@ -66,7 +66,7 @@ def test_rules_keep_their_precedence_and_look_again_where_stages_are_new():
 
     def rule(name, kinds, result):
         def rewritten(*matched):
-            *window, _machine = matched
+            *window, _facts, _machine = matched
             if [stage.workers for stage in window] != kinds:
                 return None
             return tuple(Prefetch(workers=kind) for kind in result)
@@ -94,13 +94,13 @@ def test_rules_keep_their_precedence_and_look_again_where_stages_are_new():
 
 
 def test_a_rule_in_a_circle_is_stopped():
-    again = Rule("again", (Prefetch,), lambda one, machine: (Prefetch(one.workers + 1),))
+    again = Rule("again", (Prefetch,), lambda one, facts, machine: (Prefetch(one.workers + 1),))
     with pytest.raises(hr.PlanError, match="'again' is in a circle"):
         Pass("spin", Promise.SAME_BATCHES, (again,)).apply(items().prefetch(), Machine())
 
 
 def test_a_pass_that_breaks_the_plan_is_named():
-    cut = Rule("cut the compaction", (hr.MapStage,), lambda one, machine: () if one.name == "compact" else None)
+    cut = Rule("cut the compaction", (hr.MapStage,), lambda one, facts, machine: () if one.name == "compact" else None)
     broken = Pass("scissors", Promise.SAME_BATCHES, (cut,))
     with pytest.raises(hr.PlanError, match=r"pass scissors \(rules cut the compaction\) broke the plan") as caught:
         rewriting.rewrite((PASSES[0], broken), items().sample_neighbor(graph(), [2]), Machine())
