@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -53,29 +52,11 @@ class Rewriting:
         ran = zip(self.final.names, self.final.stages, strict=True)
         return tuple(written.get(id(stage.origin), name) for name, stage in ran)
 
-    def explain(self) -> str:
-        """Return the plan, what each pass changed in it, and the plan that runs."""
-        lines = ["plan", render(self.plan.stages, "  ")]
-        before, idle = self.plan, list[str]()
-        for record in self.records:
-            if not record.fired:
-                why = " (off)" if not record.enabled else " (no GPU)" if record.lacks_gpu else ""
-                idle.append(f"{record.name}{why}")
-                continue
-            lines += _idle(idle)
-            lines.append(f"pass {record.name} ({record.promise}): {'; '.join(_counted(record.fired))}")
-            lines += _difference(before, record.plan)
-            before, idle = record.plan, []
-        lines += _idle(idle)
-        lines += ["plan that runs", render(self.final.stages, "  "), "on " + str(self.machine)]
-        places = ("CPU memory", *(f"cuda:{number}" for number in range(self.machine.gpus)))
-        given = (self.machine.promised, *self.machine.gpu_promised)
-        lines += [
-            f"earlier caches of this process have {num_bytes:,} bytes of {place}"
-            for place, num_bytes in zip(places, given, strict=False)
-            if num_bytes
-        ]
-        return "\n".join(lines)
+    def explain(self, *, facts: bool = False) -> str:
+        """Return the plan that runs, the plan as it was written, and what each pass changed in it."""
+        from headrace.pipeline.plan.explain import explain
+
+        return explain(self, facts=facts)
 
 
 def rewrite(
@@ -140,30 +121,3 @@ def _check_switches(passes: Sequence[Pass], switches: Mapping[str, bool]) -> Non
             raise unknown_argument("loader", name, (*others, *optional))
         if not isinstance(switch, bool):
             raise UsageError(f"loader: expected {name} to be True or False, the switch of a pass, got {switch!r}")
-
-
-def _counted(names: tuple[str, ...]) -> list[str]:
-    return [name if names.count(name) == 1 else f"{name} x {names.count(name)}" for name in dict.fromkeys(names)]
-
-
-def _idle(names: list[str]) -> list[str]:
-    """Return a line for passes that changed nothing, if there are any."""
-    return [f"nothing to do: {', '.join(names)}"] if names else []
-
-
-def _difference(before: Plan, after: Plan) -> list[str]:
-    """Return the stages that went (-) and came (+), with those right before and behind; none if all print alike."""
-    old, new = (render(plan.stages).splitlines() for plan in (before, after))
-    lines, last = [], len(old)
-    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(1)
-    for number, group in enumerate(changes):
-        if number > 0 or group[0][1] > 0:
-            lines.append("    ...")
-        for kind, start, stop, new_start, new_stop in group:
-            if kind == "equal":
-                lines += [f"    {line}" for line in old[start:stop]]
-            else:
-                lines += [f"  - {line}" for line in old[start:stop]]
-                lines += [f"  + {line}" for line in new[new_start:new_stop]]
-        last = group[-1][2]
-    return lines if last == len(old) else [*lines, "    ..."]

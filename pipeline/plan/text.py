@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -13,14 +13,17 @@ from headrace.pipeline.data.arrays import shown
 from headrace.pipeline.plan.stage import Stage, same
 
 
-def describe(stage: Stage) -> str:
-    """Return one line, ``name(parameters)``, leaving out parameters that have their default value."""
+def describe(stage: Stage, shown_as: Callable[[Any], str] | None = None) -> str:
+    """Return one line, ``name(parameters)``, leaving out parameters that have their default value.
+
+    `shown_as` returns the text of a value, by default :func:`show`.
+    """
     texts = []
     for field in sorted(fields(stage), key=lambda one: bool(one.kw_only)):
         value = getattr(stage, field.name)
         if field.default is not MISSING and same(value, field.default):
             continue
-        text = show(value)
+        text = (shown_as or show)(value)
         texts.append(f"{field.name}={text}" if field.kw_only else text)
     return f"{stage.name}({', '.join(texts)})" if texts else stage.name
 

@@ -280,9 +280,16 @@ class Loader(Generic[Batch]):
         self._position.move(int(state["epoch"]), source)
         self._started = self._used = False
 
-    def explain(self) -> str:
-        """Return the plan before and after the passes, pass by pass."""
-        return self._rewriting.explain()
+    def explain(self, *, facts: bool = False) -> str:
+        """Return the plan that runs, the plan as it was written, and what each pass changed in it.
+
+        Parameters
+        ----------
+        facts
+            Whether to add, behind each stage of the plan that runs, what is known of the batch there: the place of each
+            field, hops, graphs.
+        """
+        return self._rewriting.explain(facts=facts)
 
     def stats(self) -> Stats:
         """Return what the stages counted for the batches handed out so far; it prints as a table.

@@ -1,0 +1,162 @@
+"""What `loader.explain()` prints: the plan that runs, and what each pass has changed in the plan of the user.
+
+Graphs and stores are named where they occur and described once, at the end.
+"""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+from collections.abc import Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.ops.sampling.rules import ByRelation
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.plan.facts import Facts, facts_of
+from headrace.pipeline.plan.stage import Stage, same
+from headrace.pipeline.plan.text import describe, show
+from headrace.pipeline.storage.features import FeatureStore
+
+if TYPE_CHECKING:
+    from headrace.pipeline.plan.rewriting import Rewriting
+
+WIDTH = 120
+
+
+def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
+    """Return the text.
+
+    Parameters
+    ----------
+    rewriting
+        The plan and what passes have made of it.
+    facts
+        Whether to say behind each stage of the plan that runs what is known of the batch there.
+    """
+    names = _Names()
+    runs = [names.describe(stage) for stage in rewriting.final.stages]
+    lines = [f"plan that runs, on {rewriting.machine}"]
+    known = list(facts_of(rewriting.final.stages))
+    for line, behind in zip(runs, known[1:], strict=True):
+        lines += _wrapped(line, "  ")
+        if facts:
+            lines += _wrapped(f"# {_text(behind, names)}", "      ")
+    written = [names.describe(stage) for stage in rewriting.plan.stages]
+    lines += ["plan as written", *(one for line in written for one in _wrapped(line, "  "))]
+    before, idle = written, list[str]()
+    for record in rewriting.records:
+        if not record.fired:
+            why = " (off)" if not record.enabled else " (no GPU)" if record.lacks_gpu else ""
+            idle.append(f"{record.name}{why}")
+            continue
+        after = [names.describe(stage) for stage in record.plan.stages]
+        lines += _wrapped(f"pass {record.name} ({record.promise}): {'; '.join(_counted(record.fired))}", "")
+        lines += [one for sign, line in _difference(before, after) for one in _wrapped(line, sign)]
+        before = after
+    if idle:
+        lines += _wrapped(f"nothing to do: {', '.join(idle)}", "")
+    lines += [one for line in names.described() for one in _wrapped(line, "")]
+    places = ("CPU memory", *(f"cuda:{number}" for number in range(rewriting.machine.gpus)))
+    given = (rewriting.machine.promised, *rewriting.machine.gpu_promised)
+    lines += [
+        f"earlier caches of this process have {num_bytes:,} bytes of {place}"
+        for place, num_bytes in zip(places, given, strict=False)
+        if num_bytes
+    ]
+    return "\n".join(lines)
+
+
+class _Names:
+    """Short names of graphs and stores, in the order in which they occur."""
+
+    def __init__(self) -> None:
+        self._named: dict[int, tuple[str, Any]] = {}
+
+    def describe(self, stage: Stage) -> str:
+        """Return one line for a stage; see `text.describe`."""
+        return describe(stage, self.show)
+
+    def show(self, value: Any) -> str:
+        """Return a short text for the value of a parameter."""
+        kind = "graph" if isinstance(value, GraphView) else "store" if isinstance(value, FeatureStore) else None
+        if kind is not None:
+            number = 1 + sum(name.startswith(kind) for name, _ in self._named.values())
+            return self._named.setdefault(id(value), (f"{kind}#{number}", value))[0]
+        if isinstance(value, ByRelation):
+            return f"by relation {self._folded(value.rules)}"
+        if isinstance(value, tuple):
+            nested = len(value) > 1 and all(isinstance(one, tuple) and len(one) > 1 for one in value)
+            return f"[{', '.join(self._folded(one) if nested else self.show(one) for one in value)}]"
+        return _rule(value) or show(value)
+
+    def _folded(self, values: tuple[Any, ...]) -> str:
+        """Return a text for values of which many are equal, one for each relation."""
+        texts = [self.show(value) for value in values]
+        counted = [(text, texts.count(text)) for text in dict.fromkeys(texts)]
+        return f"[{', '.join(text if count == 1 else f'{count} x {text}' for text, count in counted)}]"
+
+    def described(self) -> list[str]:
+        """Return a line for each name."""
+        return [f"{name}: {value!r}" for name, value in self._named.values()]
+
+
+def _rule(value: Any) -> str | None:
+    """Return a text for a sampling rule, without parameters that have their defaults; None for another value."""
+    if not is_dataclass(value) or not hasattr(value, "per_destination"):
+        return None
+    shown = []
+    for field in fields(value):
+        one = getattr(value, field.name)
+        if field.default is MISSING or not same(one, field.default):
+            shown.append(f"{field.name}={one!r}" if shown else repr(one))
+    return f"{type(value).__name__}({', '.join(shown)})"
+
+
+def _text(facts: Facts, names: _Names) -> str:
+    """Return what is known of a batch, on one line."""
+    by_place: dict[str, list[str]] = {}
+    for name, place in sorted(facts.fields.items()):
+        by_place.setdefault(str(place), []).append(name)
+    parts = [f"{', '.join(fields)} on {place}" for place, fields in by_place.items()]
+    parts += [f"{facts.hops} hops"] if facts.hops else []
+    parts += [names.show(graph) for graph in facts.graphs]
+    for holds, text in (
+        (facts.boundary is not None, f"boundary {facts.boundary}"),
+        (facts.trees, "a tree for each seed"),
+        (facts.exclude is not None, "edges are left out"),
+        (facts.shares_layers, "ranks share the batch"),
+        (facts.threads, "made in a background thread"),
+        (not facts.sound_ids, "ids are checked"),
+    ):
+        parts += [text] if holds else []
+    return f"{facts.given}: {'; '.join(parts)}"
+
+
+def _counted(names: tuple[str, ...]) -> list[str]:
+    return [name if names.count(name) == 1 else f"{name} x {names.count(name)}" for name in dict.fromkeys(names)]
+
+
+def _wrapped(line: str, indent: str) -> list[str]:
+    """Return a line as one or more of limited width."""
+    behind = " " * (len(indent) + 4)
+    return textwrap.wrap(
+        line, WIDTH, initial_indent=indent, subsequent_indent=behind, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _difference(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the lines that went (-) and came (+), with those right before and behind; none if all are alike."""
+    lines, last = list[tuple[str, str]](), len(before)
+    changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(1)
+    for number, group in enumerate(changes):
+        if number > 0 or group[0][1] > 0:
+            lines.append(("    ", "..."))
+        for kind, start, stop, new_start, new_stop in group:
+            if kind == "equal":
+                lines += [("    ", line) for line in before[start:stop]]
+            else:
+                lines += [("  - ", line) for line in before[start:stop]]
+                lines += [("  + ", line) for line in after[new_start:new_stop]]
+        last = group[-1][2]
+    return lines if last == len(before) else [*lines, ("    ", "...")]
