@@ -119,7 +119,7 @@ def _text(facts: Facts, names: _Names) -> str:
     for name, place in sorted(facts.fields.items()):
         by_place.setdefault(str(place), []).append(name)
     parts = [f"{', '.join(fields)} on {place}" for place, fields in by_place.items()]
-    parts += [f"{facts.hops} hops"] if facts.hops else []
+    parts += [f"hops: {facts.hops}"] if facts.hops else []
     parts += [names.show(graph) for graph in facts.graphs]
     for holds, text in (
         (facts.boundary is not None, f"boundary {facts.boundary}"),

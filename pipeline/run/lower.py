@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.pipeline.data.place import Place
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.facts import facts_of
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, source_of
@@ -41,10 +41,9 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
     steps: list[Step] = []
     channels: list[Comm] = []
     collective = False
-    place: Place | None = None  # where the batch is behind a copy
-    given: str | None = None
     lockstep = any(stage.collective for stage in plan.stages)
-    for name, origin, stage in zip(names[1:], origins[1:], plan.stages[1:], strict=True):
+    known = list(facts_of(plan.stages))[1:-1]
+    for name, origin, stage, facts in zip(names[1:], origins[1:], plan.stages[1:], known, strict=True):
         if isinstance(stage, MapStage):
             if stage.collective and not collective:
                 collective = True
@@ -60,13 +59,12 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
                 steps.append(step)
         elif isinstance(stage, Prefetch):
             if stage.workers > 0:
-                leave, take = hand_over(None if given == ON_ITS_WAY else place)
+                leave, take = hand_over(None if facts.given == ON_ITS_WAY else facts.place)
                 node = _prefetch_node(node, (*steps, *leave), stage, lockstep=lockstep)
                 steps = [*take]
                 collective = False
         else:
             raise PlanError(f"{stage.name} cannot run as it is; a pass should have expanded it")
-        place, given = stage.moves_to or place, stage.gives or given
     return MapNode(node, tuple(steps)), source, tuple(channels)
 
 

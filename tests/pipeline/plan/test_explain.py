@@ -2,95 +2,124 @@
 
 from __future__ import annotations
 
+import torch
+
 import headrace as hr
-from headrace.pipeline.plan.rewriting import _difference
+from headrace.pipeline.plan.explain import WIDTH, _difference
 
-from plans import graph, items, store, typed_graph, typed_items
-
-GRAPH, STORE = str(graph()), str(store())
-
-
-def explain(plan: hr.Plan, machine: hr.Machine, **switches: bool) -> str:
-    text = plan.loader(machine=machine, **switches).explain()
-    return text.replace(GRAPH, "G").replace(STORE, "F")
+from plans import graph, items, pairs, store, typed_graph, typed_items
 
 
 def test_sampling_and_features_on_two_cores():
     plan = items().sample_neighbor(graph(), [10, 5]).fetch_feature(store(), node=["x"], labels="y").copy_to("cpu")
     assert (
-        explain(plan, hr.Machine(cores=2))
+        plan.loader(machine=hr.Machine(cores=2)).explain()
         == """\
-plan
+plan that runs, on Machine(cores=2, gpus=0, rank=0, world_size=1, memory=0, gpu_memory=())
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
-  sample_neighbor(G, [10, 5])
-  fetch_feature(F, node=['x'], labels='y')
-  copy_to('cpu')
-pass expand_macros (same batches): macro -> its parts
-    item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
-  - sample_neighbor(G, [10, 5])
-  + sample_hop(G, NeighborRule(fanout=10, replace=False), layer=0, key_layer=0)
-  + compact(G)
-  + sample_hop(G, NeighborRule(fanout=5, replace=False), layer=1, key_layer=1)
-  + compact(G)
-    fetch_feature(F, node=['x'], labels='y')
-    ...
-nothing to do: typed_items, exclude_edges, within_boundary, sample_on_cpu, tiered_cache, cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange, split_sample (no GPU), graph_cache (no GPU)
-pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_fused, sample_hop, compact -> sample_fused
-    item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
-  - sample_hop(G, NeighborRule(fanout=10, replace=False), layer=0, key_layer=0)
-  - compact(G)
-  - sample_hop(G, NeighborRule(fanout=5, replace=False), layer=1, key_layer=1)
-  - compact(G)
-  + sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
-    fetch_feature(F, node=['x'], labels='y')
-    ...
-nothing to do: feature_cache (no GPU), uva_gather (no GPU), lookahead
-pass prefetch (same batches): prefetch before the first copy, or at the end, and before rows are exchanged
-    ...
-    fetch_feature(F, node=['x'], labels='y')
-  + prefetch(eager=False)
-    copy_to('cpu')
-nothing to do: stream_overlap (no GPU)
-plan that runs
-  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
-  sample_fused(G, [NeighborRule(fanout=10, replace=False), NeighborRule(fanout=5, replace=False)], key_layers=[0, 1])
-  fetch_feature(F, node=['x'], labels='y')
+  sample_fused(graph#1, [NeighborRule(10), NeighborRule(5)], key_layers=[0, 1])
+  fetch_feature(store#1, node=['x'], labels='y')
   prefetch(eager=False)
   copy_to('cpu')
-on Machine(cores=2, gpus=0, rank=0, world_size=1, memory=0, gpu_memory=())"""  # noqa: E501 - a line as it is printed
-    )
-
-
-def test_switched_off_and_nothing_to_do():
-    assert (
-        explain(items().sample_layer_neighbor(graph(), [3], exact=False), hr.Machine(cores=1), fuse_sampling=False)
-        == """\
-plan
+plan as written
   item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
-  sample_layer_neighbor(G, [3], exact=False)
+  sample_neighbor(graph#1, [10, 5])
+  fetch_feature(store#1, node=['x'], labels='y')
+  copy_to('cpu')
 pass expand_macros (same batches): macro -> its parts
     item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
-  - sample_layer_neighbor(G, [3], exact=False)
-  + sample_hop(G, LaborRule(fanout=3, exact=False), layer=0, key_layer=0)
-  + compact(G)
-nothing to do: typed_items, exclude_edges, within_boundary, sample_on_cpu, tiered_cache, cooperative (off), sample_at_owners, fetch_at_owners, fuse_exchange, split_sample (no GPU), graph_cache (no GPU), fuse_sampling (off), feature_cache (no GPU), uva_gather (no GPU), lookahead, prefetch, stream_overlap (no GPU)
-plan that runs
-  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
-  sample_hop(G, LaborRule(fanout=3, exact=False), layer=0, key_layer=0)
-  compact(G)
-on Machine(cores=1, gpus=0, rank=0, world_size=1, memory=0, gpu_memory=())"""  # noqa: E501 - a line as it is printed
+  - sample_neighbor(graph#1, [10, 5])
+  + sample_hop(graph#1, NeighborRule(10), layer=0, key_layer=0)
+  + compact(graph#1)
+  + sample_hop(graph#1, NeighborRule(5), layer=1, key_layer=1)
+  + compact(graph#1)
+    fetch_feature(store#1, node=['x'], labels='y')
+    ...
+pass fuse_sampling (same batches): sample_hop, compact -> sample_fused; sample_fused, sample_hop, compact ->
+    sample_fused
+    item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  - sample_hop(graph#1, NeighborRule(10), layer=0, key_layer=0)
+  - compact(graph#1)
+  - sample_hop(graph#1, NeighborRule(5), layer=1, key_layer=1)
+  - compact(graph#1)
+  + sample_fused(graph#1, [NeighborRule(10), NeighborRule(5)], key_layers=[0, 1])
+    fetch_feature(store#1, node=['x'], labels='y')
+    ...
+pass prefetch (same batches): prefetch before the first copy, or at the end, and before rows are exchanged
+    ...
+    fetch_feature(store#1, node=['x'], labels='y')
+  + prefetch(eager=False)
+    copy_to('cpu')
+nothing to do: typed_items, exclude_edges, within_boundary, sample_on_cpu, tiered_cache, cooperative (off),
+    sample_at_owners, fetch_at_owners, fuse_exchange, split_sample (no GPU), graph_cache (no GPU), feature_cache (no
+    GPU), uva_gather (no GPU), lookahead, stream_overlap (no GPU)
+graph#1: Graph(num_nodes=200, num_edges=1500, edge_attrs=['weight'])
+store#1: FeatureStore(node={'x': float32[200, 8], 'y': int64[200]}, edge={'e': float32[1500, 3]})"""
     )
+
+
+def test_facts_switched_off_and_nothing_to_do():
+    plan = items().sample_layer_neighbor(graph(), [3], exact=False)
+    assert (
+        plan.loader(machine=hr.Machine(cores=1), fuse_sampling=False).explain(facts=True)
+        == """\
+plan that runs, on Machine(cores=1, gpus=0, rank=0, world_size=1, memory=0, gpu_memory=())
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+      # minibatch: item_index, n_id, num_sampled_nodes, seed_index, seeds on cpu
+  sample_hop(graph#1, LaborRule(3, exact=False), layer=0, key_layer=0)
+      # hop: item_index, n_id, num_sampled_nodes, seed_index, seeds on cpu; hops: 1; graph#1
+  compact(graph#1)
+      # minibatch: blocks, item_index, n_id, num_sampled_edges, num_sampled_nodes, seed_index, seeds on cpu; hops: 1;
+          graph#1
+plan as written
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  sample_layer_neighbor(graph#1, [3], exact=False)
+pass expand_macros (same batches): macro -> its parts
+    item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  - sample_layer_neighbor(graph#1, [3], exact=False)
+  + sample_hop(graph#1, LaborRule(3, exact=False), layer=0, key_layer=0)
+  + compact(graph#1)
+nothing to do: typed_items, exclude_edges, within_boundary, sample_on_cpu, tiered_cache, cooperative (off),
+    sample_at_owners, fetch_at_owners, fuse_exchange, split_sample (no GPU), graph_cache (no GPU), fuse_sampling (off),
+    feature_cache (no GPU), uva_gather (no GPU), lookahead, prefetch, stream_overlap (no GPU)
+graph#1: Graph(num_nodes=200, num_edges=1500, edge_attrs=['weight'])"""
+    )
+
+
+def test_a_graph_with_many_relations_stays_readable():
+    """Equal rules of relations are counted; graphs and stores are described once."""
+    types = {f"type {number}": 20 for number in range(7)}
+    names = list(types)
+    relations = {(names[i % 7], f"relation {i}", names[3 * i % 7]): 10 for i in range(14)}
+    ends = torch.arange(10)
+    src = torch.cat([20 * names.index(source) + ends for source, _, _ in relations])
+    dst = torch.cat([20 * names.index(destination) + ends for _, _, destination in relations])
+    wide = hr.Graph.from_coo(src, dst, num_nodes=140, node_types=types, edge_types=relations)
+    features = hr.FeatureStore(node={(name, "x"): torch.zeros(20, 4) for name in types})
+    fanouts = [{relation: 3 + i % 2 for i, relation in enumerate(relations)}, 10]
+    plan = hr.ItemSampler({names[0]: ends}, batch_size=5, seed=1).sample_neighbor(wide, fanouts)
+    plan = plan.fetch_feature(features, node=[(name, "x") for name in types])
+    lines = plan.loader(machine=hr.Machine(cores=2)).explain().splitlines()
+    assert len(lines) < 60
+    assert max(map(len, lines)) <= WIDTH
+    assert any("by relation [7 x NeighborRule(3), 7 x NeighborRule(4)]" in line for line in lines)
+    assert sum("Graph(" in line for line in lines) == 1
+    assert sum("FeatureStore(" in line for line in lines) == 1
+
+
+def test_graphs_are_numbered_as_they_occur():
+    other = hr.Graph(graph().indptr, graph().indices)
+    plan = pairs().sample_uniform_negative(other).sample_neighbor(graph(), [2])
+    lines = plan.loader(machine=hr.Machine(cores=1)).explain().splitlines()
+    assert lines[2].startswith("  sample_uniform_negative(graph#1")
+    assert lines[3].startswith("  sample_fused(graph#2")
+    assert lines[-2:] == [f"graph#1: {other}", f"graph#2: {graph()}"]
 
 
 def test_changes_far_apart_are_shown_each_for_itself():
-    lines = ["a", "b", "c", "d", "e", "f"]
-    one, other = (_plan(lines), _plan(["a", "B", "c", "d", "e", "f", "g"]))
-    assert _difference(one, other) == ["    a", "  - b", "  + B", "    c", "    ...", "    f", "  + g"]
-
-
-def _plan(names: list[str]) -> hr.Plan:
-    """A plan of which nothing matters but what it prints."""
-    return hr.Plan([type("_Named", (hr.Stage,), {"name": name})() for name in names])
+    before, after = ["a", "b", "c", "d", "e", "f"], ["a", "B", "c", "d", "e", "f", "g"]
+    lines = [f"{sign}{line}" for sign, line in _difference(before, after)]
+    assert lines == ["    a", "  - b", "  + B", "    c", "    ...", "    f", "  + g"]
 
 
 def test_a_pass_whose_plan_prints_alike_is_named_alone():
@@ -98,4 +127,4 @@ def test_a_pass_whose_plan_prints_alike_is_named_alone():
     plan = typed_items().sample_neighbor(typed_graph(), [2])
     lines = plan.loader(machine=hr.Machine(cores=2)).explain().splitlines()
     place = lines.index("pass typed_items (same batches): items of types -> items of the graph")
-    assert lines[place + 1].startswith("nothing to do: exclude_edges")
+    assert lines[place + 1].startswith("pass fuse_sampling")
