@@ -31,7 +31,7 @@ SAMPLING := $(filter-out $(patsubst %,ops/native/%/%,bindings disk graphs partit
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find cuda -type f -not -name "*.pyc") $(shell find pipeline ops -name "*.py" -o -name "*.pyi" -o -name py.typed)
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help demo test test-quick mutants exits leaving lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
+.PHONY: help stubs demo test test-quick mutants exits leaving lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -64,6 +64,9 @@ exits: .venv/.installed ## leave iterations midway in RUNS=200 processes: each m
 
 leaving: .venv/.installed ## let one of two and of four ranks part from the others in every way: these must name it and end
 	.venv/bin/python tests/dist/leaving.py --ranks 2 4 $(ARGS)
+
+stubs: .venv/.installed ## write the signatures of verbs that editors and type checkers read
+	PYTHONPATH=tests .venv/bin/python -m verb_signatures
 
 lint: lint-python lint-native lint-types ## check style, format and types (compiler warnings are errors in every build)
 

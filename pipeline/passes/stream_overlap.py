@@ -26,7 +26,7 @@ def _overlap(prefetch: Prefetch, copy: CopyTo, facts: Facts, machine: Machine) -
 def _overlap_ahead(copy: CopyTo, fetches: Window, prefetch: Prefetch, facts: Facts, machine: Machine) -> Window | None:
     """Let the threads of a prefetch behind the copy launch it, and the fetches between them."""
     del machine
-    if prefetch.workers == 0 or not all(isinstance(fetch, FetchTo) for fetch in fetches):
+    if prefetch.workers == 0:
         return None
     stream = _on_stream(copy, fetches, facts)
     return None if stream is None else (stream, prefetch, WaitStream())
@@ -37,8 +37,8 @@ def _on_stream(copy: CopyTo, fetches: Window, facts: Facts) -> OnStream | None:
     place = copy.moves_to
     if place is None or place.kind != "cuda" or facts.given == CONVERTED:
         return None
-    there = all(isinstance(fetch, FetchTo) and fetch.place == place for fetch in fetches)
-    return OnStream((copy, *fetches), place) if there else None
+    there = [fetch for fetch in fetches if isinstance(fetch, FetchTo) and fetch.place == place]
+    return OnStream((copy, *there), place) if len(there) == len(fetches) else None
 
 
 def _take_along(

@@ -105,7 +105,7 @@ def _rule(value: Any) -> str | None:
     """Return a text for a sampling rule, without parameters that have their defaults; None for another value."""
     if not is_dataclass(value) or not hasattr(value, "per_destination"):
         return None
-    shown = []
+    shown = list[str]()
     for field in fields(value):
         one = getattr(value, field.name)
         if field.default is MISSING or not same(one, field.default):

@@ -99,12 +99,12 @@ class Facts:
 
     def behind(self, stage: Stage) -> Facts:
         """Return what is known behind a stage that stands at the position."""
-        is_source = self.last is None and isinstance(stage, SourceStage)
+        source = stage if self.last is None and isinstance(stage, SourceStage) else self.source
         return replace(
             self,
             upstream=self,
             last=stage,
-            source=stage if is_source else self.source,
+            source=source,
             fields=self._fields_behind(stage),
             place=stage.moves_to or self.place,
             given=stage.gives or self.given,
@@ -116,7 +116,7 @@ class Facts:
             trees=self.trees or stage.plants_trees,
             shares_layers=self.shares_layers or stage.shares_layers,
             threads=self.threads or stage.threads,
-            sound_ids=self.sound_ids and (is_source or stage.lowered or stage.keeps_ids_sound),
+            sound_ids=self.sound_ids and (stage is source or stage.lowered or stage.keeps_ids_sound),
         )
 
     def _fields_behind(self, stage: Stage) -> Mapping[str, Place]:

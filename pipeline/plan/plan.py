@@ -29,11 +29,18 @@ if TYPE_CHECKING:
     from headrace.pipeline.plan.machine import Machine
     from headrace.pipeline.run.loader import Loader
 
+if TYPE_CHECKING:
+    # Verbs are registered by the stages themselves; a file that is written from them tells their types.
+    from headrace.pipeline.plan.verb_signatures import ConvertedVerbs
+    from headrace.pipeline.plan.verb_signatures import Verbs as _Verbs
+else:
+    _Verbs = object
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Plan:
+class Plan(_Verbs):
     """A tuple of stages, source first; a value: plans of equal stages are equal. It has a method for each verb.
 
     A source is a plan as well, the shortest one.
@@ -115,13 +122,6 @@ class Plan:
         return f"ends in {self.stages[-1].name}"
 
     if TYPE_CHECKING:
-        # Verbs are registered by the stages themselves, so no list of them stands here.
-        def __getattr__(self, name: str) -> Callable[..., Plan]: ...
-
-        # But for those behind which a loader yields other things than minibatches.
-        def to_pyg(self) -> Converted: ...  # noqa: D102
-        def to_dgl(self) -> Converted: ...  # noqa: D102
-
         # What runs plans adds this, in pipeline/run/make_loader.py.
         def loader(  # noqa: D102
             self,
@@ -150,8 +150,7 @@ add_methods(Plan)
 
 if TYPE_CHECKING:
 
-    class Converted(Plan):
+    class Converted(ConvertedVerbs, Plan):
         """The type of plans that end in ``to_pyg()`` or ``to_dgl()``, perhaps with a prefetch or a copy behind."""
 
-        def __getattr__(self, name: str) -> Callable[..., Converted]: ...
         def loader(self, **options: Any) -> Loader[Any]: ...  # noqa: D102

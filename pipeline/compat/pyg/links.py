@@ -36,7 +36,7 @@ def with_negatives(
         return plan.sample_uniform_negative(
             graph, math.ceil(sampling.amount), mode="triplet", node_weight=weight, time=time
         )
-    weights: dict[str, Tensor] = {}
+    weights: dict[str, Any] = {}
     if sampling.src_weight is not None or sampling.dst_weight is not None:
         weights["source_weight"] = _node_weight(graph, "src", sampling.src_weight, edge_type)
         weights["node_weight"] = _node_weight(graph, "dst", sampling.dst_weight, edge_type)

@@ -198,7 +198,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
             disjoint=self.disjoint,
             time=self.time_attr,
             strictly_before=self.strictly_before,
-            strategy=self.temporal_strategy if self.time_attr is not None else "uniform",
+            strategy="last" if self.time_attr is not None and self.temporal_strategy == "last" else "uniform",
         )
         if kind == SubgraphType.induced:
             if self.time_attr is not None:

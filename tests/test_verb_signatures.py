@@ -1,0 +1,82 @@
+"""Verbs as type checkers and editors see them: the written file is up to date, and misuse is an error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import verb_signatures
+
+import headrace as hr
+
+PROGRAM = """
+import torch
+import headrace as hr
+
+graph = hr.Graph.from_coo(torch.arange(9), torch.arange(9), num_nodes=9)
+store = hr.FeatureStore(node={"x": torch.zeros(9, 2)})
+plan = hr.ItemSampler(9, batch_size=3)
+"""
+
+RIGHT = """
+plan.sample_neighbor(graph, [2, 2]).fetch_feature(store, node=["x"]).copy_to("cpu").prefetch().loader()
+plan.sample_neighbor(graph, fanouts=(3, -1), replace=True).fetch_feature(store, node={"paper": ["x"]}, labels="x")
+plan.exclude_seed_edges(reverse=True).sample_layer_neighbor(graph, [{("a", "b", "c"): 3}], importance="*")
+plan.to_pyg().copy_to(torch.device("cpu")).prefetch(workers=2).loader()
+"""
+
+#: What type checkers refuse, each with a part of what they say.
+WRONG = {
+    "plan.sample_neighbour(graph, [2])": 'has no attribute "sample_neighbour"',
+    'plan.sample_neighbor(graph, "10")': "incompatible type",
+    "plan.exclude_seed_edges(True)": "positional argument",
+    "plan.sample_neighbor(graph, [2], expand='both')": "incompatible type",
+    "plan.to_pyg().sample_shadow(graph, '2', 3)": "incompatible type",
+}
+
+
+def test_the_file_is_that_of_the_stages():
+    assert verb_signatures.FILE.read_text(encoding="utf-8") == verb_signatures.stub(), "run `make stubs`"
+
+
+@pytest.mark.slow
+def test_misuse_is_an_error_for_type_checkers(tmp_path):
+    """On the package as it is installed, or in this tree as it would be."""
+    package = tmp_path / "headrace"
+    package.mkdir()
+    root = Path(__file__).resolve().parents[1]
+    for wing in ("pipeline", "ops", "cuda"):
+        (package / wing).symlink_to(root / wing)
+    (package / "__init__.py").symlink_to(root / "pipeline" / "_package.py")
+    (package / "py.typed").touch()
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM + RIGHT + "\n".join(WRONG) + "\n")
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "mypy",
+        "--output",
+        "json",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+        "program.py",
+    ]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    errors = {
+        entry["line"]: entry["message"]
+        for entry in map(json.loads, found.stdout.splitlines())
+        if entry["file"] == "program.py"
+    }
+    first = len((PROGRAM + RIGHT).splitlines()) + 1
+    assert sorted(errors) == list(range(first, first + len(WRONG))), found.stdout + found.stderr
+    for line, text in enumerate(WRONG.values(), first):
+        assert text in errors[line]
+
+
+def test_verbs_have_signatures_at_run_time():
+    for name in ("sample_neighbor", "fetch_feature", "to_pyg"):
+        assert getattr(hr.ItemSampler, name).__doc__

@@ -1,0 +1,86 @@
+"""Writes `pipeline/plan/verb_signatures.pyi`: the signature and docstring of each verb, for editors and type checkers.
+
+At run time stages add the verbs themselves; `make stubs` writes the file, and a test compares it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from pathlib import Path
+
+from headrace.pipeline import stages as _stages  # noqa: F401 - fills the table of verbs
+from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.verbs import verbs
+
+FILE = Path(__file__).resolve().parents[1] / "pipeline" / "plan" / "verb_signatures.pyi"
+
+#: What a verb takes where its stage keeps it in one form, by the annotation of the stage or by verb and parameter.
+ACCEPTED = {
+    "tuple[FeatureName, ...]": "FeatureNames",
+    "FanoutsByHop": "CountsByHop",
+    "SizesByHop": "CountsByHop",
+    "Expand": 'Literal["all", "new"]',
+    "int": "SupportsIndex",
+    "int | None": "SupportsIndex | None",
+    "int | Literal['*']": 'SupportsIndex | Literal["*"]',
+    ("copy_to", "device"): "str | torch.device",
+    ("exclude_seed_edges", "reverse"): "bool | Mapping[Any, Any]",
+    ("sample_uniform_negative", "node_weight"): "ArrayLike | Tensor | str | None",
+    ("sample_uniform_negative", "source_weight"): "ArrayLike | Tensor | str | None",
+}
+
+#: Verbs behind which a loader yields objects of another library.
+CONVERSIONS = ("to_dgl", "to_pyg")
+
+#: Verbs that may follow them.
+BEHIND_CONVERSIONS = ("copy_to", "prefetch")
+
+HEADER = '''"""The verbs of plans, for editors and type checkers; written by `make stubs` from the stages."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, SupportsIndex, TypeAlias
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.feature_names import FeatureName, LabelNames
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.plan.plan import Converted, Plan
+from headrace.pipeline.storage.features import FeatureStore
+
+FeatureNames: TypeAlias = str | Sequence[FeatureName] | Mapping[Any, str | Sequence[str]]
+CountsByHop: TypeAlias = Sequence[SupportsIndex | Mapping[Any, SupportsIndex]]
+
+'''
+
+
+def stub() -> str:
+    """Return the text of the file."""
+    lines = [HEADER, "class Verbs:\n"]
+    lines += [_method(name, "Converted" if name in CONVERSIONS else "Plan") for name in verbs()]
+    lines += ["class ConvertedVerbs:\n", *(_method(name, "Converted") for name in BEHIND_CONVERSIONS)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _method(verb: str, returns: str) -> str:
+    method = getattr(Plan, verb)
+    parameters = ["self"]
+    keyword_only = False
+    for parameter in list(inspect.signature(method).parameters.values())[1:]:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            parameters.append("*")
+        kept = str(parameter.annotation)
+        accepted = ACCEPTED.get((verb, parameter.name)) or ACCEPTED.get(kept) or kept.replace("'", '"')
+        default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}".replace("'", '"')
+        parameters.append(f"{parameter.name}: {accepted}{default}")
+    listed = "".join(f"        {parameter},\n" for parameter in parameters)
+    text = textwrap.indent(f'"""{inspect.getdoc(method)}\n"""', "        ")
+    return f"    def {verb}(\n{listed}    ) -> {returns}:\n{text}\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(stub(), encoding="utf-8")
