@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,28 @@ def test_misuse_is_an_error_for_type_checkers(tmp_path):
     assert sorted(errors) == list(range(first, first + len(WRONG))), found.stdout + found.stderr
     for line, text in enumerate(WRONG.values(), first):
         assert text in errors[line]
+
+
+def test_help_shows_verbs_and_parameters_and_no_machinery():
+    shown = {name for name in dir(hr.ItemSampler) if not name.startswith("_")}
+    assert {"sample_neighbor", "fetch_feature", "loader", "batch_size", "shuffle", "stages"} <= shown
+    assert not {"moves_to", "cooperates", "largest_id", "decisive", "settle_seed", "known_nodes"} & shown
+    text = pydoc.render_doc(hr.ItemSampler)
+    assert "sample_neighbor(" in text
+    assert "keeps_rows" not in text
+
+
+def test_a_stage_of_a_user_shows_all_of_its_members():
+    class Mine(hr.MapStage):
+        def runner(self, settings):
+            raise NotImplementedError
+
+    assert "writes" in dir(Mine)
+    assert "writes" in dir(hr.Stage)
+
+
+def test_packages_of_layers_show_their_layers():
+    assert [name for name in dir(hr.nn) if not name.startswith("_")] == sorted(hr.nn.__all__)
 
 
 def test_verbs_have_signatures_at_run_time():

@@ -10,7 +10,7 @@ legal plans and lowering ask these, and name the type of a stage only where a ru
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -82,8 +82,26 @@ class KnownNodes:
     types: TypeOffsets | None = None
 
 
+class _StageType(ABCMeta):
+    """The type of stages, by which ``help()`` of a public stage shows verbs and parameters, and no machinery."""
+
+    def __dir__(cls) -> list[str]:
+        names = set(super().__dir__())
+        if cls.__module__.startswith("headrace.pipeline.stages."):
+            machinery = {name for base in cls.__mro__ if base.__module__ in _MACHINERY for name in vars(base)}
+            of_plans = {name for base in cls.__mro__ if base.__module__ == _PLANS for name in vars(base)}
+            parameters: set[str] = set(getattr(cls, "__dataclass_fields__", ()))
+            names -= {name for name in machinery - of_plans - parameters if not name.startswith("__")}
+        return sorted(names)
+
+
+#: Where the members are defined that stages have for passes, rules of legal plans and lowering.
+_MACHINERY = ("headrace.pipeline.plan.stage", "headrace.pipeline.plan.source", "headrace.pipeline.stages.sampler")
+_PLANS = "headrace.pipeline.plan.plan"
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Stage(ABC):
+class Stage(metaclass=_StageType):
     """One described step of a plan; see the module docstring."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -203,7 +221,7 @@ class Stage(ABC):
         del last
         return None
 
-    def check(self, before: tuple[Stage, ...]) -> None:  # noqa: B027 - most stages have nothing to add
+    def check(self, before: tuple[Stage, ...]) -> None:
         """Refuse data that does not fit the stages before this one; called once, before any batch is made.
 
         Raises

@@ -35,3 +35,8 @@ from headrace.pipeline.models.nn.gin import GINConv
 from headrace.pipeline.models.nn.sage import SAGEConv
 
 __all__ = ["ClusterGCNConv", "GATConv", "GCNConv", "GINConv", "SAGEConv"]
+
+
+def __dir__() -> list[str]:
+    # The layers, not the modules that they are in.
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
