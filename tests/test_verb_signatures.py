@@ -81,7 +81,7 @@ def test_misuse_is_an_error_for_type_checkers(tmp_path):
 def test_help_shows_verbs_and_parameters_and_no_machinery():
     shown = {name for name in dir(hr.ItemSampler) if not name.startswith("_")}
     assert {"sample_neighbor", "fetch_feature", "loader", "batch_size", "shuffle", "stages"} <= shown
-    assert not {"moves_to", "cooperates", "largest_id", "decisive", "settle_seed", "known_nodes"} & shown
+    assert not {"moves_to", "cooperates", "largest_id", "decisive", "collective", "settle_seed", "known_nodes"} & shown
     text = pydoc.render_doc(hr.ItemSampler)
     assert "sample_neighbor(" in text
     assert "keeps_rows" not in text

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -90,7 +90,7 @@ class _StageType(ABCMeta):
         if cls.__module__.startswith("headrace.pipeline.stages."):
             machinery = {name for base in cls.__mro__ if base.__module__ in _MACHINERY for name in vars(base)}
             of_plans = {name for base in cls.__mro__ if base.__module__ == _PLANS for name in vars(base)}
-            parameters: set[str] = set(getattr(cls, "__dataclass_fields__", ()))
+            parameters = {field.name for field in fields(cls)} if is_dataclass(cls) else set[str]()
             names -= {name for name in machinery - of_plans - parameters if not name.startswith("__")}
         return sorted(names)
 
