@@ -1,7 +1,6 @@
 """Tell hops which edges they are to leave out.
 
-A rule on the whole plan: a copy, negatives and what else users chain may stand between `exclude_seed_edges` and the
-hops, all of which it is for.
+A rule on the whole plan: all hops behind `exclude_seed_edges` share one table of its edges.
 """
 
 from __future__ import annotations

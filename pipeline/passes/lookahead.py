@@ -3,7 +3,9 @@
 A minibatch is a pure function of its index, so the next ones can be sampled before the rows of this one are read.
 Behind a look-ahead cache (`tiered_cache`) that knowledge says which rows make room: Belady's rule within the window.
 Where there is no cache, rows that several batches want are read once, in few large reads. Caches on a GPU are told by a
-stage before the copy, or where the batch is sampled there, right before the fetch: which it is, the whole plan says.
+stage before the copy, or where the batch is sampled there, right before the fetch.
+
+A rule on the whole plan: all fetches share the memory for batches in view.
 """
 
 from __future__ import annotations
@@ -28,8 +30,12 @@ BYTES_OF_UNKNOWN = 1 << 28
 
 
 def _look_ahead(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
-    """Let fetches that gain by that know the batches to come: how many there are decides what each may hold."""
-    del facts
+    """Let fetches that gain by that know the batches to come."""
+    return _fetch_ahead(stages, machine) or _tell(stages, facts, machine)
+
+
+def _fetch_ahead(stages: Window, machine: Machine) -> Window | None:
+    """Let fetches know the batches to come: how many fetches gain by that decides what each may hold."""
     gains = [isinstance(stage, FetchFeature) and any(map(gains_by_foresight, _sources(stage))) for stage in stages]
     if not any(gains):
         return None
@@ -51,8 +57,6 @@ def _tell(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | 
         return None
     from headrace.pipeline.lowered.expect_rows import ExpectRows
     from headrace.pipeline.lowered.fetch_to import FetchTo
-    from headrace.pipeline.stages.copy_to import CopyTo
-    from headrace.pipeline.stages.prefetch import Prefetch
 
     told = [(one.store, one.node, one.edge, one.labels) for one in stages if isinstance(one, ExpectRows)]
     for position, fetch in enumerate(stages):
@@ -61,7 +65,7 @@ def _tell(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | 
         if not any(gains_by_expecting(source, fetch.place) for source in _sources(fetch)):
             continue
         start = position
-        while isinstance(stages[start - 1], CopyTo | FetchTo | Prefetch):
+        while _goes_along(stages[start - 1]):
             start -= 1
         copied = facts[start].place is not None
         known = machine.memory_of_gpu(fetch.place.index) if copied else machine.memory
@@ -78,13 +82,15 @@ def _tell(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | 
     return None
 
 
+def _goes_along(stage: Stage) -> bool:
+    """Whether a stage stands between the batches that are told and the fetch: a copy, a thread, another such fetch."""
+    return stage.moves_to is not None or stage.threads or (isinstance(stage, FetchStage) and stage.reads_at is not None)
+
+
 def _sources(fetch: FetchFeature | FetchStage) -> list[FeatureSource]:
     """Return what a stage fetches from."""
     names = (*fetch.node, *label_names(fetch.labels))
     return [*(fetch.store.node[name] for name in names), *(fetch.store.edge[name] for name in fetch.edge)]
 
 
-RULES = (
-    Rule("fetch_feature from disk or a look-ahead cache -> fetch_ahead", (), _look_ahead),
-    Rule("fetch_to from a cache -> expect_rows before it", (), _tell),
-)
+RULES = (Rule("fetch_feature from disk, or fetch_to from a cache -> with the next batches in view", (), _look_ahead),)

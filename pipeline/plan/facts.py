@@ -112,7 +112,7 @@ class Facts:
             hops=self.hops + stage.num_hops,
             fetched=self.fetched | stage.fetches,
             graphs=self._graphs_behind(stage),
-            exclude=stage if stage.excludes else self.exclude,
+            exclude=self.exclude if stage.excludes is None else stage,
             trees=self.trees or stage.plants_trees,
             shares_layers=self.shares_layers or stage.shares_layers,
             threads=self.threads or stage.threads,

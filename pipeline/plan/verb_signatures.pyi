@@ -41,6 +41,7 @@ class Verbs:
         *,
         reverse: bool | Mapping[Any, Any] = False,
         per: Literal["batch", "seed"] = "batch",
+        by: Literal["ends", "edge_id"] = "ends",
     ) -> Plan:
         """Let the sampler behind it pick no edge that the model is to predict.
 
@@ -57,6 +58,8 @@ class Verbs:
             False (default): the edges u -> v. True: the edges v -> u, too, which a graph has where every edge is there in
             both directions. Of a graph with types either means the edges of any type; a dictionary ``{edge_type:
             reverse_type}`` means those of its keys, among which the seeds' own type must be, and back those of its values.
+            With ``by="edge_id"`` ids, int64[num_edges], of each edge that of its reverse, -1 for none; by types the
+            reverse of an edge is the one of its number within the other type. True would not say which of several it is.
         per
             ``"batch"`` (default): a batch's edges are left out for all its seeds, as they share their neighbourhood.
             ``"seed"``: those of a pair are left out in its own tree alone, so that it finds those of the other pairs of the
@@ -64,15 +67,31 @@ class Verbs:
             of their own leave out the pair's edges, too, or a model would tell them by an edge that no positive pair
             finds. For samplers with ``disjoint=True`` or ``time=``, and `sample_shadow`; subgraphs over a graph in shards
             take it with ``cooperative=True`` alone.
+        by
+            ``"ends"`` (default): all edges between the ends of a pair, such as earlier purchases of the same thing.
+            ``"edge_id"``: the edge alone that the item is, ``ItemSampler(pairs, edge_ids=ids)``; others between the same
+            nodes stay. With `time` take ``strictly_before=True`` in place of it, which leaves out all that is of the
+            pair's own time, or both where repeats of that time are to stay.
 
         Raises
         ------
         InputError
-            For another `reverse` or `per`; when a loader is made for types that the graph does not have, and seeds of a
-            type that is no key.
+            For another `reverse`, `per` or `by`; when a loader is made for types that the graph does not have, seeds of a
+            type that is no key, items that are no edges by their ids, and reverses that do not lead back.
         PlanError
             If no sampler follows that can leave out edges, the seeds are no pairs, or `make_bidirectional` follows, which
-            would turn an edge back around, and `reverse` is False; with ``per="seed"`` for a sampler without trees.
+            would turn an edge back around, and `reverse` is False; with ``per="seed"`` for a sampler without trees;
+            with ``by="edge_id"`` for items without `edge_ids`.
+
+        Examples
+        --------
+        >>> import headrace as hr, torch
+        >>> bought = torch.tensor([[0, 0, 1], [2, 2, 2]])  # twice by 0
+        >>> graph = hr.Graph.from_coo(*bought, num_nodes=3)
+        >>> items = hr.ItemSampler(bought.t()[:2], edge_ids=[0, 1], batch_size=1)
+        >>> plan = items.exclude_seed_edges(by="edge_id").sample_neighbor(graph, [-1])
+        >>> [sorted(batch.e_id.tolist()) for batch in plan.loader()]
+        [[1, 2], [0, 2]]
         """
 
     def fetch_feature(
@@ -425,13 +444,14 @@ class Verbs:
             `Graph.by_time`.
 
             *Its own time counts*: a link that is predicted at time t sees the edge of that link, which has the time t, too,
-            and so its label. For links that are edges of the graph take ``strictly_before=True``.
+            and so its label. For links that are edges of the graph take ``strictly_before=True``; where other edges of that
+            time are to stay, ``exclude_seed_edges(by="edge_id")``, which leaves out the link's own edge alone.
         window
             Beside `time`, how far back trees look: edges are no earlier than the seed's time less this.
         strictly_before
             Beside `time`: False (default), edges of the seed's own time are there; True, only those of earlier times, in
-            all hops. Earlier edges between the same nodes stay, which `exclude_seed_edges` would take away. A window
-            reaches back from the seed's time either way.
+            all hops. Earlier edges between the same nodes stay, which `exclude_seed_edges` by the ends of pairs would take
+            away. A window reaches back from the seed's time either way.
         strategy
             Beside `time`: ``"uniform"`` (default) draws among the edges of a tree, by weight if there is one; ``"last"``
             takes the most recent, of edges of one time those that came last.
@@ -728,13 +748,19 @@ class Verbs:
                 out = model(blocks, blocks[0].srcdata["x"])
                 loss = criterion(out, blocks[-1].dstdata["y"])
 
+        Seeds that are pairs give what ``batch.to_dgl(pairs=True)`` does, the tuple of DGL's loaders of edges::
+
+            for input_nodes, pair_graph, neg_pair_graph, blocks in plan.to_dgl().loader():  # without negatives three
+                h = model(blocks, blocks[0].srcdata["x"])
+                loss = criterion(predictor(pair_graph, h), predictor(neg_pair_graph, h))
+
         Batches stay the same, so a checkpoint can be loaded with or without this stage.
 
         Raises
         ------
         PlanError
-            When the plan is made into a loader in which ranks make batches together, where hops share one block, or for
-            seeds that are pairs, which blocks cannot hold.
+            When the plan is made into a loader in which ranks make batches together, where hops share one block that is
+            no whole subgraph of its nodes, or for pairs of a graph with several edge types that do not say theirs.
         ModuleNotFoundError
             Then as well, if DGL is not installed.
         """

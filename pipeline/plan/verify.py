@@ -22,12 +22,27 @@ class Language:
     ----------
     refuses
         Returns why a stage is no word of the language, or None.
+    without_effect
+        Returns what is given in a whole plan and can have no effect, or None.
     """
 
     refuses: Callable[[Stage], str | None]
+    without_effect: Callable[[Facts], str | None] = lambda _: None
 
 
-USERS = Language(lambda stage: "passes make this stage, users say what it stands for" if stage.lowered else None)
+def _without_effect(facts: Facts) -> str | None:
+    ids = None if facts.source is None else facts.source.seed_edge_ids
+    if facts.source is None or ids is None or (facts.exclude is not None and facts.exclude.excludes == "edge_id"):
+        return None
+    return (
+        f'{facts.source.name}: expected exclude_seed_edges(by="edge_id") behind items with edge_ids, got none, so that '
+        "they have no effect; chain it ahead of the sampler, or leave edge_ids= out"
+    )
+
+
+USERS = Language(
+    lambda stage: "passes make this stage, users say what it stands for" if stage.lowered else None, _without_effect
+)
 
 LOWERED = Language(
     lambda stage: "macro stages must be expanded before this point" if isinstance(stage, MacroStage) else None
@@ -49,6 +64,9 @@ def verify(plan: Plan, language: Language = USERS) -> None:
         if problem is not None:
             raise PlanError(f"{stage.name} cannot stand here: {problem}. The plan is\n{render(stages, '  ')}")
         facts = facts.behind(stage)
+    unread = language.without_effect(facts)
+    if unread is not None:
+        raise PlanError(unread)
     unfinished = _UNFINISHED.get(facts.given)
     if unfinished is not None:
         raise PlanError(f"{stages[-1].name} cannot end a plan: {unfinished}. The plan is\n{render(stages, '  ')}")

@@ -149,9 +149,22 @@ DATA = (
     ),
     Mutant(
         "pipeline/passes/prefetch.py",
-        "position = next((i for i, stage in enumerate(stages) if isinstance(stage, CopyTo)), len(stages))",
+        "position = next((i for i, known in enumerate(facts) if known.place is not None), len(facts)) - 1",
         "position = len(stages)",
         "tests/pipeline/passes/test_prefetch.py::test_stands_before_the_copy_to_a_device",
+    ),
+    # Facts.
+    Mutant(
+        "pipeline/plan/rules.py",
+        "if not self.facts(start + len(replacement)).say_the_same_as(known):",
+        "if False:",
+        "tests/pipeline/plan/test_facts.py::test_facts_that_a_rule_changes_far_ahead_wake_rules_behind",
+    ),
+    Mutant(
+        "pipeline/plan/facts.py",
+        "place=stage.moves_to or self.place,",
+        "place=stage.moves_to,",
+        "tests/pipeline/plan/test_facts.py::test_facts_are_those_of_the_stages_before",
     ),
     # Features and batches.
     Mutant(

@@ -84,9 +84,9 @@ FEATURE_CACHES = (
         "tests/cuda_host/test_rows_on_gpu.py::test_updates_wait_for_reads_that_are_on_their_way",
     ),
     Mutant(
-        "pipeline/passes/uva_gather.py",
-        "stage.lowered or isinstance(",
-        "not stage.threads or isinstance(",
+        "pipeline/plan/facts.py",
+        "stage.lowered or stage.keeps_ids_sound",
+        "not stage.threads or stage.keeps_ids_sound",
         "tests/pipeline/passes/test_uva_gather.py::test_nobody_looks_at_ids_that_are_known_to_have_rows",
     ),
 )

@@ -74,8 +74,8 @@ TYPED = (
     ),
     Mutant(
         "pipeline/passes/sample_at_owners.py",
-        "machine.world_size == 1 or routed:",
-        "machine.world_size == 1 or routed or getattr(source, 'partition', None) is not None:",
+        "if not _is_apart(hop, facts, machine) or (hop.layer == 0 and seeds_are_owned)",
+        "if not _is_apart(hop, facts, machine) or seeds_are_owned",
         f"{_MODELS}::test_owners_sample_for_others",
     ),
     Mutant(
