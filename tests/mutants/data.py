@@ -164,7 +164,7 @@ DATA = (
         "pipeline/plan/facts.py",
         "place=stage.moves_to or self.place,",
         "place=stage.moves_to,",
-        "tests/pipeline/plan/test_facts.py::test_facts_are_those_of_the_stages_before",
+        "tests/pipeline/plan/test_facts.py::test_fields_have_places",
     ),
     # Features and batches.
     Mutant(

@@ -40,11 +40,11 @@ def test_facts_are_those_of_the_stages_before(name, machine):
 
 def test_fields_have_places():
     plan = items().sample_neighbor(graph(), [2]).copy_to("cuda:1").fetch_feature(store(), node=["x"])
-    *_, sampled, copied, _ = facts_of(plan.stages)
+    *_, sampled, copied, fetched = facts_of(plan.stages)
     assert set(sampled.fields.values()) == {CPU}
     assert sampled.place is None
     assert set(copied.fields.values()) == {Place.parse("cuda:1")}
-    assert copied.place == Place.parse("cuda:1")
+    assert copied.place == fetched.place == Place.parse("cuda:1")
 
 
 def test_trees_boundaries_and_exclusion_are_known():
