@@ -622,7 +622,8 @@ class Verbs:
         Raises
         ------
         InputError
-            For a subject that is not a graph or has no edges, numbers below 1, or items that are not in the graph.
+            For a subject that is not a graph or has no edges, numbers below 1, items that are not in the graph, or
+            `num_samples` without norms.
         PlanError
             If the source carries labels, several ranks would share a batch, or norms are asked for and the source is not an
             ``ItemSampler``, whose batches can be drawn ahead.

@@ -31,13 +31,21 @@ class Language:
 
 
 def _without_effect(facts: Facts) -> str | None:
-    ids = None if facts.source is None else facts.source.seed_edge_ids
-    if facts.source is None or ids is None or (facts.exclude is not None and facts.exclude.excludes == "edge_id"):
+    source = facts.source
+    if source is None:
         return None
-    return (
-        f'{facts.source.name}: expected exclude_seed_edges(by="edge_id") behind items with edge_ids, got none, so that '
-        "they have no effect; chain it ahead of the sampler, or leave edge_ids= out"
-    )
+    if source.boundary and not facts.hops:
+        return (
+            f"{source.origin.name}: expected a sampler behind it, which goes as far as "
+            f"boundary={source.boundary} says, got none; chain sample_in_subgraph(graph, num_hops={source.boundary}), or pass boundary=0"
+        )
+    by_id = facts.exclude is not None and facts.exclude.excludes == "edge_id"
+    if source.seed_edge_ids is not None and not by_id:
+        return (
+            f'{source.name}: expected exclude_seed_edges(by="edge_id") behind items with edge_ids, got none, so that '
+            "they have no effect; chain it ahead of the sampler, or leave edge_ids= out"
+        )
+    return None
 
 
 USERS = Language(
