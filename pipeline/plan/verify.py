@@ -37,7 +37,8 @@ def _without_effect(facts: Facts) -> str | None:
     if source.boundary and not facts.hops:
         return (
             f"{source.origin.name}: expected a sampler behind it, which goes as far as "
-            f"boundary={source.boundary} says, got none; chain sample_in_subgraph(graph, num_hops={source.boundary}), or pass boundary=0"
+            f"boundary={source.boundary} says, got none; chain sample_in_subgraph(graph, num_hops={source.boundary}), "
+            "or pass boundary=0"
         )
     by_id = facts.exclude is not None and facts.exclude.excludes == "edge_id"
     if source.seed_edge_ids is not None and not by_id:

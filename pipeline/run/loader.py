@@ -283,11 +283,7 @@ class Loader(Generic[Batch]):
     def explain(self, *, facts: bool = False) -> str:
         """Return the plan that runs, the plan as it was written, and what each pass changed in it.
 
-        Parameters
-        ----------
-        facts
-            Whether to add, behind each stage of the plan that runs, what is known of the batch there: the place of each
-            field, hops, graphs.
+        With `facts`, each stage of the plan that runs is followed by what is known of the batch there.
         """
         return self._rewriting.explain(facts=facts)
 
