@@ -69,8 +69,8 @@ MISFITS = (
         _OPTIONS + "test_a_name_of_times_that_no_sampler_goes_by",
     ),
     Mutant(
-        "pipeline/passes/within_boundary.py",
-        "if boundary and not any(stage.num_hops for stage in stages):",
+        "pipeline/plan/verify.py",
+        "if source.boundary and not facts.hops:",
         "if False:",
         _OPTIONS + "test_a_boundary_where_nothing_goes_there",
     ),
