@@ -228,7 +228,8 @@ class PlanLoader(DataLoader[Any]):
     def settings(self) -> tuple[Any, ...]:
         """The attributes that a user may change between epochs, as with PyG: objects, and values as text."""
         own = vars(self).get("filter_fn")
-        return (self.transform, self.transform_sampler_output, self.filter_per_worker, self.learns, own)
+        of_torch = self.num_workers, self.prefetch_factor, self.pin_memory
+        return (*of_torch, self.transform, self.transform_sampler_output, self.filter_per_worker, self.learns, own)
 
     def _new_runner(self) -> Loader[Any]:
         # As PyG's loaders: who trains on several ranks gives each its items, or a sampler that does.

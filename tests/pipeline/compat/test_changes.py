@@ -44,6 +44,20 @@ def test_numbers_of_neighbours(data, num_workers):
     assert loader.runner is runner
 
 
+def test_threads_and_batches_ahead(data):
+    """The batches stay; the plan of the next epoch has the threads."""
+    loader = made(data)
+    wanted = [bits_of(loader), bits_of(loader), bits_of(loader)]
+    loader = made(data)
+    assert bits_of(loader) == wanted[0]
+    loader.num_workers = 3
+    assert bits_of(loader) == wanted[1]
+    assert "prefetch(3, " in loader.runner.explain()
+    loader.prefetch_factor = 7
+    assert bits_of(loader) == wanted[2]
+    assert "prefetch(3, 21" in loader.runner.explain()
+
+
 def test_other_parameters_of_the_sampler(data):
     loader = made(data, input_nodes=torch.arange(16), shuffle=False)
     (batch,) = loader

@@ -49,6 +49,7 @@ def test_shares_go_once_through_the_items_of_all_ranks(counts, size, by_rank):
 def test_even_ranks_take_even_shares():
     assert bounds(RankShares([6, 6], 4, None, drop_last=False)) == [[0, 0], [2, 2], [4, 4], [6, 6]]
     assert bounds(RankShares([5, 5], None, 2, drop_last=False)) == [[0, 0], [2, 2], [4, 4], [5, 5]]
+    assert bounds(RankShares([5, 2], None, 2, drop_last=False)) == [[0, 0], [2, 1], [4, 2], [5, 2]]
     assert RankShares([5, 5], None, 2, drop_last=True).num_batches == 2
     assert RankShares([5, 6], 4, None, drop_last=True).num_batches == 2
 
