@@ -12,7 +12,7 @@ from torch import Tensor
 from headrace.ops.borrowed import check_memory
 from headrace.ops.errors import GraphError
 from headrace.ops.sampling.sample import check_weights
-from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.arrays import describe, version_of_tensor
 from headrace.pipeline.data.digest import sampled_digest
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class EdgeWeights:
             )
         check_memory(attribute, f"edge attribute {name!r}", "Graph", GraphError)
         # Taken before the values are read, so that a change in between is seen.
-        version, digest = _version(attribute), _digest(attribute)
+        version, digest = version_of_tensor(attribute), _digest(attribute)
         values = attribute
         if attribute.dtype not in (torch.float32, torch.float64):
             values = attribute.to(torch.float32 if attribute.dtype in _NARROW else torch.float64)
@@ -91,7 +91,7 @@ class EdgeWeights:
         GraphError
             Saying so.
         """
-        if _version(self.attribute) != self.version:
+        if version_of_tensor(self.attribute) != self.version:
             raise GraphError(self._changed())
 
     def check_digest(self) -> None:
@@ -110,11 +110,6 @@ class EdgeWeights:
             f"Graph: expected edge attribute {self.name!r} to stay as it was when a plan first sampled by it, got "
             "other values, written in place; make a new graph with the new weights"
         )
-
-
-def _version(attribute: Tensor) -> int | None:
-    # Tensors made in inference mode do not count their changes.
-    return None if attribute.is_inference() else attribute._version  # noqa: SLF001 - torch has no other name for it
 
 
 def _digest(attribute: Tensor) -> str:

@@ -148,11 +148,11 @@ class GraphView(ABC):
         Raises
         ------
         GraphError
-            If there are no times of this name, they are no times, or are integers of edges and not of nodes.
+            If there are no times of this name, they are no times, integers of edges and not of nodes, or written.
         """
-        from headrace.pipeline.data.times import sorted_by_time
+        from headrace.pipeline.data.times import sorted_by_time, table_of_times
 
-        timed: Self = self.table(f"by time {name}", lambda: sorted_by_time(self, name))
+        timed: Self = table_of_times(self, name, "by time", lambda: sorted_by_time(self, name))
         return timed
 
     def original_edge_ids(self, positions: Tensor) -> Tensor:

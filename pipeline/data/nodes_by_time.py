@@ -12,7 +12,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.data.graph_types import node_types_of
-from headrace.pipeline.data.times import times_of
+from headrace.pipeline.data.times import table_of_times, times_of
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView
@@ -80,7 +80,7 @@ def ends_by_time(graph: GraphView, name: str) -> EndsByTime:
     GraphError
         If there are no times under that name.
     """
-    return graph.table(f"ends by time {name}", lambda: _sort_ends(graph, name))
+    return table_of_times(graph, name, "ends by time", lambda: _sort_ends(graph, name))
 
 
 def nodes_by_time(graph: GraphView, name: str) -> NodesByTime:
@@ -91,7 +91,7 @@ def nodes_by_time(graph: GraphView, name: str) -> NodesByTime:
     GraphError
         If there are no such times of nodes.
     """
-    return graph.table(f"nodes by time {name}", lambda: _sort(graph, name))
+    return table_of_times(graph, name, "nodes by time", lambda: _sort(graph, name))
 
 
 def _sort_ends(graph: GraphView, name: str) -> EndsByTime:

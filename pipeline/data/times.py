@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from numpy.typing import ArrayLike
@@ -14,10 +14,12 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import order_of_rows
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, check_kind, describe
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, check_kind, describe, version_of_tensor
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView, View
+
+Table = TypeVar("Table")
 
 #: What times may be, integers and floating point; the widest of each holds all others.
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -156,6 +158,25 @@ def _find_times(graph: GraphView, name: str) -> Times:
             f"and {graph.node_attrs[name].dtype}; convert one of them"
         )
     return Times(edges, nodes)
+
+
+def table_of_times(graph: GraphView, name: str, kind: str, make: Callable[[], Table]) -> Table:
+    """Return a table of a graph that is made of its times under a name, when it is first asked for.
+
+    Raises
+    ------
+    GraphError
+        If torch has written to the times since.
+    """
+    attributes = (graph.edge_attrs_csc.get(name), graph.node_attrs.get(name))
+    versions = [None if times is None else version_of_tensor(times) for times in attributes]
+    table, versions_then = graph.table(f"{kind} {name}", lambda: (make(), versions))
+    if versions_then != versions:
+        raise GraphError(
+            f"Graph: expected times {name!r} to stay as they were when a plan first sampled by them, got others, "
+            "written in place; make a new graph with the new times"
+        )
+    return table
 
 
 def sorted_by_time(graph: View, name: str) -> View:

@@ -18,7 +18,7 @@ from headrace.pipeline.data.feature_names import (
 )
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, WindowRunner, WindowStage
+from headrace.pipeline.plan.stage import Counts, Runner, WindowRunner, WindowStage
 from headrace.pipeline.storage.expected_reads import READS_IN_VIEW
 from headrace.pipeline.storage.features import ExpectingSource, FeatureSource, FeatureStore
 from headrace.pipeline.storage.reads_ahead import gains_by_expecting
@@ -59,6 +59,10 @@ class ExpectRows(WindowStage):
     def runner(self, settings: RunSettings) -> WindowRunner:
         del settings
         return _Expectations(self)
+
+    def again(self, settings: RunSettings) -> Runner:
+        del settings
+        return lambda batch: (batch, {})
 
 
 class _Expected:

@@ -22,9 +22,10 @@ from headrace.pipeline.data.feature_names import (
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.checks import check_no_labels
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, WindowRunner, WindowStage
-from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.plan.stage import Counts, Runner, WindowRunner, WindowStage
+from headrace.pipeline.storage.features import FeatureSource, FeatureStore
 from headrace.pipeline.storage.reads_ahead import ReadsAhead, reads_ahead
+from headrace.pipeline.storage.rows import read_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,6 +54,14 @@ class FetchAhead(FetchStage, WindowStage):
 
     def runner(self, settings: RunSettings) -> WindowRunner:
         return _Fetches(self, settings.num_threads)
+
+    def again(self, settings: RunSettings) -> Runner:
+        threads = settings.num_threads
+
+        def read(source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
+            return read_rows(source, ids.cpu(), counts, num_threads=threads).to(ids.device)
+
+        return self.fetching(read)
 
 
 class _Fetches(WindowRunner):

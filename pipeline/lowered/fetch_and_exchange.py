@@ -16,9 +16,9 @@ from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import Exchange
 from headrace.pipeline.distributed.typed_exchange import exchange_of
-from headrace.pipeline.plan.checks import check_node_features, divided_features
+from headrace.pipeline.plan.checks import check_node_features, divided_features, watched_features
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage, Watched
 from headrace.pipeline.storage.features import FeatureStore, PlacingSource
 from headrace.pipeline.storage.rows import add_counts, place_rows, read_rows
 
@@ -77,6 +77,9 @@ class FetchAndExchange(MapStage):
 
     def divided(self) -> tuple[Divided, ...]:
         return divided_features(self.store, self.node)
+
+    def watched(self) -> tuple[Watched, ...]:
+        return watched_features(self.store, self.node)
 
     def check(self, before: tuple[Stage, ...]) -> None:
         check_node_features(self.store, self.node, before)

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.feature_names import FeatureName, node_ids_of
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.plan.checks import check_node_features, divided_features
+from headrace.pipeline.plan.checks import check_node_features, divided_features, watched_features
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage, Watched
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.rows import read_rows
 
@@ -53,6 +53,9 @@ class FetchOwned(MapStage):
 
     def divided(self) -> tuple[Divided, ...]:
         return divided_features(self.store, self.node)
+
+    def watched(self) -> tuple[Watched, ...]:
+        return watched_features(self.store, self.node)
 
     def check(self, before: tuple[Stage, ...]) -> None:
         check_node_features(self.store, self.node, before)

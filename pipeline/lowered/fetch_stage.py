@@ -18,8 +18,8 @@ from headrace.pipeline.data.feature_names import (
     node_ids_of,
     of_layers,
 )
-from headrace.pipeline.plan.checks import check_no_labels
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner
+from headrace.pipeline.plan.checks import check_no_labels, watched_features
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Watched
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
 
 #: Returns rows of a source, and adds what it counts.
@@ -49,6 +49,9 @@ class FetchStage(MapStage):
     @property
     def fetches(self) -> frozenset[tuple[str, FeatureName]]:
         return frozenset({*(("node", name) for name in self.node), *(("edge", name) for name in self.edge)})
+
+    def watched(self) -> tuple[Watched, ...]:
+        return watched_features(self.store, (*self.node, *label_names(self.labels)), self.edge)
 
     def fetching(self, read: Read) -> Runner:
         """Return the function that fetches for a batch, by reading each source once for nodes, seeds and each block."""

@@ -14,7 +14,7 @@ from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.interop.conversions import converted_tensors
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import MINIBATCH, ON_ITS_WAY, Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import MINIBATCH, ON_ITS_WAY, Counts, MapStage, Runner, Stage, Watched
 from headrace.pipeline.storage.rows import add_counts
 
 
@@ -69,6 +69,9 @@ class OnStream(MapStage):
     @property
     def fetches(self) -> frozenset[tuple[str, FeatureName]]:
         return frozenset(feature for stage in self.stages for feature in stage.fetches)
+
+    def watched(self) -> tuple[Watched, ...]:
+        return tuple(one for stage in self.stages for one in stage.watched())
 
     @property
     def moves_to(self) -> Place | None:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError, PlanError
 from headrace.pipeline.data.arrays import as_number, is_one_of, whole_number
 from headrace.pipeline.data.digest import equal
-from headrace.pipeline.data.feature_names import FeatureName, LabelNames
+from headrace.pipeline.data.feature_names import FeatureName, LabelNames, listed
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Divided, Stage
+from headrace.pipeline.plan.stage import Divided, Stage, Watched
 from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.rows import reader_of_version
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
@@ -140,6 +141,17 @@ def check_edge_ids(stage: str, graph: GraphView, edge_ids: bool) -> None:
     """Refuse to leave out edge ids where the types of edges are known by them."""
     if graph.is_typed and not edge_ids:
         raise InputError(f"{stage}: expected edge_ids=True for a graph with types, which are known by them, got False")
+
+
+def watched_features(
+    store: FeatureStore, node: Iterable[FeatureName], edge: Iterable[FeatureName] = ()
+) -> tuple[Watched, ...]:
+    """Return features as what a training loop may write."""
+    named = [("node", store.node, name) for name in node] + [("edge", store.edge, name) for name in edge]
+    readers = [(domain, name, reader_of_version(sources[name])) for domain, sources, name in named]
+    return tuple(
+        Watched(f"{domain} feature {listed(name)}", reader) for domain, name, reader in readers if reader is not None
+    )
 
 
 def check_weight(stage: str, graph: GraphView, weight: str | None) -> None:

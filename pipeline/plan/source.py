@@ -10,7 +10,7 @@ import torch
 from headrace.ops.errors import ItemsError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.stage import KnownNodes, Stage
+from headrace.pipeline.plan.stage import KnownNodes, Stage, Watched
 from headrace.pipeline.plan.text import describe
 
 if TYPE_CHECKING:
@@ -96,6 +96,15 @@ class BatchSource(ABC):
 
         Needed of sources with `SourceStage.seed_edge_ids` alone.
         """
+        del epoch, index
+        raise NotImplementedError
+
+    def watched(self) -> tuple[Watched, ...]:
+        """Return what batches are drawn from that a training loop may write: those drawn ahead are drawn again."""
+        return ()
+
+    def batch_at(self, epoch: int, index: int) -> MiniBatch:
+        """Return a batch, wherever the source stands. Needed of those that are `watched`."""
         del epoch, index
         raise NotImplementedError
 

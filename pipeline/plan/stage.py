@@ -13,11 +13,12 @@ import copy
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 
+from headrace.pipeline.data.arrays import version_reader
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
@@ -82,6 +83,21 @@ class KnownNodes:
     types: TypeOffsets | None = None
 
 
+class Watched(NamedTuple):
+    """Memory that a stage reads and a training loop may write.
+
+    Parameters
+    ----------
+    what
+        What it is, for messages.
+    version
+        Returns how often it was written; None where nobody counts.
+    """
+
+    what: str
+    version: Callable[[], int | None]
+
+
 class _StageType(ABCMeta):
     """The type of stages, by which ``help()`` of a public stage shows verbs and parameters, and no machinery."""
 
@@ -141,6 +157,9 @@ class Stage(metaclass=_StageType):
     keeps_ids_sound: ClassVar[bool] = False
     """Whether the ids of a batch behind the stage are those of its graph, or those that arrive; lowered stages do. Of a
     stage that a user has written it is not known, and its ids are checked where they are used."""
+
+    calls_users: ClassVar[bool] = False
+    """Whether the stage gives batches to a function of the user, which may change what it is given."""
 
     @property
     def reads_at(self) -> Place | None:
@@ -215,6 +234,16 @@ class Stage(metaclass=_StageType):
         """Return what the stage knows of nodes, by default by its graph: all stages of a plan have to know the same."""
         graph = getattr(self, "graph", None)
         return (KnownNodes("its graph", graph.num_nodes, graph.node_types),) if isinstance(graph, GraphView) else ()
+
+    def watched(self) -> tuple[Watched, ...]:
+        """Return what the stage reads that a training loop may write: what was read ahead is then read again.
+
+        By default the weights that it samples by, which refuse to be read once they were written.
+        """
+        graph, weight = getattr(self, "graph", None), getattr(self, "weight", None)
+        attribute = graph.edge_attrs_csc.get(weight) if isinstance(graph, GraphView) and weight is not None else None
+        reader = None if attribute is None else version_reader(attribute)
+        return () if reader is None else (Watched(f"edge attribute {weight!r}", reader),)
 
     def fits_behind(self, last: Stage) -> str | None:
         """Return what is wrong with the stage right before this one, or None; asked whenever a plan is verified."""
@@ -318,6 +347,14 @@ class WindowStage(MapStage):
     @abstractmethod
     def runner(self, settings: RunSettings) -> WindowRunner:
         """Return what does it."""
+
+    def again(self, settings: RunSettings) -> Runner | None:
+        """Return what makes a batch that has left the window once more, where what was read for it was written since.
+
+        By default None: such writes are refused.
+        """
+        del settings
+        return None
 
 
 class MacroStage(Stage):

@@ -1,14 +1,32 @@
-"""Batches that one thread made on a GPU, and another one uses: streams are of threads."""
+"""How batches go from the threads that made them to the training loop.
+
+Of batches on a GPU the loop waits for what threads gave to their streams. And a batch has what the loop wrote until it
+is due: stages that read memory which the loop may write say so (`Stage.watched`), with how often it was written. Where
+they run ahead of the loop, that is noted with the batch before they read. When the batch is handed out the loop
+compares numbers, and where one differs it makes the batch anew, from that stage on, in its own thread.
+"""
 
 from __future__ import annotations
 
+import time
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from headrace.ops.gpu import record, resolved
+from headrace.pipeline.data.arrays import version_of_tensor
+from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.run.nodes import Step, Work
+from headrace.pipeline.plan.errors import LoaderError
+from headrace.pipeline.plan.source import BatchSource
+from headrace.pipeline.plan.stage import Watched
+from headrace.pipeline.run.nodes import Note, Step, Work, drawn
+
+#: Batches of a loader that are made twice before a warning says what costs nothing.
+MANY = 16
 
 
 def hand_over(place: Place | None) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
@@ -31,3 +49,140 @@ def hand_over(place: Place | None) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
         return replace(work, batch=work.batch.arrived())
 
     return (leave,), (take,)
+
+
+class Reading:
+    """A stage that reads, ahead of the training loop, what that may write.
+
+    Parameters
+    ----------
+    name
+        The stage, as the user wrote it.
+    watched
+        What it reads.
+    """
+
+    def __init__(self, name: str, watched: Sequence[Watched]) -> None:
+        self._name = name
+        self._watched = watched
+        self._versions = [one.version for one in watched]
+        self._steps: tuple[Step, ...] = ()
+        self._refused: str | None = None
+        self._may_change = False
+        self._times = 0
+
+    def made_anew_by(self, steps: tuple[Step, ...], *, refused: str | None, may_change: bool) -> None:
+        """Learn of the steps that make a batch anew, from this stage to the training loop.
+
+        Parameters
+        ----------
+        steps
+            They.
+        refused
+            A stage among them that cannot run once more, as one that all ranks run together, or None.
+        may_change
+            Whether one of them is a function of the user, which may change what it is given.
+        """
+        self._steps, self._refused, self._may_change = steps, refused, may_change
+
+    def versions(self) -> list[int | None]:
+        """Return how often each thing was written."""
+        return [version() for version in self._versions]
+
+    def noting(self, step: Step) -> Step:
+        """Return the step of the stage, which notes first what it is about to read."""
+
+        def noted(work: Work) -> Work:
+            contents = _contents(work.batch) if self._may_change else []
+            work.notes = (*work.notes, Note(self, self.versions(), work.batch, work.records, contents))
+            return step(work)
+
+        return noted
+
+    def anew(self, note: Note, stale: Work) -> Work:
+        """Return what the steps make now of what a note of a piece of work holds.
+
+        Raises
+        ------
+        LoaderError
+            If other ranks would have to make it anew, too, or a function has changed what the batch is made of.
+        """
+        if self._refused is not None:
+            raise LoaderError(
+                f"{self._expected(note, stale)}, and {self._refused} cannot make it once more by itself; put "
+                f".prefetch() before {self._name}, so that it reads when a batch is due, or write between epochs"
+            )
+        if self._may_change and _contents(note.batch) != note.contents:
+            raise LoaderError(
+                f"{self._expected(note, stale)}, and a transform has changed tensors of it in place, so it cannot "
+                f"be made anew; return batch.replace(...) of new tensors, or put .prefetch() before {self._name}"
+            )
+        work = Work(note.batch, stale.epoch, stale.index, stale.state, note.records)
+        for step in self._steps:
+            work = step(work)
+        self.count(note, work, len(note.records))
+        return work
+
+    def count(self, note: Note, work: Work, record: int) -> None:
+        """Count a batch that was made anew, from the stage of a record on."""
+        work.records[record].counts["read_again"] = 1
+        self._times += 1
+        if self._times == MANY:
+            warnings.warn(
+                f"{self._name}: {MANY} batches were read ahead, and once more when they were due, as the training loop "
+                f"has written {self._written(note)}; put .prefetch() before {self._name}, so that it reads when a "
+                "batch is due, and sampling alone is ahead",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _expected(self, note: Note, stale: Work) -> str:
+        return (
+            f"{self._name}: expected {self._written(note)} to stay as it was until batch {stale.index} of epoch "
+            f"{stale.epoch} is handed out, which was read ahead; the training loop has written it"
+        )
+
+    def _written(self, note: Note) -> str:
+        pairs = zip(self._watched, note.versions, strict=True)
+        return ", ".join(one.what for one, version in pairs if one.version() != version)
+
+
+class Drawing(Reading):
+    """The source, where it draws from what a training loop may write."""
+
+    def __init__(self, name: str, source: BatchSource) -> None:
+        super().__init__(name, source.watched())
+        self._source = source
+
+    def anew(self, note: Note, stale: Work) -> Work:
+        """Return what the steps make now of the batch, drawn once more."""
+        start = time.perf_counter()
+        again = drawn(self._name, self._source.batch_at(stale.epoch, stale.index), stale.state, start)
+        return super().anew(note._replace(batch=again.batch, records=again.records), stale)
+
+    def count(self, note: Note, work: Work, record: int) -> None:
+        """Count a batch that was made anew: the record of the source is the one before."""
+        super().count(note, work, record - 1)
+
+
+def up_to_date(work: Work) -> Work:
+    """Return a batch that is due, or the same made anew where what was read for it was written since."""
+    for note in work.notes:
+        if note.reading.versions() != note.versions:
+            return note.reading.anew(note, work)
+    return work
+
+
+def _contents(batch: object) -> list[int | None]:
+    return [version_of_tensor(tensor) for tensor in _shared(batch)]
+
+
+def _shared(batch: object) -> Iterator[Tensor]:
+    """Yield the tensors that a function behind may change in a batch: what blocks hold nobody changes."""
+    if not isinstance(batch, MiniBatch):
+        return
+    for value in (batch.seeds, batch.n_id, batch.y, batch.seed_time, *batch.node.values()):
+        if isinstance(value, Tensor):
+            yield value
+    for layers in batch.edge.values():
+        yield from layers

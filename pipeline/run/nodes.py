@@ -7,13 +7,17 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from headrace.pipeline.plan.errors import PeerError, PlanError
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 from headrace.pipeline.run.base_node import BaseNode
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.run.hand_over import Reading
 
 
 class StageRecord(NamedTuple):
@@ -45,7 +49,8 @@ class StageRecord(NamedTuple):
 class Work:
     """A batch on its way, with the source's position behind it, so that state belongs to the batch handed out.
 
-    Nobody changes one; it is not frozen, as every stage makes one for every batch and that takes three times as long.
+    Nobody changes one, but for its notes; it is not frozen, as every stage makes one for every batch and that takes
+    three times as long.
 
     Parameters
     ----------
@@ -57,6 +62,8 @@ class Work:
         The source's position behind it.
     records
         What the stages did for it.
+    notes
+        What was read for it ahead of the training loop, which may write it.
     """
 
     batch: Any
@@ -64,9 +71,33 @@ class Work:
     index: int
     state: dict[str, Any]
     records: tuple[StageRecord, ...]
+    notes: tuple[Note, ...] = ()
 
 
 Step = Callable[[Work], Work]
+
+
+class Note(NamedTuple):
+    """That a stage read what a training loop may write.
+
+    Parameters
+    ----------
+    reading
+        The stage; see `headrace.pipeline.run.hand_over.Reading`.
+    versions
+        How often each thing that it reads was written before it did.
+    batch, records
+        What it made its work of; of a source, None and nothing.
+    contents
+        How often each tensor of the batch was written.
+    """
+
+    reading: Reading
+    versions: list[int | None]
+    batch: Any
+    records: tuple[StageRecord, ...]
+    contents: list[int | None]
+
 
 Answer = TypeVar("Answer")
 
@@ -87,7 +118,7 @@ def step_of(name: str, origin: str, stage: MapStage, run: Runner, settings: RunS
         batch, counts = call(work)
         seconds = time.perf_counter() - start
         record = StageRecord(name, origin, start, seconds, threading.get_ident(), dict(counts))
-        return Work(batch, work.epoch, work.index, work.state, (*work.records, record))
+        return Work(batch, work.epoch, work.index, work.state, (*work.records, record), work.notes)
 
     return step
 
@@ -129,12 +160,20 @@ def _outcome(returned: Any) -> tuple[Any, Counts]:
     )
 
 
+def drawn(name: str, batch: MiniBatch, state: dict[str, Any], start: float) -> Work:
+    """Return a batch that a source of this name has drawn since `start`, as work."""
+    seconds = time.perf_counter() - start
+    record = StageRecord(name, name, start, seconds, threading.get_ident(), {"seeds": len(batch.seeds)})
+    return Work(batch, batch.epoch, batch.index, state, (record,))
+
+
 class SourceNode(BaseNode[Work]):
     """Begins a pipeline: draws batches from a source. Its state is ``{"epoch": ..., "source": ...}``."""
 
-    def __init__(self, name: str, source: BatchSource) -> None:
+    def __init__(self, name: str, source: BatchSource, reading: Reading | None = None) -> None:
         super().__init__()
         self._name = name
+        self._reading = reading
         self._source = source
         self._epoch = 0
         self._drawn = 0
@@ -148,12 +187,13 @@ class SourceNode(BaseNode[Work]):
 
     def next(self) -> Work:
         start = time.perf_counter()
+        versions = None if self._reading is None else self._reading.versions()
         batch = self._source.draw()
         self._drawn += 1
-        seconds = time.perf_counter() - start
-        counts = {"seeds": len(batch.seeds)}
-        record = StageRecord(self._name, self._name, start, seconds, threading.get_ident(), counts)
-        return Work(batch, batch.epoch, batch.index, self.get_state(), (record,))
+        work = drawn(self._name, batch, self.get_state(), start)
+        if self._reading is not None and versions is not None:
+            work.notes = (Note(self._reading, versions, None, (), []),)
+        return work
 
     def get_state(self) -> dict[str, Any]:
         return {"epoch": self._epoch, "source": {"batch": self._drawn, **self._source.state()}}

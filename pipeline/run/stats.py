@@ -22,7 +22,8 @@ class Stats(Mapping[str, Mapping[str, float]]):
     every other one), ``collectives`` (calls of the backend: what is sent may be preceded by its sizes), ``sent_bytes``
     to other ranks, without those sizes, and ``copied_rows`` that they need not ask for as they have copies.
     A sampler whose graph does not fit in its GPU has ``fetched_edges``, and hits and misses of a cache of them.
-    Conversions count ``converted_nodes`` and ``converted_edges``. Only batches that the training loop received are
+    Conversions count ``converted_nodes`` and ``converted_edges``. ``read_again`` are batches for which something was
+    read ahead, and again as it was written since (`FeatureStore`). Only batches that the training loop received are
     counted, so the counts do not depend on prefetching.
 
     Parameters

@@ -51,7 +51,8 @@ class ItemSampler(SourceStage):
         it may as well hold ids with labels. Of a graph with types, ids that count within a type, ``{"paper": ids}``, or
         pairs, ``{("user", "rates", "movie"): pairs}``, and with labels ``{"paper": (ids, labels)}``; what the sampler
         behind reads says where the type is, and ``batch.seeds`` are global ids. Tensors must be on the CPU;
-        non-contiguous and memory-mapped arrays are read in place.
+        non-contiguous and memory-mapped arrays are read in place, and may be written as `FeatureStore` says of
+        features; those by type are copied.
     batch_size
         Items in a batch, counted over all ranks together: one batch is one optimiser step. Default 1024.
     batch_size_per_rank

@@ -11,11 +11,13 @@ from headrace.ops.errors import ItemsError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
+from headrace.pipeline.data.arrays import version_reader
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.item_budget import cut
 from headrace.pipeline.data.items import ItemSet, seed_batch
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource
+from headrace.pipeline.plan.stage import Watched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,6 +55,13 @@ class DrawnItems(BatchSource):
     def batch_at(self, epoch: int, index: int) -> MiniBatch:
         """Return this rank's share of batch ``index`` of ``epoch``."""
         raise NotImplementedError
+
+    def watched(self) -> tuple[Watched, ...]:
+        items, time = self._sampler.items, self._sampler.time
+        named = {"items": items.ids, "labels of items": items.labels, "times of items": time}
+        tensors = {what: tensor for what, tensor in named.items() if isinstance(tensor, torch.Tensor)}
+        readers = {what: version_reader(tensor) for what, tensor in tensors.items()}
+        return tuple(Watched(what, reader) for what, reader in readers.items() if reader is not None)
 
     def count(self, epoch: int) -> int:
         """Return the number of batches of an epoch."""

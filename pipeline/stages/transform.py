@@ -20,7 +20,8 @@ class Transform(MapStage):
     """Pass every batch through a function.
 
     The function must depend on nothing but the batch (use ``batch.epoch`` and ``batch.index`` to key randomness of its
-    own): it may run in a background thread, ahead of the training loop, and again after a resume. Return
+    own): it may run in a background thread, ahead of the training loop, and again: after a resume, and
+    where features were written since they were read for the batch (`FeatureStore`). Return
     ``batch.replace(...)`` rather than changing the batch.
 
     Parameters
@@ -35,6 +36,7 @@ class Transform(MapStage):
     """
 
     same_on_all_ranks: ClassVar[bool] = False  # a function may know its rank
+    calls_users: ClassVar[bool] = True
 
     function: Callable[[MiniBatch], MiniBatch]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -18,7 +18,7 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.features.pinned import Pinned, is_readable_in_place
 from headrace.ops.gpu import device_of
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, version_of_tensor, version_reader
 from headrace.pipeline.data.digest import equal, sampled_digest
 from headrace.pipeline.data.mapped_file import MappedFile, mapped_file
 from headrace.pipeline.data.place import CPU, DISK, Place
@@ -33,7 +33,7 @@ class ArraySource:
     ----------
     array: [num_rows, ...]
         Kept by reference, never copied or cast: strided tensors are read in place, memory maps stay on disk until rows
-        are read. Do not change it while a loader runs.
+        are read. `FeatureStore` says what may be written to it when.
     name
         What to call it in errors.
     digest
@@ -188,7 +188,11 @@ class ArraySource:
         Writes past torch are not among them: through NumPy, a file, ``tensor.data`` or an optimiser with
         ``fused=True``.
         """
-        return None if self._tensor.is_inference() else self._tensor._version  # noqa: SLF001 - torch has no other name
+        return version_of_tensor(self._tensor)
+
+    def version_reader(self) -> Callable[[], int] | None:
+        """Return what returns `version`, faster; None where torch does not count."""
+        return version_reader(self._tensor)
 
     def share_memory(self) -> None:
         """Move the array to memory that processes share, where it is not: the tensor that was given moves, too.

@@ -26,7 +26,8 @@ from headrace.pipeline.storage.rows import Rows
 class FeatureSource(Protocol):
     """Rows addressed by id. Anything with these members can stand in a `FeatureStore`.
 
-    Prefetching calls `read` from several threads at once.
+    Prefetching calls `read` from several threads at once. A source whose rows are written while a loader runs has a
+    property ``version`` as well, an integer that is another one behind each write: see `FeatureStore`.
 
     >>> import torch
     >>> import headrace as hr
@@ -245,6 +246,23 @@ class FeatureStore:
     ------
     FeatureError
         If an array is not numeric, has no rows dimension, or is a tensor outside CPU memory.
+
+    Notes
+    -----
+    Tensors may be written at any time by the thread that iterates a loader: histories, memories, pseudo-labels. A batch
+    has what was written before it was handed out, though the loader reads ahead: torch counts the writes to a tensor,
+    views of it included, and a batch that was read before the last one is read again when it is due
+    (``loader.stats()`` counts ``read_again``). Where tensors are written for every batch, put ``.prefetch()`` before
+    ``fetch_feature``: then sampling is ahead, and rows are read once, when they are due. Ranks that read rows for each
+    other cannot read again by themselves: there a write is refused with that advice.
+
+    - Sources count their writes in a property ``version``; caches have that of the source behind them, and forget what
+      they kept. Rows that were copied to tiers, or to other ranks, must not be written: that is refused.
+    - What torch does not count is not noticed: writes through NumPy, ``tensor.data``, a file or an optimiser with
+      ``fused=True``, to arrays, memory maps, files and tensors that were made in inference mode, and by another process
+      to memory that is shared, as each counts its own. Write these between epochs, put ``.prefetch()`` before
+      ``fetch_feature``, or say ``loader(prefetch=False)``.
+    - Other threads may write between epochs alone.
     """
 
     def __init__(

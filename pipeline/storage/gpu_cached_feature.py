@@ -83,6 +83,7 @@ class GpuCachedFeature(OverSource):
         if bytes is not None and self._capacity == 0:
             check_some_row(self._source, "GpuCachedFeature", bytes, bytes_per_row(self._source))
         self._reading = ProcessLock()
+        self._seen = self.version  # of the rows of which copies are kept
         self._kept: dict[tuple[int, torch.device], RowsOnGpu] = {}  # by process: a forked one begins empty
         num_bytes = self._capacity * bytes_per_row(self._source)
         number = self._cache_place.index or 0
@@ -142,6 +143,7 @@ class GpuCachedFeature(OverSource):
             return checked_read(self._source, missing, num_threads=num_threads)
 
         with self._reading.held():
+            self._forget_written()
             self._expected.take(len(ids))
             array = None
             if self._in_place and isinstance(self._source, ArraySource):
@@ -234,8 +236,17 @@ class GpuCachedFeature(OverSource):
             try:
                 update(ids, rows)
             finally:
+                self._seen = self.version
                 for kept in self._here():
                     kept.forget()
+
+    def _forget_written(self) -> None:
+        """Keep none of the rows that were read so far, if somebody has written to the source past `update`."""
+        version = self.version
+        if version != self._seen:
+            self._seen = version
+            for kept in self._here():
+                kept.forget()
 
     def expect(self, ids: Tensor) -> None:
         """Say which ids a `read` to the GPU to come will ask for, after those that were said before.

@@ -14,7 +14,7 @@ from headrace.ops.features.gather import gather_rows
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.features import ExpectingSource, FeatureSource
-from headrace.pipeline.storage.rows import add_counts, checked_read, read_rows
+from headrace.pipeline.storage.rows import add_counts, checked_read, read_rows, version_of
 
 #: Reads that are made together from disk. A few share most of what can be shared, and each one more is a
 #: batch, and its rows, more in memory.
@@ -93,15 +93,20 @@ class SharedReads(ReadsAhead):
         self._source = source
         self._num_threads = num_threads
         self._ids: deque[Tensor] = deque()
-        self._found: deque[tuple[Tensor, Tensor]] = deque()  # distinct rows, and which of them a read wants
+        # Distinct rows, which of them a read wants, and the ids that these are.
+        self._found: deque[tuple[Tensor, Tensor, Tensor]] = deque()
+        self._seen: int | None = None  # the version of those found
 
     def expect(self, ids: Tensor) -> None:
         self._ids.append(ids)
 
     def read(self, totals: dict[str, int]) -> Tensor:
+        if self._found and version_of(self._source) != self._seen:
+            self._ids.extendleft(ids for _, _, ids in reversed(self._found))
+            self._found.clear()
         if not self._found:
             self._read_all(totals)
-        distinct, wanted = self._found.popleft()
+        distinct, wanted, _ = self._found.popleft()
         rows = gather_rows(distinct, wanted, num_threads=self._num_threads)
         add_counts(totals, {"rows": rows.shape[0], "bytes": rows.nbytes})
         return rows
@@ -122,11 +127,13 @@ class SharedReads(ReadsAhead):
         ids = list(self._ids)
         self._ids.clear()
         ends = list(accumulate(map(len, ids)))
+        self._seen = version_of(self._source)
         distinct, wanted = unique_and_inverse(torch.cat(ids).long())
         rows, counts = checked_read(self._source, distinct, num_threads=self._num_threads)
         add_counts(totals, {"distinct_rows": len(distinct)})
         add_counts(totals, counts)
-        self._found.extend((rows, wanted[start:end]) for start, end in zip([0, *ends], ends, strict=False))
+        starts = [0, *ends[:-1]]
+        self._found.extend((rows, wanted[start:end], one) for start, end, one in zip(starts, ends, ids, strict=True))
 
 
 def gains_by_foresight(source: FeatureSource) -> bool:

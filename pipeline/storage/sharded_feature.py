@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from numpy.typing import ArrayLike
@@ -12,7 +12,14 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, whole_number
+from headrace.pipeline.data.arrays import (
+    as_cpu_tensor,
+    as_ids,
+    refuse_gradient,
+    version_of_tensor,
+    version_reader,
+    whole_number,
+)
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph_types import node_types_of
@@ -111,6 +118,8 @@ class ShardedFeature:
         self._digest = digest
         # Not which copies this rank has: plans must not differ from rank to rank.
         self._asked = torch.empty(0, dtype=torch.int64) if cached is None else asked
+        self._copied = self._asked is None or len(self._asked) > 0  # whether ranks hold copies of others' rows
+        self._seen = self.version  # of the rows of which others hold copies
 
     @staticmethod
     def of(
@@ -198,7 +207,11 @@ class ShardedFeature:
     @property
     def version(self) -> int | None:
         """How often torch has written to this rank's rows in place."""
-        return None if self._rows.is_inference() else self._rows._version  # noqa: SLF001 - torch has no other name
+        return version_of_tensor(self._rows)
+
+    def version_reader(self) -> Callable[[], int] | None:
+        """Return what returns `version`, faster; None where torch does not count."""
+        return version_reader(self._rows)
 
     @property
     def num_rows(self) -> int:
@@ -243,6 +256,11 @@ class ShardedFeature:
         FeatureError
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
+        if self._copied and self.version != self._seen:
+            raise FeatureError(
+                "ShardedFeature: expected rows of which other ranks hold copies to stay as they were, got rows that "
+                "were written since; make the ShardedFeature anew, or without cached=, so that owners are asked"
+            )
         ids = ids.to(torch.int64)
         if self._partition.num_parts == 1:
             gather_rows(self._rows, ids, out=out, places=places, num_threads=num_threads)

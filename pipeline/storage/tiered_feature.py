@@ -99,6 +99,7 @@ class TieredFeature(OverSource):
             )
         self._counters = [f"bytes_from_{place.kind}" for place in self._router.places]
         self._tables: list[Tensor] | None = None
+        self._seen: int | None = None  # the version of the rows that were copied
         self._filling = ProcessLock()
         self._stand_ins = stand_ins
         self._on_gpu: TiersOnGpu | None = None
@@ -120,6 +121,7 @@ class TieredFeature(OverSource):
         """Copy rows to their places, unless they are there; the first read does so by itself."""
         with self._filling.held():
             if self._tables is None:
+                self._seen = self.version
                 self._tables = self._read_tables(progress)
                 self._held[HOST] = sum(table.nbytes for table in self._tables)
 
@@ -131,6 +133,7 @@ class TieredFeature(OverSource):
         FeatureError
             If an id is negative or not below num_rows, or for a place that it does not read to.
         """
+        self._check_unwritten()
         # A thread may have another current device than that of the batch.
         there = Place(to.kind, ids.device.index) if to.index is None and ids.is_cuda else to
         if to != CPU and self._on_gpu is not None and self.reads_to(there):
@@ -190,6 +193,7 @@ class TieredFeature(OverSource):
         FeatureError
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
+        self._check_unwritten()
         tables = self._tables
         if tables is None:
             self.fill()
@@ -215,6 +219,14 @@ class TieredFeature(OverSource):
             )
         add_counts(counts, self._read_source(ids[away].long(), out, targets[away], num_threads))
         return counts
+
+    def _check_unwritten(self) -> None:
+        """Refuse to read copies of rows that were written since."""
+        if self._tables is not None and self.version != self._seen:
+            raise FeatureError(
+                "TieredFeature: expected rows to stay as they were when they were copied to their places, got a source "
+                "that was written since; make the TieredFeature anew, or leave rows that are written out of tiers"
+            )
 
     def _asks_source(self, tables: Sequence[Tensor]) -> bool:
         """Whether a read may take rows from the source, which then counts a read of nothing as well."""

@@ -344,3 +344,12 @@ def test_refuses_what_does_not_fit():
     ):
         with pytest.raises(hr.FeatureError, match=message):
             hr.GpuCachedFeature(table(), **options)
+
+
+def test_writes_past_update_are_seen():
+    rows = table()
+    cached = hr.GpuCachedFeature(rows, rows=40)
+    ids = torch.arange(30)
+    for number in range(3):
+        assert torch.equal(cached.read(ids, to=CUDA).rows, rows[ids])
+        rows += number + 1

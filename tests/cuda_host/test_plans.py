@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -214,3 +215,19 @@ def test_machines_without_a_gpu_say_so():
         text = loader.explain()
     assert "uva_gather (no GPU)" in text
     assert "stream_overlap (no GPU)" in text
+
+
+@pytest.mark.parametrize("position", [1, 2, 3], ids=["sampled there", "fetched there", "copied there"])
+@pytest.mark.parametrize("stream_overlap", [True, False])
+def test_rows_that_the_loop_writes(position, stream_overlap, gpu):
+    """What threads launched for the next batch is launched anew, whatever they have done by then."""
+    x = torch.zeros(graph().num_nodes, 3)
+    plan = (
+        items(batch_size=10).sample_neighbor(graph(), [3, 2]).fetch_feature(hr.FeatureStore(node={"x": x}), node=["x"])
+    )
+    with copied(plan.prefetch(), position).loader(machine=MACHINE, stream_overlap=stream_overlap) as loader:
+        for number, batch in enumerate(loader):
+            assert (batch.x == number).all()
+            time.sleep(5e-3)
+            x.fill_(number + 1)
+    assert number > 4

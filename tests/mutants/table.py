@@ -23,6 +23,7 @@ from mutants.sar import SAR
 from mutants.scores import SCORES
 from mutants.tiers import TIERS
 from mutants.typed import TYPED
+from mutants.written import WRITTEN
 
 MUTANTS = (
     *ORDER,
@@ -46,4 +47,5 @@ MUTANTS = (
     *CUDA,
     *GRAPH_FETCH,
     *PYG,
+    *WRITTEN,
 )

@@ -73,8 +73,8 @@ TIERS = (
     ),
     Mutant(
         "pipeline/storage/reads_ahead.py",
-        "distinct, wanted = self._found.popleft()",
-        "distinct, wanted = self._found.pop()",
+        "distinct, wanted, _ = self._found.popleft()",
+        "distinct, wanted, _ = self._found.pop()",
         _LOOKAHEAD + "test_same_result",
     ),
     Mutant(

@@ -114,3 +114,21 @@ def test_pyg_graphs_bring_the_times_of_nodes():
     both["a"].time, both["b"].time = torch.tensor([1, 2]), torch.tensor([3])
     both["a", "to", "b"].edge_index = torch.tensor([[1], [0]])
     assert hr.Graph.from_pyg(both).node_attrs["time"].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("of", ["edges", "nodes"])
+def test_times_that_were_written_are_refused(of):
+    """What is sorted by them is kept with the graph."""
+    times = {"edge_attrs": {"t": torch.arange(3)}, "node_attrs": {"t": torch.arange(4)}}
+    graph = hr.Graph.from_csc(torch.tensor([0, 1, 2, 3, 3]), torch.tensor([1, 2, 3], dtype=torch.int32), **times)
+    source = hr.ItemSampler(torch.arange(4), time=torch.arange(4))
+    plans = [
+        source.sample_neighbor(graph, [2], time="t"),
+        hr.ItemSampler(torch.tensor([[0, 1]]), time=torch.tensor([2])).sample_uniform_negative(graph, 2, time="t"),
+    ]
+    for plan in plans:
+        next(iter(plan.loader(prefetch=False)))
+    {"edges": graph.edge_attrs_csc, "nodes": graph.node_attrs}[of]["t"].add_(1)
+    for plan in plans:
+        with pytest.raises(hr.GraphError, match=r"times 't' to stay as they were.*make a new graph"):
+            next(iter(plan.loader(prefetch=False)))

@@ -1,0 +1,58 @@
+"""Faults in what notices writes between a read and its batch."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_FILE = "tests/pipeline/run/test_written_sources.py::"
+
+WRITTEN = (
+    Mutant(
+        "pipeline/run/hand_over.py",
+        "if note.reading.versions() != note.versions:",
+        "if False:",
+        _FILE + "test_writes_that_torch_counts_are_seen[whole]",
+    ),
+    Mutant(
+        "pipeline/run/hand_over.py",
+        "if self._may_change and _contents(note.batch) != note.contents:",
+        "if False:",
+        _FILE + "test_a_transform_that_changes_what_it_is_given_is_refused",
+    ),
+    Mutant(
+        "pipeline/run/hand_over.py",
+        "self._source.batch_at(stale.epoch, stale.index)",
+        "self._source.batch_at(stale.epoch, 0)",
+        _FILE + "test_labels_and_times_of_items[False]",
+    ),
+    Mutant(
+        "pipeline/storage/reads_ahead.py",
+        "if self._found and version_of(self._source) != self._seen:",
+        "if False:",
+        _FILE + "test_rows_that_several_batches_share[one core]",
+    ),
+    Mutant(
+        "pipeline/storage/tiered_feature.py",
+        "if self._tables is not None and self.version != self._seen:",
+        "if False:",
+        _FILE + "test_copies_in_tiers_and_at_other_ranks_are_refused",
+    ),
+    Mutant(
+        "pipeline/storage/sharded_feature.py",
+        "if self._copied and self.version != self._seen:",
+        "if False:",
+        _FILE + "test_copies_in_tiers_and_at_other_ranks_are_refused",
+    ),
+    Mutant(
+        "pipeline/storage/gpu_cached_feature.py",
+        "            self._forget_written()\n",
+        "",
+        "tests/cuda_host/test_gpu_cached_feature.py::test_writes_past_update_are_seen",
+    ),
+    Mutant(
+        "pipeline/data/times.py",
+        "if versions_then != versions:",
+        "if False:",
+        "tests/pipeline/data/test_times.py::test_times_that_were_written_are_refused[nodes]",
+    ),
+)
