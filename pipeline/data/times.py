@@ -168,6 +168,7 @@ def table_of_times(graph: GraphView, name: str, kind: str, make: Callable[[], Ta
     GraphError
         If torch has written to the times since.
     """
+    times_of(graph, name)  # refuses what is no name of times
     attributes = (graph.edge_attrs_csc.get(name), graph.node_attrs.get(name))
     versions = [None if times is None else version_of_tensor(times) for times in attributes]
     table, versions_then = graph.table(f"{kind} {name}", lambda: (make(), versions))
