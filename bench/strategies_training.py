@@ -170,10 +170,9 @@ def train(training: Training, data: Data, seed: int) -> tuple[float, float]:
         for number, layer in enumerate(model.layers)  # type: ignore[arg-type]
     ]
     optimizer = torch.optim.Adam(groups, lr=training.rate)
-    names: dict[str, list[str]] = {"node": ["x"], "edge": ["norm"]}
-    plan = training.source(data, seed).fetch_feature(data.store, **names, labels="y")
+    plan = training.source(data, seed).fetch_feature(data.store, node=["x"], edge=["norm"], labels="y")
     everything = hr.GlobalBatch(data.graph).sample_in_subgraph(data.graph, num_hops=NUM_LAYERS)
-    (whole,) = everything.fetch_feature(data.store, **names).loader(prefetch=False)
+    (whole,) = everything.fetch_feature(data.store, node=["x"], edge=["norm"]).loader(prefetch=False)
     best, accuracy, seconds = -1.0, 0.0, 0.0
     with plan.loader() as loader:
         for _ in loader.epochs(training.epochs):

@@ -83,32 +83,48 @@ def edges_from_pyg(data: Any, edge_attrs: Wanted = None, node_attrs: Wanted = No
             f"Graph.from_pyg: expected a torch_geometric Data or HeteroData, got {type(data).__name__}; "
             "Graph.from_coo takes plain tensors"
         )
-    if data.edge_index is None:
-        raise GraphError(
-            "Graph.from_pyg: expected data.edge_index, got data without one; "
-            "if the graph is in data.adj_t, convert it: data.edge_index = torch.stack(data.adj_t.coo()[1::-1])"
-        )
+    src, dst, of_matrix = _ends_of(data, "data")
     _warn_of_odd({None: data}, edge_attrs, node_attrs)
-    available = _edge_level(data, data.edge_index.shape[1], edge_attrs)
+    available = {**of_matrix, **_edge_level(data, len(src), edge_attrs)}
     return EdgeList(
-        src=data.edge_index[0],
-        dst=data.edge_index[1],
+        src=src,
+        dst=dst,
         num_nodes=int(data.num_nodes),
-        edge_attrs=selected(available, edge_attrs, data.edge_index.shape[1], "Graph.from_pyg"),
+        edge_attrs=selected(available, edge_attrs, len(src), "Graph.from_pyg"),
         node_attrs=attributes_of_nodes([None], [data], [int(data.num_nodes)], node_attrs, "Graph.from_pyg"),
     )
+
+
+def _ends_of(storage: Any, label: str) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Return sources and destinations of a storage of PyG, and the values of a matrix that holds its edges.
+
+    Edges are those of ``edge_index``, or else the entries of ``adj_t``, whose rows are destinations; its values are
+    ``edge_weight``, or ``edge_attr`` where they have several columns, as in PyG before the conversion.
+    """
+    if storage.get("edge_index") is not None:
+        src, dst = storage.edge_index
+        return src, dst, {}
+    matrix = storage.get("adj_t")
+    if matrix is None:
+        raise GraphError(
+            f"Graph.from_pyg: expected {label}.edge_index or {label}.adj_t, got neither; assign one of them"
+        )
+    if isinstance(matrix, Tensor):
+        entries = matrix if matrix.layout == torch.sparse_coo else matrix.to_sparse_coo()  # type: ignore[no-untyped-call]
+        # Not coalesced, by which edges that are there twice would be one.
+        (dst, src), values = entries._indices(), entries._values()  # noqa: SLF001
+    else:
+        dst, src, values = matrix.coo()
+    return src, dst, {} if values is None else {"edge_weight" if values.ndim == 1 else "edge_attr": values}
 
 
 def _edges_from_hetero_data(data: Any, edge_attrs: Wanted, node_attrs: Wanted) -> EdgeList:
     relations = []
     for name in data.edge_types:
         storage = data[name]
-        if "edge_index" not in storage:
-            raise GraphError(
-                f"Graph.from_pyg: expected edge_index on edge type {name}, got none; convert its adj_t first"
-            )
-        available = _edge_level(storage, storage.edge_index.shape[1], edge_attrs)
-        relations.append(Relation(tuple(name), storage.edge_index[0], storage.edge_index[1], available))
+        src, dst, of_matrix = _ends_of(storage, f"data[{name}]")
+        available = {**of_matrix, **_edge_level(storage, len(src), edge_attrs)}
+        relations.append(Relation(tuple(name), src, dst, available))
     named = {name: None for relation in relations for name in (relation.name[0], relation.name[2])}
     node_counts = {}
     for name in dict.fromkeys((*data.node_types, *named)):
@@ -131,7 +147,8 @@ def _edges_from_hetero_data(data: Any, edge_attrs: Wanted, node_attrs: Wanted) -
 
 def _edge_level(storage: Any, num_edges: int, wanted: Wanted) -> dict[str, Any]:
     """Return the edge-level tensors but ``edge_index``, and labels of other edges only where they are asked for."""
-    found = {name: storage[name] for name in storage.edge_attrs() if name != "edge_index"}
+    others = [name for name in storage.keys() if name not in ("edge_index", "adj_t")]  # noqa: SIM118 - Data is no dictionary
+    found = {name: storage[name] for name in others if storage.is_edge_attr(name)}
     return {
         name: value
         for name, value in found.items()

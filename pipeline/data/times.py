@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -170,13 +171,17 @@ def table_of_times(graph: GraphView, name: str, kind: str, make: Callable[[], Ta
     """
     times_of(graph, name)  # refuses what is no name of times
     attributes = (graph.edge_attrs_csc.get(name), graph.node_attrs.get(name))
-    versions = [None if times is None else version_of_tensor(times) for times in attributes]
-    table, versions_then = graph.table(f"{kind} {name}", lambda: (make(), versions))
-    if versions_then != versions:
-        raise GraphError(
-            f"Graph: expected times {name!r} to stay as they were when a plan first sampled by them, got others, "
-            "written in place; make a new graph with the new times"
-        )
+    seen = [(weakref.ref(times), version_of_tensor(times)) for times in attributes if times is not None]
+    # By itself, as tables that are graphs move to shared memory with theirs.
+    table, seen_then = graph.table(f"{kind} {name}", make), graph.table(f"seen {kind} {name}", lambda: seen)
+    for place, (times, version) in enumerate(seen):
+        of_same_tensor = seen_then[place][0]() is times()
+        if of_same_tensor and seen_then[place][1] != version:
+            raise GraphError(
+                f"Graph: expected times {name!r} to stay as they were when a plan first sampled by them, got others, "
+                "written in place; make a new graph with the new times"
+            )
+        seen_then[place] = times, version  # of arrays that have moved to shared memory
     return table
 
 

@@ -27,8 +27,9 @@ def _take_owned_seeds(
     source: ItemSampler, between: Window, hop: SampleHop, facts: Facts, machine: Machine
 ) -> Window | None:
     """Let each rank take the seeds that it owns, whose adjacency it has."""
+    together = any(stage.shares_layers for stage in between)
     # Another partition than that of the graph is refused with the plan.
-    if source.gives_pairs or source.partition is not None or not _is_apart(hop, facts, machine):
+    if together or source.gives_pairs or source.partition is not None or not _is_apart(hop, facts, machine):
         return None
     return (replace(source, partition=owners_of(hop)).made_of(source), *between, hop)
 

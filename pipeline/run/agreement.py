@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from headrace.ops.errors import PlanError
+from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
 from headrace.pipeline.plan.errors import LoaderError
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.settings import RunSettings
 
 
-def check_partition(partition: object, world_size: int, *, cooperative: bool) -> None:
+def check_partition(partition: object, plan: Plan, world_size: int, *, cooperative: bool) -> None:
     """Check what a loader was given for ``partition=``.
 
     Raises
@@ -28,6 +29,9 @@ def check_partition(partition: object, world_size: int, *, cooperative: bool) ->
             "partition: expected an hr.Partition or an hr.EdgePartition, which says what each rank owns, got "
             f"{type(partition).__name__}"
         )
+    for verb, graph in graphs_of(plan.stages):
+        if isinstance(partition, Partition):
+            check_partition_fits(partition, verb, graph)
     if not cooperative and world_size == 1:
         return  # one process of a script for several
     if not cooperative:

@@ -103,7 +103,7 @@ class Loader(Generic[Batch]):
         meeting = meeting_of_ranks(comm, rank, world_size, communicates=together, in_job=in_job)
         self._comm = None if meeting is None else meeting.comm
         try:
-            check_partition(partition, world_size, cooperative=bool((passes or {}).get("cooperative")))
+            check_partition(partition, plan, world_size, cooperative=bool((passes or {}).get("cooperative")))
             self._rewriting = rewrite(plan, machine, passes)
             check_data(self._rewriting.plan)  # names the stages that the user wrote, as the final plan may not
             check_data(self._rewriting.final)

@@ -44,7 +44,10 @@ class CopyTo(MapStage):
         try:
             object.__setattr__(self, "device", str(torch.device(self.device)))
         except (RuntimeError, TypeError) as error:
-            raise PlanError(f"copy_to: {self.device!r} is not a torch device") from error
+            raise PlanError(
+                f"copy_to: {self.device!r} is not a torch device; expected the name of one, such as "
+                '"cuda", "cuda:1" or "cpu"'
+            ) from error
 
     @property
     def moves_to(self) -> Place | None:

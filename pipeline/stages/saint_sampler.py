@@ -183,7 +183,8 @@ class DrawSampler(SaintSampler):
 
     def check(self, before: tuple[Stage, ...]) -> None:
         super().check(before)
-        check_fits_memory(8 * self.budget, f"{self.name}: got budget = {self.budget:,}", "lower it")
+        # Draws, and the table and the order by which each node is found once.
+        check_fits_memory(32 * self.budget, f"{self.name}: got budget = {self.budget:,}", "lower it")
 
     @abstractmethod
     def law(self) -> NodeLaw | EdgeLaw:

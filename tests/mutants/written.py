@@ -51,7 +51,7 @@ WRITTEN = (
     ),
     Mutant(
         "pipeline/data/times.py",
-        "if versions_then != versions:",
+        "if of_same_tensor and seen_then[place][1] != version:",
         "if False:",
         "tests/pipeline/data/test_times.py::test_times_that_were_written_are_refused[nodes]",
     ),

@@ -143,7 +143,7 @@ class TestPyg:
             )
         data = self.hetero()
         data["movie", "likes", "movie"].weight = torch.ones(1)
-        with pytest.raises(hr.GraphError, match="edge_index on edge type"):
+        with pytest.raises(hr.GraphError, match=r"\.edge_index or data\["):
             hr.Graph.from_pyg(data)
 
 
@@ -184,3 +184,30 @@ def test_attributes_of_another_length_are_named_as_left_out(name):
     typed["movie"].time = torch.ones(2)
     with pytest.warns(UserWarning, match=r"time of movie with 3 rows, got float32\[2\]"):
         hr.Graph.from_pyg(typed)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+def test_from_pyg_takes_adj_t_with_its_values(layout):
+    """Rows are destinations; an entry that is there twice is two edges."""
+    pyg_data = pytest.importorskip("torch_geometric.data")
+    indices, values = torch.tensor([[0, 2, 2, 1], [1, 0, 0, 2]]), torch.tensor([1.0, 2.0, 3.0, 4.0])
+    matrix = torch.sparse_coo_tensor(indices, values, (3, 3))
+    if layout != "coo":
+        matrix = torch.sparse_coo_tensor(indices, values, (3, 3)).coalesce()
+        matrix = matrix.to_sparse_csr() if layout == "csr" else matrix.to_sparse_csc()
+    graph = hr.Graph.from_pyg(pyg_data.Data(num_nodes=3, adj_t=matrix))
+    dst = torch.arange(3).repeat_interleave(graph.in_degrees())
+    found = sorted(zip(graph.indices.tolist(), dst.tolist(), graph.edge_attrs_csc["edge_weight"].tolist(), strict=True))
+    twice = [(0, 2, 2.0), (0, 2, 3.0)] if layout == "coo" else [(0, 2, 5.0)]
+    assert found == [*twice, (1, 0, 1.0), (2, 1, 4.0)]
+    typed = pyg_data.HeteroData()
+    typed["a"].num_nodes, typed["b"].num_nodes = 3, 3
+    typed["a", "to", "b"].adj_t = matrix
+    assert hr.Graph.from_pyg(typed).num_edges == graph.num_edges
+
+
+def test_from_pyg_asks_for_edges():
+    pyg_data = pytest.importorskip("torch_geometric.data")
+    with pytest.raises(hr.GraphError, match=r"expected data\.edge_index or data\.adj_t, got neither"):
+        hr.Graph.from_pyg(pyg_data.Data(num_nodes=3))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -48,8 +50,10 @@ def loss_of(size, make, call, *, kind="random", fanouts=(4, 4), batch_size=50, m
     x = torch.randn(200, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     store, one = hr.FeatureStore(node={"x": x}), graph(kind)
 
+    model = Net(make, call).double()  # ranks are threads here, and torch's generator is of the process
+
     def rank(comm):
-        net = hr.cooperative(Net(make, call).double())
+        net = hr.cooperative(copy.deepcopy(model))
         plan = hr.ItemSampler(100, batch_size=batch_size, seed=1).sample_neighbor(one, list(fanouts))
         total = 0.0
         with plan.fetch_feature(store, node=["x"]).loader(cooperative=True, comm=comm) as loader:

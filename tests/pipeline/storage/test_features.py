@@ -273,6 +273,6 @@ def test_labels_and_names_are_text(wrong):
         hr.ItemSampler(100).fetch_feature(store(), labels=wrong)
     assert len(str(error.value)) < 200
     if not isinstance(wrong, list):
-        with pytest.raises(hr.FeatureError, match="node must be a list of feature names") as error:
+        with pytest.raises(hr.FeatureError, match="node to be a list of feature names") as error:
             hr.ItemSampler(100).fetch_feature(store(), node=wrong)
         assert len(str(error.value)) < 200
