@@ -802,7 +802,8 @@ class Verbs:
         """Pass every batch through a function.
 
         The function must depend on nothing but the batch (use ``batch.epoch`` and ``batch.index`` to key randomness of its
-        own): it may run in a background thread, ahead of the training loop, and again after a resume. Return
+        own): it may run in a background thread, ahead of the training loop, and again: after a resume, and
+        where features were written since they were read for the batch (`FeatureStore`). Return
         ``batch.replace(...)`` rather than changing the batch.
 
         Parameters
