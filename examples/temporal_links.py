@@ -2,10 +2,9 @@
 
     python examples/temporal_links.py [--data movielens_small.npz]
 
-Without a file ratings are generated. Trees of pairs, and of negatives, have what is strictly before their rating:
-links of the graph need that, or they find themselves. `exclude_seed_edges(by="edge_id")` would leave out the link alone
-and keep others of its time; by the ends of links it would take what a user has rated before, too. The model is to beat
-popularity: how many ratings a movie had.
+Without a file ratings are generated. Trees of pairs, and of negatives, have what is strictly before their rating, or
+links find themselves. `exclude_seed_edges(by="edge_id")` would leave out the link alone and keep others of its time; by
+the ends of links it would take earlier ratings, too. The model is to beat popularity: how many ratings a movie had.
 """
 
 from __future__ import annotations
