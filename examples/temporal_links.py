@@ -1,10 +1,10 @@
 """Predict which movie a user rates next, from what was there before: links with times, and negatives of their times.
 
-    python examples/temporal_links.py [--data movielens_small.npz]
+    python examples/temporal_links.py [--data movielens_small.npz]    (without a file ratings are generated)
 
-Without a file ratings are generated. Trees of pairs, and of negatives, have what is strictly before their rating, or
-links find themselves. `exclude_seed_edges(by="edge_id")` would leave out the link alone and keep others of its time; by
-the ends of links it would take earlier ratings, too. The model is to beat popularity: how many ratings a movie had.
+Trees of pairs, and of negatives, have what is strictly before their rating, or links find themselves.
+`exclude_seed_edges(by="edge_id")` would leave out the link alone and keep others of its time; by the ends of links it
+would take earlier ratings, too. The model is to beat popularity.
 """
 
 from __future__ import annotations
