@@ -2,9 +2,8 @@
 
     python examples/temporal_links.py [--data movielens_small.npz]    (without a file ratings are generated)
 
-Trees of pairs, and of negatives, have what is strictly before their rating, or links find themselves.
-`exclude_seed_edges(by="edge_id")` would leave out the link alone and keep others of its time; by the ends of links it
-would take earlier ratings, too. The model is to beat popularity.
+Trees of pairs, and of negatives, have what is strictly before their rating, or links find themselves; leaving out the
+link alone, `exclude_seed_edges(by="edge_id")`, keeps others of its time. The model is to beat popularity.
 """
 
 from __future__ import annotations
