@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -18,7 +19,7 @@ from torch_geometric.utils import is_sparse
 
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
-from headrace.pipeline.compat.pyg.adjacency import MATRICES, edges_of, warn_of_other_edges
+from headrace.pipeline.compat.pyg.adjacency import MATRICES, edges_of, matrix_of, warn_of_other_edges
 from headrace.pipeline.compat.pyg.columns import column
 from headrace.pipeline.compat.pyg.kept_graphs import kept_graph
 from headrace.pipeline.data.build_graph import check_has_nodes, graph_of_ends, joined_ends
@@ -96,6 +97,12 @@ def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -
         times = column(store[time_attr], f"data.{time_attr}", "time_attr", counts)
         (of_nodes if data.is_node_attr(time_attr) else of_edges)[time_attr] = times
     warn_of_other_edges(store, "data")
+    if store.get("edge_index") is None and matrix_of(store) is None:
+        warnings.warn(
+            "headrace.pyg: expected data.edge_index or data.adj_t, got neither, so batches hold their seeds alone, "
+            "whatever num_neighbors says; assign one of them, edges of shape [2, 0] where there are none",
+            stacklevel=5,
+        )
 
     def structure() -> Graph:
         nothing = torch.empty(0, dtype=torch.int64)
