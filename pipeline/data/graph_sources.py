@@ -109,13 +109,39 @@ def _ends_of(storage: Any, label: str) -> tuple[Tensor, Tensor, dict[str, Tensor
         raise GraphError(
             f"Graph.from_pyg: expected {label}.edge_index or {label}.adj_t, got neither; assign one of them"
         )
-    if isinstance(matrix, Tensor):
-        entries = matrix if matrix.layout == torch.sparse_coo else matrix.to_sparse_coo()  # type: ignore[no-untyped-call]
-        # Not coalesced, by which edges that are there twice would be one.
-        (dst, src), values = entries._indices(), entries._values()  # noqa: SLF001
-    else:
-        dst, src, values = matrix.coo()
+    (dst, src), values = entries_of_matrix(matrix), values_of_matrix(matrix)
     return src, dst, {} if values is None else {"edge_weight" if values.ndim == 1 else "edge_attr": values}
+
+
+def entries_of_matrix(matrix: Any) -> tuple[Tensor, Tensor]:
+    """Return rows and columns of the entries of a sparse tensor or a SparseTensor, in its order.
+
+    Entries of one place stay apart, which those of a coalesced tensor would not.
+    """
+    if not isinstance(matrix, Tensor):
+        row, col, _ = matrix.coo()
+    elif matrix.layout == torch.sparse_csr:
+        row, col = _lines(matrix.crow_indices()), matrix.col_indices()
+    elif matrix.layout == torch.sparse_csc:
+        row, col = matrix.row_indices(), _lines(matrix.ccol_indices())
+    else:
+        row, col = matrix._indices()  # noqa: SLF001 - also of a tensor that is not coalesced
+    return row, col
+
+
+def values_of_matrix(matrix: Any) -> Tensor | None:
+    """Return the values of these entries, in their order; None where they have none."""
+    if not isinstance(matrix, Tensor):
+        kept: Tensor | None = matrix.storage.value()
+        return kept
+    if matrix.layout == torch.sparse_coo and not matrix.is_coalesced():
+        return matrix._values()  # noqa: SLF001 - entries stay as they are
+    return matrix.values()
+
+
+def _lines(starts: Tensor) -> Tensor:
+    """Return the row, or column, of each entry, by where those of each start."""
+    return torch.arange(len(starts) - 1, device=starts.device).repeat_interleave(starts.diff())
 
 
 def _edges_from_hetero_data(data: Any, edge_attrs: Wanted, node_attrs: Wanted) -> EdgeList:

@@ -12,6 +12,8 @@ from torch import Tensor
 from torch_geometric.index import index2ptr, ptr2index
 from torch_geometric.utils import is_sparse
 
+from headrace.pipeline.data.graph_sources import entries_of_matrix, values_of_matrix
+
 #: The names of matrices whose entries are the edges, in the order in which PyG asks for them.
 MATRICES = ("adj", "adj_t")
 
@@ -115,7 +117,7 @@ def sliced_matrix(store: Any, name: str, edge_index: Tensor, edge: Tensor | None
     found, matrix = entries_of(store, name), store[name]
     if not found.fits:
         return None
-    values = _values(matrix)
+    values = values_of_matrix(matrix)
     if values is not None:
         rows = None if edge is None else edge if found.places is None else found.places[edge]
         values = None if rows is None else values[rows.to(values.device)]
@@ -135,12 +137,7 @@ def _entries(matrix: Any, *, transposed: bool) -> Entries:
         starts, other, _ = matrix.csr() if transposed else matrix.csc()
         places = None if transposed else matrix.storage.csr2csc().cpu()
         return Entries(other.cpu(), ptr2index(starts.cpu()), places)
-    if matrix.layout == torch.sparse_csr:
-        row, col = ptr2index(matrix.crow_indices().cpu()), matrix.col_indices().cpu()
-    elif matrix.layout == torch.sparse_csc:
-        row, col = matrix.row_indices().cpu(), ptr2index(matrix.ccol_indices().cpu())
-    else:
-        row, col = matrix._indices().cpu()  # noqa: SLF001 - also of a matrix that is not coalesced
+    row, col = (one.cpu() for one in entries_of_matrix(matrix))
     source, destination = (col, row) if transposed else (row, col)
     by_destination = torch.sparse_csr if transposed else torch.sparse_csc
     if matrix.layout == by_destination:
@@ -166,15 +163,6 @@ def _in_order_of(edge_index: Tensor, found: Entries) -> Entries:
     places = torch.empty_like(order)
     places[order] = of_matrix if found.places is None else found.places[of_matrix]
     return Entries(source, destination, places, fits)
-
-
-def _values(matrix: Any) -> Tensor | None:
-    if not isinstance(matrix, Tensor):
-        kept: Tensor | None = matrix.storage.value()
-        return kept
-    if matrix.layout == torch.sparse_coo and not matrix.is_coalesced():
-        return matrix._values()  # noqa: SLF001 - entries stay as they are
-    return matrix.values()
 
 
 def _as_layout(layout: torch.layout, row: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
