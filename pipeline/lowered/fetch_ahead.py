@@ -23,9 +23,8 @@ from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.checks import check_no_labels
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Runner, WindowRunner, WindowStage
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.reads_ahead import ReadsAhead, reads_ahead
-from headrace.pipeline.storage.rows import read_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,12 +55,7 @@ class FetchAhead(FetchStage, WindowStage):
         return _Fetches(self, settings.num_threads)
 
     def again(self, settings: RunSettings) -> Runner:
-        threads = settings.num_threads
-
-        def read(source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
-            return read_rows(source, ids.cpu(), counts, num_threads=threads).to(ids.device)
-
-        return self.fetching(read)
+        return self.fetching_here(settings)
 
 
 class _Fetches(WindowRunner):

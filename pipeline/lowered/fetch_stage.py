@@ -19,8 +19,10 @@ from headrace.pipeline.data.feature_names import (
     of_layers,
 )
 from headrace.pipeline.plan.checks import check_no_labels, watched_features
+from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Watched
 from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.rows import read_rows
 
 #: Returns rows of a source, and adds what it counts.
 Read = Callable[[FeatureSource, Tensor, dict[str, int]], Tensor]
@@ -52,6 +54,18 @@ class FetchStage(MapStage):
 
     def watched(self) -> tuple[Watched, ...]:
         return watched_features(self.store, (*self.node, *label_names(self.labels)), self.edge)
+
+    def fetching_here(self, settings: RunSettings) -> Runner:
+        """Return the function that fetches for a batch by reading in CPU memory, wherever the batch is."""
+        threads = settings.num_threads
+
+        def read(source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
+            # Of a batch on a device ids come here, and rows go there.
+            if ids.is_cpu:
+                return read_rows(source, ids, counts, num_threads=threads)
+            return read_rows(source, ids.cpu(), counts, num_threads=threads).to(ids.device)
+
+        return self.fetching(read)
 
     def fetching(self, read: Read) -> Runner:
         """Return the function that fetches for a batch, by reading each source once for nodes, seeds and each block."""

@@ -25,8 +25,7 @@ from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Divided, Runner, Stage
 from headrace.pipeline.plan.verbs import verb
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore
-from headrace.pipeline.storage.rows import read_rows
+from headrace.pipeline.storage.features import FeatureStore
 
 
 @verb("fetch_feature")
@@ -153,15 +152,7 @@ class FetchFeature(FetchStage):
                 raise seeds_of_others(labels)
 
     def runner(self, settings: RunSettings) -> Runner:
-        threads = settings.num_threads
-
-        def read(source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
-            # Of a batch on a device ids come here, and rows go there.
-            if ids.is_cpu:
-                return read_rows(source, ids, counts, num_threads=threads)
-            return read_rows(source, ids.cpu(), counts, num_threads=threads).to(ids.device)
-
-        return self.fetching(read)
+        return self.fetching_here(settings)
 
     def with_node(self, names: tuple[FeatureName, ...]) -> tuple[FetchFeature, ...]:
         """Return the stage with other node features, or nothing where that leaves nothing to fetch."""
