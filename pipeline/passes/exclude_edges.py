@@ -53,8 +53,7 @@ def _ids(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> SeedEdgeId
             'say which edges they are, ItemSampler(pairs, edge_ids=ids), or pass by="ends", which takes all edges '
             "between the ends"
         )
-    graphs = {id(graph): graph for graph in graphs_of_edges(behind)}  # all hops have one, as a rule
-    made = [seed_edge_ids(graph, ids, pairs, exclude.reverse) for graph in graphs.values()]
+    made = [seed_edge_ids(graph, ids, pairs, exclude.reverse) for graph in graphs_of_edges(behind)]
     return made[0] if made else None
 
 

@@ -80,9 +80,9 @@ def shard_of_rows(source: object) -> ShardedFeature | None:
 
 
 def graphs_of_edges(stages: Iterable[Stage]) -> list[GraphView]:
-    """Return the graphs whose edges are those of batches; negatives may be drawn from one with others."""
+    """Return the graphs whose edges are those of batches, each once; negatives may be drawn from one with others."""
     finders = [stage for stage in stages if stage.num_hops or "blocks" in stage.writes]
-    return [graph for _, graph in graphs_of(finders)]
+    return list({id(graph): graph for _, graph in graphs_of(finders)}.values())
 
 
 def divided_graph(graph: GraphView) -> tuple[Divided, ...]:
