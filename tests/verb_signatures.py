@@ -61,11 +61,17 @@ def stub() -> str:
     """Return the text of the file."""
     lines = [HEADER, "class Verbs:\n"]
     lines += [_method(name, "Converted" if name in CONVERSIONS else "Plan") for name in verbs()]
-    lines += ["class ConvertedVerbs:\n", *(_method(name, "Converted") for name in BEHIND_CONVERSIONS)]
+    # Their docstrings are those of the verbs above.
+    lines += ["class ConvertedVerbs:\n", *(_signature(name, "Converted") + " ...\n" for name in BEHIND_CONVERSIONS)]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _method(verb: str, returns: str) -> str:
+    text = textwrap.indent(f'"""{inspect.getdoc(getattr(Plan, verb))}\n"""', "        ")
+    return f"{_signature(verb, returns)}\n{text}\n"
+
+
+def _signature(verb: str, returns: str) -> str:
     method = getattr(Plan, verb)
     parameters = ["self"]
     keyword_only = False
@@ -78,8 +84,7 @@ def _method(verb: str, returns: str) -> str:
         default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}".replace("'", '"')
         parameters.append(f"{parameter.name}: {accepted}{default}")
     listed = "".join(f"        {parameter},\n" for parameter in parameters)
-    text = textwrap.indent(f'"""{inspect.getdoc(method)}\n"""', "        ")
-    return f"    def {verb}(\n{listed}    ) -> {returns}:\n{text}\n"
+    return f"    def {verb}(\n{listed}    ) -> {returns}:"
 
 
 if __name__ == "__main__":

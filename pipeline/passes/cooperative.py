@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
+from headrace.pipeline.data.place import CPU
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
-from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.hop import HopStage, SampleHop
 from headrace.pipeline.lowered.induced_hop import InducedHop
 from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.lowered.plant_trees_together import PlantTreesTogether
@@ -23,7 +24,6 @@ from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.square_block import KeepSquareBlock
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.passes.ids_on_cpu import find_on_cpu
 from headrace.pipeline.passes.shards import graph_partition
 from headrace.pipeline.passes.shared_edges import share_edges
 from headrace.pipeline.passes.subgraphs_together import check_fetches_behind, subgraphs_together
@@ -33,6 +33,7 @@ from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 from headrace.pipeline.storage.router import RankRouter
@@ -45,7 +46,6 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
     """
     if machine.world_size == 1 or facts[-1].shares_layers:
         return None
-    stages = find_on_cpu(stages)
     for verb, graph in graphs_of(stages):
         check_known_by_own_ids(graph, f"cooperative: {verb}")
     check_fetches_behind(stages)
@@ -75,6 +75,12 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
         if position == fetches.stop - 1:
             rewritten.append(ReturnIds().made_of(stage))
     return tuple(rewritten)
+
+
+def _copy_behind(copy: CopyTo, hop: HopStage, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
+    """Copy a batch to a device behind a hop that a GPU would sample: ranks exchange ids in CPU memory."""
+    del machine
+    return None if facts.shares_layers or copy.moves_to == CPU else (hop, compact, copy)
 
 
 def _finders(stages: Window) -> list[int]:
@@ -136,4 +142,7 @@ def _partition(stages: Window, given: Partition | None, world_size: int) -> Part
     raise PlanError("cooperative: no stage of the plan samples a graph, so give partition=hr.Partition.hash(...)")
 
 
-RULES = (Rule("exchange what is found, exchange what is fetched", (), _insert),)
+RULES = (
+    Rule("ids are exchanged on the CPU: copy_to behind the hop", (CopyTo, HopStage, Compact), _copy_behind),
+    Rule("exchange what is found, exchange what is fetched", (), _insert),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.data.place import CPU
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
@@ -36,7 +37,7 @@ def _take_owned_seeds(
 
 def _copy_behind(copy: CopyTo, hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
     """Copy a batch behind a hop at the owners: ranks exchange ids in CPU memory."""
-    return (hop, compact, copy) if _is_apart(hop, facts, machine) else None
+    return (hop, compact, copy) if copy.moves_to != CPU and _is_apart(hop, facts, machine) else None
 
 
 def _route(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:

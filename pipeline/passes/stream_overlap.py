@@ -20,7 +20,9 @@ def _overlap(prefetch: Prefetch, copy: CopyTo, facts: Facts, machine: Machine) -
     if machine.cores < 2 or prefetch.workers == 0:
         return None
     stream = _on_stream(copy, (), facts)
-    return None if stream is None else (prefetch, stream.made_of(copy), Prefetch(workers=1, depth=1), WaitStream())
+    if stream is None:
+        return None
+    return (prefetch, stream.made_of(copy), Prefetch(workers=1, depth=1), WaitStream().made_of(copy))
 
 
 def _overlap_ahead(copy: CopyTo, fetches: Window, prefetch: Prefetch, facts: Facts, machine: Machine) -> Window | None:

@@ -41,10 +41,10 @@ def _bound(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> 
     return (SampleInduced(hop.graph, num_layers=1, first_layer=hop.layer, edge_ids=hop.edge_ids),)
 
 
-def _extend(induced: SampleInduced, hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
+def _extend(induced: SampleInduced, hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window:
     """Take the same edges once more for the hop behind."""
-    del hop, compact, machine
-    return None if facts.boundary is None else (replace(induced, num_layers=induced.num_layers + 1),)
+    del hop, compact, facts, machine
+    return (replace(induced, num_layers=induced.num_layers + 1),)
 
 
 RULES = (

@@ -10,9 +10,8 @@ Rules of legal plans, passes and lowering ask facts; none of them looks back ove
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -136,7 +135,7 @@ class Facts:
 
 
 #: What facts know of the batch itself.
-_OF_THE_BATCH = tuple(one.name for one in dataclasses.fields(Facts) if one.name not in ("upstream", "last"))
+_OF_THE_BATCH = tuple(one.name for one in fields(Facts) if one.name not in ("upstream", "last"))
 
 
 def facts_of(stages: Iterable[Stage]) -> Iterator[Facts]:

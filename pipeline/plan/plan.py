@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
     from headrace.pipeline.plan.machine import Machine
-    from headrace.pipeline.run.loader import Loader
 
-if TYPE_CHECKING:
     # Verbs are registered by the stages themselves; a file that is written from them tells their types.
     from headrace.pipeline.plan.verb_signatures import ConvertedVerbs
     from headrace.pipeline.plan.verb_signatures import Verbs as _Verbs
+    from headrace.pipeline.run.loader import Loader
 else:
     _Verbs = object
 

@@ -90,13 +90,12 @@ def rewrite(
         before, fired = current, tuple[str, ...]()
         if enabled:
             current, fired = one.apply(before, machine)
+        if fired:
             try:
-                if fired:
-                    verify(current, LOWERED)
+                verify(current, LOWERED)
             except PlanError as error:
                 raise PlanError(
-                    f"pass {one.name} (rules {', '.join(fired) or 'none'}) broke the plan\n"
-                    f"{render(before.stages, '  ')}"
+                    f"pass {one.name} (rules {', '.join(fired)}) broke the plan\n{render(before.stages, '  ')}"
                 ) from error
         lacks_gpu = one.needs_gpu and not machine.gpus
         records.append(PassRecord(one.name, one.promise.value, enabled, fired, current, lacks_gpu))

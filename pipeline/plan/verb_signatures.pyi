@@ -822,19 +822,7 @@ class ConvertedVerbs:
     def copy_to(
         self,
         device: str | torch.device,
-    ) -> Converted:
-        """Copy every tensor of the batch to a device.
-
-        Parameters
-        ----------
-        device
-            Anything ``torch.device`` takes, for example ``"cuda"`` or ``"cuda:1"``.
-
-        Raises
-        ------
-        PlanError
-            When the plan is made into a loader where the device cannot be used, or the name means nothing to torch.
-        """
+    ) -> Converted: ...
 
     def prefetch(
         self,
@@ -842,22 +830,4 @@ class ConvertedVerbs:
         depth: SupportsIndex = 2,
         *,
         eager: bool = True,
-    ) -> Converted:
-        """Make batches in background threads while the training loop works; their order stays.
-
-        Parameters
-        ----------
-        workers
-            Background threads, each making whole batches; 0 makes them in the training loop's own thread.
-        depth
-            Most batches held at once, being made or waiting, beyond the one that the training loop has. This bounds the
-            memory.
-        eager
-            Whether threads start with the epoch. Otherwise they do when the training loop has taken long enough, batch for
-            batch, for batches made ahead to be worth handing over. Ranks that make batches together are always eager.
-
-        Raises
-        ------
-        PlanError
-            For workers that are not 0 to 4,096 or a depth that is not 1 to 1,048,576.
-        """
+    ) -> Converted: ...

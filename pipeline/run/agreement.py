@@ -29,8 +29,8 @@ def check_partition(partition: object, plan: Plan, world_size: int, *, cooperati
             "partition: expected an hr.Partition or an hr.EdgePartition, which says what each rank owns, got "
             f"{type(partition).__name__}"
         )
-    for verb, graph in graphs_of(plan.stages):
-        if isinstance(partition, Partition):
+    if isinstance(partition, Partition):
+        for verb, graph in graphs_of(plan.stages):
             check_partition_fits(partition, verb, graph)
     if not cooperative and world_size == 1:
         return  # one process of a script for several

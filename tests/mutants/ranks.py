@@ -66,8 +66,8 @@ RANKS = (
     ),
     Mutant(
         "pipeline/passes/cooperative.py",
-        "stages = find_on_cpu(stages)",
-        "pass",
+        "None if facts.shares_layers or copy.moves_to == CPU else (hop, compact, copy)",
+        "None",
         "tests/pipeline/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_sample_on_the_cpu",
     ),
     Mutant(
