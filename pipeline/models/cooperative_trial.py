@@ -9,6 +9,7 @@ all nodes but some destinations, whose rows have to stay. Ranks do not communica
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -32,6 +33,9 @@ LEAST_UNIT, LEAST_UNIT_ON_GPUS = 2**-17, 2**-10
 #: What may be done to other nodes: edges may end at any row, or at the block's destinations; rows are added, or not. A
 #: layer that does not take such an input is tried with the next one.
 _ATTEMPTS = ((True, True), (True, False), (False, True), (False, False))
+
+#: Ranks that are threads share torch's generators, which a trial puts back: one trial at a time.
+_TRIAL = threading.Lock()
 
 
 def try_layer(
@@ -61,14 +65,18 @@ def try_layer(
         return False
     trial = _Trial(layer, args, kwargs, others, running)
     kind = f"{type(layer).__module__}.{type(layer).__name__}"
-    if trial.passes_unseen_messages():
+    with _TRIAL:
+        has_unseen = trial.passes_unseen_messages()
+    if has_unseen:
         raise InputError(
             f"cooperative: expected the edges of layer {number} among its arguments, as block.edge_index, the block, "
             f"what block.to_pyg(h) returns or a sparse matrix, got {kind}, which passes messages along edges that it "
             "has from elsewhere: from an attribute, an object of another kind or positions in another form; pass them "
             "as arguments, so that they can be looked into"
         )
-    if trial.is_passed():
+    with _TRIAL:
+        is_passed = trial.is_passed()
+    if is_passed:
         return True
     raise InputError(
         f"cooperative: expected layer {number} to give a node the same row whatever edges and rows other nodes have, "
