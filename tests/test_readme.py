@@ -34,7 +34,7 @@ def test_code_blocks_run(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", PAGES)
 def test_paths_exist(name):
     text = (ROOT / name).read_text()
-    paths = {path.rstrip("/") for path in re.findall(r"`((?:pipeline|ops|cuda|tests|bench|examples|docs)/[\w/.]*)`", text)}
+    paths = re.findall(r"`((?:pipeline|ops|cuda|tests|bench|examples|docs)/[\w/.]*)`", text)
     assert not {path for path in paths if not (ROOT / path).exists()}
 
 
