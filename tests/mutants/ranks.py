@@ -266,7 +266,7 @@ RANKS = (
     ),
     Mutant(
         "pipeline/models/cooperative_trial.py",
-        "if trial.passes_unseen_messages():",
+        "if has_unseen:",
         "if False:",
         _FORMS + "test_layers_that_hide_edges_or_rows_are_refused",
     ),
