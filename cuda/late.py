@@ -19,7 +19,7 @@ def read_later(numbers: Tensor) -> Callable[[], list[int] | None]:
     if not numbers.is_cuda:
         found: list[int] = numbers.tolist()
         return lambda: found
-    here = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+    here = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True, device="cpu")
     here.copy_(numbers, non_blocking=True)
     event = torch.cuda.current_stream(numbers.device).record_event()
 

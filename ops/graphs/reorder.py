@@ -54,8 +54,8 @@ def reorder_csc(indptr: Array, indices: Array, order: Array, *, num_threads: int
 
     new_starts = row_starts(starts, rows)
     stays = bool(((gather_rows(starts, rows) == new_starts[:-1]) | (new_starts.diff() == 0)).all())
-    new_sources = torch.empty(num_edges, dtype=places.dtype)
-    edge_ids = None if stays else torch.empty(num_edges, dtype=_narrowest(num_edges))
+    new_sources = torch.empty(num_edges, dtype=places.dtype, device="cpu")
+    edge_ids = None if stays else torch.empty(num_edges, dtype=_narrowest(num_edges), device="cpu")
     for piece, positions in edge_positions(starts, rows, new_starts):
         olds = gather_rows(sources, positions, num_threads=num_threads)
         gather_rows(places, olds, out=new_sources[piece], num_threads=num_threads)
@@ -67,7 +67,7 @@ def reorder_csc(indptr: Array, indices: Array, order: Array, *, num_threads: int
 def _places(order: NDArray[Any], num_nodes: int, stage: str) -> torch.Tensor:
     """Return where each node is in an order that holds all of them, in the narrowest dtype."""
     low, high = (int(order.min()), int(order.max())) if order.size else (0, -1)
-    places = torch.full((num_nodes,), -1, dtype=_narrowest(num_nodes))
+    places = torch.full((num_nodes,), -1, dtype=_narrowest(num_nodes), device="cpu")
     if order.size == num_nodes and low >= 0 and high < num_nodes:
         places.numpy()[order] = np.arange(num_nodes)
     if order.size != num_nodes or bool((places < 0).any()):

@@ -33,7 +33,7 @@ def row_starts(indptr: Array, rows: Array) -> torch.Tensor:
     FeatureError
         For a node that there is not.
     """
-    starts = torch.zeros(len(rows) + 1, dtype=torch.int64)
+    starts = torch.zeros(len(rows) + 1, dtype=torch.int64, device="cpu")
     gather_rows(indptr[1:], rows, out=starts[1:])
     starts[1:] -= gather_rows(indptr, rows)
     return starts.cumsum_(0)
@@ -81,7 +81,7 @@ def edge_positions(indptr: Array, rows: Array, starts: torch.Tensor) -> Iterator
         first = int(torch.searchsorted(starts, low, right=True)) - 1
         last = int(torch.searchsorted(starts, high))
         counts = starts[first : last + 1].clamp(low, high).diff()
-        positions = torch.arange(low, high)
+        positions = torch.arange(low, high, device="cpu")
         shifts = gather_rows(indptr, rows[first:last]) - starts[first:last]
         positions += torch.repeat_interleave(shifts, counts)
         yield slice(low, high), positions

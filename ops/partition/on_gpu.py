@@ -40,7 +40,7 @@ def group(
             grouped, places, counts = group_by_owner(values, parts, num_parts, first)
     except Fault as fault:
         raise _no_part(fault.item, parts, num_parts, stage) from fault
-    return grouped, places, torch.tensor(counts, dtype=torch.int64)
+    return grouped, places, torch.tensor(counts, dtype=torch.int64, device="cpu")
 
 
 def positions(owners: Array, num_parts: int, device: torch.device, stage: str) -> torch.Tensor:

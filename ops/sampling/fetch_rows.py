@@ -145,7 +145,7 @@ def sample_fetched(
     indptr, indices, starts = _checked(rows, device, stage)
     # Rows are those of a graph of their own, of which each is asked for once.
     if device is None:
-        every = torch.arange(len(starts))
+        every = torch.arange(len(starts), device="cpu")
         hop = sample_hop(
             indptr, indices, every, rule, key, num_threads=num_threads, parallel_edges=parallel_edges, slots=slots
         )

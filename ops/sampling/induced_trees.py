@@ -49,7 +49,11 @@ def induced_in_trees(
     keys, order = torch.sort(slots * size + nodes)
     degrees = indptr[nodes + 1] - indptr[nodes]
     chunks = _chunks(degrees, most_edges)
-    counts, sources, positions = [torch.zeros(1, dtype=torch.int64)], [indices.new_empty(0)], [nodes.new_empty(0)]
+    counts, sources, positions = (
+        [torch.zeros(1, dtype=torch.int64, device="cpu")],
+        [indices.new_empty(0)],
+        [nodes.new_empty(0)],
+    )
     for first, last in chunks:
         hop = sample_hop(indptr, indices, nodes[first:last], NeighborRule(-1), 0, num_threads=num_threads)
         of_row = torch.repeat_interleave(hop.indptr.diff())

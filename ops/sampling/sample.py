@@ -237,7 +237,7 @@ class BlockSampler:
         self._on_gpu: fused_on_gpu.BlockSampler | None = None
         if device is not None:
             if weights is not None and trust_weights is not True and device.type != "cpu":
-                check_weights(torch.as_tensor(indptr).cpu(), torch.as_tensor(weights).cpu())
+                check_weights(*(torch.as_tensor(one, device="cpu") for one in (indptr, weights)))
             self._on_gpu = fused_on_gpu.BlockSampler(device, indptr, indices, edge_ids, weights, times, rows, stage)
         self._by_weight = weights is not None
         # Where the device has memory of its own, the arrays are not in that of the CPU.

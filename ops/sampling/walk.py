@@ -68,7 +68,7 @@ class Visits:
 
         A plain mean of messages times these is then the mean weighted by visits.
         """
-        totals = torch.cat([torch.zeros(1, dtype=torch.int64), self.counts.cumsum(0)])[self.indptr].diff()
+        totals = torch.cat([torch.zeros(1, dtype=torch.int64, device="cpu"), self.counts.cumsum(0)])[self.indptr].diff()
         degrees = self.indptr.diff()
         share = torch.repeat_interleave(degrees, degrees).double() / torch.repeat_interleave(totals, degrees).double()
         return (self.counts.double() * share).float()

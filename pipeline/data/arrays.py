@@ -262,7 +262,7 @@ def as_node_mask(nodes: ArrayLike | Tensor, num_nodes: int, name: str, error: ty
     ids = as_ids(given, name, error).long()
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < num_nodes:
         raise error(f"expected {name} to be ids in [0, {num_nodes}), got ids from {int(ids.min())} to {int(ids.max())}")
-    mask = torch.zeros(num_nodes, dtype=torch.bool)
+    mask = torch.zeros(num_nodes, dtype=torch.bool, device="cpu")
     mask[ids] = True
     return mask
 

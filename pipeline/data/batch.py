@@ -34,7 +34,7 @@ _OPTIONAL = ("y", "slot", "seed_time", "seed_slot", "link_types")
 
 
 def _no_ids() -> Tensor:
-    return torch.empty(0, dtype=torch.int64)
+    return torch.empty(0, dtype=torch.int64, device="cpu")
 
 
 def _make_batch(values: dict[str, Any]) -> MiniBatch:
@@ -160,7 +160,7 @@ class MiniBatch:
         return _BLANK.replace(
             seeds=seeds,
             seed_index=inverse,
-            item_index=torch.full((num_seeds,), -1) if item_index is None else item_index,
+            item_index=torch.full((num_seeds,), -1, device="cpu") if item_index is None else item_index,
             y=y,
             n_id=unique,
             num_sampled_nodes=(unique.shape[0],),

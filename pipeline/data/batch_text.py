@@ -48,4 +48,4 @@ def integers_of(batch: MiniBatch) -> list[tuple[str, Tensor]]:
         ),
         "position": (batch.epoch, batch.index, batch.num_global_seeds, *_num_positives(batch)),
     }
-    return [(name, torch.tensor(values, dtype=torch.int64)) for name, values in counts.items()]
+    return [(name, torch.tensor(values, dtype=torch.int64, device="cpu")) for name, values in counts.items()]

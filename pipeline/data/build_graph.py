@@ -113,7 +113,7 @@ def joined_ends(relations: Iterable[tuple[Tensor, Tensor, int, int]]) -> list[Te
 
 def _joined(parts: list[tuple[Tensor, int]]) -> Tensor:
     narrow = all(_fits(ids, offset) for ids, offset in parts)
-    out = torch.empty(sum(ids.numel() for ids, _ in parts), dtype=torch.int32 if narrow else torch.int64)
+    out = torch.empty(sum(ids.numel() for ids, _ in parts), dtype=torch.int32 if narrow else torch.int64, device="cpu")
     start = 0
     for ids, offset in parts:
         out[start : start + ids.numel()].copy_(ids).add_(offset)

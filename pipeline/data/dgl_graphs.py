@@ -75,7 +75,9 @@ def _from_csc(cls: type[Graph], graph: Any, edge_attrs: Wanted, node_attrs: Want
     edge_ids = ids if ids.numel() else None  # none: the positions
     attributes = selected(_features(graph.edata), edge_attrs, indices.numel(), _STAGE)
     if edge_ids is not None:
-        attributes = {name: gather_rows(torch.as_tensor(rows), edge_ids) for name, rows in attributes.items()}
+        attributes = {
+            name: gather_rows(torch.as_tensor(rows, device="cpu"), edge_ids) for name, rows in attributes.items()
+        }
     of_nodes = attributes_of_nodes([None], [graph.ndata], [int(graph.num_nodes())], node_attrs, _STAGE)
     return cls.from_csc(indptr, indices, edge_attrs=attributes, edge_ids=edge_ids, node_attrs=of_nodes)
 
@@ -151,5 +153,5 @@ def _ids_by_type(of_edge: Tensor, edge_types: TypeOffsets, within: Tensor | None
     if within is not None:
         return starts[of_edge] + within
     ids = torch.empty_like(of_edge)
-    ids[of_edge.argsort(stable=True)] = torch.arange(len(of_edge))
+    ids[of_edge.argsort(stable=True)] = torch.arange(len(of_edge), device="cpu")
     return ids

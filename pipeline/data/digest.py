@@ -65,7 +65,7 @@ def rows_digest(dtype: torch.dtype, shape: tuple[int, ...], read: Callable[[Tens
     """Return what `sampled_digest` returns for an array named "rows", of which rows are read by ids."""
     num_rows = shape[0]
     sampled = _is_sampled(num_rows, math.prod(shape) * dtype.itemsize)
-    sample = read(torch.from_numpy(_sample_of(num_rows)) if sampled else torch.arange(num_rows))
+    sample = read(torch.from_numpy(_sample_of(num_rows)) if sampled else torch.arange(num_rows, device="cpu"))
     state = hashlib.sha256()
     _add_header(state, "rows", str(dtype).removeprefix("torch."), shape)
     state.update(_bytes_of(sample))

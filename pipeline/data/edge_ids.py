@@ -18,7 +18,7 @@ def as_permutation(edge_ids: ArrayLike | Tensor, num_edges: int) -> Tensor:
     if num_edges:
         low, high = (int(value) for value in torch.aminmax(ids))
         in_range = low >= 0 and high < num_edges
-        seen = torch.zeros(num_edges, dtype=torch.bool)
+        seen = torch.zeros(num_edges, dtype=torch.bool, device="cpu")
         if in_range:
             seen[ids.long()] = True
         if not bool(seen.all()):

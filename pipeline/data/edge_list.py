@@ -40,7 +40,7 @@ class EdgeList:
     def take_ends(self) -> tuple[Tensor, Tensor]:
         """Return sources and destinations, and keep them no longer."""
         ends = self.src, self.dst
-        self.src = self.dst = torch.empty(0, dtype=torch.int64)
+        self.src = self.dst = torch.empty(0, dtype=torch.int64, device="cpu")
         return ends
 
 

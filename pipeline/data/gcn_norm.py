@@ -53,12 +53,12 @@ def gcn_norm(graph: Graph, weight: str | None = None) -> Tensor:
     if weights is None:
         degree = graph.in_degrees().double()
     else:
-        degree = torch.zeros(graph.num_nodes, dtype=torch.float64)
+        degree = torch.zeros(graph.num_nodes, dtype=torch.float64, device="cpu")
         for edges, row in _chunks(graph):
             degree.index_add_(0, row, weights[edges].double())
     scale = torch.where(degree > 0, degree.rsqrt(), 0.0)
     ids = graph.edge_permutation
-    out = torch.empty(graph.num_edges, dtype=torch.float32)
+    out = torch.empty(graph.num_edges, dtype=torch.float32, device="cpu")
     for edges, row in _chunks(graph):
         norm = gather_rows(scale, row) if weights is None else weights[edges] * gather_rows(scale, row)
         norm = (norm * gather_rows(scale, graph.indices[edges])).float()
@@ -74,4 +74,4 @@ def _chunks(graph: Graph) -> Iterator[tuple[slice, Tensor]]:
         first = int(torch.searchsorted(graph.indptr, start, right=True)) - 1
         last = int(torch.searchsorted(graph.indptr, stop))
         counts = graph.indptr[first : last + 1].clamp(start, stop).diff()
-        yield slice(start, stop), torch.arange(first, last).repeat_interleave(counts)
+        yield slice(start, stop), torch.arange(first, last, device="cpu").repeat_interleave(counts)

@@ -182,7 +182,7 @@ class Graph(GraphView):
         attributes = as_attributes(edge_attrs, indices.numel())
         edge_types = as_type_offsets(edge_types, indices.numel(), "edge_types")
         if edge_types is not None:
-            ids = torch.arange(indices.numel()) if permutation is None else permutation
+            ids = torch.arange(indices.numel(), device="cpu") if permutation is None else permutation
             order = order_by_type(indptr, ids, edge_types)
             if order is not None:
                 indices, permutation = gather_rows(indices, order), gather_rows(ids, order)

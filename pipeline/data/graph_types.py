@@ -60,7 +60,7 @@ def rows_of(graph: GraphView) -> TypedRows:
 def order_by_type(indptr: Tensor, edge_ids: Tensor, edge_types: TypeOffsets) -> Tensor | None:
     """Return the CSC positions in the order of edge types within each row, int64[num_edges]; None if they are so."""
     types = edge_types.numbers_of(edge_ids)
-    rows = torch.arange(len(indptr) - 1).repeat_interleave(indptr.diff())
+    rows = torch.arange(len(indptr) - 1, device="cpu").repeat_interleave(indptr.diff())
     keys = rows * edge_types.num_types + types
     if not bool((keys[1:] < keys[:-1]).any()):
         return None

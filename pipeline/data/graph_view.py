@@ -66,8 +66,7 @@ class GraphView(ABC):
             raise GraphError(
                 "Graph: expected at least one node, got an empty graph; a graph may have no edges, but not no nodes"
             )
-        arrays = {"indices": self.indices, "edge ids": self.edge_permutation}
-        for name, ids in arrays.items():
+        for name, ids in (("indices", self.indices), ("edge ids", self.edge_permutation)):
             if ids is not None and (ids.dtype not in (torch.int32, torch.int64) or ids.ndim != 1):
                 raise GraphError(f"Graph: expected {name} of int32 or int64[num_edges], got {describe(ids)}")
         if self.indptr.device.type != "cpu" or self.indices.device.type != "cpu":
@@ -109,7 +108,8 @@ class GraphView(ABC):
     @property
     def edge_ids(self) -> Tensor:
         """Return the input edge id of each CSC position, int[num_local_edges]; made on each call when it is its own."""
-        return torch.arange(self.num_local_edges) if self.edge_permutation is None else self.edge_permutation
+        ids = self.edge_permutation
+        return torch.arange(self.num_local_edges, device="cpu") if ids is None else ids
 
     def untyped(self) -> Self:
         """Return the graph without its types: all nodes and edges are of one kind, and ids are global.
@@ -181,7 +181,7 @@ class GraphView(ABC):
     @cached_property
     def _graph_ids(self) -> Tensor:
         assert self.node_ids is not None  # asked of graphs that have them
-        return torch.empty_like(self.node_ids).scatter_(0, self.node_ids, torch.arange(self.num_nodes))
+        return torch.empty_like(self.node_ids).scatter_(0, self.node_ids, torch.arange(self.num_nodes, device="cpu"))
 
     def arrays_on(self, device: torch.device | None) -> HopArrays:
         """Return the arrays that hops read, where a GPU reads them: there if they fit, else pinned in CPU memory.

@@ -43,7 +43,7 @@ def _tensors(dataset: Dataset[Any]) -> list[Tensor]:
     if isinstance(dataset, TensorDataset):
         return list(dataset.tensors)
     if isinstance(dataset, Subset):
-        chosen = torch.as_tensor(dataset.indices, dtype=torch.int64)
+        chosen = torch.as_tensor(dataset.indices, dtype=torch.int64, device="cpu")
         return [tensor[chosen] for tensor in _tensors(dataset.dataset)]
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
         raise ItemsError(
@@ -52,7 +52,7 @@ def _tensors(dataset: Dataset[Any]) -> list[Tensor]:
         )
     samples = [dataset[index] for index in range(len(dataset))]
     if not samples:
-        return [torch.empty(0, dtype=torch.int64)]
+        return [torch.empty(0, dtype=torch.int64, device="cpu")]
     try:
         entries = default_collate(samples)
     except (TypeError, RuntimeError):  # neither numbers nor tensors of one shape

@@ -163,7 +163,7 @@ class ItemSet:
     def all_ids(self) -> torch.Tensor:
         """Return the ids of all items, int64[num_items] or int64[num_items, k]; a range is written out."""
         if isinstance(self.ids, range):
-            return torch.arange(self.ids.start, self.ids.stop, self.ids.step)
+            return torch.arange(self.ids.start, self.ids.stop, self.ids.step, device="cpu")
         return self.ids.to(torch.int64)
 
     @cached_property
@@ -185,7 +185,7 @@ class ItemSet:
 
     def _ids_tensor(self) -> torch.Tensor:
         if isinstance(self.ids, range):
-            return torch.tensor([self.ids.start, self.ids.stop, self.ids.step])
+            return torch.tensor([self.ids.start, self.ids.stop, self.ids.step], device="cpu")
         return self.ids
 
     def __eq__(self, other: object) -> bool:
@@ -269,7 +269,7 @@ def labels_by_type(items: Mapping[Any, Any], labels: Any) -> tuple[dict[Any, Any
 
 
 def _listed(ids: range | torch.Tensor) -> torch.Tensor:
-    return ids if isinstance(ids, torch.Tensor) else torch.arange(ids.start, ids.stop, ids.step)
+    return ids if isinstance(ids, torch.Tensor) else torch.arange(ids.start, ids.stop, ids.step, device="cpu")
 
 
 def _as_labels(labels: Any) -> torch.Tensor:

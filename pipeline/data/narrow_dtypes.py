@@ -34,7 +34,7 @@ def bits_dtype(dtype: torch_dtype) -> np.dtype[Any]:
     TypeError
         If it has none.
     """
-    return torch.empty(0, dtype=dtype).numpy().dtype
+    return torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
 
 
 def of_numpy(dtype: np.dtype[Any]) -> torch_dtype | None:

@@ -29,7 +29,7 @@ def check_node_ids(node_ids: Tensor, num_nodes: int, node_types: TypeOffsets | N
             f"Graph: expected node_ids of int64[{num_nodes}] in CPU memory, got {node_ids.dtype}"
             f"{list(node_ids.shape)} on {node_ids.device}"
         )
-    seen = torch.zeros(num_nodes, dtype=torch.bool)
+    seen = torch.zeros(num_nodes, dtype=torch.bool, device="cpu")
     if bool((node_ids >= 0).all()) and bool((node_ids < num_nodes).all()):
         seen[node_ids] = True
     if not bool(seen.all()):

@@ -96,7 +96,7 @@ def nodes_by_time(graph: GraphView, name: str) -> NodesByTime:
 
 def _sort_ends(graph: GraphView, name: str) -> EndsByTime:
     known = times_of(graph, name)
-    ends = torch.arange(graph.num_nodes).repeat_interleave(graph.indptr.diff())
+    ends = torch.arange(graph.num_nodes, device="cpu").repeat_interleave(graph.indptr.diff())
     times = known.edges
     if known.nodes is not None:
         of_ends = torch.maximum(known.nodes[ends], gather_rows(known.nodes, graph.indices))
@@ -115,7 +115,7 @@ def _sort(graph: GraphView, name: str) -> NodesByTime:
             f"expected times of nodes under the name {name!r}, got times of edges alone; pass node_attrs={{{name!r}: "
             "...} when building the graph, or no time="
         )
-    order = torch.empty(graph.num_nodes, dtype=torch.int64)
+    order = torch.empty(graph.num_nodes, dtype=torch.int64, device="cpu")
     bounds = node_types_of(graph).offsets.tolist()
     for first, last in pairwise(bounds):
         order[first:last] = times[first:last].argsort(stable=True) + first

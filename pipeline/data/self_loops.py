@@ -18,13 +18,13 @@ def with_self_loops(graph: Graph, fill: float) -> Graph:
         raise GraphError("Graph.with_self_loops: edge types are ranges of edge ids, to which loops cannot be added")
     _check_fill(graph, fill)
     num_nodes, num_edges = graph.num_nodes, graph.num_edges
-    row = torch.arange(num_nodes).repeat_interleave(graph.in_degrees())
-    lacks = torch.ones(num_nodes, dtype=torch.bool)
+    row = torch.arange(num_nodes, device="cpu").repeat_interleave(graph.in_degrees())
+    lacks = torch.ones(num_nodes, dtype=torch.bool, device="cpu")
     lacks[row[graph.indices == row]] = False
     lacking = lacks.nonzero().reshape(-1)
     added = starts_of(lacks)
     indptr = graph.indptr + added
-    at = torch.arange(num_edges) + added[row]  # a loop comes last in its row
+    at = torch.arange(num_edges, device="cpu") + added[row]  # a loop comes last in its row
     loops_at = indptr[lacking + 1] - 1
 
     def joined(of_edges: torch.Tensor, of_loops: torch.Tensor | float) -> torch.Tensor:
@@ -33,8 +33,8 @@ def with_self_loops(graph: Graph, fill: float) -> Graph:
         out[loops_at] = of_loops
         return out
 
-    ids = joined(graph.edge_ids.long(), torch.arange(num_edges, num_edges + len(lacking)))
-    in_order = bool((ids == torch.arange(len(ids))).all())
+    ids = joined(graph.edge_ids.long(), torch.arange(num_edges, num_edges + len(lacking), device="cpu"))
+    in_order = bool((ids == torch.arange(len(ids), device="cpu")).all())
     if len(ids) <= torch.iinfo(torch.int32).max:
         ids = ids.int()
     attributes = {name: joined(rows, fill) for name, rows in graph.edge_attrs_csc.items()}

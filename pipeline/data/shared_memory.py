@@ -39,7 +39,7 @@ def shared_copy(tensor: Tensor, known: dict[Any, Tensor]) -> Tensor:
     if key not in known:
         # torch's own function, of what DataLoader's workers return: the copy goes there without a detour.
         there = torch.UntypedStorage._new_shared(tensor.nbytes, device="cpu")  # type: ignore[no-untyped-call] # noqa: SLF001
-        known[key] = torch.empty(0, dtype=tensor.dtype).set_(there).view(tensor.shape).copy_(tensor)
+        known[key] = torch.empty(0, dtype=tensor.dtype, device="cpu").set_(there).view(tensor.shape).copy_(tensor)
     return known[key]
 
 

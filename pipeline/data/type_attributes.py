@@ -101,7 +101,7 @@ def _joined(
     shape = first.shape[1:]
     return torch.cat(
         [
-            there[one] if one in there else torch.full((size, *shape), fill, dtype=first.dtype)
+            there[one] if one in there else torch.full((size, *shape), fill, dtype=first.dtype, device="cpu")
             for one, size in zip(parts, sizes, strict=True)
         ]
     )

@@ -49,7 +49,7 @@ class TypeOffsets:
             raise GraphError(
                 f"TypeOffsets: expected names that all differ, got {list(self.names)}; rename the repeated ones"
             )
-        offsets = torch.as_tensor(self.offsets)
+        offsets = torch.as_tensor(self.offsets, device="cpu")
         if offsets.dtype != torch.int64 or offsets.shape != (len(self.names) + 1,):
             raise GraphError(
                 f"TypeOffsets: expected offsets of int64[{len(self.names) + 1}] for {len(self.names)} names, "
@@ -79,7 +79,7 @@ class TypeOffsets:
             raise GraphError(
                 f"TypeOffsets.from_counts: expected counts >= 0, got {dict(counts)}; correct the negative ones"
             )
-        return cls(tuple(counts), torch.tensor([0, *sizes], dtype=torch.int64).cumsum(0))
+        return cls(tuple(counts), torch.tensor([0, *sizes], dtype=torch.int64, device="cpu").cumsum(0))
 
     @property
     def num_types(self) -> int:

@@ -209,7 +209,7 @@ class Comm(ABC):
         """
         self._enter()
         ones = [1] * self.world_size
-        sent = torch.tensor([(count, *self._label) for count in counts], dtype=torch.int64)
+        sent = torch.tensor([(count, *self._label) for count in counts], dtype=torch.int64, device="cpu")
         received = torch.empty_like(sent)
         self._all_to_all(_as_bytes(sent), _as_bytes(received), ones, ones, meanwhile or nothing)
         rows: list[list[int]] = received.tolist()

@@ -68,7 +68,7 @@ class DistributedComm(StoreComm):
         _OPEN.add(self)
         # Ranks come back from there with connections of their own, while others still make theirs. A first exchange
         # ends when all have them, so that a rank may close its own at any time from here on.
-        byte = torch.zeros(self.world_size, 1, dtype=torch.uint8)
+        byte = torch.zeros(self.world_size, 1, dtype=torch.uint8, device="cpu")
         ones = [1] * self.world_size
         self._all_to_all(byte, torch.empty_like(byte), ones, ones, nothing)
 

@@ -78,8 +78,8 @@ class EdgeShard:
         places = self.masters.position(nodes)
         first = self.holders_indptr[places]
         counts = self.holders_indptr[places + 1] - first
-        rows = torch.arange(len(nodes)).repeat_interleave(counts)
-        number = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
+        rows = torch.arange(len(nodes), device="cpu").repeat_interleave(counts)
+        number = torch.arange(len(rows), device="cpu") - (counts.cumsum(0) - counts)[rows]
         return Holders(rows, self.holders[first[rows] + number])
 
     def in_edges(self, nodes: Tensor, num_threads: int = 1) -> Hop:
@@ -104,7 +104,7 @@ def _rows_of_grid(partition: EdgePartition, part: int) -> Tensor:
     """Return where in-edges of a part's nodes are, all of them in one column of the grid: bool[num_owned, num_rows]."""
     graph, owned = partition.graph, partition.nodes.owned(part)
     everything = sample_hop(graph.indptr, graph.indices, owned, NeighborRule(-1), 0)
-    number = torch.arange(len(owned)).repeat_interleave(everything.indptr.diff())
-    present = torch.zeros((len(owned), partition.num_rows), dtype=torch.bool)
+    number = torch.arange(len(owned), device="cpu").repeat_interleave(everything.indptr.diff())
+    present = torch.zeros((len(owned), partition.num_rows), dtype=torch.bool, device="cpu")
     present[number, partition.nodes.owner(everything.neighbors.long()) // partition.num_columns] = True
     return present

@@ -117,7 +117,7 @@ def shard(graph: Graph, partition: Partition, part: int) -> GraphShard:
     starts = row_starts(graph.indptr, owned)
     num_edges = int(starts[-1])
     indices = graph.indices.new_empty(num_edges)
-    edge_ids = torch.empty(num_edges, dtype=edge_id_dtype(graph.num_edges))
+    edge_ids = torch.empty(num_edges, dtype=edge_id_dtype(graph.num_edges), device="cpu")
     edge_attrs = {name: rows.new_empty(num_edges, *rows.shape[1:]) for name, rows in graph.edge_attrs_csc.items()}
     for piece, positions in edge_positions(graph.indptr, owned, starts):
         gather_rows(graph.indices, positions, out=indices[piece])
@@ -180,7 +180,7 @@ def whole_indptr(num_nodes: int, owned: Tensor, starts: Tensor) -> Tensor:
     -------
     int64[num_nodes + 1]
     """
-    indptr = torch.zeros(num_nodes + 1, dtype=torch.int64)
+    indptr = torch.zeros(num_nodes + 1, dtype=torch.int64, device="cpu")
     indptr[1:][owned] = starts.diff()
     return indptr.cumsum_(0)
 

@@ -58,8 +58,10 @@ class RankReducer:
     def counted(self) -> NDArray[np.bool_]:
         """Return which candidates this rank counts: the first that asked the owner for a node does."""
         exchange = self._begun()
-        asked = torch.arange(len(exchange.asked_rows))
-        first = torch.full((len(exchange.owned),), len(asked)).scatter_reduce_(0, exchange.asked_rows, asked, "amin")
+        asked = torch.arange(len(exchange.asked_rows), device="cpu")
+        first = torch.full((len(exchange.owned),), len(asked), device="cpu").scatter_reduce_(
+            0, exchange.asked_rows, asked, "amin"
+        )
         counted_here = exchange.answer(first[exchange.asked_rows] == asked, self._comm)
         self._count(1, 1, exchange.num_sent)
         counted: NDArray[np.bool_] = counted_here[self._places].numpy()

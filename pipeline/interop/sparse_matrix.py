@@ -30,6 +30,7 @@ def adj_t_of(block: Block, values: Tensor | None) -> Tensor:
         block.indices.to(dtype),
         values,
         size=(block.num_dst, block.num_src),
+        device=values.device,
         check_invariants=False,  # sorted columns are one of them
     )
 

@@ -153,7 +153,10 @@ def to_hetero_blocks(batch: MiniBatch, dgl: Any) -> list[Any]:
         edges = {}
         relations = {triple(name, "MiniBatch.to_dgl"): block.relation(name) for name in types.edge_types.names}
         for edge_type, one in relations.items():
-            edges[edge_type] = ("csc", (one.indptr, one.indices.to(torch.int64), torch.arange(one.num_edges)))
+            edges[edge_type] = (
+                "csc",
+                (one.indptr, one.indices.to(torch.int64), torch.arange(one.num_edges, device="cpu")),
+            )
         node_types = [str(name) for name in types.node_types.names]
         result = dgl.create_block(
             edges,

@@ -115,7 +115,7 @@ class SeedEdges:
         """
         # Seeds may be on a GPU already; edges are looked up in CPU memory.
         sources, destinations = graph.to_graph_ids(pairs.cpu().flatten()).view_as(pairs).unbind(1)
-        of_pairs = torch.zeros(len(pairs), dtype=torch.int64) if slots is None else slots
+        of_pairs = torch.zeros(len(pairs), dtype=torch.int64, device="cpu") if slots is None else slots
         back = [(sources, destinations, of_pairs), (destinations, sources, of_pairs)]
         row_ptr, found = graph.indptr, back if self.reverse else back[:1]
         if graph.is_typed:
@@ -179,7 +179,9 @@ def excluder(
             return EdgePositions(*(array.to(batch.n_id.device) for array in found[:3]))  # hops may be on a GPU
         pair_of = pair_of_trees(len(pairs), _num_trees(batch, len(pairs), settings))
         of_trees = None if ids is None else ids.take(pair_of)
-        return exclude.find(graph, pairs[pair_of], settings.num_threads, torch.arange(len(pair_of)), of_trees)
+        return exclude.find(
+            graph, pairs[pair_of], settings.num_threads, torch.arange(len(pair_of), device="cpu"), of_trees
+        )
 
     return find
 

@@ -111,7 +111,13 @@ class FetchAndExchange(MapStage):
                 else:
                     read_own = partial(read_own, rows, places=order[:num_own])
                     came = comm.all_to_all(sent, *sizes, meanwhile=read_own)
-                    gather_rows(came, torch.arange(len(came)), out=rows, places=order[num_own:], num_threads=threads)
+                    gather_rows(
+                        came,
+                        torch.arange(len(came), device="cpu"),
+                        out=rows,
+                        places=order[num_own:],
+                        num_threads=threads,
+                    )
                 node[name] = gather_rows(rows, exchange.places) if copied and exchange.places is not None else rows
             counts |= {"rows": 0, "bytes": 0}  # those that are sent; each row that is owned counts once
             for name, exchange in exchanges.items():

@@ -45,7 +45,7 @@ def known_of_all(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Any
     if batch.seed_time is not None:
         known["seed_time"] = torch.cat([batch.seed_time, batch.seed_time.repeat_interleave(counts)])
     if batch.seed_slot is not None:
-        own = torch.arange(int(counts.sum())) + (batch.num_global_seeds + before)
+        own = torch.arange(int(counts.sum()), device="cpu") + (batch.num_global_seeds + before)
         known["seed_slot"] = torch.cat([batch.seed_slot, own])
     return known
 
@@ -62,7 +62,7 @@ def graph_weights(graph: GraphView, weights: Any) -> Any:
     """Return weights in the order in which the graph has its nodes."""
     if not isinstance(weights, Tensor) or graph.node_ids is None:
         return weights
-    return weights[graph.to_original_ids(torch.arange(graph.num_nodes))]
+    return weights[graph.to_original_ids(torch.arange(graph.num_nodes, device="cpu"))]
 
 
 def total_weight(graph: GraphView, weights: Any, first: int, last: int) -> float:
@@ -83,6 +83,6 @@ def labels_begin_at_0(source: SourceStage | None) -> bool:
 def labels_with_negatives(y: Tensor | None, num_positives: int, num_negatives: int, *, shifts: bool) -> Tensor:
     """Return the labels of positive and negative pairs; see the class."""
     if y is None:
-        return (torch.arange(num_positives + num_negatives) < num_positives).float()
+        return (torch.arange(num_positives + num_negatives, device="cpu") < num_positives).float()
     positive = y + 1 if shifts else y
     return torch.cat([positive, positive.new_zeros(num_negatives, *y.shape[1:])])

@@ -13,8 +13,8 @@ from headrace.pipeline.plan.settings import RunSettings
 def shares(total: int, size: int, first: int, count: int) -> Tensor:
     """Return how many of a batch's negatives belong to pairs first, first + 1, ... of `size`: int64[count]."""
     if size == 0:
-        return torch.zeros(count, dtype=torch.int64)
-    return total // size + (torch.arange(first, first + count) < total % size).long()
+        return torch.zeros(count, dtype=torch.int64, device="cpu")
+    return total // size + (torch.arange(first, first + count, device="cpu") < total % size).long()
 
 
 def first_of_share(batch: MiniBatch, settings: RunSettings) -> int:
@@ -44,5 +44,5 @@ def pair_of_trees(num_pairs: int, num_trees: int) -> Tensor:
     The first trees are those of the pairs; behind them are those of the negatives of the first pair, then of the
     second, and so on.
     """
-    places = torch.arange(num_pairs)
+    places = torch.arange(num_pairs, device="cpu")
     return torch.cat([places, places.repeat_interleave(shares(num_trees - num_pairs, num_pairs, 0, num_pairs))])

@@ -89,7 +89,7 @@ class PlantTrees(MapStage):
         """Return the batch with its seeds as roots, and their times, if the graph has some."""
         planted = _planted(batch, self.graph.num_nodes)
         if batch.seed_slot is None and settings.world_size > 1:  # a source that knows nothing of other ranks' seeds
-            slots = torch.arange(len(batch.item_index)) * settings.world_size + settings.rank
+            slots = torch.arange(len(batch.item_index), device="cpu") * settings.world_size + settings.rank
             planted = planted.replace(seed_slot=slots)
         return planted if times is None else planted.replace(seed_time=self._times_of_seeds(batch, times))
 
@@ -143,7 +143,7 @@ def _types_without(times: Tensor | None, types: TypeOffsets) -> Tensor:
     assert times is not None  # looked at by the caller
     always = times == (EARLIEST if times.dtype == torch.int64 else -torch.inf)
     ranges = [types.id_range(name) for name in types.names]
-    return torch.tensor([len(one) > 0 and bool(always[one.start : one.stop].all()) for one in ranges])
+    return torch.tensor([len(one) > 0 and bool(always[one.start : one.stop].all()) for one in ranges], device="cpu")
 
 
 def _planted(batch: MiniBatch, num_nodes: int) -> MiniBatch:

@@ -77,7 +77,7 @@ class SampleAtOwners(RuleHop):
             returned = Hop(
                 starts_of(edges.degrees),
                 edges.columns[0],
-                torch.empty(0, dtype=torch.int64),
+                torch.empty(0, dtype=torch.int64, device="cpu"),
                 edges.columns[-1] if hop.weights is not None else None,
             )
             found = with_hop(batch, returned, edges.columns[1] if self.edge_ids else None, self.expand, graph)

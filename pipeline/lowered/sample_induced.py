@@ -101,7 +101,7 @@ class SampleInduced(MapStage):
         size = len(nodes)
         if not isinstance(self.graph, Graph) or size != self.graph.num_nodes:
             return False
-        return bool((nodes == torch.arange(size)).all())
+        return bool((nodes == torch.arange(size, device="cpu")).all())
 
     def _whole_graph(self) -> Block:
         graph = self.graph

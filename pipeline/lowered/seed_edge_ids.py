@@ -49,7 +49,7 @@ class SeedEdgeIds:
             kept = ids == self.there[pairs]
             if self.back is not None:
                 kept |= ids == self.back[pairs]
-        rows = torch.arange(len(found.rows)).repeat_interleave(counts)[kept]
+        rows = torch.arange(len(found.rows), device="cpu").repeat_interleave(counts)[kept]
         left = torch.bincount(rows, minlength=len(found.rows))
         full = left > 0
         starts = torch.cat([left.new_zeros(1), left[full].cumsum(0)])
@@ -151,14 +151,14 @@ def _check_ends(graph: GraphView, ids: Tensor, pairs: Tensor, refusal: Callable[
         return  # samplers refuse what is no node
     own = graph.to_graph_ids(pairs.flatten()).view_as(pairs)
     named = ids >= 0
-    wanted = torch.zeros(graph.num_edges, dtype=torch.bool)
+    wanted = torch.zeros(graph.num_edges, dtype=torch.bool, device="cpu")
     wanted[ids[named]] = True
     # Edges are looked at in the order of rows, which takes a fraction of the time of that of their ids.
     positions = wanted if graph.edge_permutation is None else wanted.index_select(0, graph.edge_permutation)
     positions = positions.nonzero().squeeze(1)
     numbers = wanted.cumsum(0, dtype=torch.int32 if graph.num_edges < 1 << 31 else torch.int64)
     there = numbers[graph.original_edge_ids(positions)].long() - 1
-    ends = torch.full((2, int(numbers[-1]) if len(numbers) else 0), -1)
+    ends = torch.full((2, int(numbers[-1]) if len(numbers) else 0), -1, device="cpu")
     ends[0, there] = gather_rows(graph.indices, positions).to(torch.int64)
     ends[1, there] = torch.searchsorted(graph.indptr, positions, right=True) - 1
     items = named.nonzero().squeeze(1)

@@ -70,7 +70,7 @@ class WalkHop(HopStage):
                 weights=weights,
                 num_threads=settings.num_threads,
             )
-            positions = torch.empty(0, dtype=torch.int64)
+            positions = torch.empty(0, dtype=torch.int64, device="cpu")
             hop = Hop(visits.indptr, visits.neighbors, positions, visits.importance())
             return SampledHop(batch, hop), {"walks": (len(hop.indptr) - 1) * self.num_walks}
 

@@ -251,7 +251,11 @@ def _matrix_of(like: Tensor, rows: Tensor, columns: Tensor, values: Tensor, size
     major, minor, values = major[order], minor[order], values[order]
     if like.layout == torch.sparse_coo:
         return torch.sparse_coo_tensor(
-            torch.stack([major, minor]), values, size, is_coalesced=True if like.is_coalesced() else None
+            torch.stack([major, minor]),
+            values,
+            size,
+            device=values.device,
+            is_coalesced=True if like.is_coalesced() else None,
         )
     starts = nn.functional.pad(torch.bincount(major, minlength=size[by_columns]).cumsum(0), (1, 0))
-    return torch.sparse_compressed_tensor(starts, minor, values, size, layout=like.layout)
+    return torch.sparse_compressed_tensor(starts, minor, values, size, layout=like.layout, device=values.device)

@@ -71,4 +71,4 @@ class Draws(Generic[T]):
 
 
 def _number() -> int:
-    return int(torch.randint(2**63 - 1, ()))
+    return int(torch.randint(2**63 - 1, (), device="cpu"))

@@ -139,19 +139,19 @@ class EdgePartition:
         InputError
             If `labelled` names no nodes of the graph.
         """
-        masters = self.nodes.owner(torch.arange(self.nodes.num_nodes))
+        masters = self.nodes.owner(torch.arange(self.nodes.num_nodes, device="cpu"))
         return report_edges(graph, masters, self.num_parts, self.num_columns, labelled)
 
     @cached_property
     def _owners(self) -> Tensor:
         """The part of every edge, int32[num_edges] in CSC order."""
         graph = self.graph
-        masters = self.nodes.owner(torch.arange(graph.num_nodes))
-        table = torch.empty(graph.num_edges, dtype=torch.int32)
+        masters = self.nodes.owner(torch.arange(graph.num_nodes, device="cpu"))
+        table = torch.empty(graph.num_edges, dtype=torch.int32, device="cpu")
         for start in range(0, graph.num_edges, _CHUNK):
             stop = min(start + _CHUNK, graph.num_edges)
             # Rows may be empty: the destination is the last one that begins at or before the edge.
-            destination = torch.searchsorted(graph.indptr, torch.arange(start, stop), right=True) - 1
+            destination = torch.searchsorted(graph.indptr, torch.arange(start, stop, device="cpu"), right=True) - 1
             sources = gather_rows(masters, graph.indices[start:stop])
             table[start:stop] = edge_owners(sources, gather_rows(masters, destination), self.num_columns)
         return table

@@ -24,7 +24,7 @@ class RangePartition(Partition):
     def __init__(self, sizes: Sequence[int]) -> None:
         counts = [whole_number(size, "Partition.range_of: a size", 0, InputError) for size in sizes]
         super().__init__(sum(counts), len(counts))
-        self.bounds = torch.tensor([0, *counts]).cumsum(0)
+        self.bounds = torch.tensor([0, *counts], device="cpu").cumsum(0)
 
     @property
     def _deciding(self) -> tuple[int, ...]:
@@ -41,7 +41,7 @@ class RangePartition(Partition):
 
     def owned(self, part: int) -> Tensor:
         """Return the nodes of a part."""
-        return torch.arange(int(self.bounds[part]), int(self.bounds[part + 1]))
+        return torch.arange(int(self.bounds[part]), int(self.bounds[part + 1]), device="cpu")
 
     def position(self, ids: Tensor) -> Tensor:
         """Return the places of nodes in their part."""
@@ -71,7 +71,7 @@ class HashPartition(Partition):
     def owned(self, part: int) -> Tensor:
         """Return the nodes of a part."""
         found = [ids[self.owner(ids) == part] for ids in _chunks(self.num_nodes)]
-        return torch.cat([torch.empty(0, dtype=torch.int64), *found])
+        return torch.cat([torch.empty(0, dtype=torch.int64, device="cpu"), *found])
 
     @cached_property
     def _content_digest(self) -> str:
@@ -104,7 +104,7 @@ class TablePartition(Partition):
 
 @lru_cache
 def _hash_sizes(num_nodes: int, num_parts: int) -> tuple[int, ...]:
-    sizes = torch.zeros(num_parts, dtype=torch.int64)
+    sizes = torch.zeros(num_parts, dtype=torch.int64, device="cpu")
     for ids in _chunks(num_nodes):
         sizes += torch.bincount(hash_owners(ids, num_parts), minlength=num_parts)
     return tuple(sizes.tolist())
@@ -112,10 +112,10 @@ def _hash_sizes(num_nodes: int, num_parts: int) -> tuple[int, ...]:
 
 @lru_cache
 def _hash_digest(num_nodes: int, num_parts: int) -> str:
-    return digest_of_owners(hash_owners(torch.arange(num_nodes), num_parts))
+    return digest_of_owners(hash_owners(torch.arange(num_nodes, device="cpu"), num_parts))
 
 
 def _chunks(num_nodes: int) -> Iterator[Tensor]:
     """Yield the ids of all nodes, some at a time."""
     for start in range(0, num_nodes, CHUNK):
-        yield torch.arange(start, min(start + CHUNK, num_nodes))
+        yield torch.arange(start, min(start + CHUNK, num_nodes), device="cpu")

@@ -283,7 +283,7 @@ class Partition(ABC):
 
     def order(self) -> Tensor:
         """Return the nodes part by part, those of each part ascending: int64[num_nodes], for `Graph.reordered`."""
-        return group_by_owner(torch.arange(self.num_nodes), self._owners, self.num_parts).ids
+        return group_by_owner(torch.arange(self.num_nodes, device="cpu"), self._owners, self.num_parts).ids
 
     def ranges(self) -> Partition:
         """Return the owners of nodes that were reordered by `order`: ranges, P + 1 numbers rather than a table."""
@@ -299,7 +299,7 @@ class Partition(ABC):
     @property
     def _owners(self) -> Tensor:
         """The owners of all nodes, int32[num_nodes]."""
-        return self.owner(torch.arange(self.num_nodes))
+        return self.owner(torch.arange(self.num_nodes, device="cpu"))
 
     @cached_property
     def _positions(self) -> Tensor:

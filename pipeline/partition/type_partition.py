@@ -36,7 +36,7 @@ class TypePartition(Partition):
     def owned(self, part: int) -> Tensor:
         """Return the nodes of a part."""
         owned = self.whole.owned(part)
-        low, high = torch.searchsorted(owned, torch.tensor([self.nodes.start, self.nodes.stop])).tolist()
+        low, high = torch.searchsorted(owned, torch.tensor([self.nodes.start, self.nodes.stop], device="cpu")).tolist()
         return owned[low:high] - self.nodes.start
 
     def position(self, ids: Tensor) -> Tensor:
@@ -47,4 +47,4 @@ class TypePartition(Partition):
     @cached_property
     def _before(self) -> Tensor:
         """How many nodes before the type each part owns, int64[num_parts]."""
-        return torch.bincount(self.whole.owner(torch.arange(self.nodes.start)), minlength=self.num_parts)
+        return torch.bincount(self.whole.owner(torch.arange(self.nodes.start, device="cpu")), minlength=self.num_parts)

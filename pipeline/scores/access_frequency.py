@@ -69,7 +69,7 @@ def access_frequency(
     total = whole_number(num_batches, "scores.access_frequency: num_batches", 1, InputError)
     sampling = sampling_part(plan)
     num_nodes = graphs_of(sampling.stages)[0][1].num_nodes
-    counts = torch.zeros(num_nodes, dtype=torch.float64)
+    counts = torch.zeros(num_nodes, dtype=torch.float64, device="cpu")
     batches = itertools.islice(_batches(sampling, num_threads), total)
     for batch in shown(batches, total, "access_frequency", "batch", progress=progress):
         counts[batch.n_id] += 1  # no node is there twice

@@ -134,7 +134,7 @@ def _seed_chances(plan: Plan, graph: GraphView) -> Tensor:
         )
     nodes = graph.to_graph_ids(items.all_ids().flatten())
     # The item of each node: one may have several, such as a pair, and a node may be in several.
-    item = torch.arange(len(items)).repeat_interleave(len(nodes) // max(len(items), 1))
+    item = torch.arange(len(items), device="cpu").repeat_interleave(len(nodes) // max(len(items), 1))
     full, rest = divmod(len(items), size)
     last = rest if rest and not source.drop_last else 0
     num_batches = full + (last > 0)
@@ -153,6 +153,6 @@ def _num_distinct(nodes: Tensor, groups: Tensor, num_nodes: int, *, below: int) 
 
 def _drawn(counts: Tensor, batch_size: int, num_items: int) -> Tensor:
     """Return how likely it is that a batch without replacement has one or more of so many items, float64[n]."""
-    left = num_items - torch.arange(int(counts.max()) if len(counts) else 0, dtype=torch.float64)
+    left = num_items - torch.arange(int(counts.max()) if len(counts) else 0, dtype=torch.float64, device="cpu")
     missed = torch.cat([left.new_zeros(1), torch.log1p(-(batch_size / left).clamp(max=1)).cumsum(0)])
     return -torch.expm1(missed[counts])

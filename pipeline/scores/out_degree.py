@@ -38,6 +38,6 @@ def out_degree(graph: Graph, *, num_threads: int | None = None) -> Tensor:
     [2.0, 1.0, 0.0]
     """
     check_whole_graph("out_degree", graph)
-    ones = torch.ones(graph.num_nodes, dtype=torch.float64)
+    ones = torch.ones(graph.num_nodes, dtype=torch.float64, device="cpu")
     degrees = sum_to_sources(graph.indptr, graph.indices, ones, num_threads=num_threads)
     return graph.by_original_ids(degrees)

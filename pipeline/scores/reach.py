@@ -75,7 +75,7 @@ def reached_by_shared_variates(
         copies = len(arrivals)
         starts = [graph.indptr[:-1] + graph.num_edges * copy for copy in range(copies)]
         found = reach_sources(
-            torch.cat([*starts, torch.tensor([graph.num_edges * copies])]),
+            torch.cat([*starts, torch.tensor([graph.num_edges * copies], device="cpu")]),
             graph.indices.repeat(copies) if copies > 1 else graph.indices,
             torch.cat(chances),
             torch.cat(picks),
@@ -101,7 +101,9 @@ def reached_by_edges(
     """
     arrivals: list[tuple[PickRule, Tensor]] = []
     reached = new = seeds
-    picked = torch.zeros(graph.num_edges, dtype=torch.float32)  # that its destination is there and has picked it
+    picked = torch.zeros(
+        graph.num_edges, dtype=torch.float32, device="cpu"
+    )  # that its destination is there and has picked it
     for hop, rule in hops:
         if shared:
             arrivals = _with_arrivals(arrivals, hop, rule, new)

@@ -62,7 +62,7 @@ def reverse_pagerank(
     [0, 1, 2]
     """
     check_whole_graph("reverse_pagerank", graph)
-    start = torch.full((graph.num_nodes,), 1 / graph.num_nodes, dtype=torch.float64)
+    start = torch.full((graph.num_nodes,), 1 / graph.num_nodes, dtype=torch.float64, device="cpu")
     return _propagated(graph, start, "reverse_pagerank", damping, iterations, num_threads, progress)
 
 
@@ -116,7 +116,7 @@ def weighted_reverse_pagerank(
     check_whole_graph(stage, graph)
     labelled = graph.to_graph_ids(labelled_nodes(graph.num_nodes, items, f"scores.{stage}"))
     num_nodes = graph.num_nodes
-    start = torch.full((num_nodes,), 1 / num_nodes, dtype=torch.float64)
+    start = torch.full((num_nodes,), 1 / num_nodes, dtype=torch.float64, device="cpu")
     start[labelled] *= num_nodes / len(labelled)
     return _propagated(graph, start, stage, damping, iterations, num_threads, progress)
 
@@ -130,7 +130,7 @@ def labelled_nodes(num_nodes: int, items: Any, stage: str) -> Tensor:
         raise InputError(
             f"{stage}: expected items that are nodes of the graph, which has {num_nodes}, got {given.largest_id}"
         )
-    mask = torch.zeros(num_nodes, dtype=torch.bool)
+    mask = torch.zeros(num_nodes, dtype=torch.bool, device="cpu")
     mask[given.all_ids().flatten()] = True
     return mask.nonzero().squeeze(1)
 

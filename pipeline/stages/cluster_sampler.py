@@ -117,7 +117,7 @@ class _Clusters(BatchSource):
         self._settings = settings
         partition = stage.partition
         self._nodes = partition.order()  # cluster by cluster
-        self._ends = torch.tensor([0, *partition.sizes]).cumsum(0).tolist()
+        self._ends = torch.tensor([0, *partition.sizes], device="cpu").cumsum(0).tolist()
         self.batch_size: int = stage.clusters_per_batch
         self._known: tuple[int, list[list[int]]] | None = None  # an epoch, and the clusters of its batches
         self._epoch = 0

@@ -83,5 +83,7 @@ class _AllNodes(BatchSource):
             raise StopIteration
         self._drawn = 1
         rank, world_size = self._settings.rank, self._settings.world_size
-        nodes = torch.arange(self._num_nodes * rank // world_size, self._num_nodes * (rank + 1) // world_size)
+        nodes = torch.arange(
+            self._num_nodes * rank // world_size, self._num_nodes * (rank + 1) // world_size, device="cpu"
+        )
         return MiniBatch.of_seeds(nodes, epoch=self._epoch, index=0, item_index=nodes, num_global_seeds=self._num_nodes)

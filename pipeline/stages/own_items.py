@@ -58,7 +58,7 @@ class OwnItemSource(DrawnItems):
     def batch_at(self, epoch: int, index: int) -> MiniBatch:
         """Return this rank's share of batch ``index`` of ``epoch``."""
         first, last, before, num_seeds = self._share(index)
-        slots = None if self._settings.world_size == 1 else torch.arange(before, before + last - first)
+        slots = None if self._settings.world_size == 1 else torch.arange(before, before + last - first, device="cpu")
         return self._batch(self._positions(epoch, first, last), epoch, index, num_seeds, slots)
 
     @property

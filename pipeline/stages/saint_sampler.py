@@ -141,7 +141,7 @@ class SaintSampler(Sampler, MapStage):
             ids = self.graph.to_original_ids(nodes)
             drawn = batch.replace(
                 seeds=ids,
-                seed_index=torch.arange(len(nodes)),
+                seed_index=torch.arange(len(nodes), device="cpu"),
                 item_index=torch.full_like(nodes, -1),
                 n_id=ids,
                 node=node,

@@ -148,8 +148,8 @@ class SampleSaintWalk(SaintSampler):
             num_samples = self.num_samples
             if num_samples is None:
                 num_samples = -(-COVERAGE * self.graph.num_nodes // (source.batch_size * (self.walk_length + 1)))
-            node_counts = torch.zeros(self.graph.num_nodes, dtype=torch.int64)
-            edge_counts = torch.zeros(self.graph.num_local_edges, dtype=torch.int64)
+            node_counts = torch.zeros(self.graph.num_nodes, dtype=torch.int64, device="cpu")
+            edge_counts = torch.zeros(self.graph.num_local_edges, dtype=torch.int64, device="cpu")
             draw = self.drawer(settings)
             for sample in range(num_samples):
                 epoch, index = divmod(sample, source.num_batches)

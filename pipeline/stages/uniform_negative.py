@@ -282,8 +282,9 @@ class SampleUniformNegative(MapStage):
             joined = None if pair is None else int(sources[pair])
             where = "" if pair is None else f" at the time of pair {int(members[pair])}"
         if joined is not None:
+            node = int(self.graph.to_original_ids(sources.new_tensor([joined])))
             raise InputError(
-                f"{self.name}: node {int(self.graph.to_original_ids(torch.tensor([joined])))}, a source of the items, "
+                f"{self.name}: node {node}, a source of the items, "
                 f"has edges to all nodes that can be drawn{where}, so it has no negative; leave out such pairs, or "
                 "pass reject=False"
             )
@@ -328,10 +329,10 @@ class SampleUniformNegative(MapStage):
                 key = stream_key(settings.seed, batch.epoch, batch.index, 1 - column, NEGATIVE)
                 ids = in_graph_ids(self.graph, pairs)
                 allowed = partial(self._num_allowed, column=column, seed_times=batch.seed_time)
-                drawn = torch.empty(int(counts.sum()), dtype=torch.int64)
-                of_pair = torch.arange(len(pairs)).repeat_interleave(counts)
+                drawn = torch.empty(int(counts.sum()), dtype=torch.int64, device="cpu")
+                of_pair = torch.arange(len(pairs), device="cpu").repeat_interleave(counts)
                 for (low, high), members in ranges_of(self.graph, ids[:, column]):
-                    here = torch.zeros(len(pairs), dtype=torch.bool)
+                    here = torch.zeros(len(pairs), dtype=torch.bool, device="cpu")
                     here[members] = True
                     with _by_its_name(self.name):
                         drawn[here[of_pair]] = draw_negatives(
@@ -360,7 +361,7 @@ class SampleUniformNegative(MapStage):
                 batch,
                 seeds,
                 num_positives=len(pairs),
-                item_index=torch.cat([batch.item_index, torch.full((len(destinations),), -1)]),
+                item_index=torch.cat([batch.item_index, torch.full((len(destinations),), -1, device="cpu")]),
                 y=labels_with_negatives(batch.y, len(pairs), len(destinations), shifts=shifts),
                 **known_of_all(batch, counts, int(shares(total, batch.num_global_seeds, 0, first).sum())),
                 num_global_seeds=batch.num_global_seeds + total,

@@ -64,8 +64,9 @@ def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: 
         for piece in pieces:
             num_rows += len(piece)
             if piece.dtype != dtype or piece.shape[1:] != shape[1:]:
+                expected = describe(torch.empty(0, *shape[1:], dtype=dtype, device="cpu"))
                 raise FeatureError(
-                    f"{path.stem}: expected {describe(torch.empty(0, *shape[1:], dtype=dtype))}, got pieces of "
+                    f"{path.stem}: expected {expected}, got pieces of "
                     f"{describe(piece)}; its source must return the rows that its dtype and shape declare"
                 )
             file.write(piece.reshape(-1).view(stored).numpy().data)

@@ -126,7 +126,7 @@ class CachedFeature(OverSource):
         self._index = CacheIndex(policy, capacity, source.num_rows, ids=hot, scores=ranked)
         num_bytes = capacity * bytes_per_row(source, policy)
         check_fits_memory(num_bytes, f"CachedFeature: {capacity} rows", "give fewer rows= or bytes=", FeatureError)
-        self._rows = torch.empty((capacity, *source.shape[1:]), dtype=source.dtype)
+        self._rows = torch.empty((capacity, *source.shape[1:]), dtype=source.dtype, device="cpu")
         self._promise = Promise(num_bytes, partial(_filled_bytes, self._index, num_bytes, capacity), allocated=True)
 
     @property
@@ -207,7 +207,7 @@ class CachedFeature(OverSource):
             else:
                 rows, read_counts = checked_read(self._source, ids, num_threads=num_threads)
                 add_counts(counts, read_counts)
-                gather_rows(rows, torch.arange(len(ids)), out=out, places=where, num_threads=num_threads)
+                gather_rows(rows, torch.arange(len(ids), device="cpu"), out=out, places=where, num_threads=num_threads)
         if len(lookup.fill_slots) and lookup.holds_slots:  # in a process that the source forked, others may have them
             gather_rows(
                 out, at(lookup.fill_positions), out=self._rows, places=lookup.fill_slots, num_threads=num_threads

@@ -211,7 +211,7 @@ class GpuCachedFeature(OverSource):
         if isinstance(self._source, PlacingSource):
             return self._source.read_into(ids, out, places=places, num_threads=num_threads)
         rows, counts = checked_read(self._source, ids, num_threads=num_threads)
-        out[torch.arange(len(ids)) if places is None else places] = rows
+        out[torch.arange(len(ids), device="cpu") if places is None else places] = rows
         return counts
 
     def update(self, ids: Tensor, rows: Tensor) -> None:

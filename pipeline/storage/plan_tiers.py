@@ -184,8 +184,8 @@ def plan_tiers(
     source = _place_of(sources, names)
     hits = _hits(scores, graph)
     ranking = torch.argsort(hits, descending=True, stable=True)
-    rank = torch.empty(len(ranking), dtype=torch.int32 if len(ranking) < 1 << 31 else torch.int64)
-    rank[ranking] = torch.arange(len(ranking), dtype=rank.dtype)
+    rank = torch.empty(len(ranking), dtype=torch.int32 if len(ranking) < 1 << 31 else torch.int64, device="cpu")
+    rank[ranking] = torch.arange(len(ranking), dtype=rank.dtype, device="cpu")
     below = torch.cat([hits.new_zeros(1), hits[ranking].cumsum(0)])  # hits of the i hottest rows
     row_bytes = max(sum(one.row_bytes for one in sources), 1)
 

@@ -81,7 +81,7 @@ class Reordered:
                 raise InputError(
                     f"Reordered.items: expected a mask of {len(self.order)} nodes, got one of {given.mask_size}"
                 )
-            mask = torch.zeros(len(self.order), dtype=torch.bool)
+            mask = torch.zeros(len(self.order), dtype=torch.bool, device="cpu")
             mask[self.new_ids(given.ids)] = True
             return mask
         ids = given.all_ids()
@@ -156,7 +156,7 @@ def reorder(
     if graph.node_ids is not None:
         raise GraphError("reorder: this graph has been reordered already; reorder the one that it was made of")
     reordered = graph.reordered(ids)  # refuses an order that misses a node
-    rank = torch.empty_like(ids).scatter_(0, ids, torch.arange(len(ids)))
+    rank = torch.empty_like(ids).scatter_(0, ids, torch.arange(len(ids), device="cpu"))
     if original_ids:
         reordered = replace(reordered, node_ids=ids)
     moved = None if store is None else _moved(store, graph.num_nodes, ids, rank, original_ids=original_ids)
@@ -177,7 +177,7 @@ def _moved(store: FeatureStore, num_nodes: int, order: Tensor, rank: Tensor, *, 
 
 
 def _looked_up(table: Tensor, ids: ArrayLike | Tensor, what: str) -> Tensor:
-    given = torch.as_tensor(ids)
+    given = torch.as_tensor(ids, device="cpu")
     if given.dtype == torch.bool or given.is_floating_point() or given.is_complex():
         raise InputError(f"{what}: expected integer ids, got {given.dtype}; pass mask.nonzero().squeeze(1) of a mask")
     flat = given.flatten().long()

@@ -115,5 +115,5 @@ def _allocate(
         except torch.cuda.OutOfMemoryError:
             if capacity == 0:
                 raise
-        rows = torch.empty(0)  # what had room makes room for the next try
+        rows = torch.empty(0, device="cpu")  # what had room makes room for the next try
         capacity //= 2

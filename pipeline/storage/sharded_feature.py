@@ -95,7 +95,7 @@ class ShardedFeature:
                 f"ShardedFeature: part {part} owns {num_owned} nodes, but rows of shape {list(self._rows.shape)} "
                 "came; give the rows of partition.owned(part)"
             )
-        self._cached = torch.empty(0, dtype=torch.int64)
+        self._cached = torch.empty(0, dtype=torch.int64, device="cpu")
         self._cached_rows = self._rows[:0]
         if (cached is None) != (cached_rows is None):
             raise FeatureError("ShardedFeature: give cached and cached_rows together")
@@ -117,7 +117,7 @@ class ShardedFeature:
         self._counter = f"bytes_from_{place.kind}"
         self._digest = digest
         # Not which copies this rank has: plans must not differ from rank to rank.
-        self._asked = torch.empty(0, dtype=torch.int64) if cached is None else asked
+        self._asked = torch.empty(0, dtype=torch.int64, device="cpu") if cached is None else asked
         self._copied = self._asked is None or len(self._asked) > 0  # whether ranks hold copies of others' rows
         self._seen = self.version  # of the rows of which others hold copies
 
@@ -156,7 +156,9 @@ class ShardedFeature:
         if part is None:
             part, _ = rank_of_process(None, None)
         asked = None if cached is None else nodes_to_copy(cached, partition)
-        ids = torch.empty(0, dtype=torch.int64) if asked is None else asked[partition.owner(asked) != part]
+        ids = (
+            torch.empty(0, dtype=torch.int64, device="cpu") if asked is None else asked[partition.owner(asked) != part]
+        )
         return ShardedFeature(
             gather_rows(whole, partition.owned(part)),
             partition,
@@ -279,7 +281,7 @@ class ShardedFeature:
         if not num_copies:
             gather_rows(self._rows, found.row, out=out, places=places, num_threads=num_threads)
             return {self._counter: len(ids) * self.row_bytes}
-        places = torch.arange(len(ids)) if places is None else places
+        places = torch.arange(len(ids), device="cpu") if places is None else places
         for rows, chosen in ((self._rows, is_own), (self._cached_rows, is_copy)):
             gather_rows(rows, found.row[chosen], out=out, places=places[chosen], num_threads=num_threads)
         counts = {self._counter: (len(ids) - num_copies) * self.row_bytes}

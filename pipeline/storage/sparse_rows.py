@@ -84,8 +84,8 @@ class SparseRows:
         """Return the rows of `ids`, float32[num_ids, num_columns]; bytes count as those of dense rows."""
         check_to(self, to)
         starts = row_starts(self._indptr, ids)
-        row = torch.repeat_interleave(torch.arange(len(ids)), starts.diff())
-        rows = torch.zeros(len(ids), self._num_columns, dtype=torch.float32)
+        row = torch.repeat_interleave(torch.arange(len(ids), device="cpu"), starts.diff())
+        rows = torch.zeros(len(ids), self._num_columns, dtype=torch.float32, device="cpu")
         for piece, positions in edge_positions(self._indptr, ids, starts):
             places = row[piece] * self._num_columns + self._columns[positions].long()
             # One after the other, so that a column that comes several times has the same sum in every run.
@@ -95,4 +95,4 @@ class SparseRows:
     def content_digest(self) -> str:
         """Return a fingerprint of the sparse matrix; large arrays are sampled."""
         arrays = [("indptr", self._indptr), ("indices", self._columns), ("data", self._values)]
-        return sampled_digest([*arrays, ("num_columns", torch.tensor(self._num_columns))])
+        return sampled_digest([*arrays, ("num_columns", torch.tensor(self._num_columns, device="cpu"))])

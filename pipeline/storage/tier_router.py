@@ -95,8 +95,8 @@ class TierRouter(Router):
     @property
     def _hottest(self) -> Tensor:
         """The ids by rank."""
-        ids = torch.empty(len(self.rank), dtype=torch.int64)
-        ids[self.rank.long()] = torch.arange(len(self.rank))
+        ids = torch.empty(len(self.rank), dtype=torch.int64, device="cpu")
+        ids[self.rank.long()] = torch.arange(len(self.rank), device="cpu")
         return ids
 
 
@@ -104,7 +104,7 @@ def _checked_rank(rank: ArrayLike | Tensor) -> Tensor:
     ranks = as_ids(rank, "rank", FeatureError).contiguous()
     num_rows = len(ranks)
     in_range = not num_rows or (int(ranks.min()) >= 0 and int(ranks.max()) < num_rows)
-    seen = torch.zeros(num_rows, dtype=torch.bool)
+    seen = torch.zeros(num_rows, dtype=torch.bool, device="cpu")
     if in_range:
         seen[ranks.long()] = True
     if not in_range or not bool(seen.all()):

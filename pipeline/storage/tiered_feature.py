@@ -210,8 +210,8 @@ class TieredFeature(OverSource):
         if not num_elsewhere and not (len(ids) == 0 and self._asks_source(tables)):
             gather_tables(tables, table, row, out, places=places, num_threads=num_threads)
             return counts
-        away = torch.tensor(elsewhere)[table.long()]
-        targets = torch.arange(len(ids)) if places is None else places
+        away = torch.tensor(elsewhere, device="cpu")[table.long()]
+        targets = torch.arange(len(ids), device="cpu") if places is None else places
         if num_elsewhere < len(ids):
             held_here = ~away
             gather_tables(

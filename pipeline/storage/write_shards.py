@@ -277,7 +277,7 @@ def _disk_full(path: Path, num_bytes: int, cause: OSError) -> OSError:
 def _ids(num_rows: int, row_bytes: int) -> Iterator[Tensor]:
     """Yield the ids of all rows, some at a time."""
     step = _rows_at_a_time(row_bytes)
-    return (torch.arange(low, min(low + step, num_rows)) for low in range(0, num_rows, step))
+    return (torch.arange(low, min(low + step, num_rows), device="cpu") for low in range(0, num_rows, step))
 
 
 def _rows_at_a_time(row_bytes: int) -> int:

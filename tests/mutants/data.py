@@ -56,15 +56,21 @@ DATA = (
         "tests/pipeline/storage/test_features.py::test_what_learns_is_refused_with_what_to_write",
     ),
     Mutant(
+        "pipeline/stages/uniform_negative.py",
+        'drawn = torch.empty(int(counts.sum()), dtype=torch.int64, device="cpu")',
+        "drawn = torch.empty(int(counts.sum()), dtype=torch.int64)",
+        "tests/test_named_devices.py::test_batches_are_the_same_under_a_default_device[link_negatives]",
+    ),
+    Mutant(
         "pipeline/data/gcn_norm.py",
-        "torch.empty(graph.num_edges, dtype=torch.float32)",
-        "torch.empty(graph.num_edges)",
+        'torch.empty(graph.num_edges, dtype=torch.float32, device="cpu")',
+        'torch.empty(graph.num_edges, device="cpu")',
         "tests/pipeline/run/test_default_dtype.py::test_functions_give_the_same_numbers[gcn_norm-torch.float64]",
     ),
     Mutant(
         "pipeline/lowered/negative_pairs.py",
-        "return (torch.arange(num_positives + num_negatives) < num_positives).float()",
-        "return (torch.arange(num_positives + num_negatives) < num_positives).to(torch.get_default_dtype())",
+        "< num_positives).float()",
+        "< num_positives).to(torch.get_default_dtype())",
         "tests/pipeline/run/test_default_dtype.py::test_plans_give_the_same_batches[link_negatives-torch.float64]",
     ),
     Mutant(

@@ -138,7 +138,7 @@ LINKS = (
     ),
     Mutant(
         "pipeline/lowered/negative_shares.py",
-        "(torch.arange(first, first + count) < total % size).long()",
+        '(torch.arange(first, first + count, device="cpu") < total % size).long()',
         "0",
         _PER_SEED + "test_negatives_are_asked_of_the_graph_of_their_pair[binary]",
     ),

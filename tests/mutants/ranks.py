@@ -138,8 +138,8 @@ RANKS = (
     ),
     Mutant(
         "pipeline/distributed/rank_reducer.py",
-        'asked, "amin")',
-        'asked, "amax", include_self=False)',
+        'asked, "amin"\n',
+        'asked, "amax", include_self=False\n',
         "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
         equivalent="the owner may let any one of those who asked count a node, as long as it is one",
     ),

@@ -169,10 +169,13 @@ def _as_layout(layout: torch.layout, row: Tensor, col: Tensor, values: Tensor, s
     """Return a matrix of entries in a layout; entries of one place stay apart."""
     size = (*shape, *values.shape[1:])
     if layout == torch.sparse_coo:
-        return torch.sparse_coo_tensor(torch.stack([row, col]), values, size, check_invariants=False)
+        return torch.sparse_coo_tensor(
+            torch.stack([row, col]), values, size, device=values.device, check_invariants=False
+        )
     by_row = layout == torch.sparse_csr
     major, minor = (row, col) if by_row else (col, row)
     order = _order(minor, major)
     starts = index2ptr(major[order], shape[0 if by_row else 1])
-    make = torch.sparse_csr_tensor if by_row else torch.sparse_csc_tensor
-    return make(starts, minor[order], values[order], size, check_invariants=False)
+    return torch.sparse_compressed_tensor(
+        starts, minor[order], values[order], size, layout=layout, device=values.device, check_invariants=False
+    )

@@ -88,7 +88,7 @@ class ClusterData(PygClusterData):  # type: ignore[misc]
             )
             self._made_by = STREAM
             partition = Partition.stream(graph, self.num_parts)
-        return partition.owner(torch.arange(num_nodes)).long().to(edge_index.device)
+        return partition.owner(torch.arange(num_nodes, device="cpu")).long().to(edge_index.device)
 
     def _partition(self, edge_index: Tensor, cluster: Tensor) -> Any:
         partition = super()._partition(edge_index, cluster)
@@ -184,7 +184,7 @@ def _graph_of(partition: Any) -> Graph:
         if partition.sparse_format == "csc":
             return Graph.from_csc(starts, other)
         num_nodes = len(starts) - 1
-        source = torch.repeat_interleave(torch.arange(num_nodes), starts.diff())
+        source = torch.repeat_interleave(torch.arange(num_nodes, device="cpu"), starts.diff())
         return Graph.from_coo(source, other, num_nodes=num_nodes)
 
     return kept_graph(partition, (), [partition.indptr, partition.index, partition.sparse_format], made)

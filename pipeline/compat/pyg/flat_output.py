@@ -51,14 +51,14 @@ def _with_rows_for_all_seeds(batch: MiniBatch) -> FlatOutput:
     """Give each seed a row of its own, and the in-edges of its node, where seeds repeat."""
     block, num_distinct, num_seeds = batch.blocks[0], batch.num_sampled_nodes[0], batch.num_seeds
     # The row of each node: for a seed the first one it has.
-    number = torch.arange(num_seeds)
-    first = torch.full((num_distinct,), num_seeds).scatter_reduce(0, batch.seed_index, number, "amin")
-    places = torch.cat([first, torch.arange(num_distinct, len(batch.n_id)) + (num_seeds - num_distinct)])
+    number = torch.arange(num_seeds, device="cpu")
+    first = torch.full((num_distinct,), num_seeds, device="cpu").scatter_reduce(0, batch.seed_index, number, "amin")
+    places = torch.cat([first, torch.arange(num_distinct, len(batch.n_id), device="cpu") + (num_seeds - num_distinct)])
     # The destination whose edges each new row takes.
-    taken = torch.cat([batch.seed_index, torch.arange(num_distinct, block.num_dst)])
+    taken = torch.cat([batch.seed_index, torch.arange(num_distinct, block.num_dst, device="cpu")])
     starts, counts = block.indptr[:-1][taken], block.indptr.diff()[taken]
     ends = counts.cumsum(0)
-    edges = torch.arange(int(ends[-1])) + torch.repeat_interleave(starts - ends + counts, counts)
+    edges = torch.arange(int(ends[-1]), device="cpu") + torch.repeat_interleave(starts - ends + counts, counts)
     return FlatOutput(
         node=torch.cat([batch.seeds, batch.n_id[num_distinct:]]),
         edge_index=torch.stack([places[block.indices[edges]], torch.repeat_interleave(counts)]),

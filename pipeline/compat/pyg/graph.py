@@ -105,7 +105,7 @@ def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -
         )
 
     def structure() -> Graph:
-        nothing = torch.empty(0, dtype=torch.int64)
+        nothing = torch.empty(0, dtype=torch.int64, device="cpu")
         source, destination = edges_of(store) or (nothing, nothing)
         return Graph.from_coo(source, destination, num_nodes=num_nodes)
 
@@ -320,7 +320,7 @@ def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None
             given[one.group_name] = feature_store.get_tensor(whole)
     if time_attr is not None and not given:
         raise _missing("time_attr", "a tensor", time_attr, {one.attr_name for one in tensors})
-    times = {name: torch.as_tensor(one).cpu() for name, one in given.items()}
+    times = {name: torch.as_tensor(one, device="cpu") for name, one in given.items()}
     stores = [{time_attr: one} for one in given.values()]
     if None in attributes:
         num_nodes = num_nodes_of(attributes[None], kept[None])

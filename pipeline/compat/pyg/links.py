@@ -134,14 +134,14 @@ def link_metadata(links: Any, rows: Tensor, sampling: Any, times: Tensor | None)
     label = links.label
     if sampling is not None:
         # The loader of PyG has moved labels that begin at 0 up by one.
-        label = torch.ones(len(links.row)) if label is None else label
+        label = torch.ones(len(links.row), device="cpu") if label is None else label
         label = torch.cat([label, label.new_zeros(len(rows) - len(label), *label.shape[1:])])
     return links.input_id, rows.t().contiguous(), label, times
 
 
 def _node_weight(graph: Graph, end: Literal["src", "dst"], weight: Tensor | None, edge_type: EdgeType | None) -> Tensor:
     """Return how likely each node of the graph is drawn at one end; all alike where nobody says it."""
-    flat = torch.ones(graph.num_nodes, dtype=torch.float64)
+    flat = torch.ones(graph.num_nodes, dtype=torch.float64, device="cpu")
     if weight is None:
         return flat
     name = None if edge_type is None else edge_type[0 if end == "src" else -1]

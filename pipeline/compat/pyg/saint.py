@@ -178,8 +178,8 @@ class GraphSAINTSampler(PlanLoader):
         assert isinstance(stage, SaintSampler)
         norms = stage.make_norms(RunSettings(source.seed, source, self.num_threads or torch.get_num_threads()))
         # As if all nodes were drawn: then weights of edges are their norms.
-        whole = Subgraph(graph.indptr, graph.indices, torch.arange(graph.num_edges))
-        weights = norms.edge_weight(whole, torch.arange(graph.num_nodes), 1)
+        whole = Subgraph(graph.indptr, graph.indices, torch.arange(graph.num_edges, device="cpu"))
+        weights = norms.edge_weight(whole, torch.arange(graph.num_nodes, device="cpu"), 1)
         edge_norm = torch.empty_like(weights)
         edge_norm[graph.edge_ids.long()] = weights
         return norms.loss_weight, edge_norm.clamp(max=LARGEST_NORM)

@@ -327,7 +327,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
     def _key(self, seeds: Tensor) -> tuple[int, int]:
         """Return the epoch and the batch that name what is drawn."""
         if self.seed is None:
-            return int(torch.randint(_EPOCHS, ())), int(torch.randint(_BATCHES, ()))
+            return int(torch.randint(_EPOCHS, (), device="cpu")), int(torch.randint(_BATCHES, (), device="cpu"))
         digest = hashlib.blake2b(seeds.long().contiguous().numpy().tobytes(), digest_size=8).digest()
         return self.epoch, int.from_bytes(digest, "little")
 

@@ -91,7 +91,7 @@ def _pair_of(num_pairs: int, num_positives: int) -> Tensor:
     Negatives of one pair follow each other, and where they do not come out even the first pairs have one more.
     """
     each, more = divmod(num_pairs - num_positives, num_positives)
-    number = torch.arange(num_positives)
+    number = torch.arange(num_positives, device="cpu")
     return torch.cat([number, number.repeat_interleave(each + (number < more).long())])
 
 
@@ -106,5 +106,5 @@ def _by_turns(pair: Tensor) -> Tensor:
     by_pair = pair.argsort(stable=True)  # a positive pair, then its negatives
     counts = torch.bincount(pair)
     turn = torch.empty_like(pair)
-    turn[by_pair] = torch.arange(len(pair)) - (counts.cumsum(0) - counts).repeat_interleave(counts)
+    turn[by_pair] = torch.arange(len(pair), device="cpu") - (counts.cumsum(0) - counts).repeat_interleave(counts)
     return turn.argsort(stable=True)

@@ -78,7 +78,7 @@ class ShaDowKHopSampler(PlanLoader):
         self.depth = whole_number(depth, "ShaDowKHopSampler: depth", 0, InputError)
         self.graph = graph_of(data)
         if node_idx is None:
-            node_idx = torch.arange(self.graph.num_nodes)
+            node_idx = torch.arange(self.graph.num_nodes, device="cpu")
         node_idx = as_cpu_tensor(node_idx, "node_idx", ItemsError)
         if node_idx.dtype == torch.bool:
             if node_idx.shape != (self.graph.num_nodes,):
@@ -111,7 +111,7 @@ class ShaDowKHopSampler(PlanLoader):
     def batch_of(self, out: SamplerOutput, num_threads: int) -> Any:
         """Return the ego nets one after the other, each with its root first."""
         order = out.batch.argsort(stable=True)
-        place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
+        place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device="cpu"))
         sizes = torch.bincount(out.batch, minlength=len(out.metadata[0]))
         ptr = starts_of(sizes)
         edge_index = place[torch.stack([out.row, out.col])]

@@ -56,7 +56,7 @@ def sliced_hetero_data(data: HeteroData, out: HeteroSamplerOutput, *, num_thread
         Threads to copy rows by.
     """
     batch = copy.copy(data)
-    nothing = torch.empty(0, dtype=torch.int64)
+    nothing = torch.empty(0, dtype=torch.int64, device="cpu")
     for node_type in batch.node_types:
         _take_nodes(data[node_type], batch[node_type], out.node.get(node_type, nothing), num_threads)
     for name in batch.edge_types:

@@ -53,7 +53,7 @@ class InMemory:
         what = f"inference: got {num_rows:,} rows of a layer"
         advice = 'keep them in a file: out="rows.npy"' if kind is None else 'keep them in files: out="rows"'
         check_fits_memory(num_rows * row.numel() * row.element_size(), what, advice)
-        kept = torch.empty((num_rows, *returned.shape), dtype=returned.dtype)
+        kept = torch.empty((num_rows, *returned.shape), dtype=returned.dtype, device="cpu")
         at = 0
         for piece in pieces:
             kept[at : at + len(piece)] = piece
@@ -164,5 +164,5 @@ def file_of(place: Path, kind: Kind) -> Path:
 
 def _mapped(file: Path, source: ArraySource) -> Tensor:
     if 0 in source.shape:
-        return torch.empty(source.shape, dtype=source.dtype)
+        return torch.empty(source.shape, dtype=source.dtype, device="cpu")
     return as_cpu_tensor(np.load(file, mmap_mode="c"), str(file), InputError)

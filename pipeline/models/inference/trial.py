@@ -118,7 +118,11 @@ def telling_nodes(graph: Graph, edge_type: int | None = None) -> list[int]:
     Beside v alone, u then gets in-edges, and one more out-edge: layers that count either are found out. With the number
     of an edge type these are edges of that type.
     """
-    places = torch.arange(min(graph.num_edges, MOST_EDGES)) if edge_type is None else _some_edges(graph, edge_type)
+    places = (
+        torch.arange(min(graph.num_edges, MOST_EDGES), device="cpu")
+        if edge_type is None
+        else _some_edges(graph, edge_type)
+    )
     if not len(places):
         return [0]
     source = graph.indices[places].long()
@@ -131,7 +135,7 @@ def telling_nodes(graph: Graph, edge_type: int | None = None) -> list[int]:
     u, v = int(source[best]), int(destination[best])
     others = destination[source == u]
     others = others[(others != u) & (others != v)]
-    nodes = torch.tensor(list(dict.fromkeys([v, u, *others[:1].tolist()])))
+    nodes = torch.tensor(list(dict.fromkeys([v, u, *others[:1].tolist()])), device="cpu")
     ids: list[int] = graph.to_original_ids(nodes).tolist()
     return ids
 
@@ -147,7 +151,7 @@ def _some_edges(graph: Graph, edge_type: int) -> Tensor:
     types = edge_types_of(graph)
     ids = types.id_range(types.names[edge_type])
     if graph.edge_permutation is None:
-        return torch.arange(ids.start, min(ids.stop, ids.start + MOST_EDGES))
+        return torch.arange(ids.start, min(ids.stop, ids.start + MOST_EDGES), device="cpu")
     found: list[Tensor] = []
     for start in range(0, graph.num_edges, _CHUNK):
         chunk = graph.edge_permutation[start : start + _CHUNK]

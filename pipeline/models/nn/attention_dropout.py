@@ -62,7 +62,7 @@ class AttentionKeys:
             return masks
         if self.given is not None:
             return Masks(self.given.next())
-        key = int(torch.randint(2**63 - 1, ()))
+        key = int(torch.randint(2**63 - 1, (), device="cpu"))
         comm = None if is_block(block) else getattr(block, "comm", None)
         if comm is not None and comm.world_size > 1:
             with comm.doing("the key of dropout of attention"):

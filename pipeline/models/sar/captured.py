@@ -14,7 +14,7 @@ from headrace.ops.errors import InputError
 def number_before() -> int:
     """Return a number below those of all nodes of autograd that this thread makes from now on."""
     with torch.enable_grad():
-        probe = torch.zeros((), requires_grad=True) * 1
+        probe = torch.zeros((), requires_grad=True, device="cpu") * 1
     assert probe.grad_fn is not None  # it was made with gradients on
     number: int = probe.grad_fn._sequence_nr()  # noqa: SLF001 - no public function returns it
     return number

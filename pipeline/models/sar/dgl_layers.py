@@ -124,7 +124,8 @@ class RelGraphConv(ReplacedLayer):
         weight = linear.get_weight()
         if linear.regularizer == "bdd":
             weight = weight.view(linear.num_types, linear.num_bases, linear.submat_in, linear.submat_out)
-        typed = graph.by_type(torch.as_tensor(etypes), linear.num_types)
+        types = etypes if isinstance(etypes, Tensor) else torch.as_tensor(etypes, device="cpu")
+        typed = graph.by_type(types, linear.num_types)
         groups = typed.aggregate(feat, weight=None if norm is None else norm.reshape(-1).to(feat.dtype))
         out = transform_by_type(typed, groups, weight, graph.num_dst)
         if own.layer_norm:

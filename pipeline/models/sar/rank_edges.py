@@ -93,7 +93,7 @@ class RankEdges:
         return RankEdges(
             owned,
             Rounds(shards, transfer, len(owned), part.num_local_edges, mode, prefetch),
-            torch.arange(len(owned)).repeat_interleave(in_degrees),
+            torch.arange(len(owned), device="cpu").repeat_interleave(in_degrees),
             part.edge_ids.long(),
             in_degrees,
             count_out_degrees(shards, sends, len(owned), comm),

@@ -132,7 +132,9 @@ class RankGraph(WholeGraph):
         if self._rounds.transfer.comm is None:
             return float(number)
         with self._rounds.transfer.doing("a total"):
-            return float(self._rounds.transfer.comm.all_reduce_sum(torch.tensor([number], dtype=torch.float64)))
+            return float(
+                self._rounds.transfer.comm.all_reduce_sum(torch.tensor([number], dtype=torch.float64, device="cpu"))
+            )
 
     def with_self_loops(self) -> Self:
         """Return the graph with one loop at each node, in place of those that there are; nothing is exchanged.
@@ -203,7 +205,7 @@ def report(error: BaseException, comm: Comm | None) -> None:
 
 
 def _taken(values: ArrayLike | Tensor, ids: Tensor, num_rows: int, name: str, what: str) -> Tensor:
-    table = values if isinstance(values, Tensor) else torch.as_tensor(values)
+    table = values if isinstance(values, Tensor) else torch.as_tensor(values, device="cpu")
     if table.shape[:1] != (num_rows,):
         raise InputError(f"{name}: expected a row for each of the {num_rows} {what}s, got {list(table.shape)}")
     gather = gather_rows_with_grad if table.requires_grad else gather_rows

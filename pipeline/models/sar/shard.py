@@ -72,19 +72,23 @@ def cut(graph: GraphShard) -> tuple[tuple[Shard, ...], tuple[Tensor, ...]]:
     """
     partition, rank = graph.partition, graph.part
     degrees = graph.indptr.diff()[partition.owned(rank)]
-    destinations = torch.arange(len(degrees)).repeat_interleave(degrees)
+    destinations = torch.arange(len(degrees), device="cpu").repeat_interleave(degrees)
     sources = graph.indices.long()
-    grouped = group_by_owner(torch.arange(len(sources)), partition.owner(sources), partition.num_parts)
+    grouped = group_by_owner(torch.arange(len(sources), device="cpu"), partition.owner(sources), partition.num_parts)
     rows = partition.position(sources[grouped.ids])
     shards, wanted = [], []
     stop = 0
     for owner, count in enumerate(grouped.counts.tolist()):
         start, stop = stop, stop + count
         positions, there = grouped.ids[start:stop], rows[start:stop]
-        asked = torch.empty(0, dtype=torch.int64) if owner == rank else _distinct(there, partition.sizes[owner])
+        asked = (
+            torch.empty(0, dtype=torch.int64, device="cpu")
+            if owner == rank
+            else _distinct(there, partition.sizes[owner])
+        )
         size = partition.sizes[owner]
         if ALMOST_ALL * size <= len(asked) < size:
-            asked = torch.arange(size)
+            asked = torch.arange(size, device="cpu")
         num_sources = size if owner == rank else len(asked)
         indices = there if owner == rank else torch.searchsorted(asked, there)
         shards.append(csc(owner, num_sources, indices, destinations[positions], len(degrees), positions, len(sources)))
@@ -105,6 +109,6 @@ def csc(
 
 def _distinct(rows: Tensor, num_rows: int) -> Tensor:
     """Return the distinct ones of rows below `num_rows`, ascending."""
-    seen = torch.zeros(num_rows, dtype=torch.bool)
+    seen = torch.zeros(num_rows, dtype=torch.bool, device="cpu")
     seen[rows] = True
     return seen.nonzero().reshape(-1)
